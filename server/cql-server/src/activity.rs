@@ -17,8 +17,8 @@ use super::queries::Queries;
 
 /// The number of traces that are kept. The oldest trace makes room for a new one.
 const TRACES_KEPT: usize = 256;
-/// The most bytes of a statement's text in a trace.
-const TRACED_TEXT_BYTES_MAX: usize = 4096;
+/// The most bytes of a text in a trace: of the statement, or of an event.
+pub(super) const TRACED_TEXT_BYTES_MAX: usize = 4096;
 /// The most events of one trace.
 const EVENTS_MAX: usize = 64;
 /// The most bytes of a driver's name or version.
@@ -150,7 +150,7 @@ impl Activity {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let since = since.unwrap_or_default().saturating_sub(begun.elapsed());
         for (_, value) in &mut parameters {
-            value.truncate(value.floor_char_boundary(TRACED_TEXT_BYTES_MAX));
+            shorten(value);
         }
         Trace {
             activity: self.clone(),
@@ -218,9 +218,11 @@ impl Trace {
             return;
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let mut activity = activity.into();
+        shorten(&mut activity);
         let event = TraceEvent {
             id: self.activity.ids.next(unix_us(since.unwrap_or_default())),
-            activity: activity.into(),
+            activity,
             elapsed_us: micros(self.begun.elapsed()),
             thread: std::thread::current().name().unwrap_or("").to_owned(),
         };
@@ -236,6 +238,12 @@ impl Trace {
         }
         traces.push_back(Arc::new(self.session));
     }
+}
+
+/// Cuts a text to the length that a trace keeps, and frees the memory of the rest.
+fn shorten(text: &mut String) {
+    text.truncate(text.floor_char_boundary(TRACED_TEXT_BYTES_MAX));
+    text.shrink_to_fit();
 }
 
 fn unix_us(since_1970: Duration) -> i64 {
@@ -259,8 +267,9 @@ mod tests {
         ([127, 0, 0, 1], 1234).into()
     }
 
+    /// Regression: a cut statement kept the memory of the whole, and events were not cut.
     #[test]
-    fn only_the_newest_traces_are_kept_and_long_statements_are_cut() {
+    fn only_the_newest_traces_are_kept_and_long_texts_are_cut() {
         let activity = Arc::new(Activity::default());
         let text = "ä".repeat(TRACED_TEXT_BYTES_MAX);
         let mut ids = Vec::new();
@@ -269,6 +278,7 @@ mod tests {
             let parameters = vec![("query", text.clone())];
             let begun = Instant::now(); // clock: a trace has the instant of its start
             let mut trace = activity.begin_trace(address(), begun, what, parameters);
+            trace.note(text.clone());
             for _ in 0..EVENTS_MAX + 5 {
                 trace.note("again");
             }
@@ -283,7 +293,10 @@ mod tests {
         );
         let last = kept.last().unwrap();
         assert_eq!(last.events.len(), EVENTS_MAX);
-        assert_eq!(last.parameters[0].1.len(), TRACED_TEXT_BYTES_MAX);
+        for cut in [&last.parameters[0].1, &last.events[0].activity] {
+            assert_eq!(cut.len(), TRACED_TEXT_BYTES_MAX);
+            assert!(cut.capacity() < text.len(), "{} bytes", cut.capacity());
+        }
     }
 
     #[test]

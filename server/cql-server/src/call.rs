@@ -47,6 +47,12 @@ pub trait Service: Send + Sync + 'static {
     fn prepare(&self, keyspace: Option<&str>, text: &str)
     -> Result<Self::Statement, ErrorResponse>;
 
+    /// Whether a statement is valid under the current schema, and its markers have the names and
+    /// types that they had when it was prepared. Otherwise its clients have to prepare it again.
+    fn is_current(&self, _statement: &Self::Statement) -> bool {
+        true
+    }
+
     /// Executes a statement and appends the body of the RESULT to `out`. After an error the caller
     /// discards whatever was appended.
     fn execute(

@@ -238,6 +238,9 @@ impl Executor {
 
     /// Returns the meaning of a write under the current schema, and analyses the write again if the
     /// schema has changed.
+    ///
+    /// # Errors
+    /// The error of the analysis. UNPREPARED, if the markers are not those of PREPARE.
     fn write_meaning(&self, state: &CatalogState, prepared: &Prepared) -> Result<Arc<Meaning>> {
         let meaning = prepared.meaning.load_full();
         if let Meaning::Write(write) = &*meaning
@@ -249,6 +252,9 @@ impl Executor {
         let Some(write) = self.understand_write(state, &prepared.parsed, keyspace)? else {
             return invalid(NOT_A_WRITE);
         };
+        if *write.markers() != prepared.markers {
+            return Err(prepared.unprepared());
+        }
         let meaning = Arc::new(Meaning::Write(Box::new(write)));
         prepared.meaning.store(meaning.clone());
         Ok(meaning)
@@ -469,7 +475,7 @@ impl Service for Executor {
     type Statement = Prepared;
 
     fn prepare(&self, keyspace: Option<&str>, text: &str) -> Result<Prepared> {
-        let parsed = syntax::parse(text).map_err(|error| of_parse(&error))?;
+        let (parsed, tokens) = syntax::parse_counted(text).map_err(|error| of_parse(&error))?;
         let hash = hash(keyspace, text);
         // The defaults are those of a statement about the schema, which is analysed at each execution
         // and has no markers. The match below sets what differs.
@@ -477,6 +483,7 @@ impl Service for Executor {
             keyspace: keyspace.map(str::to_owned),
             hash,
             text: text.into(),
+            tokens,
             markers: Columns::default(),
             partition_key: Vec::new(),
             columns: None,
@@ -542,6 +549,19 @@ impl Service for Executor {
             _ => prepared.needs_keyspace = true,
         }
         Ok(prepared)
+    }
+
+    fn is_current(&self, statement: &Prepared) -> bool {
+        let state = self.catalog.state();
+        let meaning = match &statement.parsed.statement {
+            Statement::Select(select) => self
+                .target(&state, select, statement.keyspace.as_deref())
+                .and_then(|target| self.select_meaning(statement, select, schema_of(&target))),
+            Statement::Write(_) | Statement::Batch(_) => self.write_meaning(&state, statement),
+            // Other statements have no markers, and are analysed at each execution.
+            _ => return true,
+        };
+        meaning.is_ok()
     }
 
     fn execute(

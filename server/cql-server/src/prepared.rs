@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use ebb_cql::protocol::Columns;
+use ebb_cql::protocol::{Columns, ErrorResponse, prepared_id};
 use ebb_cql::syntax::ast::{self, Parsed, PermissionStatement, RoleStatement};
 use ebb_model::access::Need;
 use ebb_model::schema::TableSchema;
@@ -29,6 +29,8 @@ pub struct Prepared {
     /// A hash of the text and the keyspace, which paging states contain.
     pub(super) hash: u64,
     pub(super) text: Box<str>,
+    /// The number of tokens in the text.
+    pub(super) tokens: usize,
     /// The markers, as in the response to PREPARE.
     pub(super) markers: Columns,
     pub(super) partition_key: Vec<u16>,
@@ -37,6 +39,16 @@ pub struct Prepared {
     pub(super) needs_keyspace: bool,
     /// The latest analysis of the statement. An execution under another schema analyses it anew.
     pub(super) meaning: ArcSwap<Meaning>,
+}
+
+impl Prepared {
+    /// The error of an execution after a change of the schema that gave the markers other names or
+    /// types. The server would take values that a client encoded before the change for values of
+    /// another type, so the client has to prepare the statement again.
+    pub(super) fn unprepared(&self) -> ErrorResponse {
+        let keyspace = self.keyspace.as_deref().filter(|_| self.needs_keyspace);
+        ErrorResponse::unprepared(&prepared_id(keyspace, &self.text))
+    }
 }
 
 /// The result of analysing a statement under a schema.
@@ -58,6 +70,19 @@ impl Meaning {
         match self {
             Self::Write(write) => Ok(write),
             _ => invalid(NOT_A_WRITE),
+        }
+    }
+
+    /// Returns the analysed SELECT.
+    ///
+    /// # Errors
+    /// If the statement is no SELECT, which is a bug.
+    pub(super) fn as_select(&self) -> Result<&SelectMeaning> {
+        match self {
+            Self::Select(select) => Ok(select),
+            _ => Err(ErrorResponse::server(
+                "a SELECT was understood as another statement",
+            )),
         }
     }
 }
@@ -176,9 +201,13 @@ impl Statement for Prepared {
         let metadata = self.markers.metadata_bytes()
             + self.columns.as_ref().map_or(0, Columns::metadata_bytes);
         // Tree and plan consist of many small allocations. A measurement with 60,000 short SELECTs
-        // of 45 bytes of text gave 3.8 KB for each.
-        const PIECES: usize = 1024;
+        // of ten tokens gave 3.8 KB for each. Long statements took 50 to 190 bytes for a token, by
+        // its kind: a column in a list, or one of the four of `AND a = 1`.
+        const PIECES: usize = 1536;
+        const TOKEN_BYTES: usize = 96;
+        // A long constant is in the text, in the tree and in the plan.
+        const COPIES: usize = 3;
         let own = size_of::<Self>() + size_of::<SelectMeaning>() + PIECES;
-        own + 33 * self.text.len() + 4 * metadata
+        own + COPIES * self.text.len() + TOKEN_BYTES * self.tokens + 4 * metadata
     }
 }

@@ -175,8 +175,8 @@ pub fn column<'s>(schema: &'s TableSchema, name: &str) -> Result<&'s Column> {
 /// # Panics
 /// If the column is of another table.
 pub fn place(schema: &TableSchema, column: &Column) -> usize {
-    let places = schema.columns().iter().position(|c| c.id == column.id);
-    places.expect("a column of this table")
+    let place = schema.place(&column.name);
+    place.expect("a column of this table")
 }
 
 /// The size of one factor of a product of keys: the number of its lists of values, and the total

@@ -2,6 +2,8 @@
 
 mod calls;
 
+use std::collections::BTreeMap;
+
 use ebb_cql::syntax::ast::{self, Selected, Selection, Selector};
 use ebb_model::schema::{Column, ColumnKind, TableSchema};
 use ebb_model::types::CqlType;
@@ -56,16 +58,24 @@ pub enum Output {
 pub struct Slots {
     /// Places of the columns in the schema, by slot.
     columns: Vec<usize>,
+    /// Slots of the columns, by place.
+    by_place: BTreeMap<usize, usize>,
 }
 
 impl Slots {
     /// Returns the slot of a column, and adds one if the column has none.
     pub fn of(&mut self, place: usize) -> usize {
-        let found = self.columns.iter().position(|&column| column == place);
-        found.unwrap_or_else(|| {
+        let next = self.columns.len();
+        let slot = *self.by_place.entry(place).or_insert(next);
+        if slot == next {
             self.columns.push(place);
-            self.columns.len() - 1
-        })
+        }
+        slot
+    }
+
+    /// Returns the slot of a column, if it has one.
+    pub fn get(&self, place: usize) -> Option<usize> {
+        self.by_place.get(&place).copied()
     }
 
     pub fn columns(&self) -> &[usize] {

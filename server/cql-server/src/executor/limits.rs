@@ -206,6 +206,28 @@ fn a_write_that_is_interrupted_while_it_computes_writes_nothing() {
     }
 }
 
+/// Regression: ALTER TABLE with thousands of columns ran for minutes, past its time-out, and other
+/// changes of the schema waited.
+#[test]
+fn an_interrupted_change_of_many_columns_changes_nothing() {
+    let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, v int)"]);
+    let names: Vec<String> = (0..100).map(|number| format!("c{number}")).collect();
+    let add = format!("ALTER TABLE t ADD ({} int)", names.join(" int, "));
+    let drop = format!("ALTER TABLE t DROP ({})", names.join(", "));
+    for change in [add, drop] {
+        server.interrupt = cancelled();
+        let (error, units) = charged(|| error(&mut server, &change));
+        assert!(
+            matches!(error.kind, ErrorKind::ReadTimeout { .. }),
+            "{change}: {error:?}"
+        );
+        assert!(units <= UNITS_MAX, "{change}: {units}");
+        server.interrupt = never();
+        // It fails if some of the columns were added or dropped.
+        server.run(&change);
+    }
+}
+
 /// Regression: each of a million elements was compared with each of two million values to remove.
 #[test]
 fn removing_values_from_a_list_takes_few_comparisons() {
@@ -218,6 +240,39 @@ fn removing_values_from_a_list_takes_few_comparisons() {
     let ((), units) = charged(|| server.run(&remove));
     assert!((20_000..100_000).contains(&units), "{units}");
     assert_eq!(server.rows("SELECT toJson(l) FROM t"), "[1999]");
+}
+
+/// Regression: the ranges of keys are computed by a recursion over the columns, and with some
+/// thousand of them the stack overflowed, which ended the server.
+#[test]
+fn a_relation_by_order_names_a_bounded_number_of_columns() {
+    let names: Vec<String> = (0..129).map(|number| format!("c{number}")).collect();
+    let direction =
+        |(number, name): (usize, &String)| format!("{name} {}", ["ASC", "DESC"][number % 2]);
+    let order: Vec<String> = names.iter().enumerate().map(direction).collect();
+    let create = format!(
+        "CREATE TABLE t (k int, {} int, PRIMARY KEY (k, {})) WITH CLUSTERING ORDER BY ({})",
+        names.join(" int, "),
+        names.join(", "),
+        order.join(", ")
+    );
+    let mut server = Server::with(&[&create]);
+    server.run(&format!(
+        "INSERT INTO t (k, {}) VALUES (1, {})",
+        names.join(", "),
+        times(129, "2")
+    ));
+    let select = |count: usize, operator: &str| {
+        let (columns, values) = (names[..count].join(", "), times(count, "1"));
+        format!("SELECT k FROM t WHERE k = 1 AND ({columns}) {operator} ({values})")
+    };
+    assert_eq!(server.rows(&select(128, ">")), "1");
+    assert_eq!(server.rows(&select(128, "<=")), "");
+    assert_eq!(server.rows(&select(129, "=")), "");
+    assert_eq!(
+        server.refused(&select(129, ">")),
+        "A relation with > names at most 128 columns"
+    );
 }
 
 #[test]

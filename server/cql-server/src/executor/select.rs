@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use ebb_cql::protocol::{Consistency, ErrorResponse};
+use ebb_cql::protocol::Consistency;
 use ebb_cql::syntax::ast::{self, Parsed};
 use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_storage::Cache;
@@ -66,6 +66,39 @@ impl Executor {
         Ok((meaning, partition_key))
     }
 
+    /// Returns the meaning of a SELECT on a table with this schema, and analyses the SELECT again if
+    /// the schema has changed.
+    ///
+    /// # Errors
+    /// The error of the analysis. UNPREPARED, if the markers are not those of PREPARE.
+    pub(super) fn select_meaning(
+        &self,
+        prepared: &Prepared,
+        select: &ast::Select,
+        schema: &Arc<TableSchema>,
+    ) -> Result<Arc<Meaning>> {
+        let meaning = prepared.meaning.load_full();
+        // Each execution at a snapshot decodes the schema anew, so an equal schema is as good as the
+        // same.
+        let is_same = match &*meaning {
+            Meaning::Select(select) => {
+                Arc::ptr_eq(&select.schema, schema) || select.schema == *schema
+            }
+            _ => false,
+        };
+        if is_same {
+            return Ok(meaning);
+        }
+        let (anew, _) = self.analyse(&prepared.parsed, select, schema, prepared.hash)?;
+        if anew.markers != prepared.markers {
+            return Err(prepared.unprepared());
+        }
+        let meaning = Arc::new(Meaning::Select(Box::new(anew)));
+        // Concurrent executions may overwrite each other's meaning: each goes on with its own.
+        prepared.meaning.store(meaning.clone());
+        Ok(meaning)
+    }
+
     /// Executes a SELECT under the current schema, and appends the body of the RESULT.
     pub(super) fn select(
         &self,
@@ -85,26 +118,8 @@ impl Executor {
             }
             _ => self.check(prepared, call.user)?,
         }
-        let mut meaning = prepared.meaning.load_full();
-        // Each execution at a snapshot decodes the schema anew, so an equal schema is as good as the
-        // same.
-        let is_same = match &*meaning {
-            Meaning::Select(select) => {
-                Arc::ptr_eq(&select.schema, schema) || select.schema == *schema
-            }
-            _ => false,
-        };
-        if !is_same {
-            let analysed = self.analyse(&prepared.parsed, select, schema, prepared.hash);
-            meaning = Arc::new(Meaning::Select(Box::new(analysed?.0)));
-            // Concurrent executions may overwrite each other's meaning: each goes on with its own.
-            prepared.meaning.store(meaning.clone());
-        }
-        let Meaning::Select(meaning) = &*meaning else {
-            return Err(ErrorResponse::server(
-                "a SELECT was understood as another statement",
-            ));
-        };
+        let meaning = self.select_meaning(prepared, select, schema)?;
+        let meaning = meaning.as_select()?;
         let known = prepared.columns.as_ref();
         // A client of protocol 5 decodes rows by the columns in the response to PREPARE, so it has to
         // prepare again if they changed. In Cassandra ALTER discards the prepared statements of the

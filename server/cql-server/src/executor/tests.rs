@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    Consistency, QueryParameters, Response, SchemaChange, SchemaChangeKind, SchemaTarget, Version,
+    Consistency, ErrorKind, QueryParameters, Response, SchemaChange, SchemaChangeKind,
+    SchemaTarget, Version, prepared_id,
 };
 use ebb_storage::SnapshotOptions;
 use memchr::memmem;
@@ -476,6 +477,51 @@ fn a_statement_is_analysed_again_after_an_alter() {
     server.run("DROP TABLE t");
     let error = server.execute(&prepared, parameters).unwrap_err();
     assert_eq!(error.message, "table t does not exist");
+}
+
+/// Regression: values that a client had encoded for a column of integers were written to the column
+/// of floats that replaced it.
+#[test]
+fn a_statement_is_current_while_its_markers_are_those_of_prepare() {
+    let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, v int)"]);
+    let texts = [
+        "SELECT v FROM t WHERE k = ?",
+        "INSERT INTO t (k, v) VALUES (?, ?)",
+        "SELECT k FROM t WHERE v = ? ALLOW FILTERING",
+        "BEGIN BATCH UPDATE t SET v = ? WHERE k = 1; APPLY BATCH",
+        "TRUNCATE t",
+    ];
+    let prepared = texts.map(|text| server.prepare(text).unwrap());
+    let current = |server: &Server| -> Vec<bool> {
+        let each = prepared.iter();
+        each.map(|one| server.executor.is_current(one)).collect()
+    };
+    let of_rows = [false, false, false, false, true];
+    for (change, expected) in [
+        ("ALTER TABLE t ADD w int", [true; 5]),
+        ("DROP TABLE t", of_rows),
+        (
+            "CREATE TABLE t (k int PRIMARY KEY, v int, w text)",
+            [true; 5],
+        ),
+        ("DROP TABLE t", of_rows),
+        (
+            "CREATE TABLE t (k int PRIMARY KEY, v float)",
+            [true, false, false, false, true],
+        ),
+    ] {
+        server.run(change);
+        assert_eq!(current(&server), expected, "{change}");
+    }
+    // Requests that came before the statements were dropped are refused as well.
+    for (text, outdated) in texts.iter().zip(&prepared).take(4).skip(1) {
+        let ended = server.execute(outdated, QueryParameters::default());
+        let id = prepared_id(server.keyspace.as_deref(), text).to_vec();
+        let error = ended.err().unwrap_or_else(|| panic!("{text} is executed"));
+        assert_eq!(error.kind, ErrorKind::Unprepared { id }, "{text}");
+    }
+    let anew = texts.map(|text| server.prepare(text).unwrap());
+    assert!(anew.iter().all(|one| server.executor.is_current(one)));
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl<'f> Filter<'f> {
         let one = |predicate: &'f Predicate| {
             let columns = &predicate.columns;
             let name = names(columns[0]);
-            let slot = |place: &usize| slots.columns().iter().position(|column| column == place);
+            let slot = |place: &usize| slots.get(*place);
             let value = |term: &'f Term| term.evaluate(bound)?.condition(name);
             let test = match &predicate.test {
                 Test::Compare(operator, tuple) => {

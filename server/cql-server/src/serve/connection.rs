@@ -498,9 +498,12 @@ impl<S: Service> Connection<S> {
         self.received.has_frame(&self.limits())
     }
 
-    /// Starts a request in its lane, or rejects it if there is no memory for its frame.
+    /// Starts a request in its lane, or rejects it if there is no memory for its frame and its
+    /// statements.
     fn start(&mut self, lane: Lane, mut request: Box<LaneRequest<S>>) {
-        match self.shared.requests.wait(request.frame.body.len()) {
+        let statement_bytes = request.work.own_statement_bytes();
+        let body_bytes = request.frame.body.len();
+        match self.shared.requests.wait(body_bytes, statement_bytes) {
             Ok(memory) => request.memory = memory,
             Err(error) => {
                 let response = Response::Error(error);

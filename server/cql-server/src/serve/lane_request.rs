@@ -32,7 +32,7 @@ const PAGE_ROOM_BYTES: usize = (PAGE_BYTES + (64 << 10)) / 16;
 pub(super) struct LaneRequest<S: Service> {
     pub work: Work<S>,
     pub frame: Frame,
-    /// The memory of the frame while the request waits.
+    /// The memory of the frame and of statements that no cache has.
     pub memory: RequestMemory,
 }
 

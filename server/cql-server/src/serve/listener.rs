@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use ebb_colocate::Latencies;
 use ebb_cql::protocol::{Compression, ErrorResponse, Head, Response};
+use rustix::net::sockopt;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -36,6 +37,13 @@ use crate::queries::Queries;
 const EVENTS_KEPT: usize = 256;
 /// The wait before the next accept if the system is out of a resource, such as open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// The time after which the kernel probes a silent client. Load balancers and translated addresses
+/// forget a silent connection after some minutes.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+/// The time between two probes.
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+/// The number of probes without an answer after which the connection ends.
+const PROBES_MAX: u32 = 6;
 /// The time in which threads have to end after the server was drained, or a third of the `patience`
 /// of [`CqlServer::drain`] if that is less.
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
@@ -208,7 +216,7 @@ async fn accept<S: Service>(
 
 async fn serve<S: Service>(socket: TcpStream, peer: SocketAddr, shared: Arc<Shared<S>>) {
     // Responses are written as a whole, so a delay would gain nothing.
-    if socket.set_nodelay(true).is_err() {
+    if socket.set_nodelay(true).is_err() || probe_when_silent(&socket).is_err() {
         return;
     }
     let start_by = Instant::now() + shared.options.startup_timeout;
@@ -230,6 +238,16 @@ async fn serve<S: Service>(socket: TcpStream, peer: SocketAddr, shared: Arc<Shar
         }
     };
     Connection::new(stream, peer, start_by, shared).run().await;
+}
+
+/// Lets the kernel probe a client that is silent, and end the connection if nothing answers. A
+/// client that lost its power or its network cannot end it, and would take a place for ever.
+fn probe_when_silent(socket: &TcpStream) -> io::Result<()> {
+    sockopt::set_tcp_keepidle(socket, PROBE_AFTER)?;
+    sockopt::set_tcp_keepintvl(socket, PROBE_EVERY)?;
+    sockopt::set_tcp_keepcnt(socket, PROBES_MAX)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    Ok(())
 }
 
 /// Makes the stream of a connection: TLS or plain, as the client begins and the server permits.

@@ -46,10 +46,10 @@ pub struct ServeOptions {
     /// connection's next frame is read when one of them is done.
     pub lane_requests_max: usize,
     /// The most bytes of partially received requests, and the most of requests that wait for their
-    /// lane, over all connections. Up to 64 KiB of a partial request, and less than 4 KiB of a
-    /// waiting one, do not count. At the limit a partial request waits for up to
-    /// [`request_timeout`](Self::request_timeout) before it is rejected; a request for a lane is
-    /// rejected at once.
+    /// lane with their parsed statements, over all connections. Up to 64 KiB of a partial request
+    /// and of parsed statements, and less than 4 KiB of a waiting request, do not count. At the
+    /// limit a partial request waits for up to [`request_timeout`](Self::request_timeout) before it
+    /// is rejected; a request for a lane is rejected at once.
     pub request_bytes_max: usize,
     /// The most bytes of lane results that wait for their clients, over all connections. At the
     /// limit scans wait, and a result that is larger than a page and finds no room is rejected as

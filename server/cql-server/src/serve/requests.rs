@@ -3,11 +3,12 @@
 //! ```text
 //!   bytes of an incomplete request ──> memory for received bytes
 //!   a large, complete frame ─────────> turn ──> decoded and served beside the serving threads
-//!   a frame that waits for its lane ──> memory for waiting frames
+//!   a request that waits for its lane ──> memory for waiting requests: frame and parsed statements
 //! ```
 //!
 //! The two memories are separate, so that clients which send half of a request do not delay
-//! complete requests. Small requests need no memory, and are never rejected for lack of it.
+//! complete requests. Small requests need no memory, and are never rejected for lack of it. The
+//! statements count because a parsed statement may take a hundred times the memory of its text.
 
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ use super::replies::overloaded;
 /// The uncompressed size from which a request is large: decompressing and parsing it takes longer
 /// than other requests should wait. Connections with fewer received bytes need no memory.
 pub(super) const LARGE_BYTES: usize = 64 << 10;
+/// The size from which the parsed statements of a waiting request need memory.
+const LARGE_STATEMENT_BYTES: usize = 64 << 10;
 /// The unit of memory. Waiting frames with shorter bodies need none.
 const UNIT_BYTES: usize = 4 << 10;
 
@@ -26,6 +29,8 @@ const UNIT_BYTES: usize = 4 << 10;
 pub(super) struct Requests {
     received: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
+    /// All units of `waiting`.
+    waiting_units: u32,
     turns: Semaphore,
 }
 
@@ -40,7 +45,7 @@ impl RequestMemory {
 }
 
 impl Requests {
-    /// Provides `bytes_max` of memory for received bytes and the same for waiting frames, but at
+    /// Provides `bytes_max` of memory for received bytes and the same for waiting requests, but at
     /// least twice the longest body each. `threads` is the number of threads that serve
     /// connections.
     pub(super) fn new(bytes_max: usize, body_bytes_max: usize, threads: usize) -> Self {
@@ -49,20 +54,31 @@ impl Requests {
         Self {
             received: Arc::new(Semaphore::new(units)),
             waiting: Arc::new(Semaphore::new(units)),
+            waiting_units: u32::try_from(units).unwrap_or(u32::MAX),
             // At least half of the threads go on serving.
             turns: Semaphore::new((threads / 2).max(1)),
         }
     }
 
-    /// Takes memory for a frame that waits for its lane, with a body of `body_bytes`.
+    /// Takes memory for a request that waits for its lane: for its frame, with a body of
+    /// `body_bytes`, and for the `statement_bytes` of its parsed statements, if no cache has them. If
+    /// they need more than all of the memory, it takes all.
     ///
     /// # Errors
-    /// OVERLOADED, if other frames have taken all of the memory.
-    pub(super) fn wait(&self, body_bytes: usize) -> Result<RequestMemory, ErrorResponse> {
-        if body_bytes < UNIT_BYTES {
+    /// OVERLOADED, if other requests have taken the memory.
+    pub(super) fn wait(
+        &self,
+        body_bytes: usize,
+        statement_bytes: usize,
+    ) -> Result<RequestMemory, ErrorResponse> {
+        let counted = |bytes: usize, least: usize| if bytes < least { 0 } else { bytes };
+        let bytes = counted(body_bytes, UNIT_BYTES)
+            .saturating_add(counted(statement_bytes, LARGE_STATEMENT_BYTES));
+        if bytes == 0 {
             return Ok(RequestMemory::default());
         }
-        match (self.waiting.clone()).try_acquire_many_owned(units(body_bytes)) {
+        let wanted = units(bytes).min(self.waiting_units);
+        match (self.waiting.clone()).try_acquire_many_owned(wanted) {
             Ok(permit) => Ok(RequestMemory(Some(permit))),
             Err(_) => Err(overloaded()),
         }
@@ -138,11 +154,29 @@ mod tests {
     #[test]
     fn a_waiting_frame_is_rejected_without_memory_unless_it_is_short() {
         let requests = Requests::new(1 << 20, 1 << 10, 2);
-        let taken = requests.wait(1 << 20).unwrap();
-        let refused = requests.wait(UNIT_BYTES).unwrap_err();
+        let taken = requests.wait(1 << 20, 0).unwrap();
+        let refused = requests.wait(UNIT_BYTES, 0).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Overloaded);
-        assert!(requests.wait(UNIT_BYTES - 1).unwrap().is_empty());
+        assert!(requests.wait(UNIT_BYTES - 1, 0).unwrap().is_empty());
         drop(taken);
-        assert!(requests.wait(UNIT_BYTES).is_ok());
+        assert!(requests.wait(UNIT_BYTES, 0).is_ok());
+    }
+
+    /// Regression: only the text of a waiting statement counted, which may be a hundredth of what
+    /// its parsed form takes.
+    #[test]
+    fn parsed_statements_of_waiting_requests_take_memory_unless_they_are_small() {
+        let requests = Requests::new(1 << 20, 1 << 10, 2);
+        let small = LARGE_STATEMENT_BYTES - 1;
+        assert!(requests.wait(0, small).unwrap().is_empty());
+        let taken = requests.wait(0, 1 << 20).unwrap();
+        assert!(requests.wait(0, small).is_ok());
+        let refused = requests.wait(0, LARGE_STATEMENT_BYTES).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Overloaded);
+        drop(taken);
+        let of_all = requests.wait(UNIT_BYTES, 2 << 20).unwrap();
+        assert!(requests.wait(UNIT_BYTES, 0).is_err());
+        drop(of_all);
+        assert!(requests.wait(UNIT_BYTES, LARGE_STATEMENT_BYTES).is_ok());
     }
 }

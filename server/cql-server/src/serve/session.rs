@@ -458,7 +458,11 @@ impl<S: Service> Session<S> {
         // prepared.
         let statement = self.understand(keyspace, text, Consistency::One, now)?;
         let keyspace = keyspace.or(self.sender.keyspace.as_deref());
-        let (id, entry) = self.shared.statements.insert(keyspace, text, statement);
+        let (statements, service) = (&self.shared.statements, &self.shared.service);
+        let (id, entry) = statements.insert(keyspace, text, statement)?;
+        // If the schema changed after the analysis, outdated statements may have been dropped before
+        // this one was there.
+        statements.drop_if_outdated(&id, &entry, |statement| service.is_current(statement));
         let (markers, partition_key_markers) = entry.statement.markers();
         let columns = entry.statement.columns();
         let none = Columns::default();

@@ -48,8 +48,13 @@ pub(super) struct Shared<S: Service> {
 }
 
 impl<S: Service> Shared<S> {
-    /// Sends schema changes to all clients that registered for them.
+    /// Drops the prepared statements that schema changes made outdated, whose clients have to
+    /// prepare them again, and sends the changes to all clients that registered for them.
     pub(super) fn publish(&self, changes: Vec<SchemaChange>) {
+        if !changes.is_empty() {
+            self.statements
+                .drop_outdated(|statement| self.service.is_current(statement));
+        }
         for change in changes {
             // Sending fails if no client is registered.
             drop(self.events.send(change));

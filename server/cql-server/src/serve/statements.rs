@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use ebb_cql::protocol::prepared_id;
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use ebb_cql::protocol::{ErrorResponse, prepared_id};
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use crate::call::Statement;
 
@@ -20,6 +20,8 @@ pub(super) struct Entry<S> {
 /// A cache of statements by id, bounded in bytes. The least recently used are dropped first.
 pub(super) struct Statements<S> {
     cache: Cache<Id, Arc<Entry<S>>, BySize>,
+    /// The largest statement that the cache keeps, in bytes.
+    statement_bytes_max: u64,
 }
 
 #[derive(Clone)]
@@ -34,14 +36,38 @@ impl<S: Statement> Weighter<Id, Arc<Entry<S>>> for BySize {
     }
 }
 
-/// The typical bytes of a statement. The cache derives its number of shards from them.
+/// The typical bytes of a statement. The cache derives the number of keys that it remembers from
+/// them.
 const STATEMENT_BYTES_TYPICAL: usize = 2048;
+/// The smallest capacity of a shard of the cache, which has a lock of its own. No statement is
+/// larger than half a shard. With four shards for each core, the default of `quick_cache`, a
+/// statement with some thousand markers did not fit on small servers, or on those with many cores.
+const SHARD_BYTES_MIN: usize = 16 << 20;
+/// The share of a shard for statements that were used more than once. The rest is for new ones: a
+/// client prepares all statements of a batch before it executes them, so the first of them must
+/// still be there. By default that rest is 3%.
+const USED_SHARE: f64 = 0.5;
+/// The most bytes of a statement's text in an error.
+const SHOWN_BYTES_MAX: usize = 200;
 
 impl<S: Statement> Statements<S> {
     pub(super) fn new(bytes_max: usize) -> Self {
-        let typical = bytes_max / STATEMENT_BYTES_TYPICAL;
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(bytes_max / STATEMENT_BYTES_TYPICAL)
+            .weight_capacity(bytes_max as u64)
+            // A power of two, which the cache would round up to.
+            .shards(1 << (bytes_max / SHARD_BYTES_MIN).max(1).ilog2())
+            .hot_allocation(USED_SHARE)
+            .build();
+        let cache: Cache<Id, Arc<Entry<S>>, BySize> = Cache::with_options(
+            options.expect("both capacities are set"),
+            BySize,
+            DefaultHashBuilder::default(),
+            DefaultLifecycle::default(),
+        );
         Self {
-            cache: Cache::with_weighter(typical, bytes_max as u64, BySize),
+            statement_bytes_max: cache.shard_capacity() / 2,
+            cache,
         }
     }
 
@@ -60,19 +86,57 @@ impl<S: Statement> Statements<S> {
         })
     }
 
+    /// Keeps a statement, and returns its id and entry.
+    ///
+    /// # Errors
+    /// Cassandra's error for a statement that is too large to be kept: its client would prepare it
+    /// again for ever.
     pub(super) fn insert(
         &self,
         keyspace: Option<&str>,
         text: &str,
         statement: S,
-    ) -> (Id, Arc<Entry<S>>) {
+    ) -> Result<(Id, Arc<Entry<S>>), ErrorResponse> {
         let keyspace = keyspace.filter(|_| statement.needs_keyspace());
         let id = prepared_id(keyspace, text);
         let entry = Arc::new(Entry {
             statement: Arc::new(statement),
             keyspace: keyspace.map(Into::into),
         });
+        let bytes = BySize.weight(&id, &entry);
+        if bytes > self.statement_bytes_max {
+            return Err(too_large(bytes, self.statement_bytes_max, text));
+        }
         self.cache.insert(id, entry.clone());
-        (id, entry)
+        Ok((id, entry))
     }
+
+    /// Drops the statements that are not current. Their clients get UNPREPARED, and prepare them
+    /// again.
+    pub(super) fn drop_outdated(&self, is_current: impl Fn(&S) -> bool) {
+        // No lock of the cache is held while a statement is looked at, which may take long.
+        for (id, entry) in self.cache.iter() {
+            self.drop_if_outdated(&id, &entry, &is_current);
+        }
+    }
+
+    /// Drops a statement if it is not current.
+    pub(super) fn drop_if_outdated(
+        &self,
+        id: &Id,
+        entry: &Arc<Entry<S>>,
+        is_current: impl Fn(&S) -> bool,
+    ) {
+        if !is_current(&entry.statement) {
+            (self.cache).remove_if(id, |now| Arc::ptr_eq(now, entry));
+        }
+    }
+}
+
+fn too_large(bytes: u64, bytes_max: u64, text: &str) -> ErrorResponse {
+    let shown = &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)];
+    ErrorResponse::invalid(format!(
+        "Prepared statement of size {bytes} bytes is larger than allowed maximum of {bytes_max} \
+         bytes: {shown}..."
+    ))
 }

@@ -61,6 +61,8 @@ struct Fake {
     sync_fails: AtomicBool,
     /// The number of further executions of a conditional write that end in a conflict.
     conflicts: AtomicUsize,
+    /// True after a change of the schema, which makes statements with `outdated` outdated.
+    has_altered: AtomicBool,
     /// The server's callback for schema changes that no statement causes.
     notify: Mutex<Option<SchemaCallback>>,
 }
@@ -165,6 +167,10 @@ impl Service for Fake {
         Ok(FakeStatement { text, columns })
     }
 
+    fn is_current(&self, statement: &FakeStatement) -> bool {
+        !(statement.text.contains("outdated") && self.has_altered.load(Ordering::SeqCst))
+    }
+
     fn execute(
         &self,
         statement: &FakeStatement,
@@ -243,6 +249,7 @@ impl Service for Fake {
                 if rest == "slowly" {
                     self.gate.wait(|| call.interrupt.is_cancelled());
                 }
+                self.has_altered.store(true, Ordering::SeqCst);
                 outcome.changes.push(SchemaChange {
                     kind: SchemaChangeKind::Updated,
                     keyspace: rest.into(),
@@ -561,6 +568,71 @@ fn unsupported_protocol_versions_end_the_connection_with_an_error() {
         assert!(error.message.contains("unsupported protocol version"));
         assert!(client.try_receive().is_none(), "the connection ends");
     }
+}
+
+/// Prepares a statement, and returns the response.
+fn prepare(client: &mut Client, text: &str) -> Response {
+    let keyspace = None;
+    client.send(1, &Request::Prepare { text, keyspace });
+    client.receive().1.response
+}
+
+/// Prepares a statement, and returns its id.
+#[track_caller]
+fn prepared(client: &mut Client, text: &str) -> Vec<u8> {
+    match prepare(client, text) {
+        Response::Prepared(prepared) => prepared.id.to_vec(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Executes a prepared statement, and returns whether the server still has it.
+#[track_caller]
+fn is_prepared(client: &mut Client, id: &[u8]) -> bool {
+    let parameters = parameters();
+    client.send(2, &Request::Execute { id, parameters });
+    match client.receive().1.response {
+        Response::Void => true,
+        Response::Error(error) => {
+            let id = id.to_vec();
+            assert_eq!(error.kind, ErrorKind::Unprepared { id });
+            false
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Regression: a statement that was prepared for a table with other types was executed on the table
+/// that replaced it.
+#[test]
+fn statements_that_a_schema_change_made_outdated_get_unprepared() {
+    let (_, server) = server(options());
+    let mut client = Client::new(&server);
+    let ids = ["put", "put outdated"].map(|text| prepared(&mut client, text));
+    assert!(ids.iter().all(|id| is_prepared(&mut client, id)));
+    client.query(3, "alter a");
+    client.receive();
+    assert!(is_prepared(&mut client, &ids[0]));
+    assert!(!is_prepared(&mut client, &ids[1]));
+}
+
+#[test]
+fn a_statement_that_a_schema_change_made_outdated_during_prepare_gets_unprepared() {
+    let (fake, server) = server(options());
+    let (mut client, mut other) = (Client::new(&server), Client::new(&server));
+    // Large, so that it is parsed beside the threads that serve the other client.
+    let (text, keyspace) = (&format!("hold outdated{}", " ".repeat(1 << 17)), None);
+    client.send(1, &Request::Prepare { text, keyspace });
+    wait::until("the analysis to begin", || {
+        fake.parsed_holds.load(Ordering::SeqCst) > 0
+    });
+    other.query(1, "alter a");
+    other.receive();
+    fake.gate.open();
+    let Response::Prepared(prepared) = client.receive().1.response else {
+        panic!("it is prepared");
+    };
+    assert!(!is_prepared(&mut client, &prepared.id));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use ebb_cql::protocol::{Consistency, Frame, Request};
 
 use super::statements::Statements;
-use crate::activity::{Activity, Trace};
+use crate::activity::{Activity, TRACED_TEXT_BYTES_MAX, Trace};
 use crate::call::Statement;
 
 /// Begins the trace of a request. Returns `None` unless the request is a valid QUERY, EXECUTE,
@@ -58,11 +58,14 @@ pub(super) fn begin<S: Statement>(
     Some(activity.begin_trace(client, received_at, ("QUERY", request), parameters))
 }
 
-/// Cuts a statement's text after the word before a password, since more users may read traces than
-/// should read passwords. Reads and writes of rows contain no password of a role, and stay whole.
+/// Returns as much of a text as a trace keeps, and cuts a statement after the word before a
+/// password, since more users may read traces than should read passwords. Reads and writes of rows
+/// contain no password of a role, and stay whole.
 pub(super) fn without_password(text: &str) -> String {
     const ROWS: [&str; 5] = ["select", "insert", "update", "delete", "begin"];
     const PASSWORD: &str = "password";
+    // Cut first, because texts may be long, and the rest of this function copies them.
+    let text = &text[..text.floor_char_boundary(TRACED_TEXT_BYTES_MAX)];
     let lower = text.to_ascii_lowercase();
     let is_of_rows = ROWS.iter().any(|word| lower.trim_start().starts_with(word));
     match lower.find(PASSWORD) {

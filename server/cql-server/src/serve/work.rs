@@ -20,7 +20,7 @@ use super::shared::Shared;
 use super::slow::{Sender, Spent};
 use super::turns::Stripes;
 use crate::activity::Trace;
-use crate::call::{Call, Interrupt, Lane, Service, StatementKind, TimeOut};
+use crate::call::{Call, Interrupt, Lane, Service, Statement, StatementKind, TimeOut};
 use crate::outcome::Outcome;
 
 /// The CPU time that a statement may use on a thread on which others wait: a serving thread, or
@@ -191,6 +191,14 @@ impl<S: Service> Work<S> {
             _ => return Ok(None),
         };
         Ok(Stripes::of(&turns))
+    }
+
+    /// The approximate memory of the parsed statements that no cache has, in bytes. It is freed with
+    /// the request.
+    pub(super) fn own_statement_bytes(&self) -> usize {
+        let statements = self.statements.as_slice().iter();
+        let own = statements.filter(|statement| Arc::strong_count(statement) == 1);
+        own.map(|statement| statement.size_bytes()).sum()
     }
 
     /// The error of the request after its deadline.

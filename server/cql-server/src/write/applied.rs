@@ -69,10 +69,9 @@ impl ResponseColumns {
                 for is_static in [false, true] {
                     let columns = plan.conditions.columns().iter();
                     for condition in columns.filter(|one| one.is_static() == is_static) {
-                        let is_it = |column: &Column| column.id == condition.column.id;
-                        places(&is_it).into_iter().for_each(|place| {
+                        if let Some(place) = schema.place(&condition.column.name) {
                             slots.of(place);
-                        });
+                        }
                     }
                 }
             }

@@ -1,5 +1,7 @@
 //! The analysis of INSERT.
 
+use std::collections::HashSet;
+
 use ebb_cql::syntax::ast::{Insert, InsertSource, Marker, Name, Operator, Relation, Term};
 use ebb_model::schema::{Column, ColumnKind, TableSchema};
 
@@ -63,9 +65,10 @@ fn by_columns<'s>(
         return invalid("Unmatched column names/values");
     }
     let mut given: Vec<(&Column, Term)> = Vec::with_capacity(columns.len());
+    let mut ids = HashSet::with_capacity(columns.len());
     for (name, value) in columns.iter().zip(values) {
         let column = column(schema, name.as_str())?;
-        if given.iter().any(|(earlier, _)| earlier.id == column.id) {
+        if !ids.insert(column.id) {
             return invalid("The column names contains duplicates");
         }
         given.push((column, value.clone()));

@@ -65,5 +65,14 @@ pub const TOKENS_MAX: usize = 1 << 20;
 /// If the text is not a statement. The error contains the place and the expected token, in
 /// Cassandra's form.
 pub fn parse(text: &str) -> Result<ast::Parsed, ParseError> {
+    parse_counted(text).map(|(parsed, _)| parsed)
+}
+
+/// Parses one statement like [`parse`], and returns the number of its tokens, too: the memory of
+/// the tree grows with it, and hardly with the length of the text.
+///
+/// # Errors
+/// The errors of [`parse`].
+pub fn parse_counted(text: &str) -> Result<(ast::Parsed, usize), ParseError> {
     parser::parse(text)
 }

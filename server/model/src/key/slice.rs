@@ -98,6 +98,9 @@ impl KeyLayout {
     /// clustering columns: the part of a key after [`ROW`](super::ROW). None of them is empty; a
     /// contradiction results in none at all.
     ///
+    /// The stack grows with the number of values in a bound, and the memory with its square, so
+    /// callers limit that number.
+    ///
     /// # Errors
     /// The errors of [`KeyLayout::encode_clustering`].
     pub fn slices(

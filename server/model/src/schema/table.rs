@@ -1,6 +1,6 @@
 //! One table: its columns, their ids, and the layout of its keys.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -227,8 +227,8 @@ impl TableSchema {
         self.dropped.sort_by_key(|old| old.id);
         self.indexes.sort_by(|a, b| a.name.cmp(&b.name));
         self.layout = layout(&self.columns);
-        let is_back = |old: &&DroppedColumn| self.columns.iter().any(|c| c.id == old.id);
-        let back = self.dropped.iter().filter(is_back);
+        let ids: HashSet<ColumnId> = self.columns.iter().map(|c| c.id).collect();
+        let back = (self.dropped.iter()).filter(|old| ids.contains(&old.id));
         let cells = back.map(|old| DroppedCells {
             column: old.id.0,
             timestamp_us: old.dropped_us,
@@ -293,13 +293,33 @@ impl TableSchema {
     /// Returns the columns of one kind: key columns by position, others by name.
     pub fn columns_of(&self, kind: ColumnKind) -> &[Column] {
         let start = self.columns.partition_point(|c| c.kind < kind);
-        let end = self.columns.partition_point(|c| c.kind <= kind);
-        &self.columns[start..end]
+        &self.columns[start..self.place_behind(kind)]
     }
 
     /// Returns a column by its name; `None` if the table has none of this name now.
     pub fn column(&self, name: &str) -> Option<&Column> {
-        self.columns.iter().find(|c| *c.name == *name)
+        self.columns.get(self.place(name)?)
+    }
+
+    /// Returns the place of a column among all [columns](Self::columns), by its name; `None` if the
+    /// table has none of this name now. A statement looks up each column that it names, so that this
+    /// must not look at all of them.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        let (keys, others) = (self.columns).split_at(self.place_behind(ColumnKind::Clustering));
+        if let Some(place) = keys.iter().position(|c| *c.name == *name) {
+            return Some(place);
+        }
+        // Static columns and the others are sorted by name.
+        let statics = self.place_behind(ColumnKind::Static) - keys.len();
+        let (of_partition, of_row) = others.split_at(statics);
+        let find = |columns: &[Column]| columns.binary_search_by(|c| (*c.name).cmp(name)).ok();
+        let place = find(of_partition).or_else(|| find(of_row).map(|at| statics + at));
+        place.map(|at| keys.len() + at)
+    }
+
+    /// Returns the first place behind the columns of this kind.
+    fn place_behind(&self, kind: ColumnKind) -> usize {
+        self.columns.partition_point(|c| c.kind <= kind)
     }
 
     /// Returns a column by its id; `None` for dropped columns.
@@ -357,7 +377,9 @@ pub(super) const STATIC_WITHOUT_CLUSTERING: &str = "Static columns are only usef
      allowed) if the table has at least one clustering column";
 
 fn sort(columns: &mut [Column]) {
-    columns.sort_by(|a, b| (a.kind, a.position, &a.name).cmp(&(b.kind, b.position, &b.name)));
+    // Only columns of the key have positions.
+    let position = |c: &Column| (c.kind < ColumnKind::Static).then_some(c.position);
+    columns.sort_by(|a, b| (a.kind, position(a), &a.name).cmp(&(b.kind, position(b), &b.name)));
 }
 
 fn layout(columns: &[Column]) -> KeyLayout {

@@ -13,6 +13,9 @@ use crate::analyse::markers::{Markers, Receiver};
 use crate::analyse::term::{self, Term};
 use crate::error::{Result, invalid};
 
+/// The most columns that one relation compares by order.
+const SLICE_COLUMNS_MAX: usize = 128;
+
 /// The restriction that a relation puts on one or more columns.
 #[derive(Debug, Clone)]
 pub enum RestrictionKind {
@@ -114,13 +117,14 @@ impl Parsed {
     /// The names of the restricted columns outside of the primary key.
     pub fn others(&self) -> Vec<&str> {
         let mut others: Vec<&str> = Vec::new();
+        let mut seen = HashSet::new();
         for &at in self
             .restrictions
             .iter()
             .flat_map(|restriction| &restriction.columns)
         {
             let column = &self.schema.columns()[at];
-            if column.kind >= ColumnKind::Static && !others.contains(&&*column.name) {
+            if column.kind >= ColumnKind::Static && seen.insert(at) {
                 others.push(&column.name);
             }
         }
@@ -230,7 +234,10 @@ impl Parsed {
                 let value = tuple(&schema, &columns, value, markers)?;
                 let kind = match operator {
                     Operator::Equal => RestrictionKind::Equal(value),
-                    operator if is_slice(*operator) => RestrictionKind::Slice(*operator, value),
+                    operator if is_slice(*operator) => {
+                        check_width(&columns, *operator)?;
+                        RestrictionKind::Slice(*operator, value)
+                    }
                     other => {
                         return invalid(format!(
                             "{} cannot be used for multi-column relations",
@@ -263,6 +270,18 @@ impl Parsed {
         }
         Ok(())
     }
+}
+
+/// Checks the number of columns that a relation compares by order. Where their directions differ,
+/// each of them gives a range of keys, which is as long as the values before it.
+fn check_width(columns: &[usize], operator: Operator) -> Result<()> {
+    if columns.len() > SLICE_COLUMNS_MAX {
+        return invalid(format!(
+            "A relation with {} names at most {SLICE_COLUMNS_MAX} columns",
+            operator.text()
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the restriction of a relation other than IN on one column.

@@ -1,5 +1,8 @@
 //! Many clients, and hostile ones.
 
+use std::fs;
+use std::net::SocketAddr;
+
 use ebb_cql::protocol::{Batch, WriteType};
 use rustix::process::{Resource, getrlimit};
 
@@ -19,6 +22,28 @@ fn idle_connections_take_little_memory_and_delay_no_other() {
     assert_eq!(client.receive().0, 1);
     drop(idle);
     until_connections(&server, 1);
+}
+
+/// Regression: the connection of a client whose machine was gone stayed open for ever.
+#[test]
+fn silent_clients_are_probed_by_the_kernel() {
+    let (_, server) = server(options());
+    let client = Client::new(&server);
+    let port = |address: SocketAddr| format!(":{:04X}", address.port());
+    let own = port(server.address());
+    let peer = port(client.stream.local_addr().unwrap());
+    // Until the client's kernel has acknowledged READY, the timer is the one for sending it again.
+    wait::until("the timer of the probes", || {
+        let table = fs::read_to_string("/proc/self/net/tcp").unwrap();
+        table.lines().any(|line| {
+            // Number, local and remote address, state, queues, timer.
+            let columns: Vec<&str> = line.split_whitespace().collect();
+            let [_, local, remote, _, _, timer, ..] = columns.as_slice() else {
+                return false;
+            };
+            local.ends_with(&own) && remote.ends_with(&peer) && timer.starts_with("02:")
+        })
+    });
 }
 
 #[test]
@@ -62,6 +87,78 @@ fn prepared_statements_take_bounded_memory() {
         (100..=statement_bytes_max / 256).contains(&kept),
         "{kept} are kept"
     );
+}
+
+/// Regression: PREPARE of a statement that the cache could not keep succeeded, and each EXECUTE got
+/// UNPREPARED. The cache kept none above a small part of its memory.
+#[test]
+fn a_statement_is_kept_or_refused_when_it_is_prepared() {
+    let (_, server) = server(ServeOptions {
+        statement_bytes_max: 1 << 20,
+        ..options()
+    });
+    let mut client = Client::new(&server);
+    let text = |bytes: usize| format!("put {}", "x".repeat(bytes));
+    for bytes in [1000, 100_000, 500_000] {
+        let id = prepared(&mut client, &text(bytes));
+        assert!(is_prepared(&mut client, &id), "{bytes} bytes");
+    }
+    match prepare(&mut client, &text(600_000)) {
+        Response::Error(error) => {
+            assert_eq!(error.kind, ErrorKind::Invalid);
+            let start = "Prepared statement of size 600260 bytes is larger than allowed maximum of \
+                         524288 bytes: put xxx";
+            assert!(error.message.starts_with(start), "{}", error.message);
+            assert!(error.message.len() < 400);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Regression: new statements had 3% of the cache. While statements that were used more often filled
+/// the rest, those of one batch drove each other out.
+#[test]
+fn statements_of_a_batch_are_kept_beside_statements_that_are_used_more() {
+    let (_, server) = server(ServeOptions {
+        statement_bytes_max: 1 << 20,
+        ..options()
+    });
+    let mut client = Client::new(&server);
+    for number in 0..4000 {
+        let id = prepared(&mut client, &format!("put {number}"));
+        assert!(is_prepared(&mut client, &id));
+    }
+    let text = |number: usize| format!("put {number} {}", "x".repeat(1000));
+    let ids: Vec<_> = (0..100)
+        .map(|number| prepared(&mut client, &text(number)))
+        .collect();
+    assert!(ids.iter().all(|id| is_prepared(&mut client, id)));
+}
+
+/// Regression: the parsed statements of waiting requests were not counted, only their texts.
+#[test]
+fn parsed_statements_of_waiting_requests_take_bounded_memory() {
+    let (fake, server) = server(ServeOptions {
+        body_bytes_max: 1 << 20,
+        request_bytes_max: 0,
+        ..options()
+    });
+    let mut client = Client::new(&server);
+    // Text and statement have the same length, and there are 2 MiB of memory.
+    let text = format!("scan {}", "x".repeat(900_000));
+    client.query(1, &text);
+    client.query(2, &text);
+    let (stream, answer) = client.receive();
+    assert_eq!(stream, 2);
+    match answer.response {
+        Response::Error(error) => assert_eq!(error.kind, ErrorKind::Overloaded),
+        other => panic!("{other:?}"),
+    }
+    fake.gate.open();
+    assert_eq!(client.receive().0, 1);
+    // A prepared statement is in the cache, and takes no other memory.
+    let id = prepared(&mut client, &text);
+    assert!(is_prepared(&mut client, &id));
 }
 
 #[test]

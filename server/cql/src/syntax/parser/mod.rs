@@ -35,14 +35,17 @@ const SNIPPET_TOKENS: usize = 5;
 /// The maximal length of a token that an error shows in full, in bytes.
 const SNIPPET_BYTES_MAX: usize = 256;
 
-/// Parses the statement in `text`.
-pub(super) fn parse(text: &str) -> std::result::Result<Parsed, ParseError> {
+/// Parses the statement in `text`, and returns the number of its tokens, too.
+pub(super) fn parse(text: &str) -> std::result::Result<(Parsed, usize), ParseError> {
     let mut parser = Parser::new(text)?;
     match parser.whole_statement() {
-        Ok(statement) => Ok(Parsed {
-            statement,
-            markers: parser.markers,
-        }),
+        Ok(statement) => {
+            let parsed = Parsed {
+                statement,
+                markers: parser.markers,
+            };
+            Ok((parsed, parser.tokens.len()))
+        }
         Err(fault) => Err(parser.report(fault)),
     }
 }

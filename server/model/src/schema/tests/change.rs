@@ -10,6 +10,37 @@ fn message<T: std::fmt::Debug>(result: Result<T, SchemaError>) -> String {
     result.unwrap_err().to_string()
 }
 
+#[test]
+fn every_column_is_found_at_its_place() {
+    let columns = [
+        "p int",
+        "q int",
+        "c int",
+        "s int static",
+        "r int static",
+        "z int",
+        "a int",
+        "b int",
+    ];
+    let table = TableSchema::create(definition(&columns, &["q", "p"], &["c"])).unwrap();
+    let changed = [
+        table.add_column("m", CqlType::Int, false).unwrap(),
+        table.add_column("m", CqlType::Int, true).unwrap(),
+        table.drop_column("b", 1).unwrap(),
+        table.rename_columns([("c", "y")]).unwrap(),
+        table,
+    ];
+    for table in changed {
+        for (place, column) in table.columns().iter().enumerate() {
+            assert_eq!(table.place(&column.name), Some(place), "{}", column.name);
+            assert_eq!(table.column(&column.name), Some(column));
+        }
+        for none in ["", "aa", "zz"] {
+            assert_eq!(table.place(none), None, "{none}");
+        }
+    }
+}
+
 /// Cells of the dropped column may still be stored: its id stays reserved, and it gets back the
 /// cells from after the drop.
 #[test]
