@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   keyspaces, tables, indexes, types   a statement + the schema ─► the next schema, or an error
-//!   type_names, properties      their common parts
+//!   type_names, properties      their common parts; properties uses compaction and entries
 //! ```
 //!
 //! `ebb_model::schema` decides how a statement changes the schema. This module translates
@@ -10,6 +10,8 @@
 //! several mistakes gets Cassandra's error. The catalog makes a change durable before the response;
 //! the change in the response is also the event for other connections.
 
+mod compaction;
+mod entries;
 mod indexes;
 mod keyspaces;
 mod properties;

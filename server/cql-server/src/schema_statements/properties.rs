@@ -1,15 +1,13 @@
 //! The properties after WITH, in the form in which the schema has them.
 
-use std::collections::BTreeMap;
-
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::{Constant, Property, PropertyValue};
 use ebb_model::schema::{OptionValue, SchemaError, TableOptions};
 use uuid::Uuid;
 
+use super::compaction;
+use super::entries::{Entries, digits, full_class, is_one_of};
 use crate::error::of_schema;
-
-type Entries = BTreeMap<String, String>;
 
 /// The bound above which Cassandra's `BloomCalculations` has filters for `bloom_filter_fp_chance`.
 const BLOOM_CHANCE_BOUND: f64 = 6.71e-5;
@@ -43,7 +41,28 @@ pub(super) fn set_table_options(
             value => set_table_option(options, name, value)?,
         }
     }
+    // Tables of earlier versions may have other intervals. Statements that leave them alone are
+    // accepted.
+    let is_interval = |property: &Property| property.name.as_str().ends_with("_index_interval");
+    if properties.iter().any(is_interval) {
+        check_index_intervals(options)?;
+    }
     Ok(id)
+}
+
+fn check_index_intervals(options: &TableOptions) -> Result<(), ErrorResponse> {
+    let number = |name: &str| match options.get(name) {
+        Some(OptionValue::Text(text)) => text.parse::<i32>().unwrap_or(0),
+        _ => 0,
+    };
+    let (min, max) = (number("min_index_interval"), number("max_index_interval"));
+    if max < min {
+        return Err(ErrorResponse::config(format!(
+            "max_index_interval must be greater than or equal to min_index_interval ({min}) (got \
+             {max})"
+        )));
+    }
+    Ok(())
 }
 
 fn set_table_option(
@@ -66,7 +85,7 @@ fn set_table_option(
 /// Expands the abbreviations that Cassandra permits in a map, and rejects the entries that it rejects.
 fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
     match option {
-        "compaction" => compaction(entries),
+        "compaction" => compaction::complete(entries),
         "compression" => {
             *entries = compression(std::mem::take(entries))?;
             Ok(())
@@ -101,43 +120,10 @@ fn invalid_value(option: &str, text: &str) -> ErrorResponse {
     ErrorResponse::config(format!("Invalid value {text} for option '{option}'"))
 }
 
-fn is_one_of(text: &str, words: &[&str]) -> bool {
-    words.iter().any(|word| text.eq_ignore_ascii_case(word))
-}
-
-/// Returns the full name of a class, which by default is in this package of Cassandra's. A name in
-/// that package that is not in `known` is an error with the text of `unknown`. A class of another
-/// package may be one that was added to an installation of Cassandra, so it is accepted.
-fn full_class(
-    package: &str,
-    known: &[&str],
-    class: &str,
-    unknown: impl FnOnce(&str) -> String,
-) -> Result<String, ErrorResponse> {
-    let package = format!("org.apache.cassandra.{package}.");
-    let full = if class.contains('.') {
-        class.to_string()
-    } else {
-        format!("{package}{class}")
-    };
-    match full.strip_prefix(&package) {
-        Some(own) if !known.contains(&own) => Err(ErrorResponse::config(unknown(&full))),
-        _ => Ok(full),
-    }
-}
-
-fn no_class(option: &str) -> ErrorResponse {
-    ErrorResponse::config(format!(
-        "Missing sub-option 'class' for the '{option}' option."
-    ))
-}
-
 /// Checks the entries of `caching`, with the errors of Cassandra's `CachingParams.fromMap`.
 fn caching(entries: &Entries) -> Result<(), ErrorResponse> {
     let refuse = |message: String| Err(ErrorResponse::config(message));
     let is_word = |text: &str| is_one_of(text, &["ALL", "NONE"]);
-    let is_count =
-        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<i32>().is_ok();
     let mut others = Vec::new();
     for (name, text) in entries {
         match name.as_str() {
@@ -147,7 +133,7 @@ fn caching(entries: &Entries) -> Result<(), ErrorResponse> {
                      'NONE' are allowed"
                 ));
             }
-            "rows_per_partition" if !is_word(text) && !is_count(text) => {
+            "rows_per_partition" if !is_word(text) && digits(text).is_none() => {
                 return refuse(format!(
                     "Invalid value '{text}' for caching sub-option '{name}': only 'ALL', 'NONE', \
                      and integer values are allowed"
@@ -216,34 +202,6 @@ fn threshold(text: &str) -> Result<&'static str, ErrorResponse> {
     }
 }
 
-/// Cassandra's compaction strategies, those of Cassandra 5.0 included.
-const COMPACTION_STRATEGIES: [&str; 5] = [
-    "DateTieredCompactionStrategy",
-    "LeveledCompactionStrategy",
-    "SizeTieredCompactionStrategy",
-    "TimeWindowCompactionStrategy",
-    "UnifiedCompactionStrategy",
-];
-
-fn compaction(entries: &mut Entries) -> Result<(), ErrorResponse> {
-    let class = entries.get_mut("class");
-    let class = class.ok_or_else(|| no_class("compaction"))?;
-    *class = full_class("db.compaction", &COMPACTION_STRATEGIES, class, |full| {
-        format!("Unable to find compaction strategy class '{full}'")
-    })?;
-    let has_thresholds = [
-        "SizeTieredCompactionStrategy",
-        "TimeWindowCompactionStrategy",
-    ];
-    if has_thresholds.iter().any(|name| class.ends_with(name)) {
-        for (threshold, default) in [("max_threshold", "32"), ("min_threshold", "4")] {
-            let entry = entries.entry(threshold.to_string());
-            entry.or_insert_with(|| default.to_string());
-        }
-    }
-    Ok(())
-}
-
 /// The options of some of Cassandra's compressors, beyond those that all have. They are accepted for
 /// any compressor: ebb chooses a compressor by its class alone.
 const COMPRESSOR_OPTIONS: [&str; 4] = [
@@ -301,7 +259,9 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
             );
         }
         (Some(class), None) | (None, Some(class)) => class,
-        (None, None) => return Err(no_class("compression")),
+        (None, None) => {
+            return refuse("Missing sub-option 'class' for the 'compression' option.".to_string());
+        }
     };
     let chunk = match (
         given.remove("chunk_length_in_kb"),

@@ -1,5 +1,6 @@
 //! Statements about the schema: their changes, their events and their errors.
 
+mod options;
 mod reopening;
 
 use ebb_cql::protocol::{SchemaChange, SchemaChangeKind, SchemaTarget};
@@ -128,7 +129,8 @@ fn changes_survive_a_restart() {
     for part in [
         "PRIMARY KEY ((a, b), c)",
         "CLUSTERING ORDER BY (c DESC)",
-        "'org.apache.cassandra.db.compaction.LeveledCompactionStrategy'",
+        "'org.apache.cassandra.db.compaction.LeveledCompactionStrategy', 'max_threshold': '32', \
+         'min_threshold': '4'}",
         "s int static",
     ] {
         assert!(text.contains(part), "{part} in {text}");
@@ -392,180 +394,6 @@ fn a_new_keyspace_has_one_copy_by_default() {
         let state = session.state();
         let keyspace = state.schema().keyspace(name).unwrap();
         assert_eq!(keyspace.replication()[option], "1");
-    }
-}
-
-#[test]
-fn compression_and_compaction_accept_cassandras_options_only() {
-    let mut session = Session::with_table();
-    for (at, (written, shown)) in [
-        (
-            "{'class': 'SnappyCompressor', 'min_compress_ratio': 2}",
-            "{'chunk_length_in_kb': '16', \
-             'class': 'org.apache.cassandra.io.compress.SnappyCompressor', \
-             'min_compress_ratio': '2.0'}",
-        ),
-        (
-            "{'sstable_compression': 'LZ4Compressor', 'chunk_length_kb': 32, 'enabled': true}",
-            "{'chunk_length_in_kb': '32', 'class': 'org.apache.cassandra.io.compress.LZ4Compressor'}",
-        ),
-        (
-            "{'class': 'org.example.Compressor'}",
-            "{'chunk_length_in_kb': '16', 'class': 'org.example.Compressor'}",
-        ),
-        ("{'enabled': 'false'}", "{'enabled': 'false'}"),
-        ("{'sstable_compression': ''}", "{'enabled': 'false'}"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        session.run(&format!(
-            "CREATE TABLE app.c{at} (k int PRIMARY KEY) WITH compression = {written}"
-        ));
-        let state = session.state();
-        let text = state
-            .table("app", &format!("c{at}"))
-            .unwrap()
-            .schema()
-            .describe(false);
-        assert!(text.contains(shown), "{shown} in {text}");
-    }
-    for (option, message) in [
-        (
-            "compaction = {'min_threshold': 4}",
-            "Missing sub-option 'class' for the 'compaction' option.",
-        ),
-        (
-            "compression = {'chunk_length_in_kb': 32}",
-            "Missing sub-option 'class' for the 'compression' option.",
-        ),
-        (
-            "compression = {'enabled': false, 'class': 'LZ4Compressor'}",
-            "If the 'enabled' option is set to false no other options must be specified",
-        ),
-        (
-            "compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 31}",
-            "chunk_length_in_kb must be a power of 2",
-        ),
-        (
-            "compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 2097152}",
-            "Value of chunk_length_in_kb is too large (2097152)",
-        ),
-        (
-            "compression = {'class': 'LZ4Compressor', 'min_compress_ratio': -1}",
-            "Invalid negative min_compress_ratio",
-        ),
-        (
-            "compression = {'class': 'LZ4Compressor', 'other': 1}",
-            "Unknown compression options other",
-        ),
-        (
-            "compaction = {'class': 'LeveledStrategy'}",
-            "Unable to find compaction strategy class \
-             'org.apache.cassandra.db.compaction.LeveledStrategy'",
-        ),
-        (
-            "compression = {'class': 'ZstdCompresor'}",
-            "Could not create Compression for type \
-             org.apache.cassandra.io.compress.ZstdCompresor",
-        ),
-    ] {
-        let text = format!("CREATE TABLE app.x (k int PRIMARY KEY) WITH {option}");
-        assert_eq!(
-            session.refused(&text),
-            (CONFIG, message.to_string()),
-            "{text}"
-        );
-    }
-}
-
-#[test]
-fn options_without_an_effect_are_checked_as_in_cassandra() {
-    let mut session = Session::with_table();
-    for option in [
-        "speculative_retry = 'never'",
-        "speculative_retry = '99.5PERCENTILE'",
-        "speculative_retry = '.5ms'",
-        "additional_write_policy = 'max(10ms , 99p)'",
-        "read_repair = 'none'",
-        "caching = {'keys': 'none', 'rows_per_partition': 10}",
-        "caching = {}",
-        "bloom_filter_fp_chance = 6.72e-5",
-        "bloom_filter_fp_chance = 1",
-        "compaction = {'class': 'org.example.Strategy'}",
-    ] {
-        session.run(&format!("ALTER TABLE app.t WITH {option}"));
-    }
-    for (option, message) in [
-        (
-            "speculative_retry = ''",
-            "Invalid value  for option 'speculative_retry'",
-        ),
-        (
-            "speculative_retry = '99'",
-            "Invalid value 99 for option 'speculative_retry'",
-        ),
-        (
-            "speculative_retry = '1.2.3ms'",
-            "Invalid value 1.2.3ms for option 'speculative_retry'",
-        ),
-        (
-            "additional_write_policy = 'sometimes'",
-            "Invalid value sometimes for option 'speculative_retry'",
-        ),
-        (
-            "speculative_retry = '100p'",
-            "Invalid value 100p for PERCENTILE option 'speculative_retry': must be between (0.0 \
-             and 100.0)",
-        ),
-        (
-            "speculative_retry = 'MIN(100p,10ms)'",
-            "Invalid value MIN(100p,10ms) for option 'speculative_retry'",
-        ),
-        (
-            "speculative_retry = 'AVG(99p,10ms)'",
-            "Invalid value AVG(99p,10ms) for option 'speculative_retry'",
-        ),
-        (
-            "speculative_retry = 'MIN(1ms,10ms)'",
-            "Invalid value MIN(1ms,10ms) for option 'speculative_retry': MIN()/MAX() arguments \
-             should be of different types, but both are of type FIXED",
-        ),
-        (
-            "read_repair = 'ASYNC'",
-            "Invalid value ASYNC for option 'read_repair'",
-        ),
-        (
-            "caching = {'keys': 'SOME'}",
-            "Invalid value 'SOME' for caching sub-option 'keys': only 'ALL' and 'NONE' are allowed",
-        ),
-        (
-            "caching = {'rows_per_partition': -1}",
-            "Invalid value '-1' for caching sub-option 'rows_per_partition': only 'ALL', 'NONE', \
-             and integer values are allowed",
-        ),
-        (
-            "caching = {'keys': 'ALL', 'rows': 1, 'x': 2}",
-            "Invalid caching sub-options [rows, x]: only 'keys' and 'rows_per_partition' are \
-             allowed",
-        ),
-        (
-            "bloom_filter_fp_chance = 0",
-            "bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got \
-             0)",
-        ),
-        (
-            "bloom_filter_fp_chance = 1.5",
-            "bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got \
-             1.5)",
-        ),
-    ] {
-        let text = format!("ALTER TABLE app.t WITH {option}");
-        assert_eq!(
-            session.refused(&text),
-            (CONFIG, message.to_string()),
-            "{text}"
-        );
     }
 }
 

@@ -1,0 +1,39 @@
+//! The entries of an option that is a map, such as `compaction`.
+
+use std::collections::BTreeMap;
+
+use ebb_cql::protocol::ErrorResponse;
+
+pub(super) type Entries = BTreeMap<String, String>;
+
+pub(super) fn is_one_of(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// Reads a number of digits alone. `None` if there is another character, such as a sign, no digit, or a
+/// number beyond an `int` of Java.
+pub(super) fn digits(text: &str) -> Option<i32> {
+    let are_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| are_digits)
+}
+
+/// Returns the full name of a class, which by default is in this package of Cassandra's. A name in
+/// that package that is not in `known` is an error with the text of `unknown`. A class of another
+/// package may be one that was added to an installation of Cassandra, so it is accepted.
+pub(super) fn full_class(
+    package: &str,
+    known: &[&str],
+    class: &str,
+    unknown: impl FnOnce(&str) -> String,
+) -> Result<String, ErrorResponse> {
+    let package = format!("org.apache.cassandra.{package}.");
+    let full = if class.contains('.') {
+        class.to_string()
+    } else {
+        format!("{package}{class}")
+    };
+    match full.strip_prefix(&package) {
+        Some(own) if !known.contains(&own) => Err(ErrorResponse::config(unknown(&full))),
+        _ => Ok(full),
+    }
+}
