@@ -17,7 +17,7 @@ use ebb_model::types::{CqlType, UserType, elements, sort_once};
 use super::markers::{Bound, Markers, Receiver};
 use super::{call, literal, types};
 use crate::error::{Result, invalid, of_type};
-use crate::functions::Function;
+use crate::functions::{Conditions, Function};
 use crate::interrupt;
 
 /// A value that is constant, or computed from the bound values.
@@ -193,6 +193,32 @@ pub fn prepare_in(marker: &ast::Marker, receiver: &Receiver, markers: &mut Marke
         index: marker.index,
         ty: receiver.ty.clone(),
     }
+}
+
+/// Makes the empty elements of a valid list behind IN null, unless their type has an empty value.
+/// Cassandra reads each element of such a list, and in an empty one finds no number, uuid or address.
+/// Python's driver sends a null as an empty element.
+fn with_nulls<'v>(list: &CqlType, bytes: Cow<'v, [u8]>) -> Result<Cow<'v, [u8]>> {
+    use CqlType::{Ascii, Blob, List, Text, Tuple, Udt};
+    let is_any_null = match list {
+        List { element, .. }
+            if !matches!(**element, Ascii | Blob | Text | Tuple(_) | Udt { .. }) =>
+        {
+            let mut all = elements::elements(&bytes).map_err(of_type)?;
+            all.any(|element| matches!(element, Ok(Some([]))))
+        }
+        _ => false,
+    };
+    if !is_any_null {
+        return Ok(bytes);
+    }
+    // The number of elements remains.
+    let mut out = bytes[..4].to_vec();
+    for element in elements::elements(&bytes).map_err(of_type)? {
+        let element = element.map_err(of_type)?;
+        elements::write_element(element.filter(|element| !element.is_empty()), &mut out);
+    }
+    Ok(Cow::Owned(out))
 }
 
 /// Prepares the literal of a user-defined type. Of a field that is given twice the last value counts.
@@ -382,7 +408,10 @@ impl Term {
                         valid.map_err(of_type)?;
                         // A client's set or map may be unsorted, or have an element twice.
                         let normal = ty.try_normalize(bytes, &mut interrupt::charge_bytes)?;
-                        Ok(Evaluated::Value(normal))
+                        Ok(Evaluated::Value(match self {
+                            Self::InMarker { .. } => with_nulls(ty, normal)?,
+                            _ => normal,
+                        }))
                     }
                 }
             }
@@ -434,7 +463,7 @@ impl Term {
                 };
                 let args = nullable(args, bound, unset)?;
                 let args: Vec<Option<&[u8]>> = args.iter().map(Option::as_deref).collect();
-                Ok(match function.call(&args, bound.now_us)? {
+                Ok(match function.call(&args, Conditions::at(bound.now_us))? {
                     Some(bytes) => owned(bytes),
                     None => Evaluated::Null,
                 })

@@ -6,7 +6,7 @@
 //! retry.
 
 use crate::error::Result;
-use crate::functions::Function;
+use crate::functions::{Conditions, Function};
 
 /// The calls of volatile functions in one statement, by their places.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +34,7 @@ impl VolatileCalls {
     /// # Errors
     /// If the statement's time is over.
     pub fn call(&self, now_us: i64) -> Result<Vec<Option<Vec<u8>>>> {
-        let one = |function: &Function| function.call(&[], now_us);
+        let one = |function: &Function| function.call(&[], Conditions::at(now_us));
         self.0.iter().map(one).collect()
     }
 }

@@ -593,6 +593,13 @@ fn a_read_that_needs_too_much_memory_is_rejected() {
         format!("SELECT {} FROM t WHERE a = 1", times(5, "max(v)")),
         format!("SELECT count(*), {} FROM t WHERE a = 1", times(5, "v")),
         "SELECT v + v + v + v + v FROM t WHERE a = 1 AND b = 1".to_owned(),
+        // Values that are no part of the result: each `toJson` doubles the backslashes.
+        format!(
+            "SELECT count({}v{}) FROM t WHERE a = 1 AND b = 1",
+            "toJson(".repeat(20),
+            ")".repeat(20)
+        ),
+        "SELECT count((v + v) + ((v + v) + v)) FROM t WHERE a = 1 AND b = 1".to_owned(),
     ];
     for text in refused {
         assert_eq!(
@@ -602,6 +609,8 @@ fn a_read_that_needs_too_much_memory_is_rejected() {
         );
     }
     assert_eq!(server.rows("SELECT count(v) FROM t"), "10");
+    let within = "SELECT count(toJson(toJson(v))), count((v + v) + (v + v)) FROM t";
+    assert_eq!(server.rows(within), "10 10");
     let limited = "SELECT b FROM t WHERE a IN (1, 2) ORDER BY b LIMIT 1";
     assert_eq!(server.rows(limited), "0");
     // Rows that were written to the response no longer count.

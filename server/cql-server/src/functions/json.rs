@@ -11,7 +11,7 @@ use crate::interrupt;
 /// The bytes of a blob that take about a microsecond to write as digits.
 const BLOB_BYTES_PER_UNIT: usize = 64;
 
-/// The longest text of one value, equal to the longest result.
+/// The longest text of a value that is no part of the result of a read, equal to the longest result.
 pub const TEXT_BYTES_MAX: usize = 256 << 20;
 
 /// A row of a result as a JSON object, written cell by cell.

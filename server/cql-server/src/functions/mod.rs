@@ -11,8 +11,9 @@
 //! uuids     new uuids, and the times in them
 //! ```
 //!
-//! Each call is charged to the statement (`interrupt`). The size of numbers is checked
-//! (`number_size`) before anything is computed from them.
+//! Each call is charged to the statement (`interrupt`), and its result has a greatest length
+//! ([`Conditions`]). The size of numbers is checked (`number_size`) before anything is computed from
+//! them.
 
 mod aggregate;
 mod arithmetic;
@@ -39,12 +40,30 @@ pub use self::cast::{cast, cast_name};
 pub use self::from_json::row as json_row;
 pub use self::number_size::digits_units;
 pub use self::uuids::TimeUuids;
-use super::error::{Result, invalid};
+use super::error::{Result, invalid, result_too_large};
 use super::interrupt;
 
-/// The code of a function. Its parameters are the arguments, and the time of the call in
-/// microseconds since 1970.
-type Body = dyn Fn(&[Option<&[u8]>], i64) -> Result<Option<Vec<u8>>> + Send + Sync;
+/// The code of a function. Its parameters are the arguments, and the conditions of the call.
+type Body = dyn Fn(&[Option<&[u8]>], Conditions) -> Result<Option<Vec<u8>>> + Send + Sync;
+
+/// The conditions of a call.
+#[derive(Debug, Clone, Copy)]
+pub struct Conditions {
+    /// The time of the call, in microseconds since 1970.
+    pub now_us: i64,
+    /// The greatest length of the result.
+    pub bytes_max: usize,
+}
+
+impl Conditions {
+    /// The conditions of a call at `now_us` whose result is no part of the result of a read.
+    pub fn at(now_us: i64) -> Self {
+        Self {
+            now_us,
+            bytes_max: json::TEXT_BYTES_MAX,
+        }
+    }
+}
 
 #[derive(Clone)]
 pub struct Function {
@@ -78,7 +97,7 @@ impl Function {
         name: impl Into<String>,
         args: impl IntoIterator<Item = CqlType>,
         returns: CqlType,
-        body: impl Fn(&[Option<&[u8]>], i64) -> Result<Option<Vec<u8>>> + Send + Sync + 'static,
+        body: impl Fn(&[Option<&[u8]>], Conditions) -> Result<Option<Vec<u8>>> + Send + Sync + 'static,
     ) -> Self {
         Self {
             name: name.into(),
@@ -101,13 +120,20 @@ impl Function {
         &self.returns
     }
 
-    /// Calls the function at `now_us`, microseconds since 1970.
+    /// Calls the function.
     ///
     /// # Errors
-    /// The function's error for these arguments, or a statement whose time is over.
-    pub fn call(&self, args: &[Option<&[u8]>], now_us: i64) -> Result<Option<Vec<u8>>> {
+    /// The function's error for these arguments, a result that is too long, or a statement whose time
+    /// is over.
+    pub fn call(&self, args: &[Option<&[u8]>], conditions: Conditions) -> Result<Option<Vec<u8>>> {
         interrupt::charge_bytes(args.iter().flatten().map(|arg| arg.len()).sum())?;
-        (self.body)(args, now_us)
+        let result = (self.body)(args, conditions)?;
+        match &result {
+            Some(bytes) if bytes.len() > conditions.bytes_max => {
+                Err(result_too_large(conditions.bytes_max))
+            }
+            _ => Ok(result),
+        }
     }
 }
 
@@ -184,9 +210,9 @@ pub fn to_json_of(ty: &CqlType) -> Function {
         "system.tojson",
         [ty.clone()],
         CqlType::Text,
-        move |args, _| {
+        move |args, conditions| {
             let mut out = String::new();
-            json::value(&of, args[0], &mut out, json::TEXT_BYTES_MAX)?;
+            json::value(&of, args[0], &mut out, conditions.bytes_max)?;
             Ok(Some(out.into_bytes()))
         },
     )

@@ -61,7 +61,9 @@ fn made(
     returns: CqlType,
     make: impl Fn(i64) -> Vec<u8> + Send + Sync + 'static,
 ) -> Function {
-    Function::new(name, [], returns, move |_, now_us| Ok(Some(make(now_us))))
+    Function::new(name, [], returns, move |_, conditions| {
+        Ok(Some(make(conditions.now_us)))
+    })
 }
 
 fn long(ms: i64) -> Result<Vec<u8>> {

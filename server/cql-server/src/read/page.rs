@@ -30,8 +30,9 @@ pub struct Limits {
     /// The reading time after which a page ends, if the client pages.
     pub page_time: Duration,
     /// The most bytes of a response's cells, together with the read's buffers: rows to sort, and
-    /// states of aggregates. A read that needs more fails. Drivers reject longer responses: the
-    /// Java driver from 256 MiB on, by default.
+    /// states of aggregates. A read that needs more fails. The values that wait as arguments of calls
+    /// may have as many bytes besides. Drivers reject longer responses: the Java driver from 256 MiB
+    /// on, by default.
     pub result_bytes: usize,
 }
 
@@ -298,6 +299,8 @@ impl<'s> Page<'s> {
             types: self.types,
             bound: self.bound,
             aggregates: &[],
+            bytes_max: self.limits.result_bytes,
+            waiting_bytes: 0,
         }
     }
 
@@ -474,6 +477,8 @@ impl<'s> Page<'s> {
             types: self.types,
             bound: self.bound,
             aggregates: &aggregates,
+            bytes_max: self.limits.result_bytes,
+            waiting_bytes: 0,
         };
         let mut cells = Vec::with_capacity(outputs.columns.len());
         let mut bytes = 0;

@@ -9,7 +9,8 @@ use ebb_model::types::{CqlType, elements};
 use crate::analyse::markers::Bound;
 use crate::analyse::selection::Output;
 use crate::analyse::term::{Evaluated, Term};
-use crate::error::{Result, invalid, of_row, of_type};
+use crate::error::{Result, invalid, of_row, of_type, result_too_large};
+use crate::functions::Conditions;
 use crate::interrupt;
 
 /// The values from which outputs are computed.
@@ -22,6 +23,11 @@ pub struct Context<'r> {
     pub bound: &'r Bound<'r>,
     /// The results of the aggregates of a group; empty while its rows are read.
     pub aggregates: &'r [Option<Vec<u8>>],
+    /// The greatest length of a computed value, and of all those together that wait as arguments of
+    /// calls.
+    pub bytes_max: usize,
+    /// The bytes of the computed values that wait as arguments of calls.
+    pub waiting_bytes: usize,
 }
 
 /// A value; `None` is null.
@@ -30,8 +36,8 @@ pub type Value<'r> = Option<Cow<'r, [u8]>>;
 /// Computes the value of an output for a row.
 ///
 /// # Errors
-/// If the row is damaged, a function fails, the key of an element or slice is null, or the statement's
-/// time is over.
+/// If the row is damaged, a function fails, computed values become too long, the key of an element or
+/// slice is null, or the statement's time is over.
 pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> {
     Ok(match output {
         Output::Column(slot) => match &context.cells[*slot] {
@@ -63,10 +69,13 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
             _ => None,
         },
         Output::Call(function, args) => {
-            let args = args.iter().map(|arg| value(arg, context));
-            let args = args.collect::<Result<Vec<_>>>()?;
-            let args: Vec<Option<&[u8]>> = args.iter().map(Option::as_deref).collect();
-            function.call(&args, context.bound.now_us)?.map(Cow::Owned)
+            let values = arguments(args, context)?;
+            let args: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
+            let conditions = Conditions {
+                now_us: context.bound.now_us,
+                bytes_max: context.bytes_max,
+            };
+            function.call(&args, conditions)?.map(Cow::Owned)
         }
         Output::Field(of, at) => match value(of, context)? {
             None => None,
@@ -157,6 +166,24 @@ fn slice_end<'v>(end: Option<&'v Term>, name: &str, bound: &Bound<'v>) -> Result
         Evaluated::Unset => Ok(None),
         Evaluated::Null => invalid(format!("Invalid null value for slice selection on {name}")),
     }
+}
+
+/// Computes the arguments of a call. Those that are computed first wait for the others, however deep
+/// the calls are nested, so their bytes have a limit together.
+fn arguments<'r>(args: &'r [Output], context: &Context<'r>) -> Result<Vec<Value<'r>>> {
+    let mut context = *context;
+    let mut values = Vec::with_capacity(args.len());
+    for arg in args {
+        let value = value(arg, &context)?;
+        if let Some(Cow::Owned(bytes)) = &value {
+            context.waiting_bytes = context.waiting_bytes.saturating_add(bytes.len());
+            if context.waiting_bytes > context.bytes_max {
+                return Err(result_too_large(context.bytes_max));
+            }
+        }
+        values.push(value);
+    }
+    Ok(values)
 }
 
 /// Whether two values are equal. Comparing decimals or collections may take long.

@@ -3,6 +3,7 @@
 use ebb_model::types::CqlType;
 
 use super::{cast, printed};
+use crate::functions::Conditions;
 
 fn ty(name: &str) -> CqlType {
     CqlType::native(name).unwrap()
@@ -11,7 +12,7 @@ fn ty(name: &str) -> CqlType {
 /// Casts a value. The error is the message of a failed cast.
 fn cast_bytes(from: &str, value: &[u8], to: &str) -> Result<Option<Vec<u8>>, String> {
     let function = cast(&ty(from), &ty(to)).unwrap().unwrap();
-    let given = function.call(&[Some(value)], 0);
+    let given = function.call(&[Some(value)], Conditions::at(0));
     given.map_err(|error| error.message)
 }
 

@@ -61,10 +61,11 @@ fn a_null_within_a_bound_collection_is_rejected() {
 #[test]
 fn a_null_in_the_list_of_in_is_valid_for_if_and_invalid_for_keys() {
     let mut server = Server::with(&[
-        "CREATE TABLE t (k int, c int, v int, w int, PRIMARY KEY (k, c))",
+        "CREATE TABLE t (k int, c int, v int, w int, x text, PRIMARY KEY (k, c))",
         "INSERT INTO t (k, c, w) VALUES (1, 1, 1)",
     ]);
     let null = one(-1, &[]);
+    let empty = one(0, &[]);
     let five = one(4, &5_i32.to_be_bytes());
     let mut applied = |column: &str, list: &[u8]| {
         let text = format!("UPDATE t SET w = 1 WHERE k = 1 AND c = 1 IF {column} IN ?");
@@ -74,6 +75,10 @@ fn a_null_in_the_list_of_in_is_valid_for_if_and_invalid_for_keys() {
     assert_eq!(applied("v", &null), "true");
     assert_eq!(applied("v", &five), "false");
     assert_eq!(applied("w", &null), "false");
+    // Python's driver sends a null in a list as an empty element, which is no number but is a text.
+    assert_eq!(applied("v", &empty), "true");
+    assert_eq!(applied("w", &empty), "false");
+    assert_eq!(applied("x", &empty), "false");
     for (text, message) in [
         (
             "SELECT w FROM t WHERE k IN ?",
@@ -83,9 +88,19 @@ fn a_null_in_the_list_of_in_is_valid_for_if_and_invalid_for_keys() {
             "SELECT w FROM t WHERE k = 1 AND c IN ?",
             "Invalid null value in condition for column c",
         ),
+        (
+            "DELETE FROM t WHERE k = 1 AND c IN ?",
+            "Invalid null value in condition for column c",
+        ),
+        (
+            "SELECT w FROM t WHERE w IN ? ALLOW FILTERING",
+            "Invalid null value in condition for column w",
+        ),
     ] {
-        let page = server.page(text, &[Some(&null)], None, None);
-        assert_eq!(page.map(|_| ()).unwrap_err().message, message);
+        for list in [&null, &empty] {
+            let page = server.page(text, &[Some(list)], None, None);
+            assert_eq!(page.map(|_| ()).unwrap_err().message, message);
+        }
     }
 }
 
