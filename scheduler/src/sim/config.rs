@@ -34,7 +34,7 @@ pub enum Spread {
     Even,
 }
 
-/// The loss of a node with its running tasks.
+/// The loss of a node with its running tasks. The node is back once all losses of it have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeLoss {

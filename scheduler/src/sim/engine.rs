@@ -144,7 +144,7 @@ impl<'a> Engine<'a> {
                 version,
             } => self.finish(node, job, kind, index, version),
             Event::Down { node } => self.lose(node),
-            Event::Up { node } => self.nodes[node].up = true,
+            Event::Up { node } => self.nodes[node].losses -= 1,
             Event::Cycle => self.cycle(),
         }
     }
@@ -244,7 +244,7 @@ impl<'a> Engine<'a> {
     }
 
     fn lose(&mut self, node: usize) {
-        self.nodes[node].up = false;
+        self.nodes[node].losses += 1;
         self.view.nodes[node].capacity = crate::model::Resources::default();
         self.view.nodes[node].slots = None;
         while let Some(at) = self.nodes[node].attempts.len().checked_sub(1) {

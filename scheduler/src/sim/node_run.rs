@@ -42,7 +42,8 @@ impl Attempt {
 #[derive(Clone, Debug)]
 pub(super) struct NodeRun {
     pub spec: SimNode,
-    pub up: bool,
+    /// Number of losses of the node that have begun and not ended. They may overlap.
+    pub losses: u32,
     /// Resources of the running tasks; above the capacity for analytics while
     /// tasks drain.
     pub used: Resources,
@@ -53,10 +54,15 @@ impl NodeRun {
     pub fn new(spec: SimNode) -> Self {
         Self {
             spec,
-            up: true,
+            losses: 0,
             used: Resources::default(),
             attempts: Vec::new(),
         }
+    }
+
+    /// Returns whether the node is up: no loss of it lasts.
+    pub fn is_up(&self) -> bool {
+        self.losses == 0
     }
 
     pub fn running_of(&self, job: usize, kind: TaskKind) -> u32 {
@@ -75,7 +81,7 @@ impl NodeRun {
                     .count() as u32;
                 of_kind < slots.of(kind)
             }
-            _ => self.up && node.capacity.less(&self.used).fits(demand),
+            _ => self.is_up() && node.capacity.less(&self.used).fits(demand),
         }
     }
 

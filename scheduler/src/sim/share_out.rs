@@ -27,7 +27,7 @@ pub(super) fn share_out(
             }
         }
         Spread::Even => {
-            let up = runs.iter().filter(|run| run.up);
+            let up = runs.iter().filter(|run| run.is_up());
             let all: u64 = up
                 .map(|run| u64::from(run.spec.capacity.cpu_hundredths))
                 .sum();
@@ -38,7 +38,7 @@ pub(super) fn share_out(
             }
         }
     }
-    for (node, _) in nodes.iter_mut().zip(runs).filter(|(_, run)| !run.up) {
+    for (node, _) in nodes.iter_mut().zip(runs).filter(|(_, run)| !run.is_up()) {
         node.capacity = Resources::default();
         node.slots = node.slots.map(|_| TypedSlots::default());
     }
@@ -58,14 +58,14 @@ fn grant(node: &mut Node, run: &NodeRun, cpu_hundredths: u32) {
 fn busiest_first(runs: &[NodeRun]) -> Vec<usize> {
     let most = runs.iter().map(|run| run.attempts.len()).max().unwrap_or(0);
     let mut starts = vec![0; most + 2];
-    for run in runs.iter().filter(|run| run.up) {
+    for run in runs.iter().filter(|run| run.is_up()) {
         starts[most - run.attempts.len() + 1] += 1;
     }
     for rank in 1..starts.len() {
         starts[rank] += starts[rank - 1];
     }
     let mut order = vec![0; starts[most + 1]];
-    for (node, run) in runs.iter().enumerate().filter(|(_, run)| run.up) {
+    for (node, run) in runs.iter().enumerate().filter(|(_, run)| run.is_up()) {
         let rank = most - run.attempts.len();
         order[starts[rank]] = node;
         starts[rank] += 1;

@@ -244,6 +244,33 @@ fn tasks_of_a_lost_node_run_again() {
     );
 }
 
+/// A node is lost from 5 s on. The map of 10 s runs again when the last of its losses has ended.
+#[test]
+fn a_node_is_back_when_all_losses_of_it_have_ended() {
+    let lost = |at_s: f64, back_s: Option<f64>| NodeLoss {
+        node: NodeId(0),
+        at_s,
+        back_s,
+    };
+    let mut config = SimConfig::one_slot_nodes(1, Availability::constant(100.0).unwrap());
+    config.cycle_s = 1.0;
+    config.horizon_s = 1000.0;
+    let mut finished_s = |losses: Vec<NodeLoss>| {
+        config.losses = losses;
+        let report = simulate(&config, vec![job(1, 0.0, None, 1, 10.0)], &Fifo).unwrap();
+        report.jobs[0].finished_s
+    };
+    // Regression: the first end of any loss brought the node back.
+    let overlapping = vec![lost(5.0, Some(20.0)), lost(8.0, Some(30.0))];
+    assert_eq!(finished_s(overlapping), Some(40.0));
+    let one_within_the_other = vec![lost(5.0, Some(30.0)), lost(8.0, Some(20.0))];
+    assert_eq!(finished_s(one_within_the_other), Some(40.0));
+    let touching = vec![lost(20.0, Some(30.0)), lost(5.0, Some(20.0))];
+    assert_eq!(finished_s(touching), Some(40.0));
+    let for_ever = vec![lost(5.0, Some(20.0)), lost(8.0, None)];
+    assert_eq!(finished_s(for_ever), None);
+}
+
 /// Maps take 20 s and are ten times faster on the accelerator of node 1. The map there
 /// reads its input from node 0 and takes twice as long.
 #[test]
