@@ -16,6 +16,7 @@ use std::time::{Instant, SystemTime};
 
 use axum::extract::{Extension, Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -160,7 +161,7 @@ impl Access {
     /// is open to every client.
     fn required(&self, request: &Request) -> Result<Option<(Credential, Scope)>, Problem> {
         let headers = request.headers();
-        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+        let host = named_host(request)?;
         if !host.is_some_and(|host| self.is_own_host(host)) {
             let text = format!(
                 "this server is not known as {:?}: ask by its address, or name it in the \
@@ -338,6 +339,24 @@ impl Access {
             || name.eq_ignore_ascii_case("localhost")
             || (self.hosts.iter()).any(|known| known.eq_ignore_ascii_case(name))
     }
+}
+
+/// Returns the host that a request names; `None` if it names none. As by RFC 9112, section 3.2, that of an
+/// absolute URI comes before the `Host` header.
+///
+/// # Errors
+/// When there are several `Host` headers: a proxy might have gone by another one.
+fn named_host(request: &Request) -> Result<Option<&str>, Problem> {
+    let mut named = request.headers().get_all(HOST).iter();
+    let header = named.next();
+    if named.next().is_some() {
+        return Err(Problem::invalid(
+            "Host: the request has several such headers",
+        ));
+    }
+    let by_header = || header.and_then(|host| host.to_str().ok());
+    let by_uri = request.uri().authority().map(Authority::host);
+    Ok(by_uri.or_else(by_header))
 }
 
 fn refused(detail: &str) -> Problem {

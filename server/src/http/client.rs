@@ -22,7 +22,8 @@ use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 
 use super::idempotency::KEY as IDEMPOTENCY_KEY;
-use super::port::Port;
+use super::paths::{self, escaped};
+use super::port::{Port, shown};
 use super::problem::Problem;
 use super::queries::{QueryList, QueryView};
 use super::socket;
@@ -107,12 +108,14 @@ impl JobsClient {
     }
 
     /// The client of the server at `url`, as `http://HOST:PORT`, which is shown `token`. For
-    /// `https` the certificates of its authorities, in PEM, are in the file `authorities`.
+    /// `https` the certificates of its authorities, in PEM, are in the file `authorities`. Without a port it
+    /// is that of the scheme.
     ///
     /// # Errors
     /// When `url` is not like that, or the system refuses.
     pub fn at(url: &str, token: Option<String>, authorities: Option<&Path>) -> Result<Self> {
-        Self::new(Path::new(url), Port::at(url, token, authorities).map(Some))
+        let port = Port::at(url, token, authorities).map(Some);
+        Self::new(Path::new(&shown(url)), port)
     }
 
     fn new(data: &Path, port: io::Result<Option<Port>>) -> Result<Self> {
@@ -217,7 +220,10 @@ impl JobsClient {
         let renewal = SnapshotRenewal {
             expires_in_s: expires_in.map(|time| time.as_secs_f64()),
         };
-        self.post(&format!("{}/renew", snapshot(keyspace, name)), &renewal)
+        self.post(
+            &format!("{}/renew", paths::snapshot(keyspace, name)),
+            &renewal,
+        )
     }
 
     /// Deletes a snapshot.
@@ -225,7 +231,7 @@ impl JobsClient {
     /// # Errors
     /// When there is no such snapshot.
     pub fn delete_snapshot(&self, keyspace: &str, name: &str) -> Result<()> {
-        self.answer(Method::DELETE, &snapshot(keyspace, name), None)
+        self.answer(Method::DELETE, &paths::snapshot(keyspace, name), None)
     }
 
     /// The load of the last `seconds`, 1 to 86,400.
@@ -315,7 +321,7 @@ impl JobsClient {
 
     /// Requests a change of a job. The request has no body.
     fn change<T: DeserializeOwned>(&self, id: &str, change: &str) -> Result<T> {
-        self.answer(Method::POST, &format!("{}/{change}", path(id)), None)
+        self.answer(Method::POST, &format!("{}/{change}", paths::job(id)), None)
     }
 
     fn answer<T: DeserializeOwned>(
@@ -452,11 +458,11 @@ impl ReadJobs for JobsClient {
     }
 
     fn show(&self, id: &str, wait: Duration) -> Result<JobView> {
-        self.get(&format!("{}?wait_ms={}", path(id), wait.as_millis()))
+        self.get(&format!("{}?wait_ms={}", paths::job(id), wait.as_millis()))
     }
 
     fn attempts(&self, id: &str) -> Result<Vec<JobAttempt>> {
-        let first = format!("{}/attempts?limit=10000", path(id));
+        let first = format!("{}/attempts?limit=10000", paths::job(id));
         self.pages(&first, |page: AttemptList| (page.attempts, page.next))
     }
 
@@ -492,26 +498,4 @@ impl Jobs for JobsClient {
     fn discard(&self, id: &str) -> Result<JobView> {
         self.change(id, "discard")
     }
-}
-
-/// The path of a job.
-fn path(id: &str) -> String {
-    format!("/v1/jobs/{}", escaped(id))
-}
-
-/// The path of a snapshot.
-fn snapshot(keyspace: &str, name: &str) -> String {
-    format!("/v1/snapshots/{}/{}", escaped(keyspace), escaped(name))
-}
-
-/// Percent-encodes a text for a path segment or a query value.
-fn escaped(text: &str) -> String {
-    let mut path = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'_' => path.push(byte.into()),
-            byte => path.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    path
 }

@@ -69,6 +69,7 @@
 //! | `slow` | reports of slow requests to an observer |
 //! | `tls` | encrypted connections |
 //! | `client` | a blocking client, for commands |
+//! | `paths` | paths with names in them, for the client and for `Location` headers |
 //! | `port` | the address of a server over TCP, for the client |
 //! | `job_views` | the JSON of jobs in lists |
 //! | `outline` | the part of a job that roles see which may not read its inputs |
@@ -86,6 +87,7 @@ mod health_server;
 mod idempotency;
 mod job_views;
 mod outline;
+mod paths;
 mod permits;
 mod port;
 mod problem;

@@ -6,6 +6,7 @@ use std::io::{self, Error, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
+use axum::http::uri::Authority;
 use hyper::header::HeaderValue;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -54,13 +55,11 @@ impl Port {
         authorities: Option<&Path>,
     ) -> io::Result<Self> {
         let invalid = |text: &str| Error::new(ErrorKind::InvalidInput, text);
-        let (scheme, address) = url.split_once("://").unwrap_or_default();
-        let address = address.trim_end_matches('/');
-        let is_encrypted = scheme == "https";
-        if !(is_encrypted || scheme == "http") || address.is_empty() || address.contains('/') {
-            let text = "it is asked by an address like http://127.0.0.1:9043, or https://";
+        let Some((is_encrypted, address)) = scheme_and_address(url) else {
+            let text = "a server has an address like http://127.0.0.1:9043 or https://db.example, without a \
+                        user or a path; the environment variable EBB_TOKEN has the token";
             return Err(invalid(text));
-        }
+        };
         let is_unfit = |token: &String| HeaderValue::from_str(token).is_err();
         if token.as_ref().is_some_and(is_unfit) {
             let text = "the token has a character that no token of `ebb token create` has, for example a line \
@@ -70,7 +69,7 @@ impl Port {
         let encryption = match (is_encrypted, authorities) {
             (false, _) => None,
             (true, Some(authorities)) => {
-                let host = host_of(address).to_owned();
+                let host = host_of(&address).to_owned();
                 let name =
                     ServerName::try_from(host).map_err(|error| invalid(&error.to_string()))?;
                 let connector = trusting(authorities)?;
@@ -83,7 +82,7 @@ impl Port {
             }
         };
         Ok(Self {
-            address: address.to_owned(),
+            address,
             token,
             encryption,
         })
@@ -102,6 +101,33 @@ impl Port {
             None => Box::new(stream),
         })
     }
+}
+
+/// Returns whether a URL is one of `https`, and `HOST:PORT`; `None` if it has anything else in it. Without a
+/// port it is that of the scheme.
+fn scheme_and_address(url: &str) -> Option<(bool, String)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let is_encrypted = scheme.eq_ignore_ascii_case("https");
+    if !is_encrypted && !scheme.eq_ignore_ascii_case("http") {
+        return None;
+    }
+    let authority: Authority = rest.trim_end_matches('/').parse().ok()?;
+    let host = Some(authority.host()).filter(|host| !host.is_empty())?;
+    // Behind a user the host is no prefix.
+    let port = match authority.as_str().strip_prefix(host)? {
+        "" | ":" if is_encrypted => 443,
+        "" | ":" => 80,
+        port => port.strip_prefix(':')?.parse::<u16>().ok()?,
+    };
+    Some((is_encrypted, format!("{host}:{port}")))
+}
+
+/// Returns a URL as errors may name it: without a user, who may have a password.
+pub(super) fn shown(url: &str) -> String {
+    let behind_scheme = url.find("://").map_or(0, |at| at + "://".len());
+    let (scheme, rest) = url.split_at(behind_scheme);
+    let behind_user = rest.rfind('@').map_or(0, |at| at + 1);
+    format!("{scheme}{}", &rest[behind_user..])
 }
 
 /// The host of an address `HOST:PORT`, or `HOST`; an IPv6 address without its brackets.
@@ -137,19 +163,41 @@ mod tests {
 
     #[test]
     fn an_address_has_a_scheme_and_a_host_and_no_path() {
-        for url in ["http://127.0.0.1:9043", "http://db/", "http://[::1]:9"] {
-            assert!(Port::at(url, None, None).is_ok(), "{url}");
+        let ports = [
+            ("http://127.0.0.1:9043", false, "127.0.0.1:9043"),
+            // Regression: an address without a port was good, but no connection to it.
+            ("http://db/", false, "db:80"),
+            ("HTTP://[::1]", false, "[::1]:80"),
+            ("https://db.example", true, "db.example:443"),
+            ("https://[::1]:9", true, "[::1]:9"),
+        ];
+        for (url, is_encrypted, address) in ports {
+            let expected = Some((is_encrypted, address.to_owned()));
+            assert_eq!(scheme_and_address(url), expected, "{url}");
         }
         for url in [
             "127.0.0.1:9043",
             "ftp://a",
             "http://",
+            "http://:80",
             "http://a/b",
-            "https://a:1",
+            "http://a?b",
+            "http://a:99999",
+            "http://a:b",
+            "http://ada:secret@a:1",
+            "http://a:1@a:1",
             "",
         ] {
+            assert_eq!(scheme_and_address(url), None, "{url}");
             assert!(Port::at(url, None, None).is_err(), "{url}");
         }
+        assert!(
+            Port::at("https://a:1", None, None).is_err(),
+            "no authorities"
+        );
+        assert_eq!(shown("http://ada:secret@a:1/b"), "http://a:1/b");
+        assert_eq!(shown("ada:secret@a:1"), "a:1");
+        assert_eq!(shown("http://a:1"), "http://a:1");
         // Regression: the error for a token with a line break named a server of another version.
         for (token, is_good) in [("ebb_1f3a90c2_00", true), ("ebb_1f3a90c2_00\n", false)] {
             let port = Port::at("http://db", Some(token.to_owned()), None);

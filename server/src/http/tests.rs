@@ -415,6 +415,21 @@ fn a_name_that_is_not_the_servers_is_refused() {
         ask(&server, "GET /health/live", "evil.example", None, "").0,
         421
     );
+    // Regression: only the first `Host` header counted, and not the name in an absolute URI.
+    for (request, host, expected) in [
+        ("GET http://localhost:1/v1/jobs", "evil.example", 200),
+        ("GET http://evil.example/v1/jobs", "localhost", 421),
+        (
+            "GET http://localhost@evil.example/v1/jobs",
+            "localhost",
+            421,
+        ),
+        ("GET /v1/jobs", "localhost\r\nHost: evil.example", 400),
+        ("GET /v1/jobs", "localhost\r\nHost: localhost", 400),
+    ] {
+        let (status, _) = ask(&server, request, host, Some(&token), "");
+        assert_eq!(status, expected, "{request} at {host}");
+    }
 }
 
 #[test]

@@ -16,19 +16,51 @@ pub(super) struct Ahead {
     /// The CPU time expected for jobs, in hundredths of a core.
     pub expected: Availability,
     pub jobs: Vec<AheadJob>,
-    now_unix_ms: u64,
+    now: BothTimes,
     policy: &'static str,
+}
+
+/// The largest difference between the starts of a job by both clocks, in milliseconds, that is no sign of a
+/// clock that was set. A job is recorded a little before it is submitted to the runtime.
+const CLOCKS_DIFFER_MS: u64 = 1000;
+
+/// A moment by both clocks. The time of the runtime goes on evenly. The clock of the machine may be set, and
+/// goes on while the machine sleeps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct BothTimes {
+    /// In seconds of the runtime's time.
+    pub s: f64,
+    /// In milliseconds since 1970.
+    pub unix_ms: u64,
+}
+
+impl BothTimes {
+    /// Converts seconds of the runtime's time to milliseconds since 1970, by the clock as it is set at this
+    /// moment.
+    fn unix_ms_of(self, t_s: f64) -> u64 {
+        let ahead_ms = (t_s - self.s) * 1e3;
+        (self.unix_ms as f64 + ahead_ms).max(0.0) as u64
+    }
+
+    /// Returns the goal of a job `goal_s` seconds after its start, where this moment is the present. Without a
+    /// change of the clock, it follows from the start alone, so that it is the same in each look ahead.
+    fn goal(self, begun: Self, goal_s: f64) -> Self {
+        let by_runtime = self.unix_ms_of(begun.s);
+        let was_set = by_runtime.abs_diff(begun.unix_ms) > CLOCKS_DIFFER_MS;
+        let begun_unix_ms = if was_set { by_runtime } else { begun.unix_ms };
+        Self {
+            s: begun.s + goal_s,
+            unix_ms: begun_unix_ms.saturating_add((goal_s * 1e3) as u64),
+        }
+    }
 }
 
 /// A job of the node in a look ahead.
 pub(super) struct AheadJob {
     pub id: JobId,
     pub running: RunningJob,
-    /// The goal of the whole job, also for a chain, in seconds of the runtime's time.
-    pub goal_s: Option<f64>,
-    /// The goal in milliseconds since 1970. It follows from the latest start of the job, so it is the same
-    /// in each look ahead.
-    pub goal_unix_ms: Option<u64>,
+    /// The goal of the whole job, also for a chain.
+    pub goal: Option<BothTimes>,
 }
 
 impl AheadJob {
@@ -43,26 +75,24 @@ impl Ahead {
     /// The jobs of `node`. `None` for a runtime without management, and before its first control
     /// cycle.
     pub(super) fn of(node: &Node) -> Option<Self> {
-        let now_unix_ms = now_unix_ms();
+        let unix_ms = now_unix_ms();
         let running = node.running_jobs();
         let mut situation = node.runtime().situation()?;
         let now_s = situation.now_s;
+        let now = BothTimes { s: now_s, unix_ms };
         let jobs = running.into_iter().map(|running| {
             let progress = running.progress();
             let id = progress.status.id;
             let left = progress.steps.saturating_sub(progress.step);
             situation.repeat(id, left);
-            let begun_unix_ms = running.begun_unix_ms();
-            let begun_s = time_s(begun_unix_ms, now_unix_ms, now_s);
-            let whole = running.request().goal_s.map(|goal_s| begun_s + goal_s);
-            let goal_ms = running.request().goal_s.map(|goal_s| goal_s * 1e3);
+            let begun = BothTimes {
+                s: running.begun_s(),
+                unix_ms: running.begun_unix_ms(),
+            };
+            let goal_s = running.request().goal_s;
             AheadJob {
                 id,
-                goal_unix_ms: goal_ms.map(|goal_ms| begun_unix_ms.saturating_add(goal_ms as u64)),
-                goal_s: match progress.steps {
-                    1 => progress.status.goal_s,
-                    _ => whole,
-                },
+                goal: goal_s.map(|goal_s| now.goal(begun, goal_s)),
                 running,
             }
         });
@@ -82,20 +112,14 @@ impl Ahead {
             situation,
             expected,
             jobs,
-            now_unix_ms,
+            now,
             policy: node.policy(),
         })
     }
 
     /// Converts seconds of the runtime's time to milliseconds since 1970.
     pub(super) fn unix_ms(&self, t_s: f64) -> u64 {
-        let ahead_ms = (t_s - self.situation.now_s) * 1e3;
-        (self.now_unix_ms as f64 + ahead_ms).max(0.0) as u64
-    }
-
-    /// Converts milliseconds since 1970 to seconds of the runtime's time.
-    pub(super) fn time_s(&self, unix_ms: u64) -> f64 {
-        time_s(unix_ms, self.now_unix_ms, self.situation.now_s)
+        self.now.unix_ms_of(t_s)
     }
 
     /// The prediction for a job that ends at `finish_s` in the look ahead.
@@ -105,13 +129,48 @@ impl Ahead {
             finish_unix_ms: self.unix_ms(around.finish_s),
             low_unix_ms: self.unix_ms(around.low_s),
             high_unix_ms: self.unix_ms(around.high_s),
-            goal_unix_ms: job.goal_unix_ms,
-            slack_s: job.goal_s.map(|goal_s| goal_s - around.finish_s),
+            goal_unix_ms: job.goal.map(|goal| goal.unix_ms),
+            slack_s: job.goal.map(|goal| goal.s - around.finish_s),
             method: format!("lookahead/{}", self.policy),
         }
     }
 }
 
-fn time_s(unix_ms: u64, now_unix_ms: u64, now_s: f64) -> f64 {
-    now_s + (unix_ms as f64 - now_unix_ms as f64) / 1e3
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the start of a job and the moment 60 seconds later. In between, the clock was set by `set_ms`.
+    fn clock_set_by(set_ms: i64) -> [BothTimes; 2] {
+        let begun = BothTimes {
+            s: 17.25,
+            unix_ms: 1_795_846_613_693,
+        };
+        let later_ms = begun.unix_ms + 60_000;
+        let now = BothTimes {
+            s: begun.s + 60.0,
+            unix_ms: later_ms.saturating_add_signed(set_ms),
+        };
+        [begun, now]
+    }
+
+    #[test]
+    fn a_goal_is_as_far_away_after_the_clock_was_set_as_before() {
+        for set_ms in [-3_600_000, 0, 7_200_000] {
+            let [begun, now] = clock_set_by(set_ms);
+            let goal = now.goal(begun, 600.0);
+            // Regression: a chain of jobs was two hours late after the clock was set two hours on.
+            assert_eq!(goal.s - now.s, 540.0, "{set_ms}");
+            assert_eq!(goal.unix_ms - now.unix_ms, 540_000, "{set_ms}");
+        }
+    }
+
+    #[test]
+    fn a_goal_by_the_clock_is_the_same_in_each_look_ahead() {
+        for drift_ms in [-900, -1, 1, 900] {
+            let [begun, now] = clock_set_by(drift_ms);
+            let goal = now.goal(begun, 600.0);
+            assert_eq!(goal.unix_ms, begun.unix_ms + 600_000, "{drift_ms}");
+        }
+    }
 }

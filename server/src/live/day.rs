@@ -117,6 +117,15 @@ impl Ring {
         }
     }
 
+    /// Removes the samples of this time and later ones.
+    fn forget_from(&mut self, unix_ms: u64) {
+        let is_later = |last: &Moment| last.point.at_unix_ms >= unix_ms;
+        while self.moments.back().is_some_and(is_later) {
+            let latest = self.moments.pop_back();
+            self.job_points -= latest.map_or(0, |moment| moment.jobs.len());
+        }
+    }
+
     fn since(&self, from_unix_ms: u64) -> impl Iterator<Item = &Moment> {
         let first = (self.moments).partition_point(|moment| moment.point.at_unix_ms < from_unix_ms);
         self.moments.range(first..)
@@ -134,11 +143,30 @@ pub(super) struct Day {
 }
 
 impl Day {
+    /// Returns whether there is a sample of this time or a later one: if the time is the present, the clock was
+    /// set back.
+    pub(super) fn reaches(&self, now_unix_ms: u64) -> bool {
+        let last = self.seconds.moments.back();
+        last.is_some_and(|last| last.point.at_unix_ms >= now_unix_ms)
+    }
+
     /// Adds a sample of a second. Returns true when the next coarse sample is due.
     pub(super) fn push(&mut self, second: Moment) -> bool {
+        self.forget_from(second.point.at_unix_ms);
         self.gathered.push(second.clone());
         self.seconds.push(second, SECONDS_MAX);
         self.gathered.len() >= COARSE_SECONDS
+    }
+
+    /// Removes what is not older than the present, because the clock was set back since then. Readers need
+    /// times that ascend.
+    fn forget_from(&mut self, now_unix_ms: u64) {
+        self.seconds.forget_from(now_unix_ms);
+        self.coarse.forget_from(now_unix_ms);
+        let is_later = |last: &GuardChange| last.at_unix_ms > now_unix_ms;
+        while self.guard.back().is_some_and(is_later) {
+            self.guard.pop_back();
+        }
     }
 
     /// Adds the mean of the seconds since the last call as a coarse sample. Quantiles of several
@@ -267,6 +295,35 @@ mod tests {
         let last = coarse[8639];
         assert_eq!(last.load_cores, seconds as f64 - 4.5);
         assert_eq!((last.p50_us, last.p99_us, last.p999_us), (1.0, 9.0, 10.0));
+    }
+
+    /// Regression: samples of times to come stayed for an hour among those after them.
+    #[test]
+    fn times_ascend_after_the_clock_was_set_back() {
+        let (mut day, job) = (Day::default(), named("7"));
+        for n in (1..=100).chain(51..=60) {
+            assert_eq!(day.reaches(n * 1000), n == 51 && !day.guard.is_empty());
+            if day.push(second(n, &job)) {
+                day.push_coarse([1.0, 9.0, 10.0]);
+            }
+            if n == 80 {
+                day.push_guard(GuardChange {
+                    at_unix_ms: n * 1000,
+                    action: "hold".to_string(),
+                    allowed_ratio: 1.0,
+                    slack_ratio: 0.5,
+                });
+            }
+        }
+        let at_s = |points: Vec<LoadPoint>| -> Vec<u64> {
+            points.iter().map(|point| point.at_unix_ms / 1000).collect()
+        };
+        let (points, guard, shares) = day.since(60_000, 3600);
+        assert_eq!(at_s(points), Vec::from_iter(1..=60));
+        assert_eq!((guard, shares[0].points.len()), (Vec::new(), 60));
+        assert_eq!(day.seconds.job_points, 60);
+        let (coarse, ..) = day.since(60_000, 1_000_000);
+        assert_eq!(at_s(coarse), [10, 20, 30, 40, 50, 60]);
     }
 
     #[test]

@@ -156,6 +156,7 @@ impl Gatherer {
             let left = moment.point.capacity_cores;
             (state.forecast_errors).take(now_s, length_s, left, &planned);
         }
+        let was_set_back = state.day.reaches(now_unix_ms);
         if state.day.push(moment) {
             let RequestRates {
                 p50_us,
@@ -167,6 +168,10 @@ impl Gatherer {
         }
         // The steps below lock it themselves.
         drop(state);
+        if was_set_back {
+            // Clients have samples that are gone here, and would take the next ones for old.
+            shared.events.send("reset", &json!({}));
+        }
         self.guard(now_unix_ms);
         self.jobs(&jobs);
         self.snapshots();
@@ -371,7 +376,7 @@ impl Gatherer {
                 continue;
             };
             let id = job.running.id();
-            let begun_s = ahead.time_s(job.running.begun_unix_ms());
+            let begun_s = job.running.begun_s();
             (state.ledger).note(id, begun_s, ahead.situation.now_s, finish_s);
             let predicted = ahead.prediction(job, finish_s, &state.ledger);
             job.running.set_prediction(Some(predicted));

@@ -124,16 +124,15 @@ pub(super) fn answer(shared: &Shared, what_if: &WhatIf) -> Result<WhatIfAnswer, 
     let own = own_s.map(|finish_s| shared.lock().ledger.around(now_s, finish_s));
     let mut victims = Vec::new();
     for job in &ahead.jobs {
-        let goal = job.goal_s.zip(job.goal_unix_ms);
-        let (Some((goal_s, goal_unix_ms)), Some(without_s)) = (goal, job.finish_s(&without)) else {
+        let (Some(goal), Some(without_s)) = (job.goal, job.finish_s(&without)) else {
             continue;
         };
         let with_s = job.finish_s(&with);
-        if loses_its_goal(goal_s, without_s, with_s) {
+        if loses_its_goal(goal.s, without_s, with_s) {
             victims.push(Victim {
                 job_id: job.running.id().to_string(),
                 name: job.running.record().application.clone(),
-                goal_unix_ms,
+                goal_unix_ms: goal.unix_ms,
                 finish_without_unix_ms: ahead.unix_ms(without_s),
                 finish_with_unix_ms: with_s.map(|with_s| ahead.unix_ms(with_s)),
             });

@@ -118,10 +118,10 @@ impl Node {
     }
 
     /// Returns the time at which the last backup without damage captured the data, in milliseconds since
-    /// 1970; `None` if no such backup is known.
+    /// 1970; `None` if no such backup is known, or the clock was ahead when it was made.
     pub fn last_backup_unix_ms(&self) -> Option<u64> {
         let unix_ms = self.last_backup_unix_ms.load(Ordering::Relaxed);
-        (unix_ms > 0).then_some(unix_ms)
+        true_time(unix_ms, now_unix_ms())
     }
 
     /// Logs and records how a backup ended.
@@ -150,13 +150,28 @@ impl Node {
             Err(error) => warn!(target: "jobs", "backup {id} ended: {error}"),
         }
         if report.is_good() {
-            let latest = &self.last_backup_unix_ms;
-            latest.fetch_max(record.started_unix_ms, Ordering::Relaxed);
+            let (made, now) = (record.started_unix_ms, now_unix_ms());
+            let latest = |last| latest_of([last, made], now);
+            let order = Ordering::Relaxed;
+            // `Err`, with the time as it stays, if none of the two is true.
+            let _before = (self.last_backup_unix_ms).fetch_update(order, order, latest);
         }
         if is_recorded {
             self.end_maintenance(record, |history| history.end_backup(record, &report));
         }
     }
+}
+
+/// Returns the time of a backup, where 0 stands for none. A time to come is not its true time: the clock was
+/// ahead. An alert about an old backup would wait until that time has passed.
+fn true_time(unix_ms: u64, now_unix_ms: u64) -> Option<u64> {
+    (1..=now_unix_ms).contains(&unix_ms).then_some(unix_ms)
+}
+
+/// Returns the latest of the true ones among times of backups.
+fn latest_of(unix_ms: [u64; 2], now_unix_ms: u64) -> Option<u64> {
+    let is_true = |unix_ms| true_time(unix_ms, now_unix_ms);
+    unix_ms.into_iter().filter_map(is_true).max()
 }
 
 #[cfg(test)]
@@ -256,6 +271,29 @@ mod tests {
         let ended = node.cancel("last").unwrap_err().to_string();
         assert!(ended.contains("was cancelled"), "{ended}");
         assert_eq!(node.last_backup_unix_ms(), None);
+    }
+
+    #[test]
+    fn a_backup_of_a_time_to_come_does_not_count() {
+        for (last, now, expected) in [
+            (0, 100, None),
+            (90, 100, Some(90)),
+            (100, 100, Some(100)),
+            // Regression: no alert about an old backup came until the time of this one.
+            (7_300, 100, None),
+        ] {
+            assert_eq!(true_time(last, now), expected, "{last} at {now}");
+        }
+        for (times, expected) in [
+            ([0, 95], Some(95)),
+            ([90, 95], Some(95)),
+            ([97, 95], Some(97)),
+            ([7_300, 95], Some(95)),
+            ([90, 7_300], Some(90)),
+            ([0, 7_300], None),
+        ] {
+            assert_eq!(latest_of(times, 100), expected, "{times:?}");
+        }
     }
 
     #[test]

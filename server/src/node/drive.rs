@@ -61,6 +61,9 @@ impl Steps {
                 first.ok_or_else(|| JobError::senseless("a chain without jobs"))?
             }
         };
+        // As for a job of one step, the goal counts from behind the split of the input.
+        let submitted_s = handle.status().submitted_s;
+        steps.goal_s = goal_s.map(|goal_s| submitted_s + goal_s);
         Ok((steps, handle))
     }
 

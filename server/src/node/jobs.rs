@@ -168,13 +168,12 @@ impl Node {
         let Some(history) = self.existing_history()? else {
             return Ok(None);
         };
+        // All of them: their order is that of their ids, which ascend even if the clock was set back, so jobs
+        // behind one that is too old may not be.
         for job in history.newest(None) {
             let job = job?;
-            // The list is sorted: all jobs behind this one are older.
-            if job.started_unix_ms < since_unix_ms {
-                break;
-            }
-            if job.submission.as_ref().is_some_and(|by| by.key == key) {
+            let has_key = job.submission.as_ref().is_some_and(|by| by.key == key);
+            if has_key && job.started_unix_ms >= since_unix_ms {
                 return Ok(Some(job));
             }
         }

@@ -27,6 +27,8 @@ struct Shared {
     governor: Option<Arc<Governor>>,
     inputs: Vec<ReadInput>,
     estimate: Option<Estimate>,
+    /// The time at which the first step was submitted, in seconds of the runtime's time.
+    begun_s: f64,
     state: Mutex<State>,
     ended: Condvar,
     /// Wakes the tasks that wait for the end without a thread.
@@ -71,6 +73,7 @@ impl RunningJob {
         handle: JobHandle,
         steps: u32,
     ) -> Self {
+        let begun_s = handle.status().submitted_s;
         let step = Step {
             handle,
             number: 1,
@@ -84,6 +87,7 @@ impl RunningJob {
                 governor: node.governor().cloned(),
                 inputs,
                 estimate,
+                begun_s,
                 state: Mutex::new(State {
                     step,
                     stop: None,
@@ -110,6 +114,11 @@ impl RunningJob {
     /// The time of the latest start of the job, in milliseconds since 1970. Its goal counts from there.
     pub fn begun_unix_ms(&self) -> u64 {
         self.record().begun_unix_ms()
+    }
+
+    /// The time of the latest start of the job, in seconds of the runtime's time.
+    pub(crate) fn begun_s(&self) -> f64 {
+        self.shared.begun_s
     }
 
     /// The request that the job was submitted with.

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ebb_colocate::LoadSample;
-use ebb_jobs::history::{RecordState, STARTS_MAX};
+use ebb_jobs::history::{BackupRequest, MaintenanceOptions, RecordState, STARTS_MAX};
 use ebb_jobs::pi::Variant;
 use ebb_jobs::request::{
     ApplicationRequest, InputRequest, JobRequest, OutputPlace, PiRequest, TableInput,
@@ -473,6 +473,32 @@ fn a_goal_counts_from_the_latest_start_of_a_job() {
         job.cancel();
         job.wait();
     }
+}
+
+#[test]
+fn a_submission_is_found_behind_a_job_that_began_while_the_clock_was_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let history = History::open(node.db().unwrap()).unwrap();
+    let by = Submission::new(&[1; 32], &[2; 32]);
+    let request = wordcount(table("app.counts"));
+    let job = history.begin(&request, Vec::new(), Some(by.clone()));
+    let job = job.unwrap();
+    // Regression: a backup that began in 1970 hid all jobs before it, and a retry of one was executed again.
+    let backup = BackupRequest {
+        target: "nightly".to_owned(),
+        options: MaintenanceOptions {
+            by: "cron".to_owned(),
+            rate_bytes_per_s: None,
+        },
+    };
+    assert!(history.begin_backup(&backup, 7).unwrap().id > job.id);
+    let found = |since_unix_ms| {
+        let found = node.submitted(&by.key, since_unix_ms).unwrap();
+        found.map(|found| found.id)
+    };
+    assert_eq!(found(job.started_unix_ms).as_ref(), Some(&job.id));
+    assert_eq!(found(job.started_unix_ms + 1), None);
 }
 
 #[test]

@@ -104,13 +104,14 @@ pub fn delete_left_snapshots(db: &Db, history: &History) -> Result<(), HistoryEr
     let oldest_unix_ms = now_unix_ms().saturating_sub(EXPIRES_IN.as_millis() as u64);
     for job in history.newest(None) {
         let job = job?;
-        // Snapshots of older jobs have expired.
-        if job.started_unix_ms < oldest_unix_ms {
-            break;
-        }
         let Some(ended_unix_ms) = job.ended_unix_ms else {
             continue;
         };
+        // The snapshots of older jobs have expired. Jobs behind one of these may be younger: their order is
+        // that of their ids, which ascend even if the clock was set back.
+        if job.started_unix_ms < oldest_unix_ms {
+            continue;
+        }
         let ended = UNIX_EPOCH + Duration::from_millis(ended_unix_ms);
         let is_left = |own: &OwnSnapshot| {
             let keyspace = db.existing_keyspace(&own.keyspace);

@@ -5,7 +5,8 @@ use std::num::NonZeroU64;
 use ebb_storage::{BackupInfo, LossReport, RestoreReport};
 use ebb_tables::names::TableName;
 
-use super::{JobsClient, Result, escaped};
+use super::{JobsClient, Result};
+use crate::http::paths;
 use crate::http::wire::{
     AcceptedLoss, BackupPlace, GetRequest, RowPage, RowView, ScanRequest, StatsReport,
     VerifiedDatabase,
@@ -21,7 +22,7 @@ impl JobsClient {
             key: key.into(),
             snapshot: snapshot.map(str::to_owned),
         };
-        let row: RowView = self.post(&format!("{}/get", path(table)), &request)?;
+        let row: RowView = self.post(&format!("{}/get", paths::table(table)), &request)?;
         let value = row.value.ok_or("no value".to_owned());
         let value = value.and_then(|value| value.into_bytes());
         value.map_err(|error| self.strange(error))
@@ -32,7 +33,7 @@ impl JobsClient {
     /// # Errors
     /// When there is no such table or snapshot, or the server does not answer.
     pub fn rows(&self, table: &TableName, request: &ScanRequest) -> Result<RowPage> {
-        self.post(&format!("{}/scan", path(table)), request)
+        self.post(&format!("{}/scan", paths::table(table)), request)
     }
 
     /// The statistics of the database.
@@ -65,7 +66,7 @@ impl JobsClient {
     /// # Errors
     /// When there is no such table, or the server does not answer.
     pub fn loss(&self, table: &TableName) -> Result<LossReport> {
-        self.post(&format!("{}/loss", path(table)), &())
+        self.post(&format!("{}/loss", paths::table(table)), &())
     }
 
     /// Has the damaged files of a table rewritten without what is lost of them. `token` is that of the
@@ -77,7 +78,7 @@ impl JobsClient {
         let accepted = AcceptedLoss {
             token: token.to_owned(),
         };
-        self.post(&format!("{}/accept-loss", path(table)), &accepted)
+        self.post(&format!("{}/accept-loss", paths::table(table)), &accepted)
     }
 
     /// Makes a backup, at this rate if there is one. Returns when every file is checked.
@@ -100,10 +101,4 @@ fn paced(path: &str, rate_bytes_per_s: Option<NonZeroU64>) -> String {
         Some(rate) => format!("{path}?rate_bytes_per_s={rate}"),
         None => path.to_string(),
     }
-}
-
-/// The path of a table.
-fn path(table: &TableName) -> String {
-    let (keyspace, table) = (escaped(&table.keyspace), escaped(&table.table));
-    format!("/v1/tables/{keyspace}/{table}")
 }

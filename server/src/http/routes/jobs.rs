@@ -24,6 +24,7 @@ use crate::http::access::Peer;
 use crate::http::idempotency::{KeyInHistory, OTHER_REQUEST, REMEMBERED};
 use crate::http::job_views::{JobViews, ListedJob, page_json};
 use crate::http::outline::{is_open_to, outline_of_attempt, shown_to};
+use crate::http::paths;
 use crate::http::permits::{check_admin, check_job, check_new_table};
 use crate::http::problem::Problem;
 use crate::http::roots::{Roots, check_no_credentials};
@@ -133,8 +134,7 @@ type CreatedJob = (
 );
 
 fn created(view: JobView) -> CreatedJob {
-    let place = format!("/v1/jobs/{}", view.record.id);
-    let location = [(LOCATION, place)];
+    let location = [(LOCATION, paths::job(&view.record.id))];
     let key = Extension(KeyInHistory);
     (StatusCode::CREATED, key, location, Json(view))
 }

@@ -21,6 +21,7 @@ use utoipa_axum::routes;
 use super::answer::{self, Answer, Body, Json, Named, json_of, query_of, work};
 use super::paging::{limit_of, page};
 use super::{At, Served};
+use crate::http::paths;
 use crate::http::permits::check_snapshot;
 use crate::http::problem::Problem;
 use crate::http::wire::{
@@ -249,7 +250,7 @@ async fn create(
         view(&keyspace, &request.name).map(Ok)
     });
     let view = created.await??;
-    let place = format!("/v1/snapshots/{}/{}", view.keyspace, view.name);
+    let place = paths::snapshot(&view.keyspace, &view.name);
     Ok((StatusCode::CREATED, [(LOCATION, place)], Json(view)))
 }
 

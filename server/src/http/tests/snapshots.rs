@@ -57,6 +57,23 @@ fn names<'v>(list: &'v Value, of: &str) -> Vec<&'v str> {
 }
 
 #[test]
+fn the_location_of_a_snapshot_is_a_path_to_it_whatever_its_name_is() {
+    let served = Served::new();
+    let body = json!({"keyspace": "app", "name": "été"}).to_string();
+    let (server, token) = (&served.server, Some(&served.token));
+    let (status, answer) = ask(server, "POST /v1/snapshots", "localhost", token, &body);
+    let location = answer
+        .lines()
+        .find_map(|line| line.strip_prefix("location: "));
+    // Regression: the header had the letters as they are, which clients read in several ways.
+    assert_eq!(
+        (status, location),
+        (201, Some("/v1/snapshots/app/%C3%A9t%C3%A9"))
+    );
+    assert_eq!(served.get(location.unwrap())["name"], json!("été"));
+}
+
+#[test]
 fn snapshots_are_created_listed_by_pages_and_deleted() {
     let served = Served::new();
     for name in ["one", "two", "three"] {
