@@ -16,7 +16,7 @@ use rustix::process::getuid;
 use super::attached::Attached;
 use super::error::CliError;
 use super::outside::check_outside;
-use super::print::{counted, json_or_text};
+use super::print::{counted, json_or_text, notice};
 use super::progress::maintenance_bar;
 use super::rate::Rate;
 use super::server_progress::with_server_progress;
@@ -160,9 +160,12 @@ fn begin(
 /// Returns the value of `recorded`. On an error, prints that the backup is not in the history, and returns
 /// `None`.
 fn or_warn<T>(recorded: Result<T, HistoryError>) -> Option<T> {
-    recorded
-        .inspect_err(|error| eprintln!("ebb: the backup is not in the history of jobs: {error}"))
-        .ok()
+    let warn = |error: &HistoryError| {
+        notice(format_args!(
+            "the backup is not in the history of jobs: {error}"
+        ));
+    };
+    recorded.inspect_err(warn).ok()
 }
 
 /// Copies and checks the files of a backup, and shows a progress bar.

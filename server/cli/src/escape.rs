@@ -2,6 +2,16 @@
 
 use std::fmt::Write as _;
 
+/// Returns a line, or a part of one, with an escape in place of each control character.
+pub(super) fn escaped_line(line: &str) -> String {
+    escaped(line, |_| false)
+}
+
+/// As [`escaped_line`], for a text that may have several lines. Tabs stay, too.
+pub(super) fn escaped_lines(text: &str) -> String {
+    escaped(text, |character| matches!(character, '\t' | '\n'))
+}
+
 /// Returns a text with an escape in place of each control character, unless `stays` returns true for it: a
 /// name must not begin a line that looks like another one, nor move the cursor.
 pub(super) fn escaped(text: &str, stays: impl Fn(char) -> bool) -> String {
@@ -16,4 +26,19 @@ pub(super) fn escaped(text: &str, stays: impl Fn(char) -> bool) -> String {
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped_and_line_ends_and_tabs_only_within_a_line() {
+        let text = "a\tb\nc\r\x1b[31md\u{9b}";
+        assert_eq!(
+            escaped_line(text),
+            "a\\u0009b\\u000ac\\u000d\\u001b[31md\\u009b"
+        );
+        assert_eq!(escaped_lines(text), "a\tb\nc\\u000d\\u001b[31md\\u009b");
+    }
 }

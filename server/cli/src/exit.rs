@@ -13,6 +13,7 @@ use ebb_text::LoadError;
 
 use super::error::CliError;
 use super::open_files;
+use super::print::notice;
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
@@ -42,7 +43,7 @@ pub(super) fn report(error: &Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("ebb: {}", message(error));
+    notice(message(error));
     ExitCode::from(code(error))
 }
 
@@ -89,6 +90,12 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(ClientError::Refused(problem)) = cause.downcast_ref() {
         return Some(code_of_failure(problem.failure));
     }
+    if let Some(ClientError::System { source, .. }) = cause.downcast_ref()
+        && source.kind() == io::ErrorKind::InvalidInput
+    {
+        // The address, the token or the file of authorities that the user gave.
+        return Some(USAGE);
+    }
     if let Some(error) = cause.downcast_ref::<LoadError>() {
         return Some(match error {
             LoadError::Row { .. } | LoadError::File { .. } | LoadError::Duplicate { .. } => USAGE,
@@ -122,6 +129,7 @@ mod tests {
     use super::*;
     use anyhow::Context;
     use ebb_scheduler::runtime::{SpillSpace, SubmitError, TaskError};
+    use ebb_server::http::JobsClient;
 
     fn storage(error: ebb_storage::Error) -> Error {
         Error::new(error).context("opening")
@@ -148,6 +156,16 @@ mod tests {
         let at_submission = SubmitError::Input(TaskError::failed(corrupt));
         assert_eq!(code(&Error::new(at_submission)), CORRUPT);
         assert_eq!(code(&anyhow::anyhow!("anything")), FAILED);
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_an_invalid_argument_and_no_password_is_printed() {
+        let refused = JobsClient::at("http://ada:secret@db:9043", None, None);
+        let error = Error::new(refused.unwrap_err());
+        assert_eq!(code(&error), USAGE);
+        let told = message(&error);
+        assert!(told.contains("http://db:9043"), "{told}");
+        assert!(!told.contains("secret"), "{told}");
     }
 
     #[test]

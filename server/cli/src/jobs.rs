@@ -18,6 +18,7 @@ mod watch;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Result;
+use clap::builder::NonEmptyStringValueParser;
 use ebb_jobs::history::JobRecord;
 
 use self::source::JobSource;
@@ -65,6 +66,7 @@ pub(super) struct Args {
     attached: Attached,
     /// Show one job with its counters and attempts; `last` is the latest.
     #[arg(value_name = "ID")]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: Option<String>,
     /// Show the measured CPU time of the applications' tasks.
     #[arg(long, conflicts_with = "id")]
@@ -115,8 +117,14 @@ fn started(unix_ms: u64) -> String {
     humantime::format_rfc3339_seconds(started).to_string()
 }
 
-/// The time from a job's latest start to its end, in seconds. The goal counts from that start, too.
+/// The time from a job's latest start to its end, in seconds. The goal counts from that start, too. The times
+/// of a report are those of the runtime, which go on evenly when the clock of the machine is set. Jobs without
+/// such a report have the times of their records only.
 fn took_s(job: &JobRecord) -> Option<f64> {
-    let took_ms = job.ended_unix_ms?.saturating_sub(job.begun_unix_ms());
-    Some(took_ms as f64 / 1e3)
+    let ended_unix_ms = job.ended_unix_ms?;
+    let time_s = |name: &str| job.report.as_ref()?.get(name)?.as_f64();
+    let by_runtime = time_s("submitted_s").zip(time_s("finished_s"));
+    let by_runtime_s = by_runtime.map(|(submitted_s, finished_s)| finished_s - submitted_s);
+    let by_clock_s = || ended_unix_ms.saturating_sub(job.begun_unix_ms()) as f64 / 1e3;
+    Some(by_runtime_s.unwrap_or_else(by_clock_s))
 }

@@ -25,7 +25,7 @@ use super::database::Location;
 use super::error::CliError;
 use super::interrupt;
 use super::names::{TableName, refuse_system};
-use super::print::{Printer, counted};
+use super::print::{Printer, counted, notice};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -240,7 +240,9 @@ fn finish(db: &Db, scratch: Scratch, watch: &Watch) {
     drop(scratch);
     watch.done();
     if let Err(error) = flushed {
-        eprintln!("ebb: all rows are loaded; what follows went wrong: {error}");
+        notice(format_args!(
+            "all rows are loaded; what follows went wrong: {error}"
+        ));
     }
 }
 
@@ -323,11 +325,11 @@ fn warn_of_records_as_lines(args: &Args) {
     }
     let is_records = |path: &&PathBuf| path.is_file() && TextFormat::of_name(path).is_some();
     if let Some(path) = args.paths.iter().find(is_records) {
-        eprintln!(
-            "ebb: {} is loaded as lines of text; --key COLUMN loads its records, \
+        notice(format_args!(
+            "{} is loaded as lines of text; --key COLUMN loads its records, \
              --format text says that lines are meant",
             path.display()
-        );
+        ));
     }
 }
 
@@ -371,7 +373,7 @@ fn refuse(skipped: &[Skipped]) -> Result<()> {
 fn warn_of_skipped(skipped: &[Skipped]) {
     if !skipped.is_empty() {
         let files = counted(skipped.len() as u64, "file");
-        eprintln!("ebb: left out {files}: {}", reasons(skipped));
+        notice(format_args!("left out {files}: {}", reasons(skipped)));
     }
 }
 

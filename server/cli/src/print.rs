@@ -10,6 +10,8 @@ use indicatif::HumanCount;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::escape::{escaped_line, escaped_lines};
+
 /// The greatest length of the lines of lists, in characters.
 pub(super) const LINE_CHARS_MAX: usize = 100;
 
@@ -26,16 +28,21 @@ impl Printer {
         }
     }
 
+    /// Writes a text of one or more lines, for people: control characters of names in it are escaped.
     pub(super) fn line(&mut self, text: impl std::fmt::Display) -> Result<()> {
-        writeln!(self.out, "{text}").context(CANNOT_WRITE)
+        writeln!(self.out, "{}", escaped_lines(&text.to_string())).context(CANNOT_WRITE)
     }
 
-    /// Writes lines of text.
+    /// Writes lines of text, with escapes also in place of line ends and tabs within them.
     pub(super) fn lines(
         &mut self,
         lines: impl IntoIterator<Item: std::fmt::Display>,
     ) -> Result<()> {
-        lines.into_iter().try_for_each(|line| self.line(line))
+        let mut lines = lines
+            .into_iter()
+            .map(|line| escaped_line(&line.to_string()));
+        let written = lines.try_for_each(|line| writeln!(self.out, "{line}"));
+        written.context(CANNOT_WRITE)
     }
 
     /// Writes the lines of a [`table`].
@@ -88,6 +95,12 @@ pub(super) fn say(text: String) -> Result<()> {
     printer.finish()
 }
 
+/// Prints a text for people to stderr, such as an error or a warning, with the name of the program before it.
+/// Control characters of names in it are escaped.
+pub(super) fn notice(text: impl std::fmt::Display) {
+    eprintln!("ebb: {}", escaped_lines(&text.to_string()));
+}
+
 /// Changes each of some items, and prints the line that `change` returns for it. If one fails, the others
 /// are changed all the same.
 ///
@@ -104,7 +117,7 @@ pub(super) fn print_each<T>(
             Ok(line) => printer.line(line)?,
             Err(error) => {
                 if let Some(earlier) = last.replace(error) {
-                    eprintln!("ebb: {earlier:#}");
+                    notice(format_args!("{earlier:#}"));
                 }
             }
         }
@@ -207,10 +220,13 @@ pub(super) fn row(key: &[u8], value: Option<&[u8]>) -> Value {
     object.into()
 }
 
-/// Returns the lines of a table of text. Columns are as wide as their widest cell, with two blanks
-/// between them. The columns named in `right` are flush right.
+/// Returns the lines of a table of text, a line per row: control characters in cells are escaped. Columns are
+/// as wide as their widest cell, with two blanks between them. The columns named in `right` are flush right.
 pub(super) fn table(head: &[&str], right: &[&str], rows: &[Vec<String>]) -> Vec<String> {
-    columns(head, rows, |column| right.contains(&head[column]))
+    let shown =
+        |row: &Vec<String>| -> Vec<String> { row.iter().map(|cell| escaped_line(cell)).collect() };
+    let rows: Vec<_> = rows.iter().map(shown).collect();
+    columns(head, &rows, |column| right.contains(&head[column]))
 }
 
 #[cfg(test)]
@@ -235,6 +251,11 @@ mod tests {
         assert_eq!(
             table(&["name", "rows"], &["rows"], &rows),
             ["name   rows", "a     12345", "long      1"]
+        );
+        let rows = [vec!["a\nb".into(), "1".into()]];
+        assert_eq!(
+            table(&["name", "rows"], &["rows"], &rows),
+            ["name      rows", "a\\u000ab     1"]
         );
     }
 }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use clap::builder::NonEmptyStringValueParser;
 use ebb_server::http::{JobsClient, SnapshotList, SnapshotRequest, SnapshotView};
 use ebb_storage::{Db, SnapshotOptions};
 use indicatif::HumanBytes;
@@ -135,6 +136,7 @@ struct Renew {
     #[arg(long)]
     never: bool,
     /// Name of the snapshot.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     name: String,
 }
 
@@ -148,6 +150,7 @@ struct Delete {
     #[arg(long)]
     keyspace: String,
     /// Name of the snapshot.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     name: String,
 }
 

@@ -10,7 +10,7 @@ use indicatif::{HumanBytes, HumanCount};
 
 use super::attached::Attached;
 use super::exposure::Exposure;
-use super::print::{Printer, counted, json_or_text, table};
+use super::print::{Printer, counted, json_or_text, notice, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,7 +52,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     };
     // The address of a server is no directory, so nothing is printed of it.
     if let Some(exposure) = Exposure::of(&data, location.group_readable) {
-        eprintln!("ebb: {exposure}");
+        notice(exposure);
     }
     json_or_text(args.json, &report, |printer| tell(printer, &report))
 }

@@ -13,7 +13,6 @@ use serde_json::json;
 
 use super::database::Location;
 use super::error::CliError;
-use super::escape::escaped;
 use super::print::{Printer, say};
 use super::time;
 
@@ -227,7 +226,7 @@ fn list(args: &List) -> Result<()> {
                 Some(at) => at,
                 None => "never".to_string(),
             },
-            escaped(&token.name, |_| false),
+            token.name.clone(),
         ]
     };
     let rows: Vec<_> = tokens.iter().map(row).collect();

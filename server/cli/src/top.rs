@@ -13,17 +13,22 @@ mod model;
 mod view;
 
 use std::io::{IsTerminal, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ebb_server::http::JobsClient;
 use ebb_server::jobs::{Jobs, ReadJobs};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 
 use self::model::{Deed, Model, ServerState};
 use super::attached::Attached;
 use super::error::CliError;
+use super::interrupt;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,11 +37,13 @@ Examples:
   EBB_TOKEN=... ebb top --server http://10.0.0.5:9043
 
 Keys: up and down choose a job, a backup or a verification, c cancels it once that is confirmed
-with y, space holds the picture, q ends. A token of scope read is enough to look, one of scope
-jobs to cancel a job; cancelling a backup or a verification takes scope admin.";
+with y, space holds the picture, q ends, as a signal does. A token of scope read is enough to
+look, one of scope jobs to cancel a job; cancelling a backup or a verification takes scope admin.";
 
 /// The time between two requests to the server.
 const EVERY: Duration = Duration::from_secs(1);
+/// The exit code when the terminal is gone: 128 and the number of SIGHUP, the convention of shells.
+const EXIT_HANGUP: i32 = 129;
 
 /// Watch a running server: its load, its jobs and when they will be done, backups, its tables.
 #[derive(Debug, clap::Args)]
@@ -55,10 +62,28 @@ pub(super) fn run(args: Args) -> Result<()> {
     // The first request comes before the screen is taken, so that an error is printed as usual.
     let mut model = Model::new(client.data().display().to_string());
     model.show(look(&client)?);
+    let stopped = interrupt::cancelled()?;
+    end_with_terminal()?;
     let mut terminal = ratatui::init();
-    let ended = watch(&client, &mut model, &mut terminal);
+    let ended = watch(&client, &mut model, &mut terminal, &stopped);
     ratatui::restore();
     ended
+}
+
+/// Ends the process when its terminal is gone. The wait for a key does not return then, and uses a core for as
+/// long as it lasts. The system sends SIGHUP only to some processes of the terminal, and they may ignore it.
+fn end_with_terminal() -> Result<()> {
+    let terminal = stdout();
+    let wait = move || {
+        let mut ends = [PollFd::new(&terminal, PollFlags::empty())];
+        // Keys are no event here: only a signal ends the wait earlier.
+        while poll(&mut ends, None) == Err(Errno::INTR) {}
+        if !ends[0].revents().is_empty() {
+            std::process::exit(EXIT_HANGUP);
+        }
+    };
+    let thread = thread::Builder::new().name("ebb-terminal".to_owned());
+    (thread.spawn(wait).map(drop)).context("cannot start a thread")
 }
 
 fn look(client: &JobsClient) -> Result<ServerState> {
@@ -70,9 +95,15 @@ fn look(client: &JobsClient) -> Result<ServerState> {
     })
 }
 
-fn watch(client: &JobsClient, model: &mut Model, terminal: &mut DefaultTerminal) -> Result<()> {
+/// Shows the server until a key ends it, or a signal stops the process.
+fn watch(
+    client: &JobsClient,
+    model: &mut Model,
+    terminal: &mut DefaultTerminal,
+    stopped: &AtomicBool,
+) -> Result<()> {
     let mut looked = Instant::now();
-    loop {
+    while !stopped.load(Ordering::Relaxed) {
         terminal.draw(|frame| view::draw(frame, model))?;
         if event::poll(EVERY.saturating_sub(looked.elapsed()))?
             && let Event::Key(key) = event::read()?
@@ -97,4 +128,5 @@ fn watch(client: &JobsClient, model: &mut Model, terminal: &mut DefaultTerminal)
             }
         }
     }
+    Ok(())
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use clap::builder::NonEmptyStringValueParser;
 use ebb_server::http::JobsClient;
 use ebb_server::jobs::{Jobs, ReadJobs};
 
@@ -26,6 +27,7 @@ pub(super) struct Args {
     attached: Attached,
     /// Ids of the jobs; `last` is the latest job.
     #[arg(value_name = "ID", required = true)]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     ids: Vec<String>,
 }
 

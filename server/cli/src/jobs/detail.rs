@@ -327,6 +327,22 @@ mod tests {
     }
 
     #[test]
+    fn a_job_is_timed_by_the_runtime_while_the_clock_is_set() {
+        // Regression: a job of eight seconds was shown with "after 7208.11 s".
+        for ended_unix_ms in [1_795_293_012_345 + 7_208_110, 1_795_289_412_345] {
+            let report = json!({
+                "outcome": {"kind": "cancelled"}, "submitted_s": 17.5, "finished_s": 25.75,
+            });
+            let job = JobRecord {
+                ended_unix_ms: Some(ended_unix_ms),
+                ..record(report)
+            };
+            let shown = lines(&JobView::remembered(job), &[]);
+            assert_eq!(shown[0], "sort 1795293012345: failed after 8.25 s");
+        }
+    }
+
+    #[test]
     fn a_backup_is_shown_with_its_user_its_sizes_and_its_damage() {
         let made = json!({"files": 2, "bytes": 2048, "linked_bytes": 0, "copied_bytes": 2048,
             "damaged": [{"path": "/b/7.sst", "offset": 9, "detail": "block checksum"}]});

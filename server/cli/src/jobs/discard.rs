@@ -1,6 +1,7 @@
 //! `ebb jobs discard`: cancels unfinished jobs.
 
 use anyhow::Result;
+use clap::builder::NonEmptyStringValueParser;
 use ebb_server::jobs::Jobs;
 use ebb_server::node::{Node, NodeOptions};
 
@@ -22,6 +23,7 @@ pub(super) struct Args {
     attached: Attached,
     /// Ids of the jobs; `last` is the latest job.
     #[arg(value_name = "ID", required = true)]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     ids: Vec<String>,
 }
 

@@ -9,6 +9,7 @@ use super::source::JobSource;
 use super::state::JobState;
 use super::{started, took_s};
 use crate::attached::Attached;
+use crate::escape::escaped_line;
 use crate::print::{LINE_CHARS_MAX, Printer, counted, table};
 use crate::run::goal_of;
 
@@ -90,6 +91,10 @@ const NAMES_CHARS_MIN: usize = 16;
 /// verification one with the damage.
 pub(super) fn lines(jobs: &[JobView]) -> Vec<String> {
     let mut rows: Vec<_> = jobs.iter().map(row).collect();
+    // Before the widths are measured: an escape is longer than what it stands for.
+    for cell in rows.iter_mut().flatten() {
+        *cell = escaped_line(cell);
+    }
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.max().unwrap_or(0).max(HEAD[column].len())
@@ -282,6 +287,10 @@ mod tests {
                 "..l.txt +1  ..tail.txt",
             ),
             (json!({"version": 2}), "  100.00        1234567"),
+            (
+                request(json!([]), json!({"file": "/d/e\u{1b}[31m\nf.tsv"})),
+                "1m\\u000af.tsv",
+            ),
             // The outline that a role sees which may not read the inputs.
             (
                 json!({"application": {"wordcount": {}}, "goal_s": 90.0}),

@@ -1,11 +1,13 @@
 //! `ebb jobs restart`: runs unfinished jobs again.
 
 use anyhow::Result;
+use clap::builder::NonEmptyStringValueParser;
 use ebb_server::jobs::Restart;
 
 use super::watch::start_and_see_through;
 use crate::attached::Attached;
 use crate::error::CliError;
+use crate::print::notice;
 use crate::run::print_done;
 use crate::runner::{FollowedJob, Runner};
 
@@ -24,6 +26,7 @@ pub(super) struct Args {
     attached: Attached,
     /// Ids of the jobs [default: all unfinished jobs].
     #[arg(value_name = "ID")]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     ids: Vec<String>,
     /// Print the jobs' reports as JSON, an object a line.
     #[arg(long)]
@@ -52,18 +55,20 @@ fn start<'r>(runner: &'r Runner, id: &str, json: bool) -> Result<Option<Followed
     match runner.restart(id)? {
         Restart::Runs(job) => {
             let (application, id) = (&job.started.record.application, job.id());
-            eprintln!("ebb: starting {application} {id} again, which a process left unfinished");
+            notice(format_args!(
+                "starting {application} {id} again, which a process left unfinished"
+            ));
             Ok(Some(job))
         }
         Restart::HadSucceeded(record) => {
             let (application, id) = (&record.application, &record.id);
             let request = record.request()?;
             let output = &request.output.to;
-            eprintln!(
-                "ebb: {application} {id}, whose process ended before it could say so, had \
-                 succeeded: {output} is there, which it was about to put in place (if another \
-                 program wrote it, move it away and run the job again)"
-            );
+            notice(format_args!(
+                "{application} {id}, whose process ended before it could say so, had succeeded: \
+                 {output} is there, which it was about to put in place (if another program wrote it, \
+                 move it away and run the job again)"
+            ));
             print_done(&record, &request, json)?;
             Ok(None)
         }

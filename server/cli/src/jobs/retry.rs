@@ -1,11 +1,12 @@
 //! `ebb jobs retry`: submits again the requests of jobs that failed or were cancelled.
 
 use anyhow::Result;
+use clap::builder::NonEmptyStringValueParser;
 use ebb_server::jobs::Jobs;
 
 use super::watch::start_and_see_through;
 use crate::attached::Attached;
-use crate::print::print_each;
+use crate::print::{notice, print_each};
 use crate::runner::Runner;
 
 const EXAMPLES: &str = "\
@@ -26,6 +27,7 @@ pub(super) struct Args {
     attached: Attached,
     /// Ids of the jobs; `last` is the latest job.
     #[arg(value_name = "ID", required = true)]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     ids: Vec<String>,
     /// Print the new ids, and do not wait for the jobs; they run in a server.
     #[arg(long, conflicts_with = "json")]
@@ -46,10 +48,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     start_and_see_through(&runner, &args.ids, args.json, |runner, id, _| {
         let job = runner.retry(id)?;
         let application = &job.started.record.application;
-        eprintln!(
-            "ebb: starting {application} {}, as {id} was requested",
+        notice(format_args!(
+            "starting {application} {}, as {id} was requested",
             job.id()
-        );
+        ));
         Ok(Some(job))
     })
 }

@@ -1,6 +1,7 @@
 //! `ebb jobs show`: one job.
 
 use anyhow::Result;
+use clap::builder::NonEmptyStringValueParser;
 
 use super::detail;
 use super::source::JobSource;
@@ -22,6 +23,7 @@ pub(super) struct Args {
     attached: Attached,
     /// Id of the job; `last` is the latest job.
     #[arg(value_name = "ID")]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: String,
     /// Print the job as a JSON object, with its attempts.
     #[arg(long)]

@@ -4,11 +4,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Error, Result};
+use clap::builder::NonEmptyStringValueParser;
 use ebb_server::jobs::ReadJobs;
 
 use crate::attached::Attached;
 use crate::error::CliError;
 use crate::interrupt;
+use crate::print::notice;
 use crate::run::{Report, watch};
 use crate::runner::{FollowedJob, Runner};
 
@@ -27,6 +29,7 @@ pub(super) struct Args {
     attached: Attached,
     /// Id of the job; `last` is the latest job.
     #[arg(value_name = "ID")]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: String,
     /// Print the report as a JSON object.
     #[arg(long)]
@@ -60,7 +63,7 @@ pub(super) fn start_and_see_through<'r>(
     let mut last = None;
     let mut fail = |error: Error| {
         if let Some(earlier) = last.replace(error) {
-            eprintln!("ebb: {earlier:#}");
+            notice(format_args!("{earlier:#}"));
         }
     };
     let mut running = Vec::new();

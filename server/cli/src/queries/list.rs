@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ebb_server::http::QueryView;
 
-use crate::escape::escaped;
+use crate::escape::escaped_line;
 use crate::print::{LINE_CHARS_MAX, table};
 
 const HEAD: [&str; 7] = [
@@ -47,15 +47,18 @@ fn row(query: &QueryView) -> Vec<String> {
         Some(what) => format!("waits for {what}"),
         None => query.state.clone(),
     };
-    // Clients choose these texts.
-    let shown = |text: &str| escaped(text, |_| false);
-    let statement = shown(&query.statement);
+    // Before the widths are measured: an escape is longer than what it stands for.
+    let statement = escaped_line(&query.statement);
     vec![
         query.id.to_string(),
-        query.user.as_deref().map(shown).unwrap_or_default(),
+        query.user.as_deref().map(escaped_line).unwrap_or_default(),
         query.address.clone(),
         format!("{:.1}", elapsed.as_secs_f64()),
-        query.keyspace.as_deref().map(shown).unwrap_or_default(),
+        query
+            .keyspace
+            .as_deref()
+            .map(escaped_line)
+            .unwrap_or_default(),
         state,
         match query.statements {
             0 | 1 => statement,

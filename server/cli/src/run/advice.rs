@@ -10,7 +10,7 @@ use ebb_server::jobs::Estimate;
 use serde_json::json;
 
 use super::report::goal_text;
-use crate::print::{Printer, counted};
+use crate::print::{Printer, counted, notice};
 
 /// Prints to stderr how probably a job meets its goal, or why that is not known. Prints nothing for a job
 /// without a goal whose estimate is known.
@@ -23,7 +23,7 @@ pub(super) fn warn(request: &JobRequest, estimate: &Estimate) {
         (Some(_), None) => return,
         (None, _) => why_unknown(estimate),
     };
-    eprintln!("ebb: {text}");
+    notice(text);
 }
 
 fn why_unknown(estimate: &Estimate) -> String {

@@ -8,7 +8,7 @@ use super::report::Report;
 use super::spool::Spool;
 use super::watch::watch;
 use crate::interrupt;
-use crate::print::{counted, say};
+use crate::print::{counted, notice, say};
 use crate::runner::Runner;
 
 /// Runs the job of `request`, and prints its report, as JSON if `json` is set.
@@ -60,7 +60,9 @@ fn print_unfinished(runner: &Runner) -> Result<()> {
     let unfinished = runner.unfinished()?.len() as u64;
     if unfinished > 0 {
         let jobs = counted(unfinished, "job");
-        eprintln!("ebb: {jobs} unfinished since a process ended: see ebb jobs");
+        notice(format_args!(
+            "{jobs} unfinished since a process ended: see ebb jobs"
+        ));
     }
     Ok(())
 }

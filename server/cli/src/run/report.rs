@@ -11,6 +11,7 @@ use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
+use crate::escape::escaped_line;
 use crate::print::{Printer, counted};
 
 /// The report of a job that has ended.
@@ -203,7 +204,7 @@ pub(crate) fn print_done(record: &JobRecord, request: &JobRequest, json: bool) -
 
 fn print(text: &[String], to_stderr: bool) -> Result<()> {
     if to_stderr {
-        text.iter().for_each(|line| eprintln!("{line}"));
+        (text.iter()).for_each(|line| eprintln!("{}", escaped_line(line)));
         return Ok(());
     }
     let mut printer = Printer::new();

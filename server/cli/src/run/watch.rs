@@ -7,6 +7,7 @@ use ebb_scheduler::runtime::JobState;
 use ebb_server::jobs::{JobProgress, JobView};
 use indicatif::{MultiProgress, ProgressBar};
 
+use crate::print::notice;
 use crate::progress::{REDRAW_EVERY, phase_bar};
 use crate::runner::FollowedJob;
 
@@ -27,7 +28,9 @@ pub(crate) fn watch(job: &FollowedJob<'_>, cancelled: &AtomicBool) -> Result<Job
         if cancelled.load(Ordering::Relaxed) {
             if job.is_in_server() && !is_announced {
                 let id = job.id();
-                eprintln!("ebb: cancelling {id}; a second signal leaves it to the server");
+                notice(format_args!(
+                    "cancelling {id}; a second signal leaves it to the server"
+                ));
                 is_announced = true;
             }
             job.cancel()?;

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use ebb_storage::{Db, Options};
 
-use crate::place::Place;
+use crate::place::{Done, Place};
 
 #[test]
 fn commands_that_read_make_no_database_and_neither_does_a_load_of_nothing() {
@@ -70,6 +70,17 @@ fn requests_that_make_no_sense_are_exit_code_2() {
         assert!(!done.stderr.is_empty());
     }
     place.ebb("snapshot create --keyspace app s").fails(1);
+    // Regression: with a server, the error named a path of its interface, such as /v1/jobs/.
+    for line in [
+        "jobs",
+        "jobs cancel",
+        "jobs show",
+        "snapshot delete --keyspace app",
+    ] {
+        let done = Done::of(place.command(line).arg(""));
+        let told = done.refused();
+        assert!(told.contains("a value is required"), "{line}: {told}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use serde_json::Value;
 use walkdir::WalkDir;
 
 use crate::corpus::count_words;
-use crate::place::{Place, Running, UNPACED};
+use crate::place::{Place, Running, UNPACED, output};
 use crate::signals;
 
 fn states(place: &Place) -> Vec<(String, String)> {
@@ -26,6 +26,22 @@ fn states(place: &Place) -> Vec<(String, String)> {
 
 fn state(application: &str, state: &str) -> (String, String) {
     (application.to_string(), state.to_string())
+}
+
+#[test]
+fn names_of_files_stay_in_their_lines_of_the_list_of_jobs() {
+    let place = Place::new();
+    place.ebb("put --create app.t k v").ok();
+    let mut run = place.command("run wordcount --table app.t --output");
+    let ran = output(run.arg("./two\nlines\x1b[31m.tsv"));
+    assert!(ran.status.success(), "{ran:?}");
+    let listed = place.ebb("jobs").ok();
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    // Regression: the name changed the colour of the terminal, and began another line.
+    for told in [listed, place.ebb("jobs last").ok()] {
+        assert!(told.contains("\\u001b[31m.tsv"), "{told}");
+        assert!(!told.contains('\x1b'), "{told}");
+    }
 }
 
 #[test]

@@ -37,6 +37,7 @@ mod serving;
 mod signals;
 mod simulating;
 mod supervised;
+mod top;
 mod typed_loads;
 mod unreadable;
 mod writing;

@@ -1,0 +1,110 @@
+//! `ebb top` in a terminal of its own.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+use ebb_test_support::wait::until;
+use rustix::io::ioctl_fionbio;
+use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::place::{Place, Running};
+use crate::serving::Server;
+
+/// A word of the last line on the screen of `ebb top`. Blanks are not printed.
+const FOOTER: &[u8] = b"choose";
+/// The characters after which a terminal shows again what was there before.
+const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l";
+
+/// A terminal: the end that a program has, and the end of the window on a desktop.
+struct Terminal {
+    window: File,
+    program: OwnedFd,
+    /// The output of the program, as far as it was read.
+    printed: Vec<u8>,
+}
+
+impl Terminal {
+    fn open() -> Self {
+        // Without CLOEXEC, programs would hold the end of the window open.
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let window = openpt(flags).unwrap();
+        grantpt(&window).unwrap();
+        unlockpt(&window).unwrap();
+        let program = ioctl_tiocgptpeer(&window, flags).unwrap();
+        let size = Winsize {
+            ws_row: 30,
+            ws_col: 100,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&window, size).unwrap();
+        ioctl_fionbio(&window, true).unwrap();
+        Self {
+            window: window.into(),
+            program,
+            printed: Vec::new(),
+        }
+    }
+
+    /// Starts `ebb top`, and waits for its first picture. The process does not lead the session of the terminal,
+    /// so it gets no signal from it.
+    #[track_caller]
+    fn top(&mut self, place: &Place) -> Running {
+        let mut command = place.command("top");
+        let end = || self.program.try_clone().unwrap();
+        command.stdin(end()).stdout(end()).stderr(end());
+        let top = Running::start(&mut command);
+        // Its copies of the end of the program.
+        drop(command);
+        until("the first picture", || self.has_printed(FOOTER));
+        top
+    }
+
+    fn has_printed(&mut self, text: &[u8]) -> bool {
+        let mut part = [0; 4096];
+        while let Ok(bytes @ 1..) = self.window.read(&mut part) {
+            self.printed.extend_from_slice(&part[..bytes]);
+        }
+        self.printed
+            .windows(text.len())
+            .any(|printed| printed == text)
+    }
+
+    /// Returns whether the terminal shows the keys that are pressed, as it does for a shell.
+    fn echoes(&self) -> bool {
+        let modes = tcgetattr(&self.program).unwrap().local_modes;
+        modes.contains(LocalModes::ECHO)
+    }
+}
+
+#[test]
+fn a_signal_ends_top_and_gives_the_terminal_back() {
+    let place = Place::new();
+    let _server = Server::start(&place, "");
+    let mut terminal = Terminal::open();
+    assert!(terminal.echoes());
+    let mut top = terminal.top(&place);
+    assert!(!terminal.echoes());
+    top.signal(Signal::TERM);
+    // Pictures in between are read, so that the process does not wait for room.
+    until("the end of top", || {
+        terminal.has_printed(LEAVE_SCREEN) && top.has_ended()
+    });
+    assert!(top.status().unwrap().success());
+    assert!(terminal.echoes());
+}
+
+/// Regression: the process used a core for ever.
+#[test]
+fn top_ends_when_its_terminal_is_gone_and_no_signal_comes() {
+    let place = Place::new();
+    let _server = Server::start(&place, "");
+    let mut terminal = Terminal::open();
+    let mut top = terminal.top(&place);
+    drop(terminal);
+    until("the end of top", || top.has_ended());
+    assert!(!top.status().unwrap().success());
+}
