@@ -29,7 +29,7 @@ const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 it failed; 2 the command line is wrong; 3 it ran, and \
 reads returned wrong values or none.";
 
-/// The exit code if reads returned wrong values, or none.
+/// The exit code of a run in which reads returned wrong values, or no values.
 const EXIT_WRONG_READS: u8 = 3;
 
 /// Runs the command line of this process.

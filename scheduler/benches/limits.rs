@@ -19,8 +19,8 @@ use ebb_threads::process_cpu;
 use std::cell::LazyCell;
 use std::sync::Arc;
 
-/// Rounds of a decision, more than the three of a week: a decision is short, and other
-/// processes empty the caches between rounds.
+/// The number of rounds in which a decision is measured. It exceeds the three of a week,
+/// because a decision is short, and other processes empty the caches between rounds.
 const DECISIONS: u32 = 15;
 
 fn cpu_ms() -> f64 {
@@ -82,7 +82,8 @@ fn week(name: &str, availability: Availability, load: f64, policy: &dyn Policy) 
     );
 }
 
-/// 10,000 jobs on 10,000 nodes of one slot; `busy` nodes run a task.
+/// A view of 10,000 jobs and of 10,000 nodes with one slot each. `busy` nodes run a task.
+/// Each split has `replicas` replicas.
 fn large_view(busy: u32, replicas: u32) -> ClusterView {
     let (jobs_n, nodes_n, maps) = (10_000_u32, 10_000_u32, 62_u32);
     let mut jobs: Vec<JobView> = (0..jobs_n)

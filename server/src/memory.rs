@@ -16,11 +16,12 @@ use utoipa::ToSchema;
 
 /// The budget if the system does not show how much memory there is.
 const UNKNOWN_BYTES: u64 = 1 << 30;
-/// The least budget by default.
+/// The least budget that is chosen by default, in bytes.
 const DEFAULT_BYTES_MIN: u64 = 64 << 20;
 
-/// Half of the most memory for requests, which is the default of the server of CQL. This limit and the next
-/// two hold however large the budget is, but a large `request_bytes_max` raises this one.
+/// The most memory for each half of the requests of CQL: those that are received in part, and those that
+/// wait. This limit and the next two hold however large the budget is, but a large `request_bytes_max` raises
+/// this one.
 const HALF_OF_REQUESTS_BYTES_MAX: u64 = 128 << 20;
 const RESULTS_BYTES_MAX: u64 = 352 << 20;
 const STATEMENTS_BYTES_MAX: u64 = 64 << 20;
@@ -28,17 +29,18 @@ const STATEMENTS_BYTES_MAX: u64 = 64 << 20;
 /// The limits on the memory of a server, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryLimits {
-    /// The whole budget.
+    /// The whole budget for the memory of the server.
     pub all_bytes: u64,
-    /// Memtables, the cache, and open tables.
+    /// The limit on memtables, the cache, and open tables.
     pub store_bytes: u64,
-    /// Requests of CQL: half of it for those that are received in part, and half for those that wait.
+    /// The limit on requests of CQL: half of it is for those that are received in part, and half for those
+    /// that wait.
     pub requests_bytes: u64,
-    /// Results of CQL that wait for their clients.
+    /// The limit on results of CQL that wait for their clients.
     pub results_bytes: u64,
-    /// Prepared statements.
+    /// The limit on prepared statements.
     pub statements_bytes: u64,
-    /// Records of the tasks of all jobs.
+    /// The limit on the records of the tasks of all jobs.
     pub jobs_bytes: u64,
 }
 
@@ -71,7 +73,7 @@ impl MemoryLimits {
         }
     }
 
-    /// Returns the parts by their names.
+    /// Returns the parts of the budget: the name and the bytes of each.
     pub fn parts(&self) -> [(&'static str, u64); 5] {
         [
             ("store", self.store_bytes),
@@ -94,7 +96,7 @@ impl MemoryLimits {
         self.results_bytes / 11 * 8
     }
 
-    /// Returns the memory of a task, if each of `cores` runs one.
+    /// Returns the memory, in bytes, that one task of a job may use when each of `cores` cores runs one.
     pub fn task_bytes(&self, cores: u32) -> usize {
         let bytes = self.jobs_bytes / u64::from(cores.max(1));
         usize::try_from(bytes).map_or(usize::MAX, |bytes| bytes.max(TASK_MEMORY_BYTES_MIN))

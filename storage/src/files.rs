@@ -3,7 +3,7 @@
 //! ```text
 //!   LOCK             held by the process that has the directory open
 //!   CURRENT          the name of the live manifest
-//!   RESERVE          space that is held back for what gives space back
+//!   RESERVE          space that is held back for operations that free space
 //!   CHECKS           when each SSTable was last checked
 //!   MANIFEST-000007  the catalog, the run lists, the bookmarks
 //!   wal-000012.log   a WAL segment

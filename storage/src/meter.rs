@@ -27,11 +27,11 @@ const LATENCY_NS_POWER: u8 = 36;
 const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 const SHARDS: usize = 8;
 
-/// The rate of requests per second up to which all are measured. Above it a random sample is
-/// measured, because each measurement reads the clock twice.
+/// The rate of requests per second up to which every request is measured. Above this rate a random
+/// sample is measured, because each measurement reads the clock twice.
 const MEASURED_PER_S: f64 = 20_000.0;
-/// The least length of the windows in which the rate is counted, in seconds: the number of requests
-/// in a shorter window is a poor estimate of the rate.
+/// The shortest time, in seconds, over which the rate of requests is measured: the number of
+/// requests in a shorter time is a poor estimate of the rate.
 const WINDOW_S_MIN: f64 = 0.1;
 /// The largest stride, for high load: at least one in this many requests is measured.
 const STRIDE_MAX: u32 = 16;
@@ -67,7 +67,7 @@ impl Recorded {
 
 type Shard = [Recorded; KINDS];
 
-/// The part of a database that requests are recorded in.
+/// The part of a database that records the latencies and sizes of its requests.
 #[derive(Default)]
 pub(crate) struct Metering {
     /// One request in `stride` is measured, on average; 0 while there is no meter. Every
@@ -137,7 +137,7 @@ impl Metering {
             .fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the measurements of this kind of request in the shard of this thread.
+    /// Returns the measurements of requests of this kind in the shard of the calling thread.
     fn recorded(&self, kind: RequestKind) -> &Recorded {
         &self.shards()[shard_of_thread()][kind as usize]
     }
@@ -153,8 +153,8 @@ impl Metering {
         self.meters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the stride from the number of requests in the last window, so that about
-    /// [`MEASURED_PER_S`] are measured.
+    /// Sets the stride so that about [`MEASURED_PER_S`] requests per second are measured, if the
+    /// rate stays that of the last window: `requests` in `length_s` seconds.
     fn set_stride(&self, requests: u64, length_s: f64) {
         let measured = MEASURED_PER_S * length_s.max(WINDOW_S_MIN);
         let stride = (requests as f64 / measured) as u32;
@@ -162,7 +162,7 @@ impl Metering {
         self.stride.store(stride, Ordering::Relaxed);
     }
 
-    /// Returns the sum of all recorded requests.
+    /// Returns the sum of the measurements of all shards, for each kind of request.
     fn total(&self) -> [Requests; KINDS] {
         let mut total = array::from_fn(|_| Requests::default());
         let mut some_ns = Histogram::with_config(&config());
@@ -214,7 +214,7 @@ fn add(a: &Histogram, b: &Histogram) -> Histogram {
 pub(crate) struct Scan {
     metering: Arc<Metering>,
     begun: Begun,
-    /// Whether the first entry has come, so that the latency is recorded.
+    /// Whether the scan's latency, which ends with the first entry, is recorded already.
     is_recorded: bool,
     bytes: u64,
 }
@@ -231,8 +231,8 @@ impl Scan {
         })
     }
 
-    /// Adds an entry of `bytes` to the scan, or its end with 0. The first call ends the
-    /// scan's latency.
+    /// Adds `bytes`, the size of the scan's next entry; 0 stands for the end of the scan. The first
+    /// call ends the scan's latency.
     pub(crate) fn note(&mut self, bytes: usize) {
         if !std::mem::replace(&mut self.is_recorded, true) {
             let Begun { at, stands_for } = self.begun;
@@ -289,15 +289,16 @@ impl Requests {
         Some(bucket.end() as f64 / 1e3)
     }
 
-    /// The latencies that occurred, in nanoseconds, ascending, each with its number of requests.
-    /// Each latency is the end of a bucket that is 1/32 of it wide.
+    /// The latencies of the requests, in nanoseconds, ascending, each with the number of requests
+    /// that took this long. Latencies are rounded up to the end of a bucket, whose width is at most
+    /// 1/32 of the latency.
     pub fn latencies(&self) -> impl Iterator<Item = (u64, u64)> {
         let buckets = self.latencies_ns.into_iter();
         let counted = buckets.map(|bucket| (bucket.end(), bucket.count()));
         counted.filter(|(_, count)| *count > 0)
     }
 
-    /// Returns the sum of two measurements.
+    /// Returns the measurements of both sets of requests together.
     fn and(&self, others: &Self) -> Self {
         Self {
             latencies_ns: add(&self.latencies_ns, &others.latencies_ns),
@@ -305,7 +306,8 @@ impl Requests {
         }
     }
 
-    /// Returns the difference from `before`, an earlier measurement.
+    /// Returns the requests that were measured since `before`, an earlier state of the same
+    /// measurement.
     fn since(&self, before: &Self) -> Self {
         let latencies_ns = self.latencies_ns.wrapping_sub(&before.latencies_ns);
         Self {
@@ -349,15 +351,15 @@ impl Metered {
     }
 }
 
-/// Measures the requests of a database for as long as it lives: from
+/// A measurement of the requests of a database, which goes on while this value lives: from
 /// [`Db::meter`](crate::Db::meter).
 ///
 /// Reads of named snapshots are not counted: they are background work beside the load that is
 /// measured.
 ///
-/// Up to 20,000 requests per second all are measured. Under a higher load one in up to 16 is
-/// measured, drawn at random, and weighted accordingly; then all numbers except the bytes of writes
-/// are estimates.
+/// Up to a load of 20,000 requests per second, every request is measured. Under a higher load one
+/// request in up to 16 is measured, drawn at random, and weighted accordingly; then all numbers
+/// except the bytes of writes are estimates.
 #[derive(Debug)]
 pub struct Meter {
     metering: Arc<Metering>,
@@ -382,8 +384,8 @@ impl Meter {
         }
     }
 
-    /// Returns the requests that ended since the last call, or since the meter was made.
-    /// Calls of other meters do not matter.
+    /// Returns the requests that ended since the last call of this method, or since the meter was
+    /// made. Other meters of the same database have no effect on the result.
     pub fn take(&mut self) -> Metered {
         let total = self.metering.total();
         let length = std::mem::replace(&mut self.taken, Instant::now()).elapsed();

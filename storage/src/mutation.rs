@@ -7,7 +7,8 @@
 //!
 //! `tests/mutations.rs` of the crate `ebb-tests` runs, for each of them, a test that fails.
 
-/// The mutations: a name, and a description of the broken promise.
+/// Defines the enum [`Mutation`] from a list of names, each with a description of the promise that
+/// the mutation breaks.
 macro_rules! mutations {
     ($($name:ident = $breaks:literal,)*) => {
         /// A promise of the engine that a switch breaks.
@@ -253,7 +254,7 @@ pub fn is(mutation: Mutation) -> bool {
     switch::active() == Some(mutation)
 }
 
-/// Calls `step`, unless the mutation that leaves it out is on.
+/// Calls `step`, unless `mutation`, which leaves this step out, is on.
 #[inline(always)]
 pub(crate) fn unless<E>(mutation: Mutation, step: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     if is(mutation) { Ok(()) } else { step() }
@@ -265,8 +266,8 @@ pub(crate) fn replace<T>(right: T, mutation: Mutation, wrong: T) -> T {
     if is(mutation) { wrong } else { right }
 }
 
-/// Yields to other threads while one of `mutations` is on, so that the race of that mutation occurs
-/// more often.
+/// Yields to other threads while one of `mutations` is on, so that the race that the mutation makes
+/// possible occurs more often.
 #[inline(always)]
 pub(crate) fn linger(mutations: &[Mutation]) {
     if mutations.iter().any(|mutation| is(*mutation)) {

@@ -16,15 +16,15 @@ use crate::table_store::{LocalTables, OpenFiles, TableStore};
 /// The moment at which a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// After an fsync, which commits that wait at the same time share: the write survives a crash
-    /// of the machine.
+    /// After an fsync. Commits that wait at the same time share one fsync. The write survives a
+    /// crash of the machine.
     Sync,
-    /// When the operating system has the write; an fsync follows within this time. A crash of the
-    /// process loses nothing, a crash of the machine at most the writes that were acknowledged
-    /// within this time.
+    /// As soon as the operating system has the write; an fsync follows within this time. A crash of
+    /// the process loses nothing, a crash of the machine at most the writes that were acknowledged
+    /// within this time before the crash.
     Interval(Duration),
-    /// When the operating system has the write; the operating system decides when it reaches the
-    /// disk.
+    /// As soon as the operating system has the write; the operating system decides when the write
+    /// reaches the disk.
     Os,
 }
 
@@ -40,10 +40,9 @@ pub enum Maintenance {
     /// Threads of the database, as soon as there is work.
     #[default]
     Background,
-    /// The caller, by [`Db::flush`](crate::Db::flush) and
-    /// [`Db::compact`](crate::Db::compact); a write that fills a memtable
-    /// flushes it before it returns. For simulations, and for hosts that
-    /// have their own threads.
+    /// The caller, by [`Db::flush`](crate::Db::flush) and [`Db::compact`](crate::Db::compact); a
+    /// write that fills a memtable flushes that memtable before the write returns. For simulations,
+    /// and for hosts that have their own threads.
     Manual,
 }
 
@@ -52,26 +51,27 @@ pub enum Maintenance {
 pub struct Options {
     /// Whether a new database is created if the directory has none. Default: true.
     pub create_if_missing: bool,
-    /// The moment at which a write is acknowledged; a single write can ask for more, by
+    /// The moment at which a write is acknowledged; a single write can require more durability, by
     /// `WriteOptions::sync`.
     pub durability: Durability,
     /// The size in bytes at which a memtable is flushed. Default: 64 MiB.
     pub memtable_bytes: usize,
     /// One budget, in bytes, for memtables, for the cache of data blocks, indexes and filters, and
-    /// for the memory of open SSTables beside it. Memtables get a quarter of it, or
-    /// `memtables_bytes` if that is set. The cache gets what memtables and open SSTables leave, and
-    /// at least an eighth of what memtables leave; `cache_bytes` has no effect then. Open SSTables
-    /// need some KiB for each file of 64 MiB
+    /// for the memory of open SSTables outside of that cache. Memtables get a quarter of the
+    /// budget, or `memtables_bytes` if that is set. The cache gets what memtables and open SSTables
+    /// leave, and at least an eighth of what memtables leave; `cache_bytes` has no effect then.
+    /// Open SSTables need some KiB for each file of 64 MiB
     /// ([`Stats::open_table_bytes`](crate::Stats::open_table_bytes)). The memory that flushes,
     /// merges and readers use while they run comes on top. `None`, the default: memtables and cache
     /// have bounds of their own.
     pub memory_bytes: Option<u64>,
     /// The most bytes that all memtables together take, apart from writes under way; values below 1
     /// MiB count as 1 MiB. Once the open memtables have half of this size, the largest are flushed.
-    /// Writers of all tables are slowed from three quarters of it on, and wait at the bound.
-    /// Flushed memtables that readers still hold do not count, and opening a database takes what
-    /// the log needs. `None`, the default: as much as one table may have, which is `memtable_bytes`
-    /// times `frozen_memtables_max` + 1, and at least 64 MiB.
+    /// Writers of all tables are slowed from three quarters of this size on, and wait at the bound.
+    /// Flushed memtables that readers still hold are not included, and while a database is opened
+    /// its memtables may take more, as much as the replayed log needs. `None`, the default: as much
+    /// as one table may have, which is `memtable_bytes` times `frozen_memtables_max` + 1, and at
+    /// least 64 MiB.
     pub memtables_bytes: Option<usize>,
     /// The number of full memtables of one table that may wait for their flush before writers wait
     /// too. Default: 3.
@@ -84,11 +84,12 @@ pub struct Options {
     /// 32 MiB.
     pub wal_segment_bytes: u64,
     /// The largest size of the WAL in bytes, apart from records under way and segments that a
-    /// backup needs. From three quarters of it on the memtables that need the oldest segment are
-    /// flushed, however small. Writers are slowed near the bound, and wait at it. Default: 512 MiB.
+    /// backup needs. From three quarters of this size on, the memtables that need the oldest
+    /// segment are flushed, however small. Writers are slowed near the bound, and wait at the
+    /// bound. Default: 512 MiB.
     pub wal_bytes_max: u64,
-    /// The low-water mark: the free bytes on the disk of the directory that writes and merges
-    /// leave. The mark is never below twice the size of the manifest and its copy. Writes that
+    /// The low-water mark: the number of bytes that writes and merges leave free on the disk of the
+    /// directory. The mark is never below twice the size of the manifest and its copy. Writes that
     /// would leave less are refused with [`Error::LowSpace`](crate::Error::LowSpace); operations
     /// that free space still work. Backups leave twice the mark. 0: there is no mark, and writes
     /// are accepted until the disk is full. Default: 64 MiB.
@@ -96,21 +97,22 @@ pub struct Options {
     /// The size in bytes of the cache, which keeps uncompressed data blocks and partitions of
     /// indexes and filters of all tables. Default: 256 MiB.
     pub cache_bytes: u64,
-    /// The approximate size in bytes of the files that runs are cut into. Default: 64 MiB.
+    /// The approximate size in bytes of the files of a run: a larger run is cut into several files.
+    /// Default: 64 MiB.
     pub file_bytes: u64,
     /// The greatest number of SSTables that are open at once. SSTables that were not read for a
     /// while are closed, and opened again when they are read. `None`, the default: half of the
     /// files that the process may open.
     pub max_open_files: Option<usize>,
-    /// The time without writes, and with hardly any reads, after which memtables are flushed, so
-    /// that the log can be removed, and runs are merged until little of them is garbage. `None`:
-    /// never. Only with `Maintenance::Background`. Default: 2 s.
+    /// The time without writes, and with hardly any reads, after which the database counts as idle:
+    /// then memtables are flushed, so that the log can be removed, and runs are merged until little
+    /// of their data is garbage. `None`: never. Only with `Maintenance::Background`. Default: 2 s.
     pub idle_after: Option<Duration>,
     /// The options of compaction: the merge policy for runs, and the threads that merge.
     pub compaction: CompactionOptions,
     /// The threads that flush and compact.
     pub maintenance: Maintenance,
-    /// The disk with the directory, which holds the log, the manifest and, unless
+    /// The disk with the database's directory, which holds the log, the manifest and, unless
     /// `table_store` is set, the tables. Default: the disk of this machine.
     pub disk: Arc<dyn Disk>,
     /// The storage of the tables; `None`, the default, is the database's directory, on
@@ -151,8 +153,9 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns these options with the disk wrapped, so that it records its calls and waits for file
-    /// descriptors; also that disk, which has the table cache, and the recorded calls.
+    /// Returns these options with a disk that records its calls and waits for free file
+    /// descriptors, then this disk itself, which owns the table cache, and then the record of the
+    /// calls.
     pub(crate) fn for_engine(self) -> (Self, PatientDisk, Arc<DiskCalls>) {
         let calls = DiskCalls::new();
         let watched = Arc::new(WatchedDisk::new(self.disk.clone(), calls.clone()));
@@ -173,7 +176,7 @@ impl Options {
         given.unwrap_or(of_one_table.max(BY_DEFAULT_AT_LEAST))
     }
 
-    /// Bytes of memory that are kept free for the next memtables.
+    /// The number of bytes of memory that are kept free for the next memtables.
     pub(crate) fn spare_memtable_bytes(&self) -> usize {
         self.memtable_bytes.min(self.memtables_bytes() / 4)
     }
@@ -227,12 +230,12 @@ pub struct CompactionOptions {
     /// are several threads, one of them is for short merges alone, so that new runs do not pile up
     /// behind long ones. Default: 2.
     pub threads: usize,
-    /// The least number of bytes that a long merge reads, at least 1. If there are several threads,
-    /// one is for shorter merges alone. Default: 256 MiB, a few seconds.
+    /// The least number of bytes that a merge must read to count as long, at least 1. If there are
+    /// several threads, one of them is for shorter merges alone. Default: 256 MiB, a few seconds.
     pub long_merge_bytes: u64,
-    /// The approximate size of the parts in which a merge that writes more bytes than this is done.
-    /// A part is durable once it is done: the merge needs space for two parts, and a restart
-    /// repeats at most one. Default: 256 MiB.
+    /// The approximate size in bytes of the parts of a merge: a merge that writes more bytes than
+    /// this is done in several parts. A part is durable once it is done: the merge needs space for
+    /// two parts, and a restart repeats at most one. Default: 256 MiB.
     pub part_bytes: u64,
 }
 
@@ -269,24 +272,25 @@ pub struct TableOptions {
 pub struct SnapshotOptions {
     /// The only table that the snapshot covers; `None`: all tables of the keyspace.
     pub table: Option<String>,
-    /// The time from its creation after which the snapshot is deleted, unless renewed by
-    /// [`Keyspace::set_snapshot_expiry`](crate::Keyspace::set_snapshot_expiry); `None`:
-    /// never. A time after the year 9999 counts as its end.
+    /// The time from the creation of the snapshot to its deletion, unless the expiry is changed by
+    /// [`Keyspace::set_snapshot_expiry`](crate::Keyspace::set_snapshot_expiry); `None`: the
+    /// snapshot does not expire. A time after the year 9999 counts as the end of that year.
     pub expires_in: Option<Duration>,
 }
 
-/// Options of a hold: see [`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot).
+/// Options of a hold, which keeps what a snapshot shows of a table readable after the snapshot is
+/// deleted: see [`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldOptions {
     /// The name of the hold, of the same characters as that of a snapshot. A snapshot may have the
     /// same name.
     pub name: String,
-    /// The table whose versions are held.
+    /// The table whose versions the hold keeps.
     pub table: String,
     /// A note about the holder and its purpose, in any form.
     pub held_for: String,
-    /// The time from its creation after which the hold is released; `None`: it does not expire. A
-    /// time after the year 9999 counts as its end.
+    /// The time from the creation of the hold to its release; `None`: the hold does not expire. A
+    /// time after the year 9999 counts as the end of that year.
     pub expires_in: Option<Duration>,
 }
 

@@ -72,8 +72,8 @@ impl Counters {
     }
 }
 
-/// A database at one moment, from [`Db::stats`](crate::Db::stats). Counts are
-/// since it was opened.
+/// The statistics of a database at one moment, from [`Db::stats`](crate::Db::stats). Counts begin
+/// when the database is opened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Stats {
     /// Batches committed.
@@ -88,17 +88,17 @@ pub struct Stats {
     /// Point reads.
     pub reads: u64,
     /// Point reads by the number of runs that each searched: element 0 counts those that needed
-    /// only memtables and filters, element 1 those that searched one run, and so on; the last those
-    /// that searched that many or more. The list has [`Stats::READS_BY_RUNS`] elements.
+    /// only memtables and filters, element 1 those that searched one run, and so on. The last
+    /// element also counts those that searched more runs. The list has [`Stats::READS_BY_RUNS`]
+    /// elements.
     pub reads_by_runs: Vec<u64>,
-    /// Runs that point reads looked into: those whose key bounds and filters did
-    /// not exclude the key.
+    /// Runs that point reads searched: those whose key bounds and filters did not exclude the key.
     pub runs_touched: u64,
     /// Blocks that point reads fetched from files.
     pub blocks_read: u64,
     /// Blocks that point reads found in the cache.
     pub blocks_cached: u64,
-    /// Runs that a point read looked into, on average; 0 without any read.
+    /// Runs that a point read searched, on average; 0 without any read.
     pub runs_per_read: f64,
     /// Blocks that a point read needed, from files or the cache, on average.
     pub blocks_per_read: f64,
@@ -118,7 +118,7 @@ pub struct Stats {
     pub cache_bytes_max: u64,
     /// The part of `cache_bytes` that indexes and filters take.
     pub index_bytes: u64,
-    /// Partitions of indexes and filters that reads did not find in memory.
+    /// Partitions of indexes and filters that reads did not find in memory, and read from files.
     pub index_reads: u64,
     /// Memory of all SSTables outside of the cache, in bytes: the top levels of their indexes,
     /// their properties, and range tombstones.
@@ -135,12 +135,12 @@ pub struct Stats {
     pub flush_bytes: u64,
     /// Merges done.
     pub compactions: u64,
-    /// Merges and checks that ended because a file could not be read, and failed retries to open
-    /// such a file.
+    /// Merges and checks of files that ended because a file could not be read, and failed retries
+    /// to open such a file.
     pub merge_read_failures: u64,
     /// Bytes of SSTables written by merges.
     pub compaction_bytes: u64,
-    /// Bytes of SSTables that went into merges.
+    /// Bytes of the SSTables that were inputs of merges.
     pub compaction_read_bytes: u64,
     /// The time that merges waited for writes and syncs of the log, in
     /// microseconds.
@@ -150,10 +150,10 @@ pub struct Stats {
     /// The number of living guards of [`Db::pause_merges`](crate::Db::pause_merges): no merge
     /// begins while there is one.
     pub merge_pauses: usize,
-    /// Bytes that merges have to read until no merge is worth it, over all tables, with the
-    /// merges under way.
+    /// Bytes that merges, those under way included, have yet to read until no merge is left to do,
+    /// over all tables.
     pub compaction_debt_bytes: u64,
-    /// Writes that waited because flushes or compactions were at their limit.
+    /// Writes that waited because the work left for flushes or merges was at its limit.
     pub stalls: u64,
     /// The time that stalled writes waited, in microseconds.
     pub stall_us: u64,
@@ -162,7 +162,8 @@ pub struct Stats {
     /// The approximate time that calls waited because the process had no file descriptor left, in
     /// microseconds.
     pub descriptor_wait_us: u64,
-    /// Writes that were slowed to the pace of flushes and compactions, below their limits.
+    /// Writes that were slowed to the pace of flushes and compactions, while the work left for
+    /// these was below its limits.
     pub throttles: u64,
     /// The time that throttled writes waited, in microseconds.
     pub throttle_us: u64,
@@ -170,9 +171,9 @@ pub struct Stats {
     pub write_wait_us_max: u64,
     /// Calls to the disk that have not returned for five seconds: reads, writes and fsyncs.
     pub disk_calls_stuck: usize,
-    /// The time since the last check of the SSTable whose check is the longest ago, in milliseconds.
-    /// A file that was not checked yet counts from about its creation, or from the first check of
-    /// any file. `None` without files, or if none was ever checked: see
+    /// The time since an SSTable was last checked, in milliseconds, for the SSTable with the
+    /// longest such time. A file that was not checked yet counts from about its creation, or from
+    /// the first check of any file. `None` without files, or if none was ever checked: see
     /// [`Db::next_file_check`](crate::Db::next_file_check).
     pub oldest_file_check_ms: Option<u64>,
     /// Free bytes where the tables are stored, if that is known.
@@ -181,7 +182,7 @@ pub struct Stats {
     pub wal_bytes: u64,
     /// The bound of `wal_bytes`: [`Options::wal_bytes_max`](crate::Options::wal_bytes_max).
     pub wal_bytes_max: u64,
-    /// Bytes of the WAL that the opening replayed.
+    /// Bytes of the WAL that were replayed when the database was opened.
     pub wal_bytes_replayed: u64,
     /// Bytes written to the WAL.
     pub wal_bytes_written: u64,
@@ -199,16 +200,17 @@ pub struct Stats {
     /// The age of the oldest snapshot in milliseconds; 0 without any. A hold has the age of the
     /// snapshot that it was made of, because it pins the same versions.
     pub snapshot_oldest_age_ms: u64,
-    /// The failure since which the database takes no more writes, if there was one.
+    /// The failure that ended all writes until the next opening; `None` if the database accepts
+    /// writes.
     pub read_only_cause: Option<String>,
-    /// The failure of the last attempt to flush or merge, if it failed. Commits are safe in
-    /// the log, and the attempt is repeated.
+    /// The failure of the last attempt to flush or merge; `None` if it succeeded. Commits are safe
+    /// in the log, and the attempt is repeated.
     pub maintenance_failure: Option<String>,
     /// The tables, by keyspace and name.
     pub tables: Vec<TableStats>,
 }
 
-/// A table at one moment.
+/// The statistics of a table at one moment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TableStats {
     /// The keyspace that the table is in.
@@ -226,25 +228,25 @@ pub struct TableStats {
     pub pressure: f64,
     /// Bytes of the table's SSTables.
     pub file_bytes: u64,
-    /// About how many of `file_bytes` only snapshots and views need. Views count only as far as a
-    /// newer version in the same run hides the versions that they see.
+    /// The approximate number of `file_bytes` that only snapshots and views need. Versions that
+    /// only views need are included only if a newer version in the same run hides them.
     pub kept_bytes: u64,
     /// The likely error of `kept_bytes`, in bytes.
     pub kept_error_bytes: u64,
-    /// About how many of `file_bytes` were kept for snapshots and views that are gone; merges free
-    /// them.
+    /// The approximate number of `file_bytes` that were kept for snapshots and views that no longer
+    /// exist; merges free this space.
     pub garbage_bytes: u64,
-    /// `file_bytes` divided by the bytes that no newer version in the same run hides; 1 if there
-    /// are none.
+    /// `file_bytes` divided by the number of these bytes that no newer version in the same run
+    /// hides; 1 if all of them are hidden.
     pub space_amplification: f64,
-    /// Bytes that merges have to read until no merge is worth it.
+    /// Bytes that merges have yet to read until no merge of the table is left to do.
     pub compaction_debt_bytes: u64,
     /// The picker that chooses the merges of this table.
     pub picker: String,
-    /// The number of picks that were not carried out, because they were invalid or gained
-    /// nothing: nothing is merged then.
+    /// The number of merges that the picker proposed and the engine refused, because they were
+    /// invalid or gained nothing.
     pub picks_refused: u64,
-    /// The reason why the last refused pick was not carried out.
+    /// The reason why the engine refused the picker's last refused proposal.
     pub pick_refused: Option<String>,
     /// Number of the table's SSTables.
     pub files: usize,
@@ -252,20 +254,20 @@ pub struct TableStats {
     pub versions: u64,
     /// The runs of the table, newest first.
     pub runs: Vec<RunStats>,
-    /// Number of the commits at which snapshots of the table stand.
+    /// The number of different commits whose state snapshots of the table show.
     pub bookmarks: usize,
-    /// The table's merges under way.
+    /// The merges of the table that are under way.
     pub merges: Vec<MergeStats>,
-    /// The damaged files of the table. Reads that need one of them fail; others do not, and
-    /// writes go on.
+    /// The damaged files of the table. Reads that need a damaged file fail; all other reads and all
+    /// writes work.
     pub quarantine: Vec<QuarantinedFile>,
-    /// Files of the table that were missing or could not be read when they were opened. Reads
-    /// that need one of them fail. They are tried again after a while, and their state is not
-    /// recorded.
+    /// Files of the table that were missing or could not be read when they were opened. Reads that
+    /// need such a file fail. Opening the file is tried again after a while. The manifest does not
+    /// record that these files cannot be read.
     #[serde(default)]
     pub unreadable: Vec<QuarantinedFile>,
     /// The number of runs that could not be read, by their last merge or when their files were
-    /// opened. Merges leave these runs out for a while.
+    /// opened. No merge takes these runs for a while.
     pub left_out_runs: usize,
 }
 
@@ -288,7 +290,7 @@ pub struct QuarantinedFile {
     pub to_key: Option<Vec<u8>>,
 }
 
-/// A run at one moment.
+/// The statistics of a run at one moment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunStats {
     /// The number of the run, which no other run of the database ever had.
@@ -301,12 +303,13 @@ pub struct RunStats {
     pub versions: u64,
     /// Different keys in the run.
     pub keys: u64,
-    /// The smallest commit that the run may hold.
+    /// The smallest sequence number that versions in the run may have.
     pub smallest_seq: u64,
-    /// The largest commit that the run may hold.
+    /// The largest sequence number that versions in the run may have.
     pub largest_seq: u64,
-    /// The number of the table's bookmarks that stand at commits below `smallest_seq`. Runs with
-    /// the same number are a stratum: the same snapshots see them. 0 is the oldest.
+    /// The number of different commits below `smallest_seq` whose state snapshots of the table
+    /// show. Runs with the same number are a stratum: the same snapshots see them. 0 is the oldest
+    /// stratum.
     pub stratum: usize,
 }
 
@@ -315,12 +318,13 @@ pub struct RunStats {
 pub struct MergeStats {
     /// The ids of the merged runs, newest first.
     pub inputs: Vec<u64>,
-    /// Versions that the current part has read, counted from time to time, and versions that the
-    /// earlier parts wrote.
+    /// The number of versions that the current part of the merge has read, updated from time to
+    /// time, plus those that its earlier parts wrote. Rises to about `all_versions`.
     pub read_versions: u64,
-    /// Versions that are left in the merged runs, and versions that the earlier parts wrote.
+    /// The number of versions that the merged runs still have, plus those that the earlier parts of
+    /// the merge wrote.
     pub all_versions: u64,
-    /// Bytes of the input files that are left.
+    /// Bytes of the input files that the merge has not replaced yet.
     pub all_bytes: u64,
 }
 

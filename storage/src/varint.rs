@@ -9,8 +9,9 @@ pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Reads a value at `*at` and moves `*at` past it; `None` when the bytes end
-/// inside it or it does not fit.
+/// Reads an integer from `bytes` at the offset `*at`, and moves `*at` to the
+/// byte after it. Returns `None` if the bytes end within the integer, or the
+/// integer does not fit into 64 bits.
 #[inline]
 pub(crate) fn get(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let first = *bytes.get(*at)?;
@@ -21,7 +22,8 @@ pub(crate) fn get(bytes: &[u8], at: &mut usize) -> Option<u64> {
     get_long(bytes, at, u64::from(first & 0x7f))
 }
 
-/// The rest of a value of two bytes or more.
+/// Reads the second and all later bytes of an integer, which begin at `*at`;
+/// `value` has the bits of the first byte.
 fn get_long(bytes: &[u8], at: &mut usize, mut value: u64) -> Option<u64> {
     for shift in (7..64).step_by(7) {
         let byte = *bytes.get(*at)?;

@@ -26,15 +26,15 @@ use crate::setup::drawn;
 
 /// Number of operations in a list: small, because the list runs once for each of its I/O calls.
 const OPERATIONS: std::ops::Range<usize> = 15..50;
-/// Approximate number of bytes that a list of operations writes; memtables and files are sized by
-/// it.
+/// Approximate number of bytes that a list of operations writes; the sizes of memtables and files
+/// are derived from it.
 const WRITTEN_BYTES: u64 = 5000;
 /// Approximate number of I/O calls of a recovery; the second power loss falls on one of them.
 const RECOVERY_CALLS: u64 = 60;
 /// Approximate number of I/O calls that drop all tables and snapshots.
 const EMPTYING_CALLS: u64 = 60;
-/// The stride through the I/O calls if threads flush and compact: which call comes when is chance
-/// then, so a sample is enough.
+/// The distance between the I/O calls at which power is lost, if threads flush and compact: which
+/// call comes when is chance then, so a sample is enough.
 const SAMPLE_EVERY: usize = 7;
 
 /// The kind of list that a seed makes.
@@ -113,12 +113,12 @@ pub fn replay(seed: u64, crash_at: u64, again_at: Option<u64>) -> Result<()> {
 struct Case {
     seed: u64,
     durability: Durability,
-    /// The durability that the checks rely on: that of the database, unless a test makes them
+    /// The durability that the checks expect: that of the database, unless a test makes the two
     /// differ.
     promised: Durability,
     maintenance: Maintenance,
     operations: Vec<Operation>,
-    /// The outcome of each operation, by the model.
+    /// The outcome that each operation must have, by the model.
     outcomes: Vec<Outcome>,
     /// `worlds[n]` is the model after the first `n` operations.
     worlds: Vec<World>,
@@ -133,7 +133,7 @@ struct Run {
     acknowledged: usize,
     /// Number of operations that must survive the power loss.
     durable: usize,
-    /// The first wrong outcome before the power loss.
+    /// The first outcome before the power loss that differs from the model's.
     wrong: Option<String>,
 }
 
@@ -188,7 +188,7 @@ impl Case {
         Ok(case)
     }
 
-    /// Returns the stride through the I/O calls.
+    /// Returns the distance between the I/O calls at which power is lost.
     fn step(&self) -> usize {
         match self.maintenance {
             Maintenance::Background => SAMPLE_EVERY,
@@ -303,7 +303,7 @@ impl Case {
         Ok(())
     }
 
-    /// Checks that nothing is left once all tables are dropped and all snapshots deleted, also
+    /// Checks that no file is left once all tables are dropped and all snapshots deleted, also
     /// after a power loss in between.
     fn empties(&self, mem: &MemDisk, acknowledged: usize, crash_at: u64) -> Result<()> {
         let open = || {
@@ -402,9 +402,9 @@ pub(crate) fn reached(
     })
 }
 
-/// Checks that the database accepts writes, with numbers above every snapshot, so that none becomes
-/// visible in a snapshot. Returns the final content; with `flush` it is in files, otherwise in the
-/// log behind what the crash left of it.
+/// Checks that the database accepts writes, with numbers above every snapshot, so that no write
+/// becomes visible in a snapshot. Returns the final content. With `flush` the writes are in files,
+/// otherwise in the log, behind what the crash left of it.
 pub(crate) fn goes_on(session: &mut Session, found: State, flush: bool) -> Result<State> {
     // The clock stands still, so nothing expires.
     let mut expected = World::of(found, 0);

@@ -32,8 +32,8 @@ const IO_CALLS_MAX: u64 = 20_000;
 /// Limit on the memory that opening and reading a database of ten kilobytes takes, caches and other
 /// threads of the proof included.
 const MEMORY_BYTES_MAX: usize = 128 << 20;
-/// The stride through the cases, so that a run that is cut short has tried some of every kind. A
-/// prime, so that it visits each case once.
+/// The distance between two cases that are tried one after the other, so that a run that is cut
+/// short has tried some of every kind. A prime, so that each case is tried once.
 const STRIDE: usize = 1_000_003;
 
 /// Damage to one file.
@@ -115,8 +115,8 @@ pub fn replay(seed: u64, damage: &Damage) -> Result<()> {
 struct Case {
     seed: u64,
     mem: MemDisk,
-    /// The content without damage, then without the last record of the log, without the last two,
-    /// and so on.
+    /// The content that a reader may find: first all of it, then the content without the last
+    /// record of the log, without the last two, and so on.
     states: Vec<State>,
     last_segment: PathBuf,
     setup: Setup,

@@ -32,7 +32,7 @@ const CAPACITIES: u64 = 50;
 /// Number of failed operations after which a full disk gets space again.
 const REFUSALS: usize = 3;
 /// One list in this many runs with background threads, on a slow disk. Which call fails is chance
-/// then.
+/// in such a run.
 const BACKGROUND_EVERY: u64 = 15;
 
 /// The errors with which calls fail. A short read, like a read past the end of a file, is
@@ -46,7 +46,8 @@ const KINDS: [io::ErrorKind; 6] = [
     io::ErrorKind::StorageFull,
 ];
 
-/// The calls that fail: every call in turn, and then every call of these kinds in turn.
+/// The kinds of calls that fail: first every call in turn, whatever its kind, and then every call
+/// of each other kind in turn.
 const OPS: [FaultOp; 4] = [
     FaultOp::Any,
     FaultOp::Sync,
@@ -145,7 +146,7 @@ struct Case {
     operations: Vec<Operation>,
 }
 
-/// The states that the database may be in.
+/// The states in which the database may be, by the model.
 struct Expected {
     world: World,
     /// The state in which the first failed operation took effect after all. A reopening may find
@@ -156,7 +157,8 @@ struct Expected {
     twin: Option<World>,
     /// Whether an error occurred that a full disk does not explain.
     broken: bool,
-    /// Number of operations that failed; [`REFUSALS`] at least once a full disk has space again.
+    /// Number of operations that failed; at least [`REFUSALS`] once a full disk has been given
+    /// space again.
     refusals: usize,
 }
 
@@ -177,8 +179,8 @@ impl Case {
         }
     }
 
-    /// Returns the stride through the calls: with threads a sample, because which call comes when is
-    /// chance then.
+    /// Returns the distance between the calls that fail: with threads only a sample of them does,
+    /// because which call comes when is chance then.
     fn step(&self) -> usize {
         match self.maintenance {
             Maintenance::Background => 7,
@@ -193,7 +195,7 @@ impl Case {
         setup
     }
 
-    /// Returns the number of bytes on the disk after the whole list.
+    /// Returns the number of bytes that the disk holds after the whole list.
     fn whole_bytes(&self) -> u64 {
         let mem = MemDisk::new();
         if let Ok(mut session) = Session::open(self.setup(&mem)) {
@@ -405,8 +407,8 @@ impl Case {
 }
 
 impl Expected {
-    /// Drops the one of the two possible states for which `is` does not hold; keeps both if it
-    /// holds for both.
+    /// Keeps only the state for which `is` holds, of the two in which the database may be; keeps
+    /// both if it holds for both.
     fn choose(&mut self, is: impl Fn(&World) -> bool) {
         let Some(twin) = self.twin.take() else {
             return;
@@ -478,7 +480,7 @@ fn writes_everywhere() -> Vec<Operation> {
     operations
 }
 
-/// Reads everything; reads again if the fault occurs meanwhile.
+/// Reads everything, and once more if the fault occurs in the first read.
 fn read_patiently(session: &Session, fault: Fault) -> Result<State> {
     read_everything(session.db())
         .or_else(|e| {

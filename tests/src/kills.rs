@@ -35,10 +35,10 @@ use script::Script;
 pub const WRITER_COMMAND: &str = "write-until-killed";
 /// The number of processes that [`run`] kills, one after the other in one directory.
 pub const KILLS: u32 = 8;
-/// Limit on the acknowledgements after which a process is killed.
+/// The greatest number of acknowledgements of any kind after which a process is killed.
 const LINES_MAX: usize = 4000;
-/// Limit on the acknowledged operations of scripts after which every second process is killed. Such
-/// operations are slower than batches.
+/// The greatest number of acknowledged operations of scripts after which every second process is
+/// killed. Such operations are slower than batches.
 const OPERATIONS_MAX: usize = 200;
 
 /// A process that writes until it is killed. In one directory, several follow each other.
@@ -54,11 +54,11 @@ pub struct Life {
 
 /// Everything that the processes acknowledged before they were killed.
 struct Acknowledgements {
-    /// The last batch of each writer.
+    /// The number of the last acknowledged batch of each writer.
     batches: BTreeMap<u32, u64>,
-    /// For each snapshot, the last batch of writer 0 before it.
+    /// For each snapshot, the number of the last batch that writer 0 had written before it.
     snapshots: Vec<u64>,
-    /// The scripts, with all acknowledged operations done.
+    /// The scripts, each advanced by its acknowledged operations.
     scripts: Vec<Script>,
 }
 
@@ -242,7 +242,7 @@ fn prefix(writer: u32) -> std::ops::Range<String> {
     format!("w{writer}-")..format!("w{writer}.")
 }
 
-/// Counts a writer's batches, which must be 0, 1, 2, ... with their values.
+/// Returns the number of a writer's batches. They must be 0, 1, 2, ... and have the right values.
 fn all_of(range: ebb_storage::Range, writer: u32) -> Result<u64> {
     let mut n = 0;
     for entry in range {

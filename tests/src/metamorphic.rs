@@ -17,14 +17,14 @@ use crate::session::Session;
 use crate::setup::configuration::{CONFIGURATIONS, Way};
 use crate::shrink::shrink;
 
-/// Lengths of lists; seeds take them in turn.
+/// Numbers of operations in a list; seeds take them in turn.
 const OPERATIONS: [usize; 5] = [200, 600, 200, 200, 2000];
-/// The length above which a list takes seconds under all configurations.
+/// The number of operations above which a list takes seconds under all configurations.
 const OPERATIONS_LONG: usize = 1000;
 /// Limit on the runs that making a list shorter takes.
 const SHRINK_TRIES: usize = 2000;
-/// Limits on the snapshots at a time; seeds take them in turn. The largest is more than the runs
-/// that a table may have.
+/// Limits on the number of snapshots that exist at once; seeds take them in turn. The largest limit
+/// is more than the number of runs that a table may have.
 const SNAPSHOTS_MAX: [usize; 4] = [2, 8, 8, 80];
 
 /// Runs this seed's list under every named configuration, and in the way drawn from the seed. A

@@ -202,7 +202,8 @@ impl Model {
         Outcome::Done
     }
 
-    /// Commits a transaction; the first committer of a key wins.
+    /// Commits a transaction. The first transaction that commits a key wins: a later one with the
+    /// same key is refused.
     fn commit(&mut self, transaction: Transaction) -> Outcome {
         // An empty range writes no key. A transaction without writes cannot conflict, whatever it
         // guards.
@@ -247,7 +248,7 @@ fn close<T>(slot: &mut Option<T>) -> Outcome {
     }
 }
 
-/// Returns the table that a read reads.
+/// Returns the table of a read.
 pub fn table_of(read: &Read) -> TableNo {
     match read {
         Read::Get(table, _) | Read::Range(table, ..) => *table,
@@ -293,7 +294,8 @@ fn within(content: &Content, bounds: Bounds) -> Entries {
         .collect()
 }
 
-/// Takes up to `items` items from these ends; fewer if the ends meet.
+/// Takes up to `items` items from the front or the back of the source, or from both in turn, as
+/// `ends` selects. Returns fewer if no item is left.
 pub fn take<S, T>(
     source: &mut S,
     items: usize,

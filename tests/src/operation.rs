@@ -341,7 +341,8 @@ pub enum Operation {
     Guard(u8, TableNo, Key),
     /// Guards a range of keys in a transaction: the commit is refused if others write one of them.
     GuardRange(u8, TableNo, Bounds),
-    /// Commits a transaction; the first committer of a key wins.
+    /// Commits a transaction. The first transaction that commits a key wins: a later one with the
+    /// same key is refused.
     Commit(u8),
     /// Rolls a transaction back.
     Rollback(u8),

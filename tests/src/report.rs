@@ -113,8 +113,8 @@ impl Report {
     }
 }
 
-/// The limit on what a proof does with one seed: a deadline, or a number of cases, such as power losses.
-/// Every proof runs at least one case.
+/// The limit on the work that a proof does with one seed: a deadline, or a number of cases, such as
+/// power losses. Every proof runs at least one case.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     deadline: Option<Instant>,

@@ -110,7 +110,8 @@ fn goes_on(
     states.check(&read_everything(session.db())?)
 }
 
-/// The expected content, also with the operation that was under way when the power failed.
+/// The expected content; after a power loss, also the content with the operation that was under
+/// way.
 #[derive(Default)]
 struct States {
     world: World,
@@ -128,7 +129,8 @@ impl States {
         Ok(())
     }
 
-    /// Runs an operation that may find no space, or lose power. Returns false if it was refused.
+    /// Runs an operation that may find no space, or lose power. Returns false if it was refused for
+    /// lack of space.
     fn tries(
         &mut self,
         session: &mut Session,

@@ -33,7 +33,8 @@ pub struct Setup {
     pub clock: ManualClock,
     /// The options of each table.
     pub tables: [TableOptions; TABLES.len()],
-    /// The prefix of the names of all keyspaces, which lets several sessions share a database.
+    /// The prefix of the names of all keyspaces. Different prefixes let several sessions share a
+    /// database.
     pub prefix: String,
     /// The directory for files to ingest, which have the same names each time.
     pub ingest_dir: PathBuf,

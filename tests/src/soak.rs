@@ -28,10 +28,10 @@ pub struct Part {
     pub name: &'static str,
     /// A description in one line.
     pub about: &'static str,
-    /// The share of the time, relative to the other parts.
+    /// The weight of the part: each part runs for its weight's share of the total time.
     share: u32,
-    /// The number of cases of each seed in [`Extent::Quick`], which takes a second or two. Parts whose
-    /// seeds are not cut into cases ignore it.
+    /// The number of cases that run for each seed in [`Extent::Quick`], so that a seed takes a
+    /// second or two. Parts whose seeds are not cut into cases ignore it.
     quick_cases: u64,
     /// Whether seeds run at the same time, on all cores.
     parallel: bool,
@@ -53,8 +53,8 @@ pub struct Programs {
     pub schedules: Option<PathBuf>,
 }
 
-/// Returns all proofs, in the order in which they run. The time of a
-/// skipped proof falls to the others, because shares are relative.
+/// Returns all proofs, in the order in which they run. The time of a skipped proof is divided among
+/// the others, because shares are relative.
 pub fn parts(programs: &Programs) -> Vec<Part> {
     let (soak, explorer) = (programs.soak.clone(), programs.schedules.clone());
     let filler = soak.clone();

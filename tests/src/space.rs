@@ -116,8 +116,8 @@ pub fn fill_the_disk(dir: &Path, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Fills a part of the disk. Waits for room: the space of merged files is free once no thread has
-/// them open.
+/// Fills a part of the disk with a file of `bytes` bytes. Waits for room: the space of merged files
+/// is free once no thread has them open.
 fn write_ballast(path: &Path, bytes: usize) -> Result<()> {
     let ballast = vec![1_u8; bytes];
     wait::until_some("room for the ballast", || match fs::write(path, &ballast) {
@@ -173,8 +173,8 @@ impl Filled {
         bail!("the disk does not fill up")
     }
 
-    /// Writes successfully, now that there is space: at once, or when background threads have
-    /// noticed it.
+    /// Writes a batch, now that there is space: at once, or once background threads have noticed
+    /// the space.
     fn write_again(&self, rng: &mut Rng, content: &mut Content) -> Result<()> {
         wait::until_some("a write to succeed on a disk with space", || {
             match self.db.flush() {

@@ -76,7 +76,7 @@ use std::time::Duration;
 
 use ebb_storage::mutation::Mutation::{self, *};
 
-/// The test that must notice each mutation.
+/// For each mutation, the test that must notice it.
 const KILLERS: &[(Mutation, &str)] = &[
     (VisibleAtEntry, VIEWS),
     (PublishOutOfOrder, VIEWS),
@@ -536,13 +536,13 @@ const UPDATES: &str =
     "transactions::a_plain_write_under_way_is_not_lost_to_a_transaction_that_begins_meanwhile";
 const VIEWS: &str = "traps::read_views_show_all_tables_at_one_instant_under_writers_and_merges";
 
-/// The number of seeds of a random test, and of the test that fills the disk at random, which needs
-/// more.
+/// The number of seeds of a random test, and the number for the test that fills the disk at random,
+/// which needs more.
 const SEEDS: (&str, &str) = ("3", "16");
-/// The most runs of a test whose threads must meet a race.
+/// The greatest number of runs of a test that fails only if its threads meet in a race.
 const RUNS_MAX: usize = 20;
-/// The limit on one run of a test. It only ends a hang: a mutant that is still running counts as not
-/// noticed, so a slow machine must not come near it.
+/// The limit on the time of one run of a test. It only ends runs that hang: a mutation whose test
+/// is still running counts as not noticed, so a slow machine must not come near the limit.
 const LIMIT: Duration = Duration::from_secs(600);
 
 #[test]

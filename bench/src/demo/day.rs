@@ -25,17 +25,18 @@ pub struct Day {
 }
 
 impl Day {
-    /// The time of an hour of the day, in seconds since midnight.
+    /// Converts an hour of the compressed day to seconds of real time since midnight.
     pub fn seconds_of(&self, hour: f64) -> f64 {
         hour / HOURS * self.seconds
     }
 
-    /// The hour of the day of a time in seconds.
+    /// Converts seconds of real time since midnight to an hour of the compressed day.
     pub fn hour_of(&self, t_s: f64) -> f64 {
         t_s / self.seconds * HOURS
     }
 
-    /// The load at a time, as a part of its peak: 0 to 1.
+    /// Returns the load at a time in seconds since midnight, as a fraction (0 to 1) of the load's
+    /// peak.
     pub fn load_of_peak(&self, t_s: f64) -> f64 {
         let phase = (TAU * (self.hour_of(t_s) - PEAK_HOUR) / HOURS).cos();
         let share = (PEAK_SHARE + EBB_SHARE) / 2.0 + (PEAK_SHARE - EBB_SHARE) / 2.0 * phase;
@@ -60,7 +61,7 @@ impl LoadCost {
         PEAK_SHARE * f64::from(cores)
     }
 
-    /// Returns the cores that the load uses at a part of its peak.
+    /// Returns the cores that the load uses at the fraction `load_of_peak` of its peak rate.
     fn cores_at(&self, load_of_peak: f64) -> f64 {
         self.idle_cores + (self.peak_cores - self.idle_cores) * load_of_peak
     }

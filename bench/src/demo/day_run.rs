@@ -22,16 +22,16 @@ use super::plan::EXTRA_HOUR;
 use super::setup::Setup;
 use super::show::Show;
 
-/// Control cycles in a day: each is a tenth of an hour.
+/// The number of control cycles in a day: each is a tenth of an hour.
 pub(super) const CYCLES_PER_DAY: f64 = 240.0;
-/// Slots in which the load of a day alone is measured: half an hour each, long
+/// The number of slots in which the load of a day without jobs is measured: half an hour each, long
 /// enough that a flush does not fill one.
 const SLOTS_PER_DAY: f64 = 48.0;
 /// The interval at which the status on the terminal is refreshed.
 const REFRESH_EVERY: Duration = Duration::from_millis(100);
 /// The number of times per day that the ends of the jobs are predicted.
 const LOOKS_PER_DAY: f64 = 120.0;
-/// Snapshots created over the day, to show their effect on the load.
+/// The number of snapshots created over the day, to show their effect on the load.
 const SNAPSHOTS: u32 = 20;
 /// The extra time of late jobs after the end of the day, as a part of the day; at least
 /// [`GRACE_S_MIN`] seconds. Jobs that still run then are cancelled.
@@ -137,7 +137,7 @@ pub(super) struct LoadAlone {
     pub(super) load: LoadReport,
     /// Cores that the load used on average, the store's threads included.
     pub(super) mean_cores: f64,
-    /// Cores that other processes, or the host, used meanwhile.
+    /// Cores that other processes, or the host, used while the load ran without jobs.
     pub(super) others_cores: f64,
     /// The cores that the load used over time.
     pub(super) history: LoadHistory,
@@ -351,7 +351,7 @@ pub(super) fn grace_s(day: Day) -> f64 {
     (day.seconds * GRACE_OF_DAY).max(GRACE_S_MIN)
 }
 
-/// Returns the report of a job, after it was cancelled if it still runs.
+/// Cancels a job that still runs, and returns the report of the job.
 fn end(handle: &JobHandle) -> JobReport {
     if handle.status().finished_s.is_none() {
         handle.cancel();

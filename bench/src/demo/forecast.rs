@@ -46,7 +46,7 @@ impl Trust {
         confidence: 0.5,
     };
 
-    /// Returns the trust that suits a policy.
+    /// Returns the parts of a forecast that this policy may plan with.
     pub(super) fn of(policy: &Policy) -> Self {
         match policy_by_name(policy.name()) {
             Some(policy) if !policy.finishes_just_in_time() => Self::EVEN,
@@ -55,8 +55,8 @@ impl Trust {
     }
 }
 
-/// Days that the learned forecast measures: two to start with, one to forecast, and two to measure
-/// the error of such forecasts.
+/// The number of days that the learned forecast measures: two to start with, one to forecast, and
+/// two to measure the error of such forecasts.
 const DAYS_LEARNED: u32 = 5;
 /// Length of the oracle's steps, in hours of the day.
 const ORACLE_STEP_HOURS: f64 = 0.25;
@@ -142,7 +142,7 @@ impl ForecastFrom {
 }
 
 /// Returns the capacity that was left on a day, in quarters of an hour: the mean over time of the
-/// granted capacity.
+/// granted capacity, times the part of a measured forecast that a policy may plan with.
 fn left_on(samples: &[LoadSample], day: Day, trust: Trust) -> Result<Availability> {
     let step_s = day.seconds_of(ORACLE_STEP_HOURS);
     let mut left = LoadHistory::new(step_s);

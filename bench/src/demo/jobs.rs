@@ -20,7 +20,7 @@ use super::setup::{KEYSPACE, Setup, TEXT};
 
 /// The pattern of the greps: so rare that the output is much smaller than the text.
 const PATTERN: &str = "fn main";
-/// Reduce tasks of a word count.
+/// The number of reduce tasks of a word count.
 const REDUCES: u32 = 4;
 
 /// The application of a job.

@@ -14,8 +14,8 @@ use super::jobs::{Application, RepeatedText, spec};
 use super::load::{LoadPace, LoadReport};
 use super::setup::Setup;
 
-/// The length of the measurement of the load at full speed. [`AT_PEAK`] and [`AT_EBB`] are the
-/// lengths at about its peak and at about its ebb.
+/// The length of the measurement of the load at full speed. [`AT_PEAK`] and [`AT_EBB`] are those of
+/// its measurements at about its peak and at about its ebb.
 const FLAT_OUT: Duration = Duration::from_millis(1000);
 const AT_PEAK: Duration = Duration::from_millis(2000);
 const AT_EBB: Duration = Duration::from_millis(700);
@@ -30,8 +30,8 @@ const TASKS: u32 = 8;
 /// The timeout of a measured job, which is some seconds of work.
 const TASKS_MAX: Duration = Duration::from_secs(60);
 
-/// Measures the load: the rate at which the peak uses the day's part of the machine, and the cores
-/// that are used at the ebb.
+/// Measures the rate at which the load uses the part of the machine that is meant for its peak, the
+/// cores that it uses at this rate, and those that it would use without operations.
 pub(super) fn load_cost(setup: &Setup, cores: u32) -> Result<LoadCost> {
     let target = LoadCost::peak_cores_target(cores);
     let (flat_out, used) = run(setup, cores, LoadPace::Closed, FLAT_OUT)?;

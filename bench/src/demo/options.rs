@@ -40,8 +40,8 @@ impl Goals {
         }
     }
 
-    /// Returns the largest part of the forecast capacity before a goal that the jobs due by then
-    /// may need; the rest is slack.
+    /// Returns the largest fraction (0 to 1) of the capacity forecast before each goal that the
+    /// jobs with this goal or an earlier one may need; the rest is slack.
     pub(super) fn filled(self) -> f64 {
         match self {
             Self::Example => 0.80,

@@ -92,8 +92,8 @@ pub struct Transactional {
     pub alone: Latency,
     /// The latency over the whole day with the jobs, including the hours after the last job.
     pub with_analytics: Latency,
-    /// Operations that the server rejected for overload on the day with jobs. Their latencies are
-    /// not counted.
+    /// The number of operations that the server rejected for overload on the day with jobs. Their
+    /// latencies are not counted.
     pub refused: u64,
 }
 
@@ -174,8 +174,8 @@ impl Outcome {
         (count > 0).then(|| errors.iter().sum::<f64>() / count as f64)
     }
 
-    /// Returns a line on the guard: windows that kept the objective, and the smallest part of the
-    /// capacity left that it allowed for jobs.
+    /// Returns a line on the guard: the number of windows that kept the objective, and the smallest
+    /// part of the capacity left that the guard allowed jobs.
     pub(super) fn guard_line(&self, objective: Objective) -> String {
         let windows = &self.series.guard;
         let broken = windows.iter().filter(|sample| sample.slack < 0.0).count();

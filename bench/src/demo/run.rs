@@ -266,7 +266,8 @@ impl Preparation {
         })
     }
 
-    /// Returns the completion times of the jobs in the simulator.
+    /// Returns the completion times of the jobs in the simulator, in seconds; `None` for a job that
+    /// does not complete there, and for all jobs if the day cannot be simulated.
     fn simulated(
         &self,
         policy: &Policy,
@@ -289,7 +290,7 @@ impl Preparation {
         simulated.unwrap_or_else(|| vec![None; record.jobs.len()])
     }
 
-    /// Runs a day; `run` is the name of its output.
+    /// Runs a day; `run` is the name of the folder of its output.
     fn run_day(
         &self,
         run: &str,

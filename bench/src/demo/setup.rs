@@ -94,7 +94,7 @@ pub(super) fn set_up(
     fill(data, db.clone(), text, Load::Embedded { db, users }, notify)
 }
 
-/// Loads the text into its table, and the records through `users`.
+/// Loads the text into its table, and has the load `users` write the records.
 pub(super) fn fill(
     data: &Path,
     db: Db,
@@ -174,7 +174,7 @@ pub(super) fn fill(
 }
 
 impl Setup {
-    /// Flushes and compacts, so that this work is not measured with what follows.
+    /// Flushes and compacts, so that this work does not fall into later measurements.
     pub(super) fn settle(&self) -> Result<()> {
         self.db.flush()?;
         Ok(self.db.compact()?)

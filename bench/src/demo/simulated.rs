@@ -76,8 +76,9 @@ impl Replay<'_> {
         Ok(Availability::steps(steps)?)
     }
 
-    /// Converts a job as the runtime's view does: the goal is earlier by a margin, and because a
-    /// slot is a part of a core, a task becomes several pieces of one slot each.
+    /// Converts the report of a job to a job of the simulator, as the runtime does for its
+    /// policies: the goal is earlier by a margin, and because a slot is a part of a core, a task
+    /// becomes several pieces of one slot each.
     fn job(report: &JobReport, options: &RuntimeOptions) -> SimJob {
         let slot_hundredths = options.slot_share_hundredths;
         let pieces = (100 / slot_hundredths).max(1);

@@ -21,7 +21,7 @@ Examples:
   ebb-bench experiments predictions
   ebb-bench experiments predictions --policy fair --seconds 120 --json-file predictions.json";
 
-/// The length of a day of the load alone, as a part of a day with jobs.
+/// The length of a day of the load alone, as a part of the length of a day with jobs.
 const ALONE_OF_DAY: f64 = 1.0 / 3.0;
 /// The time that loading and measuring usually takes, in seconds.
 const AROUND_S: f64 = 25.0;
@@ -55,7 +55,8 @@ struct PredictedDay {
     seconds: f64,
     policy: String,
     jobs: Vec<PredictedJob>,
-    /// The mean error over the jobs. `None` if nothing was predicted.
+    /// The mean of the jobs' prediction errors, each divided by the time that remained. `None` if
+    /// nothing was predicted.
     mean_error_ratio: Option<f64>,
 }
 

@@ -12,7 +12,8 @@ use serde::de::DeserializeOwned;
 /// `name` is for error messages. Progress bars of the process are drawn on this process's stderr.
 ///
 /// # Errors
-/// If the process cannot be started, fails or prints something else; after an interrupt.
+/// If the process cannot be started, fails or prints something else, or the user has interrupted
+/// the run.
 pub(super) fn run<T: DeserializeOwned>(
     name: &str,
     args: impl IntoIterator<Item = impl AsRef<OsStr>>,

@@ -22,8 +22,9 @@ pub fn median(values: impl IntoIterator<Item: Borrow<f64>>) -> f64 {
     median_if_any(values).expect("there is at least one value")
 }
 
-/// Returns the mean of the two values of each round. It removes a drift of the machine's speed from
-/// a comparison with a measurement between the two.
+/// Returns for each round the mean of a value measured before and one measured after (`behind`) the
+/// value with which the mean is compared. It removes a drift of the machine's speed from the
+/// comparison.
 pub fn means_of_rounds(before: &[f64], behind: &[f64]) -> Vec<f64> {
     let rounds = before.iter().zip(behind);
     rounds
@@ -31,7 +32,7 @@ pub fn means_of_rounds(before: &[f64], behind: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Returns the median of the ratios of rounds; `None` without rounds.
+/// Returns the median over the rounds of the ratio of `above` to `below`; `None` without rounds.
 pub fn median_ratio(above: &[f64], below: &[f64]) -> Option<f64> {
     median_if_any(above.iter().zip(below).map(|(above, below)| above / below))
 }

@@ -48,9 +48,9 @@ pub struct QueueingResult {
     /// The boundary of the capacity region for the scenario's model, in tasks per slot; `None` if
     /// there are too many kinds of nodes to plan.
     pub capacity: Option<f64>,
-    /// Slots at the start that do not count.
+    /// The number of slots at the start that are not measured.
     pub warmup_slots: u64,
-    /// Slots that count.
+    /// The number of slots that are measured, after those at the start.
     pub slots: u64,
     /// Seed of all runs.
     pub seed: u64,

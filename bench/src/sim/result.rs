@@ -15,7 +15,7 @@ use serde::Serialize;
 pub struct StudyResult {
     /// The scenario's title.
     pub title: String,
-    /// Replicas of each point.
+    /// The number of replicas of each point.
     pub replicas: u32,
     /// CPU time of all runs, in seconds.
     pub cpu_s: f64,
@@ -61,14 +61,14 @@ pub struct PolicyResult {
     /// The part of the goals that were missed, 0 to 1.
     pub missed_fraction: Option<Interval>,
     /// The part of the goals missed beyond the bound, 0 to 1, of the jobs that were submitted
-    /// within the window that counts; `None` without a bound.
+    /// within the measured window; `None` without a bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub above_bound: Option<Interval>,
     /// Mean time from the goal to the end of jobs that missed their goals, in seconds.
     pub beyond_s: Option<Interval>,
     /// Mean time from the end to the goal of jobs that met their goals, in seconds.
     pub distance_s: Option<Interval>,
-    /// Mean tardiness of all jobs with a goal that were submitted within the window that counts, in
+    /// Mean tardiness of all jobs with a goal that were submitted within the measured window, in
     /// seconds.
     pub tardiness_s: Option<Interval>,
     /// The 99th percentile of the tardiness, in seconds.
@@ -88,7 +88,7 @@ pub struct PolicyResult {
     pub tasks: Vec<TaskRecord>,
     /// The cores that jobs held in the first replica, if the scenario records them.
     pub shares: Vec<ShareSample>,
-    /// f(t), for pictures.
+    /// The capacity f(t) for jobs, for pictures.
     #[serde(skip)]
     pub availability: Arc<Availability>,
     /// The hardware of each node, for pictures.
@@ -102,7 +102,7 @@ pub struct JobResult {
     /// The name in the scenario, or else the id.
     pub name: String,
     /// Time from submission to end, in seconds, over the replicas in which the job ended; `None` if
-    /// there is none.
+    /// it ended in none.
     pub took_s: Option<Interval>,
     /// The part of the replicas in which the job met its goal, 0 to 1; `None` without a goal.
     pub met_fraction: Option<f64>,
@@ -112,7 +112,8 @@ pub struct JobResult {
 }
 
 impl PointResult {
-    /// Compares every policy with a bound, replica by replica.
+    /// Sets the lower bound on missed goals, and how far each policy is above it, replica by
+    /// replica.
     pub(super) fn set_bound(&mut self, bound: BoundResult) {
         for policy in &mut self.policies {
             let pairs = policy.replicas.iter().zip(&bound.replicas);

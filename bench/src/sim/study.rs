@@ -36,9 +36,9 @@ enum RunOutcome {
     Bound(OfflineBound),
     Simulated {
         metrics: Metrics,
-        /// Records of the jobs that the scenario lists.
+        /// The records of the jobs that the scenario lists.
         listed: Vec<JobRecord>,
-        /// Records of the first replica; `None` for others.
+        /// The detailed records of the first replica; `None` for other replicas.
         first: Option<Box<FirstReplica>>,
     },
 }

@@ -26,33 +26,33 @@ pub(super) struct Agenda {
 #[derive(Debug)]
 struct Batch {
     due_s: f64,
-    /// Operations that no thread has taken; at least 1.
+    /// The number of operations that no thread has taken; at least 1.
     left: u32,
-    /// Operations that have not ended; `None` if a batch has one operation.
+    /// The number of operations that have not ended; `None` if a batch has one operation.
     undone: Option<Arc<AtomicU32>>,
 }
 
-/// The next step of a thread.
+/// The next action of a thread of an open loop.
 #[derive(Debug)]
 pub(super) enum Turn {
     /// The thread runs this operation, which is due.
     Take(Due),
-    /// No operation is due: the thread waits until this second, calls [`Agenda::has_waited`], and
-    /// then [`Agenda::next`] again.
+    /// No operation is due: the thread waits until this time, in seconds since the start of the
+    /// run, calls [`Agenda::has_waited`], and then [`Agenda::next`] again.
     WaitUntil(f64),
 }
 
 /// An operation that a thread has taken.
 #[derive(Debug)]
 pub(super) struct Due {
-    /// The second at which the operation was due.
+    /// The time at which the operation was due, in seconds since the start of the run.
     pub(super) due_s: f64,
     undone: Option<Arc<AtomicU32>>,
 }
 
 impl Due {
-    /// Returns whether this was the last operation of its batch to end. Must be called once, at its
-    /// end.
+    /// Returns whether this was the last operation of its batch to end. Must be called once, when
+    /// the operation ends.
     pub(super) fn completes_batch(&self) -> bool {
         match &self.undone {
             Some(undone) => undone.fetch_sub(1, Ordering::AcqRel) == 1,
@@ -70,7 +70,7 @@ impl Agenda {
         }
     }
 
-    /// Returns the next step of a thread that is free at `now_s`. A thread never waits beyond
+    /// Returns the next action of a thread that is free at `now_s`. A thread never waits beyond
     /// `horizon_s`.
     pub(super) fn next(&mut self, now_s: f64, horizon_s: f64) -> Turn {
         self.look_ahead(1, horizon_s);
@@ -90,7 +90,7 @@ impl Agenda {
         Turn::WaitUntil(own_s.unwrap_or(horizon_s).min(horizon_s))
     }
 
-    /// Removes a thread from those that wait. Must be called after each [`Turn::WaitUntil`].
+    /// Counts one thread less as waiting. Must be called after each [`Turn::WaitUntil`].
     pub(super) fn has_waited(&mut self) {
         self.waiting -= 1;
     }

@@ -40,8 +40,8 @@ pub struct RunOptions {
     /// saves CPU time (a third on two cores), and operations then start late by the delay of the
     /// wake-up.
     pub spin: Duration,
-    /// Operations of an open loop that are due at the same moment, such as those of one page of a
-    /// front end. The rate stays the same. Default: 1.
+    /// The number of operations of an open loop that are due at the same moment, such as those of
+    /// one page of a front end. The rate stays the same. Default: 1.
     pub burst: u32,
     /// The moment from which latencies of an open loop count. Default: the time at which an
     /// operation was due.

@@ -64,9 +64,9 @@ pub(super) struct Arrivals {
 /// The result of [`Arrivals::next`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Arrival {
-    /// A burst is due at this second.
+    /// A burst is due at this time, in seconds since the start of the run.
     At(f64),
-    /// No burst is due before this second.
+    /// No burst is due before this time, in seconds since the start of the run.
     NoneBefore(f64),
 }
 

@@ -33,13 +33,14 @@ use crate::threads::value_of;
 
 /// The time for which a sentinel sleeps.
 const EVERY: Duration = Duration::from_micros(500);
-/// The delay of a wake-up that counts as a pause.
+/// The least delay of a wake-up that counts as a pause.
 const LATE: Duration = Duration::from_micros(500);
 /// The time over which kernel threads are measured to find busy ones.
 const LOOK: Duration = Duration::from_secs(1);
-/// CPU time within [`LOOK`] that makes a kernel thread a busy one.
+/// The least CPU time within [`LOOK`] that makes a kernel thread a busy one.
 const BUSY: Duration = Duration::from_millis(1);
-/// CPU time of a busy kernel thread between two wake-ups of a sentinel that counts as a pause.
+/// The least CPU time of a busy kernel thread between two wake-ups of a sentinel that counts as a
+/// pause.
 const RAN: Duration = Duration::from_micros(100);
 /// The largest distance at which two pauses are merged.
 const BETWEEN: Duration = Duration::from_millis(2);
@@ -191,7 +192,8 @@ fn stand(core: usize, kernel_threads: &[KernelThread], over: &AtomicBool) -> Vec
 /// counts, because the rest would not be representative.
 pub(crate) const HIDDEN_MAX: f64 = 0.5;
 
-/// Hidden spans of time: an operation that was due in one does not count. None by default.
+/// Hidden spans of time: operations that were due in one are left out of the results. By default
+/// there are none.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pauses {
     /// The hidden spans, ascending, without overlaps.
@@ -213,7 +215,7 @@ impl Pauses {
         }
     }
 
-    /// Returns whether an operation that was due at this time does not count.
+    /// Returns whether an operation that was due at this time is left out of the results.
     pub(crate) fn hide(&self, due: Instant) -> bool {
         let next = self.shadows.partition_point(|(_, until)| *until <= due);
         self.shadows.get(next).is_some_and(|(from, _)| *from <= due)
@@ -226,7 +228,7 @@ impl Pauses {
         self.hidden(from, until) > all.mul_f64(HIDDEN_MAX)
     }
 
-    /// Returns how much of a time is hidden.
+    /// Returns how much of the time from `from` to `until` pauses hide.
     pub(crate) fn hidden(&self, from: Instant, until: Instant) -> Duration {
         let within = |shadow: &Span| {
             let (from, until) = (shadow.0.max(from), shadow.1.min(until));

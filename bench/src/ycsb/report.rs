@@ -33,8 +33,9 @@ pub struct Report {
     pub operations: u64,
     /// Operations per second.
     pub throughput_ops_per_s: f64,
-    /// Operations of an open loop that were due before the end and that no thread took. If there
-    /// are any, the rate was too high for the store, and the percentiles are too low.
+    /// The number of operations of an open loop that were due before the end and that no thread
+    /// took. If there are any, the rate was too high for the store, and the percentiles are too
+    /// low.
     pub operations_unserved: u64,
     /// The latencies of each kind of operation that occurred.
     pub latencies: BTreeMap<Operation, OperationReport>,
@@ -42,12 +43,12 @@ pub struct Report {
     pub latencies_all: Latencies,
     /// The latencies of all writing operations together.
     pub latencies_writes: Latencies,
-    /// Values that were damaged, belonged to another record, or were read from a snapshot although
-    /// this run wrote them.
+    /// The number of values that were damaged, belonged to another record, or were read from a
+    /// snapshot although this run wrote them.
     pub mismatches: u64,
-    /// Reads of existing records that returned none.
+    /// The number of reads of existing records that found no record.
     pub not_found: u64,
-    /// Records that scans returned.
+    /// The number of records that scans returned.
     pub records_scanned: u64,
     /// The largest version that was read; 0 if every value was as loaded.
     pub version_read_max: u64,

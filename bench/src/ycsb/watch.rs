@@ -118,15 +118,16 @@ impl Drop for Watch {
     }
 }
 
-/// Returns the position of the (first) window that a write overlapped, from the board's states
-/// before and after the write.
+/// Returns the position, in the list of windows, of the first window that a write overlapped;
+/// `None` if it overlapped none. `before` and `after` are [`Board::state`] before and after the
+/// write.
 pub(super) fn overlapped(before: u64, after: u64) -> Option<usize> {
     let open_before = before % 2 == 1;
     (open_before || after > before).then_some((before / 2) as usize)
 }
 
-/// Summarizes writes by window and by kind. A write is the position of its window and its latency
-/// in nanoseconds.
+/// Summarizes writes by window and by kind. Each of `writes` is the position of a window and the
+/// latency of the write in nanoseconds.
 pub(super) fn group(
     windows: &[Window],
     writes: impl Iterator<Item = (usize, u64)>,

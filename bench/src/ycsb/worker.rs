@@ -65,7 +65,8 @@ pub(super) struct Tally {
     pub(super) sections: Vec<Section>,
     /// The operations, which are assigned to sections at the end; empty unless pauses are left out.
     pub(super) packed: Vec<PackedOperation>,
-    /// Writes that overlapped a window: the window, and the latency in nanoseconds.
+    /// The writes that overlapped a window, each with the position of the window and the latency in
+    /// nanoseconds.
     pub(super) watched: Vec<(usize, u64)>,
     pub(super) mismatches: u64,
     pub(super) not_found: u64,
@@ -87,7 +88,7 @@ impl Shared {
         self.is_stopping() || deadline.is_some_and(|deadline| now >= deadline)
     }
 
-    /// Reserves one more operation. Returns false if there is none.
+    /// Counts one more operation as started. Returns false if the run has no more operations.
     fn take_one(&self) -> bool {
         let before = self.issued.fetch_add(1, Ordering::Relaxed);
         self.options.operations_max.is_none_or(|max| before < max)

@@ -19,17 +19,18 @@ const WORSE_MAX: f64 = 1.1;
 /// Largest number of methods that are combined.
 const COMBINED_MAX: usize = 10;
 
-/// The forecasts of all methods at one origin.
+/// The forecasts of all methods from one origin, the slot at which they begin, and their
+/// errors.
 #[derive(Debug)]
 struct Row {
     /// The forecast of each method, by its position in the pool of methods. `None` for a
-    /// method that could make none from the values before the origin.
+    /// method that could make none from the values before the slot at which it begins.
     forecasts: Vec<Option<Vec<f64>>>,
     /// The sum of each method's absolute errors over the slots with a value, by its
     /// position in the pool. `None` for a method without a forecast.
     losses: Vec<Option<f64>>,
     /// Median of the methods' losses: a measure of how difficult it was to forecast from
-    /// this origin.
+    /// this slot on.
     usual_loss: f64,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct Backtest<'a> {
     series: &'a Series,
     methods: Vec<Method>,
     grid: Grid,
-    /// Number of past days, with one origin each.
+    /// The number of past days; one forecast of each method begins on each of them.
     days: usize,
     rows: BTreeMap<usize, Row>,
 }
@@ -117,8 +118,9 @@ impl<'a> Backtest<'a> {
         Choice(methods.take(COMBINED_MAX).collect())
     }
 
-    /// The mean of the forecasts of the chosen methods at `origin`, without the methods
-    /// that had no forecast there. `None` if no chosen method had one.
+    /// The mean of the forecasts that the chosen methods make from the slot `origin` on,
+    /// without the methods that have no forecast there. `None` if no chosen method has
+    /// one.
     pub(super) fn combine(&mut self, origin: usize, choice: &Choice) -> Option<Vec<f64>> {
         let mut sum = vec![0.0; self.grid.horizon];
         let mut count = 0.0;
@@ -174,7 +176,8 @@ impl<'a> Backtest<'a> {
     }
 }
 
-/// The sum of the absolute errors over the slots that have a value.
+/// The sum of the absolute errors of a forecast that begins at slot `origin`, over the
+/// slots that have a value.
 pub(super) fn loss(series: &Series, origin: usize, forecast: &[f64]) -> f64 {
     let slots = forecast.iter().enumerate();
     let errors = slots.filter_map(|(ahead, forecast)| {

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 /// Nominal coverage of the intervals that are checked.
 const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
 
-/// The errors of forecasts from a rolling origin.
+/// The errors of forecasts that begin a day apart, each made from the values before it.
 ///
-/// All errors are WAPE (weighted absolute percentage error): the sum of absolute errors over
-/// the sum of values, over the same slots for every method.
+/// All errors are WAPE (weighted absolute percentage error): the sum of absolute errors divided
+/// by the sum of values. The slots are the same for every method.
 #[derive(Clone, Debug, Serialize)]
 pub struct Evaluation {
-    /// Number of forecasts; their origins are a day apart.
+    /// The number of forecasts; they begin a day apart.
     pub origins: usize,
     /// Length of a forecast in slots.
     pub horizon: usize,
@@ -24,15 +24,16 @@ pub struct Evaluation {
     pub scored: usize,
     /// Start of the first forecast, in seconds on the clock of the series.
     pub start_s: f64,
-    /// WAPE of the combined forecasts: at each origin the methods are chosen from its past.
+    /// WAPE of the combined forecasts: for each forecast the methods are chosen by the values
+    /// before it.
     pub wape: f64,
     /// The smaller WAPE of naive day and naive week: a choice that is possible only in
     /// hindsight.
     pub naive_wape: f64,
-    /// `wape` over `naive_wape`; `None` where the naive method never missed, as on a constant
-    /// series.
+    /// `wape` divided by `naive_wape`; `None` if the better naive method has no error, as on a
+    /// constant series.
     pub ratio: Option<f64>,
-    /// WAPE of each method that had a forecast at every origin, least first.
+    /// WAPE of each method that could make every forecast, least first.
     pub methods: Vec<MethodScore>,
     /// Coverage of the forecasts' intervals at some nominal levels.
     pub coverage: Vec<Coverage>,
@@ -49,9 +50,9 @@ pub struct MethodScore {
     pub method: Method,
     /// WAPE of the method over the scored slots.
     pub wape: f64,
-    /// `wape` over [`Evaluation::naive_wape`]; `None` where that is 0.
+    /// `wape` divided by [`Evaluation::naive_wape`]; `None` where that is 0.
     pub over_naive: Option<f64>,
-    /// Number of origins at which the method was among those that were combined.
+    /// The number of forecasts in which the method was among those that were combined.
     pub chosen: usize,
 }
 
@@ -65,14 +66,14 @@ pub struct Coverage {
     pub measured: f64,
     /// Part of the scored slots whose load lay above the upper quantile.
     pub above: f64,
-    /// Mean width of the interval over the mean load.
+    /// Mean width of the interval, divided by the mean load.
     pub width: f64,
 }
 
 /// The WAPE below which a method counts as exact: rounding of sums alone reaches this size.
 const EXACT_WAPE: f64 = 1e-9;
 
-/// The error of a method over the error of another method; `None` if the other method is
+/// The error of a method divided by the error of another method; `None` if the other method is
 /// exact.
 fn over(wape: f64, other_wape: f64) -> Option<f64> {
     let ratio = wape / other_wape;
@@ -163,7 +164,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Adds the forecasts from one origin.
+    /// Adds the forecasts that begin at the slot `origin`.
     fn add(
         &mut self,
         series: &Series,

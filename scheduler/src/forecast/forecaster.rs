@@ -65,10 +65,10 @@ pub enum ForecastError {
         /// The series' step in seconds.
         step_s: f64,
     },
-    /// There are too few values before the origin of the forecast.
+    /// There are too few values before the slot at which the forecast should begin.
     #[error("{have} values are too few: two days and the horizon before the origin make {need}")]
     TooShort {
-        /// Number of values before the origin.
+        /// Number of values before the slot at which the forecast should begin.
         have: usize,
         /// Number of values that a forecast needs.
         need: usize,
@@ -86,10 +86,10 @@ pub enum ForecastError {
         /// Number of days to forecast.
         days: usize,
     },
-    /// The origin lies after the end of the series.
+    /// The slot at which the forecast should begin lies after the end of the series.
     #[error("the series has {have} values, none up to {origin}: forecast from its end")]
     Beyond {
-        /// The origin that the caller passed.
+        /// The slot at which the forecast should begin, as the caller passed it.
         origin: usize,
         /// The length of the series in slots.
         have: usize,
@@ -105,10 +105,11 @@ pub enum ForecastError {
     /// Gaps leave all methods without a forecast.
     #[error("no method can forecast from value {origin}: some time of day has never been measured")]
     Gaps {
-        /// The origin of the forecast, as a slot of the series.
+        /// The slot of the series at which the forecast should begin.
         origin: usize,
     },
-    /// Gaps leave a naive method without a forecast. An evaluation compares the others with it.
+    /// Gaps leave a naive method without a forecast. An evaluation compares the other methods
+    /// with the naive ones.
     #[error(
         "the naive {cycle}, with which all methods are compared, cannot forecast from value {origin}: some time \
          of the {cycle} has never been measured before"
@@ -116,7 +117,7 @@ pub enum ForecastError {
     NaiveGaps {
         /// The cycle that the naive method repeats.
         cycle: Cycle,
-        /// The origin of the forecast, as a slot of the series.
+        /// The slot of the series at which the forecast should begin.
         origin: usize,
     },
 }
@@ -196,8 +197,7 @@ impl<'a> Forecaster<'a> {
         })
     }
 
-    /// The smallest origin at which a forecast is possible, in slots from the start of
-    /// the series.
+    /// The first slot at which a forecast can begin, from the start of the series.
     pub(super) fn least(&self) -> usize {
         2 * self.grid.day + self.grid.horizon
     }
@@ -206,8 +206,8 @@ impl<'a> Forecaster<'a> {
         self.grid
     }
 
-    /// Each method of the pool with its forecast at `origin`; `None` if it has too few
-    /// values.
+    /// Each method of the pool with its forecast from slot `origin` on; `None` if it has too
+    /// few values.
     pub(super) fn each(&mut self, origin: usize) -> Vec<(Method, Option<Vec<f64>>)> {
         let methods = self.methods.iter().enumerate();
         let each = methods.map(|(index, &method)| {

@@ -24,15 +24,15 @@ impl Cycle {
     }
 }
 
-/// Correction of a profile for a burst or lull that is still going on at the origin, and
-/// its decay.
+/// Correction of a profile for a burst or lull that is still going on when the forecast
+/// begins, and its decay.
 ///
 /// Let r be the weighted median of measured over expected load in the window before the
 /// origin, clamped to 1/3 and 3. The forecast h days ahead is multiplied by
 /// `r ^ exp(-h / decay)`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Level {
-    /// Length in days of the window before the origin in which load and profile are
+    /// Length in days of the window before the forecast in which load and profile are
     /// compared.
     pub window_days: f64,
     /// Days after which the exponent of the correction has fallen to 1/e.
@@ -47,8 +47,8 @@ pub enum Method {
     Naive(Cycle),
     /// Forecasts a flat line: the median of the last values.
     Recent {
-        /// Length in days of the window before the origin whose median is the forecast; a
-        /// shorter one than a step counts as a step.
+        /// Length in days of the window before the forecast whose median is the forecast;
+        /// a shorter one than a step counts as a step.
         window_days: f64,
     },
     /// Forecasts the median of the values at, or around, the same time of several cycles.

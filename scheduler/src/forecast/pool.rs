@@ -4,9 +4,8 @@ use super::grid::Grid;
 use super::method::{Level, Method};
 use super::profile::{Profile, corrected, level_of, median};
 
-/// The forecasts of the `horizon` slots after `past`, in the order of
-/// `methods`; `None` for a method that has too few values, or whose forecast
-/// overflows.
+/// The forecasts of the `horizon` slots after `past`, in the order of `methods`; `None`
+/// for a method that has too few values, or whose forecast overflows.
 pub(super) fn forecasts(methods: &[Method], past: &[f64], grid: Grid) -> Vec<Option<Vec<f64>>> {
     let mut profiles = Profiles {
         past,
@@ -27,11 +26,11 @@ struct Profiles<'a> {
     known: Vec<(Profile, Option<Shape>)>,
 }
 
-/// The values of a profile around the origin.
+/// The values of a profile before and after the slot at which the forecast begins.
 #[derive(Clone)]
 struct Shape {
-    /// The profile of up to a day before the origin; empty if some slot has no
-    /// values to take a median of.
+    /// The profile of up to a day before the forecast; empty if some slot has no values
+    /// to take a median of.
     before: Vec<f64>,
     after: Vec<f64>,
 }

@@ -20,7 +20,7 @@ pub struct Forecast {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The quantile lies outside of the range that the forecast holds.
+    /// The requested quantile is not between 1% and 99%, which the forecast has.
     #[error("a quantile is between 0.01 and 0.99, got {0}")]
     Quantile(f64),
     /// The capacity or the cost of a unit of load is negative or not finite.

@@ -92,8 +92,8 @@ pub(super) fn level_of(past: &[f64], expected: &[f64]) -> f64 {
     1.0
 }
 
-/// Multiplies the forecast by `level`, which fades with the distance from the origin; see
-/// [`Level`].
+/// Multiplies the forecast by `level`, which fades with the distance from the start of the
+/// forecast; see [`Level`]. `day` is the length of a day in steps.
 pub(super) fn corrected(forecast: &[f64], level: f64, day: usize, how: Level) -> Vec<f64> {
     let fading = |ahead: usize| (-(ahead as f64) / (day as f64 * how.decay_days)).exp();
     let slots = forecast.iter().enumerate();

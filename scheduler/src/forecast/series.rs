@@ -33,7 +33,7 @@ pub struct Series {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SeriesError {
-    /// There are too few values to find the step.
+    /// There are too few values, only this many, to find the step.
     #[error("a series needs at least two values, got {0}")]
     TooFew(usize),
     /// The step is not positive and finite, or the start not finite.
@@ -238,8 +238,8 @@ impl Series {
             .filter(|value| !value.is_nan())
     }
 
-    /// The values before `origin`, NaN where nothing was measured. The methods get only
-    /// these values, so that a forecast cannot depend on the future.
+    /// The values before the slot `origin`, NaN where nothing was measured. The methods
+    /// get only these values, so that a forecast cannot depend on the future.
     pub(super) fn before(&self, origin: usize) -> &[f64] {
         &self.values[..origin]
     }

@@ -301,7 +301,8 @@ fn schedule(algorithm: Algorithm, instance: &Instance, bound: &Bound) -> Result<
     Ok(schedule)
 }
 
-/// Returns each algorithm's objective over the value of COGE's last linear programme.
+/// Returns, for each algorithm, the objective divided by the value of COGE's last linear
+/// programme.
 fn ratios(instance: &Instance, objective: Objective, names: &[&str]) -> Result<Vec<f64>, LpError> {
     let bound = Algorithm::bound(instance, objective, EPS)?;
     let ratio = |algorithm| -> Result<f64, LpError> {
@@ -409,9 +410,9 @@ fn figure_16(parts: &[f64], seed: u64) -> Points {
     })
 }
 
-/// Computes each algorithm's objective over the bound, and over the objective of MarS
-/// with all jobs known in advance. Both, because the paper's 1.09 for SO-MarS at 50 s is
-/// less than its ratio of MarS to the bound in figure 7.
+/// Computes each algorithm's objective divided by the bound, and divided by the objective
+/// of MarS with all jobs known in advance. Both, because the paper's 1.09 for SO-MarS at 50
+/// s is less than its ratio of MarS to the bound in figure 7.
 fn figure_17(intervals_s: &[f64], seed: u64) -> Points {
     let instance = RandomJobs::most_random(JOBS_OF_A_POINT).draw(seed);
     let whole = Algorithm::bound(&instance, Objective::Jobs, EPS)?;

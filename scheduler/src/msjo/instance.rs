@@ -107,7 +107,8 @@ pub enum InstanceError {
     /// A job has no tasks.
     #[error("{0} needs at least one task")]
     NoTasks(crate::model::JobId),
-    /// A time or a weight is out of range.
+    /// A time or a weight is out of range: the job or task, the name of the number, and the
+    /// valid range.
     #[error("{0}: {1} must be {2} and finite")]
     Number(String, &'static str, &'static str),
 }

@@ -10,7 +10,7 @@ use crate::lp::LpError;
 /// The stop threshold eps that the paper settles on.
 pub const EPS: f64 = 0.3;
 
-/// The middle finish times S + p/2 of a solution, in seconds.
+/// The middle finish time S + p/2 of each task, in seconds, if it starts at `start_s`.
 pub(super) fn middle_s(instance: &Instance, start_s: &[f64]) -> Vec<f64> {
     let middles = instance.tasks.iter().zip(start_s);
     middles

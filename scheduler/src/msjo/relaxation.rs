@@ -34,8 +34,8 @@ use cuts::{Chain, Cuts, Row};
 use solved::Solved;
 use std::borrow::Cow;
 
-/// The smallest violation of an inequality that counts, as a part of its right side. It
-/// is as large as the solver's errors.
+/// Violations of an inequality that are smaller than this part of its right side do not
+/// count: the errors of the solver are as large.
 const VIOLATION_MIN: f64 = 1e-5;
 
 /// The largest number of linear programmes that are solved for one relaxation. Violations

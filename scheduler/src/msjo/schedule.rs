@@ -25,7 +25,8 @@ pub struct Schedule {
 /// The reason why a schedule is not feasible.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Violation {
-    /// The schedule has another number of tasks than the instance.
+    /// The schedule has another number of tasks (the first number) than the instance (the
+    /// second).
     #[error("the schedule has {0} tasks, the instance {1}")]
     Length(usize, usize),
     /// A task is on a machine that does not exist.

@@ -148,7 +148,7 @@ impl Blocks {
     }
 }
 
-/// Returns the orders of blocks from which the search starts; their values are not
+/// Returns the orders of blocks from which the search starts, each with a value that is not
 /// computed yet.
 fn starts(instance: &Instance, blocks: &Blocks, middle_s: &[f64]) -> Vec<(f64, Vec<u32>)> {
     let jobs = instance.jobs.len();

@@ -5,7 +5,7 @@ use super::instance::{Instance, JobTasks};
 use super::schedule::Schedule;
 use crate::model::NodeId;
 
-/// The tasks that are left to plan at some time.
+/// The tasks that are known and have not started at the end of an interval.
 struct Rest {
     instance: Instance,
     /// The position of each task of `instance` in the whole instance.

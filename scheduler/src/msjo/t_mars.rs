@@ -19,16 +19,16 @@ pub enum Intervals {
     NonIdling,
 }
 
-/// The number n of the interval that a time lies in, from 1.
+/// The number n of the interval (2^(n-2), 2^(n-1)] seconds that a time lies in, from 1.
 fn interval(end_s: f64) -> usize {
     // Completions carry the solver's error; one that is a hair too late is in time.
     1 + (end_s * (1.0 - 1e-7)).log2().ceil().max(0.0) as usize
 }
 
-/// Returns the schedule of T-MarS. `start_s` are the start times from the linear programme
-/// with equation (13), in the order of the tasks. Tasks are put into the intervals
-/// (2^(n-2), 2^(n-1)] seconds by their completion in that solution, and scheduled interval
-/// by interval by their middle finish times. Delays count, if there are any.
+/// Returns the schedule of T-MarS. `start_s` are the start times from the linear programme with
+/// equation (13), in the order of the tasks. Tasks are put into the intervals (2^(n-2), 2^(n-1)]
+/// seconds by their completion in that solution, and scheduled interval by interval by their middle
+/// finish times. If maps have delays, reduces wait for them.
 #[must_use]
 pub fn t_mars_of(instance: &Instance, start_s: &[f64], intervals: Intervals) -> Schedule {
     let ends_s = instance.tasks.iter().zip(start_s);

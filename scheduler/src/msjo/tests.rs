@@ -35,7 +35,8 @@ fn small(seed: u64) -> Instance {
     instance
 }
 
-/// Returns the schedule of every algorithm by name, alone and in batches.
+/// Returns the schedule of every algorithm by name: each with all jobs known in advance, and MarS
+/// also in batches.
 fn schedules(instance: &Instance, bound: &Bound) -> Vec<(&'static str, Schedule)> {
     let search = Search {
         tries: 50,
@@ -53,7 +54,7 @@ fn schedules(instance: &Instance, bound: &Bound) -> Vec<(&'static str, Schedule)
     all
 }
 
-/// Whether start times satisfy equations (1) and (2).
+/// Returns whether start times satisfy equations (1) and (2), up to `tolerance_s`.
 fn precedes(instance: &Instance, start_s: &[f64], tolerance_s: f64) -> bool {
     instance.jobs.iter().all(|job| {
         let arrivals_s = job.maps.clone().map(|at| {

@@ -4,8 +4,9 @@
 //! [`room_per_work`] measures how much room a job has at its submission, and an isotonic
 //! regression (pool adjacent violators) estimates how often jobs with that much room met
 //! their goals: more room never lowers the probability, and within each pool the
-//! probability is the observed frequency. The result is calibrated if the future resembles
-//! the past, independently of task lengths, forecast errors and arrivals.
+//! probability is the observed frequency, with half a job of either kind added. The result
+//! is calibrated if the future resembles the past, independently of task lengths, forecast
+//! errors and arrivals.
 
 use crate::model::JobId;
 use crate::policy::{ClusterView, Decision, Measure, Policy, room_per_work};
@@ -14,18 +15,20 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// A past job: its room at submission, and whether it met its goal.
+/// A past job: the room that it had at its submission, and whether it met its goal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Past {
-    /// Room per work until the job's goal, as [`room_per_work`] computes it.
+    /// The room until the job's goal, as a multiple of the job's work; see
+    /// [`room_per_work`].
     pub room: f64,
     /// True if the job met its goal.
     pub met: bool,
 }
 
-/// An isotonic regression of met goals on room.
+/// An isotonic regression: how often jobs met their goals, by their room at the submission.
 struct Predictor {
-    /// Each pool's smallest room and its probability; both ascend.
+    /// The pools of the regression: the smallest room of a job in each, and the probability
+    /// that a job of the pool meets its goal; both ascend.
     pools: Vec<(f64, f64)>,
 }
 

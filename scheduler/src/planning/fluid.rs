@@ -113,8 +113,8 @@ impl<'a> Relaxation<'a> {
         }
     }
 
-    /// The part of each job that is done in time, 0 to 1, with jobs of [`Fate::In`] tried before
-    /// those of [`Fate::Open`].
+    /// Returns the part of each job that is done in time, 0 to 1, given the fate of each job:
+    /// those of [`Fate::In`] are tried before those of [`Fate::Open`].
     fn solve(&self, fates: &[Fate]) -> Vec<f64> {
         let mut taken = vec![0.0; self.jobs.len()];
         let mut met = vec![0.0; self.jobs.len()];

@@ -12,7 +12,7 @@
 
 use super::fluid::{FluidJob, ROUNDING, missed_exactly, missed_relaxed};
 
-/// Granularity of groups, in jobs: they begin and end at multiples of it.
+/// The granularity of groups, in jobs: they begin and end at multiples of this number.
 const STEP: usize = 5;
 
 /// Sizes of groups, in steps. A group of s steps ends at a multiple of s / 4, to save

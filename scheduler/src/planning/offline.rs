@@ -36,7 +36,7 @@ pub struct OfflineBound {
 }
 
 impl OfflineBound {
-    /// `missed` of `jobs`, 0 to 1; `None` without jobs.
+    /// `missed` divided by `jobs`, 0 to 1; `None` without jobs.
     #[must_use]
     pub fn missed_fraction(&self) -> Option<f64> {
         let fraction = f64::from(self.missed) / f64::from(self.jobs);
@@ -188,8 +188,8 @@ impl Requirements {
         })
     }
 
-    /// Returns whether the job can meet its goal with the cluster to itself, as far as the
-    /// relaxations show. The instants may be chosen for this job alone.
+    /// Returns false if a relaxation shows that the job misses its goal even with the cluster to
+    /// itself. The instants at which the cluster is probed are chosen for this job alone.
     fn fits_alone(&self, supply: &Supply) -> bool {
         let fluid = supply.work_until(self.goal_s) - supply.work_until(self.release_s);
         if self.work > fluid * (1.0 + 1e-9) || self.goal_s < self.release_s + self.task_s_min {

@@ -156,8 +156,9 @@ pub fn plan(
     Ok(outlooks)
 }
 
-/// Returns the earliest of `times_s` that at least the part `q` of them does not exceed. `None`, which stands
-/// for a time that never comes, is the latest one. Returns `None` for such a time, and if there are no times.
+/// Returns the `q`-quantile of `times_s`: the earliest of them by which at least the fraction `q`
+/// of all of them have come. `None` in `times_s` stands for a time that never comes. Returns `None`
+/// if the quantile is such a time, or if there are no times.
 fn quantile(times_s: impl Iterator<Item = Option<f64>>, q: f64) -> Option<f64> {
     let mut times_s: Vec<f64> = times_s.map(|t_s| t_s.unwrap_or(f64::INFINITY)).collect();
     times_s.sort_by(f64::total_cmp);
@@ -170,12 +171,12 @@ fn quantile(times_s: impl Iterator<Item = Option<f64>>, q: f64) -> Option<f64> {
 /// A job in one future.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
-    /// The job with the submission and goal that it had there. They count from the end of the job that
-    /// it follows, if it follows one.
+    /// The job with its submission and goal in this future. If the job follows another one, both
+    /// count from the end of that one.
     job: Job,
     /// False if the job was not submitted, because the job that it follows did not end.
     was_submitted: bool,
-    /// `None` if the job is left out or does not end.
+    /// The end of the job in seconds; `None` if the job is left out or does not end.
     finished_s: Option<f64>,
 }
 
@@ -271,8 +272,8 @@ impl Planner<'_> {
         Ok(go_on.into_inner())
     }
 
-    /// By job of interest: the part of the futures in which it meets its goal; `None`
-    /// without a goal.
+    /// For each job of interest: the fraction of the futures in which the job meets its goal;
+    /// `None` without a goal. `runs` has the runs in each future.
     fn met(&self, runs: &[Vec<Run>]) -> Vec<Option<f64>> {
         let of = |(index, &id): (usize, &JobId)| {
             self.job(id).job.goal_s?;
@@ -282,7 +283,8 @@ impl Planner<'_> {
         self.of_interest.iter().enumerate().map(of).collect()
     }
 
-    /// Returns whether the job is safe with the change, and all other safe jobs stay safe.
+    /// Returns whether the job of interest at position `index` is safe with the change, and all
+    /// other safe jobs stay safe.
     ///
     /// Most changes do not save the job, so the search ends early: the futures in which the
     /// job is late without the change come first, the first refutation stops the others, and
@@ -329,8 +331,9 @@ impl Planner<'_> {
         })
     }
 
-    /// Returns the changes that save a job at risk, the cheapest first: at most one of each kind. The job
-    /// safely ends `late_s` after its goal, if it does.
+    /// Returns the changes that save a job at risk, the cheapest first: at most one of each kind.
+    /// `late_s` is the time from the job's goal to its safe end, in seconds; `None` if it has no
+    /// safe end.
     fn savings(&self, index: usize, late_s: Option<f64>) -> Result<Vec<Saving>, SimError> {
         let id = self.of_interest[index];
         let one = self.job(id);
@@ -370,7 +373,8 @@ impl Planner<'_> {
         Ok(savings)
     }
 
-    /// Returns the earliest later goal that is safe, if there is one within [`LATER_MAX`].
+    /// Returns the change to the earliest later goal with which the job is safe; `None` if the
+    /// delay would have to exceed [`LATER_MAX`].
     fn later_goal(
         &self,
         index: usize,

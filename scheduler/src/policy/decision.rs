@@ -33,7 +33,8 @@ pub struct Decision {
     pub placement: Placement,
     /// The use of slots that become free before the next cycle.
     pub refill: Refill,
-    /// Waits that changed. The next view of each of these jobs must contain its new wait.
+    /// The jobs whose waits for slots near their input have changed, each with its new wait. The
+    /// next view of the job must contain this wait.
     pub waits: Vec<(JobId, Wait)>,
 }
 

@@ -52,7 +52,8 @@ impl<'a> Scope<'a> {
         room.collect()
     }
 
-    /// Resources that one more task of `kind` of `job` takes from a node.
+    /// Resources that one more task of `kind` of `job` takes from a node. `typed` is true if nodes
+    /// have separate slots for maps and for reduces.
     fn starting_demand(&self, job: &JobView, kind: TaskKind, typed: bool) -> Resources {
         if typed {
             typed_slot(kind)
@@ -120,7 +121,7 @@ impl FreeRoom {
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     pub scope: Scope<'a>,
-    /// True if nodes are divided by typed slots.
+    /// True if nodes are divided into slots for maps and slots for reduces.
     pub typed: bool,
     room: FreeRoom,
     /// The full capacity of each node; `None` where nothing can be placed.
@@ -172,22 +173,23 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Slots in the draft of the job at position `job` for tasks of `kind`.
+    /// The number of slots for tasks of `kind` in the draft, of the job at position `job` in the
+    /// view.
     pub fn slots(&self, job: usize, kind: TaskKind) -> u32 {
         self.slots[job][kind as usize]
     }
 
-    /// Adds one slot. Returns false if no node has room for it (the thesis's
-    /// `room_for_new_job_slot`).
+    /// Adds one slot for a task of `kind` to the job at position `job` in the view. Returns false
+    /// if no node has room for it (the thesis's `room_for_new_job_slot`).
     pub fn add(&mut self, job: usize, kind: TaskKind) -> bool {
         let room = self.room.take(&self.demand[job][kind as usize]);
         self.slots[job][kind as usize] += u32::from(room);
         room
     }
 
-    /// Adds reduces as long as there is room, up to `due` of each job, jobs in order of urgency
-    /// (Algorithm 1, lines 1-9). They are spread over the nodes when the slots are assigned to
-    /// nodes.
+    /// Adds reduces as long as there is room, for each job up to the number that `due` returns for
+    /// its position, the most urgent job first (Algorithm 1, lines 1-9). They are spread over the
+    /// nodes when the slots are assigned to nodes.
     pub fn add_reduces(&mut self, due: impl Fn(usize) -> u32) {
         for job in self.scope.view.by_urgency(|job| due(job) > 0) {
             let due = due(job);
@@ -195,7 +197,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Returns whether there is room for one more map of the job at position `job`.
+    /// Returns whether there is room for one more map of the job at position `job` in the view.
     pub fn has_room_for_map(&self, job: usize) -> bool {
         match &self.room {
             FreeRoom::EqualSlots(slots) => *slots > 0,

@@ -34,7 +34,7 @@ pub(super) fn three_goals() -> Vec<JobView> {
     ]
 }
 
-/// Slots of the jobs with the ids 1 to `jobs`.
+/// The number of slots of each job, by id from 1 to `jobs`.
 pub(super) fn slots(decision: &Decision, jobs: u64) -> Vec<u32> {
     (1..=jobs)
         .map(|id| decision.placement.slots(JobId(id)))

@@ -88,7 +88,8 @@ struct Claim {
     kind: TaskKind,
 }
 
-/// The slots that a job has for its weight, as a sort key; the smallest share comes first.
+/// The number of slots of a job divided by its weight, as a sort key; the smallest share comes
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Share {
     slots_for_weight: OrderedF64,

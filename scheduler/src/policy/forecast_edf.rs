@@ -38,8 +38,9 @@ pub struct ForecastEdf;
 /// 0, 0.05, 0.1, 0.2 and 0.3 on seeds 1001 and 1002 of the scenarios of figure 5.21.
 pub const RESERVE: f64 = 0.1;
 
-/// Part of the CPU up to which given-up jobs start tasks. Chosen among 0, 0.3, 0.4, 0.5 and 0.8: a
-/// smaller part delays these jobs, a larger part makes other jobs miss their goals.
+/// Jobs that were given up start tasks only while at most this part of the CPU is taken. Chosen
+/// among 0, 0.3, 0.4, 0.5 and 0.8: a smaller part delays these jobs, a larger part makes other jobs
+/// miss their goals.
 pub const GIVEN_UP_MAX: f64 = 0.4;
 
 impl Policy for ForecastEdf {
@@ -165,9 +166,9 @@ fn needed_hundredths(room: &RoomUntil<'_>, kept: &[KeptJob]) -> f64 {
     needed
 }
 
-/// Part of the CPU that measures jobs which were given up because of an estimate. A job that cannot
-/// meet its goal is worth one task; without this limit, many such jobs would make others miss their
-/// goals.
+/// The most CPU, as a fraction of all, for first maps of jobs that were given up because of an
+/// estimate; these maps measure the true length. A job that cannot meet its goal is worth one task;
+/// without this limit, many such jobs would make others miss their goals.
 pub const PROBING_MAX: f64 = 0.1;
 
 struct DraftFiller<'a> {
@@ -176,7 +177,7 @@ struct DraftFiller<'a> {
     workloads: &'a [Workload],
     /// CPU of the slots in the draft, in hundredths of a core.
     used: f64,
-    /// Per job: slots that may not wait for nodes near their input.
+    /// For each job, the number of its slots that may not wait for nodes that hold their input.
     urgent: Vec<u32>,
 }
 
@@ -195,8 +196,9 @@ impl DraftFiller<'_> {
         }
     }
 
-    /// Adds one slot for `job` if the draft then has at most `limit` hundredths of a core, or had
-    /// none before, and at most `spare` in any case.
+    /// Adds one slot for `job` if the draft then uses at most `limit` hundredths of a core, or if
+    /// the slot is the draft's first. In any case the draft may then use at most `spare`
+    /// hundredths.
     fn probe(&mut self, job: usize, limit: f64, spare: f64) {
         let Workload { kind, left, .. } = self.workloads[job];
         let view = &self.view.jobs[job];
@@ -210,8 +212,8 @@ impl DraftFiller<'_> {
     }
 
     /// Adds slots that `job` can use while the draft has at most `limit` hundredths of a core; the
-    /// first slot of the draft is exempt. Slots below `needed` hundredths may not wait for nodes
-    /// near their input.
+    /// first slot of the draft is exempt. Slots within the first `needed` hundredths of the draft
+    /// may not wait for nodes that hold their input.
     fn fill(&mut self, job: usize, limit: f64, needed: f64) {
         let Workload { kind, left, .. } = self.workloads[job];
         let view = &self.view.jobs[job];

@@ -24,12 +24,13 @@ use std::cmp::Reverse;
 pub(super) struct PlannedJob {
     /// Position of the job in the view.
     pub job: usize,
-    /// Position, among the kept jobs, of the first one that the given-up job comes before; the
-    /// number of kept jobs if they have no time for it.
+    /// Position, among the jobs that are kept on time, of the first one that the given-up job comes
+    /// before; the number of these jobs if they have no time for it.
     pub before: usize,
 }
 
-/// The most jobs that get a place among the kept jobs; the others follow behind all of these.
+/// The most given-up jobs that get a place among the jobs that are kept on time; the others follow
+/// behind all of these.
 const PLANNED_MAX: usize = 64;
 
 /// Returns places for the jobs at the positions `given_up` of the view, in order of their places;
@@ -72,7 +73,8 @@ pub(super) fn plan_given_up(
     planned
 }
 
-/// Returns, for each kept job, the work that this job and all later ones can spare.
+/// Returns, for each kept job, the most work that could be done before it while it and all later
+/// kept jobs still met their goals.
 fn spare_from(room: &RoomUntil<'_>, kept: &[KeptJob]) -> Vec<f64> {
     let mut load = Load::default();
     let mut spare: Vec<f64> = (kept.iter())

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 /// Maps that may lose their slots, by node.
 #[derive(Debug)]
 pub(super) struct KeptMaps {
-    /// For each node, the position of the job of each map that may lose its slot.
+    /// For each node, the maps that may lose their slots; each is given by the position of its job.
     on: Vec<Vec<usize>>,
     /// Upper bounds on the free resources of each node after evictions, built on first use.
     bounds: Option<Bounds>,
@@ -28,9 +28,10 @@ struct Bounds([Room; 2]);
 pub(super) struct PlacementState<'a> {
     /// Free resources of each node beside the slots given so far.
     pub planned: &'a Room,
-    /// Resources of one map of the job at a position.
+    /// Returns the resources of one map of the job at the given position in the view.
     pub size: &'a dyn Fn(usize) -> Resources,
-    /// The number of maps that the job at a position can lose: all but one.
+    /// Returns how many running maps of the job at the given position in the view may be evicted:
+    /// all but one.
     pub spare: &'a dyn Fn(usize) -> usize,
 }
 
@@ -51,7 +52,7 @@ impl KeptMaps {
         self.on[node].push(job);
     }
 
-    /// Positions of the node and of the job of each map that may lose its slot.
+    /// For each map that may lose its slot, the positions of its node and of its job.
     pub fn slots(&self) -> impl Iterator<Item = (usize, usize)> {
         let nodes = self.on.iter().enumerate();
         nodes.flat_map(|(node, jobs)| jobs.iter().map(move |&job| (node, job)))
@@ -127,6 +128,7 @@ impl Bounds {
 }
 
 /// The free resources of `node` without the largest of the evictable maps, and without all of them.
+/// `jobs` has the job of each map on the node that may lose its slot.
 fn bounds_of(
     jobs: &[usize],
     node: usize,
@@ -142,7 +144,8 @@ fn bounds_of(
     (Some(left.plus(&largest)), Some(all))
 }
 
-/// Positions of the maps that can be evicted: none of `claimant`, and not the last one of any job.
+/// Positions in `jobs`, which has the job of each map on a node, of the maps that can be evicted:
+/// none of `claimant`, and not the last one of any job.
 fn evictable(jobs: &[usize], claimant: Option<usize>, state: &PlacementState<'_>) -> Vec<usize> {
     let mut evictable: Vec<usize> = Vec::new();
     for (at, &job) in jobs.iter().enumerate() {
@@ -157,7 +160,8 @@ fn evictable(jobs: &[usize], claimant: Option<usize>, state: &PlacementState<'_>
     evictable
 }
 
-/// Positions of the fewest maps to evict from `node`, the largest first.
+/// Positions in `jobs`, which has the job of each map on `node`, of the fewest maps to evict, the
+/// largest first.
 fn fewest_to_evict(
     jobs: &[usize],
     claimant: usize,

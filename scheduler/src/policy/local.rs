@@ -6,7 +6,8 @@ use crate::model::{NodeId, PendingSplits};
 /// The pending splits of all jobs, without those that this decision has started.
 pub(super) struct Local<'a> {
     view: &'a ClusterView,
-    /// The remaining splits of each job with a map that was started; `None` for other jobs.
+    /// For each job of which this decision has started a map, its remaining pending splits; `None`
+    /// for other jobs.
     remaining: Vec<Option<PendingSplits>>,
 }
 
@@ -18,8 +19,8 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// Starts a map of `job` with its input on `node`. Returns false if there is none. A job whose
-    /// input is equally near everywhere is local everywhere.
+    /// Starts a map of `job` with its input on `node`. Returns false if no such map is pending. A
+    /// job whose input is equally near everywhere is local everywhere.
     pub fn take_on(&mut self, job: usize, node: NodeId) -> bool {
         let Some(pending) = self.pending(job) else {
             return true;

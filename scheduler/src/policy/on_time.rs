@@ -33,8 +33,8 @@ pub(super) struct DueWork {
     pub work: f64,
     /// Length of one task of the kind that is placed next, in seconds.
     pub task_s: f64,
-    /// The least time that the job still takes, in seconds: its tasks that can only run one after
-    /// the other.
+    /// The least time in which the job can end, in seconds: some of its tasks can only run one
+    /// after the other.
     pub tail_s: f64,
     pub weight: f64,
 }
@@ -69,8 +69,9 @@ fn tail_s(view: &ClusterView, job: &JobView, workload: &Workload) -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct KeptJob {
     pub due: DueWork,
-    /// Room until the job's goal for tasks of its length. The job shares this room with the earlier
-    /// kept jobs whose tasks are as long or longer.
+    /// Room until the job's goal for tasks as long as those of the job, in hundredths of a core
+    /// times seconds. The job shares this room with the earlier kept jobs whose tasks are as long
+    /// or longer.
     pub room: f64,
 }
 
@@ -110,13 +111,14 @@ impl Load {
         class.work -= due.work;
     }
 
-    /// Work in tasks of about `task_s` and of longer ones.
+    /// The sum of the work in tasks of about `task_s` seconds or longer.
     pub fn at_least(&self, task_s: f64) -> f64 {
         let longer = &self.classes[class_of(task_s)..];
         longer.iter().map(|class| class.work).sum()
     }
 
-    /// Room left until `goal_s` for tasks of `task_s`.
+    /// The part of the room until `goal_s`, for tasks of `task_s` seconds, that the due work
+    /// leaves.
     pub fn left(&self, room: &RoomUntil<'_>, goal_s: f64, task_s: f64) -> f64 {
         let own = room.until(goal_s, task_s) - self.at_least(task_s);
         let shorter = self.classes[..class_of(task_s)].iter();
@@ -184,7 +186,8 @@ struct SizedJob {
     at: usize,
 }
 
-/// Room for unstarted work until a point in time.
+/// The room for unstarted work until a point in time: the CPU that the forecast leaves, without the
+/// use of running tasks.
 pub(super) struct RoomUntil<'a> {
     pub now_s: f64,
     availability: &'a Availability,
@@ -201,7 +204,8 @@ pub(super) struct RoomUntil<'a> {
 /// forecasts last for 2.5 to 8 hours.
 const DEVIATION_S: f64 = 3.0 * 3600.0;
 
-/// The most times at which CPU becomes free that are kept apart; further ones are merged in groups.
+/// The most times at which CPU becomes free that are stored one by one; if there are more,
+/// neighbours are merged in groups.
 const FREE_TIMES_MAX: usize = 64;
 
 /// CPU that running tasks use from now on, until they end.
@@ -316,7 +320,7 @@ impl<'a> RoomUntil<'a> {
         (available - self.running_load.until(after_s)).max(0.0)
     }
 
-    /// Room until `t_s` for tasks of `task_s`, in hundredths of a core times seconds.
+    /// Room until `t_s` for tasks of `task_s` seconds each, in hundredths of a core times seconds.
     pub fn until(&self, t_s: f64, task_s: f64) -> f64 {
         let fluid = self.fluid(t_s);
         if task_s <= 0.0 || self.free_hundredths <= 0.0 {
@@ -362,8 +366,8 @@ pub fn room_per_work(view: &ClusterView, job: usize, goal_s: f64) -> f64 {
     }
 }
 
-/// Work of `job` that has no slot yet; with preemption, including the remaining work of running
-/// tasks.
+/// Work of `job` that has no slot yet, in hundredths of a core times seconds; with preemption,
+/// including the remaining work of running tasks.
 pub(super) fn unstarted_work(view: &ClusterView, job: &JobView) -> f64 {
     let of = |tasks: u32, phase: Phase, task_s: f64| {
         f64::from(tasks) * task_s * f64::from(job.profile.demand(phase).cpu_hundredths)

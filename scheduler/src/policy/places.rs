@@ -42,13 +42,13 @@ impl Draft<'_> {
         Placement::of_slots(self.place_all())
     }
 
-    /// Like [`carry_out`](Self::carry_out), but maps with their input on an idle node go there
-    /// before others take it, jobs in order of urgency. A job with known places of its input then
+    /// Like [`carry_out`](Self::carry_out), but first the maps with their input on an idle node go
+    /// to that node, those of the most urgent job first. A job with known places of its input then
     /// leaves its slots beyond `urgent` unused, to wait for such a node for up to [`DELAYS_MAX`]
     /// cycles in a row.
     ///
-    /// `urgent[i]` belongs to the job at position i of the view. Also returns the changed waits of
-    /// jobs.
+    /// `urgent[i]` is the number of slots for which the job at position i of the view may not wait.
+    /// Also returns the jobs whose waits changed, with their new waits.
     pub fn carry_out_near(self, urgent: &[u32]) -> (Placement, Vec<(JobId, Wait)>) {
         let mut places = Places::keeping(self);
         places.spread_reduces();
@@ -57,8 +57,9 @@ impl Draft<'_> {
         (Placement::of_slots(places.slots()), waits)
     }
 
-    /// Like [`carry_out`](Self::carry_out), but each map goes to the job with the least rank.
-    /// `rank` gets the position of a job and the number of maps that the job runs or would start.
+    /// Like [`carry_out`](Self::carry_out), but each map goes to the job for which `rank` returns
+    /// the least value. `rank` gets the position of a job and the number of maps that the job runs
+    /// or would start.
     pub fn carry_out_to_least<R: Ord>(self, rank: impl Fn(usize, u32) -> R) -> Placement {
         let mut places = Places::keeping(self);
         places.spread_reduces();
@@ -289,8 +290,9 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Like [`place_maps`](Self::place_maps), but leaves slots unused that may wait for a node with
-    /// the input.
+    /// Like [`place_maps`](Self::place_maps), but a job leaves slots unused for which it may wait
+    /// for a node with its input. `urgent[i]` is the number of slots for which the job at position
+    /// i may not wait. Returns the jobs whose waits changed, with their new waits.
     fn place_patiently(&mut self, urgent: &[u32]) -> Vec<(JobId, Wait)> {
         let kind = TaskKind::Map;
         let view = self.draft.scope.view;
@@ -361,8 +363,8 @@ impl<'a> Places<'a> {
         self.chosen.into_iter().chain(kept).collect()
     }
 
-    /// Assigns reduces as [`Draft::carry_out`] does. Maps are assigned one by one, each on a node
-    /// with idle room, to the job that `choose` returns.
+    /// Assigns reduces as [`carry_out`](Self::carry_out) does. Maps are assigned one by one, each
+    /// on a node with idle room, to the job that `choose` returns.
     ///
     /// `choose` gets the node. It may return any job for which [`can_start`](Self::can_start) holds
     /// there; `None` leaves the node's room idle in this cycle.

@@ -28,7 +28,8 @@ pub(super) struct Room {
     nodes: Vec<usize>,
     /// The vertex of each node's leaf.
     leaf_of: Vec<usize>,
-    /// Vertices that searches visited outside of the direct way to a leaf, since the last sort.
+    /// The number of vertices that searches visited outside of the direct way to a leaf, since the
+    /// last sort.
     astray: usize,
 }
 
@@ -79,7 +80,7 @@ struct Most {
     memory: u32,
 }
 
-/// Returns the bits of the number as a 32-bit float; they have the order of the numbers.
+/// Returns the bits of `amount` as a 32-bit float. A larger amount never has smaller bits.
 const fn rounded(amount: u64) -> u32 {
     (amount as f32).to_bits()
 }
@@ -282,7 +283,8 @@ impl Room {
         }
     }
 
-    /// Visits the nodes below a vertex where there may be room.
+    /// Calls `visit` for the nodes below a vertex on which there may be room for `demand`, until it
+    /// returns false. Returns false if it did.
     fn visit_below(
         &self,
         vertex: usize,
@@ -308,8 +310,9 @@ fn amounts(of: &Resources) -> Amounts {
 /// The most nodes that stay unsorted: for so few, the order does not matter.
 const UNSORTED_MAX: usize = 8;
 
-/// Halves `nodes` by the resource in which they differ most, and each half again, down to a few.
-/// The first part gets as many nodes as a full subtree has leaves.
+/// Sorts `nodes` so that neighbours have similar amounts: halves the list by the resource in which
+/// the nodes differ most, and each half again, down to a few nodes. The first half gets as many
+/// nodes as a full subtree has leaves.
 fn sort_alike(nodes: &mut [(Amounts, usize)]) {
     if nodes.len() <= UNSORTED_MAX {
         return;

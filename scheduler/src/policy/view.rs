@@ -58,8 +58,8 @@ pub const DELAYS_MAX: u32 = 3;
 /// How long a job has been waiting for a slot on a node with its input.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Wait {
-    /// Slots that the job has declined, or cycles in which its maps waited, since it last started a
-    /// task (for [`Delay`](super::Delay): a local one).
+    /// The number of slots that the job has declined, or of cycles in which its maps waited, since
+    /// it last started a task (for [`Delay`](super::Delay): a local one).
     pub skips: u32,
     /// Time at which the job first declined a slot since it last started a local task, in seconds;
     /// `None` if it has declined none. Only [`Delay`](super::Delay) uses it.

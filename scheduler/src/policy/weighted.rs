@@ -60,7 +60,8 @@ impl Policy for ShortestTaskFirst {
     }
 }
 
-/// Work of all tasks of a job that the view contains, in seconds in a slot.
+/// Work of the tasks of a job, in seconds in a slot: of all its maps, and of the reduces that are
+/// not done.
 fn work_s(job: &JobView) -> f64 {
     let maps = f64::from(job.left(TaskKind::Map) + job.done_maps);
     let reduces = f64::from(job.left(TaskKind::Reduce));

@@ -10,18 +10,18 @@ pub(super) struct Workload {
     /// The kind of task that is placed next: maps, or reduces if they start after the maps and all
     /// maps are done.
     pub kind: TaskKind,
-    /// Unfinished tasks of `kind`, running ones included: s_pend of the utility functions, and the
-    /// most slots that the job can use.
+    /// The number of unfinished tasks of `kind`, running ones included: s_pend of the utility
+    /// functions, and the most slots that the job can use.
     pub left: u32,
     /// Mean length mu of a task of `kind`, in seconds in its slot.
     pub task_s: f64,
     /// CPU work of a task of `kind`, in hundredths of a core times seconds.
     pub task_work: f64,
-    /// Work that has no slot yet, in tasks. With preemption it includes the remaining work of
-    /// running tasks.
+    /// The work that has no slot yet, as a number of tasks. With preemption it includes the
+    /// remaining work of running tasks.
     pub unplaced_tasks: f64,
-    /// Remaining time of running tasks in their slots, in seconds; 0 with preemption, where this
-    /// work is in `unplaced_tasks`.
+    /// Sum of the remaining times of the running tasks in their slots, in seconds; 0 with
+    /// preemption, where this work is in `unplaced_tasks`.
     pub held_s: f64,
     /// Length of the phases still ahead, one task of each, in seconds: a task that starts this long
     /// before the goal just meets it.
@@ -110,7 +110,7 @@ pub fn required_slots(work_s: f64, goal_s: f64, tail_s: f64, now_s: f64, cap: f6
     (work_s / time_s).min(cap)
 }
 
-/// The number of tasks in `work`, or 0 if a task needs no work.
+/// The number of tasks in `work` if each has `per_task` of it; 0 if a task needs no work.
 fn ratio(work: f64, per_task: f64) -> f64 {
     if per_task > 0.0 { work / per_task } else { 0.0 }
 }

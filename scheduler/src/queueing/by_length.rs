@@ -66,7 +66,7 @@ impl ByLength {
         }
     }
 
-    /// Swaps `member` with the member at position `to`.
+    /// Swaps `member` with the member at position `to` in `order`.
     fn swap(&mut self, member: u32, to: u32, positions: &mut [u32]) {
         let from = positions[member as usize];
         let other = self.order[to as usize];

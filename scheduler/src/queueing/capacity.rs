@@ -30,7 +30,8 @@ pub struct NodeClass {
     pub rack: Option<u32>,
 }
 
-/// The tasks of one pattern that the nodes of one class serve at one distance.
+/// The service of the tasks of one pattern (replicas in each class of nodes) by the nodes of one
+/// class, at one distance from the data.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Activity {
     /// Position of the tasks' pattern among the patterns.
@@ -52,7 +53,7 @@ type Pattern = Vec<(usize, u32)>;
 pub struct Capacity {
     /// Tasks per slot at the boundary of the capacity region, in the mix of the model's traffic.
     pub tasks_per_slot: f64,
-    /// `tasks_per_slot` over the model's load.
+    /// `tasks_per_slot` divided by the load of the model, which has the same unit.
     pub scale: f64,
     /// The classes of interchangeable nodes, ascending and without gaps.
     pub classes: Vec<NodeClass>,
@@ -150,7 +151,8 @@ impl Capacity {
         })
     }
 
-    /// The position of a task's pattern; `None` if no stream has it.
+    /// The position, in the list of patterns, of a task's pattern (the number of replicas in each
+    /// class of nodes). `None` if no stream has such tasks.
     pub(super) fn pattern_of(&self, task: &Task) -> Option<usize> {
         let mut pattern = Pattern::new();
         let mut classes: Vec<usize> = task.local_nodes().map(|node| self.class_of(node)).collect();
@@ -196,8 +198,8 @@ fn classes(model: &Model) -> Vec<NodeClass> {
         .collect()
 }
 
-/// A lower bound on the number of a stream's patterns: those with at most one replica in each
-/// class.
+/// A lower bound on the number of patterns that the tasks of a stream can have: the patterns with
+/// at most one replica in each class of nodes.
 fn patterns_min(stream: &Stream, classes: &[NodeClass]) -> f64 {
     let within = classes.iter().filter(|class| is_within(stream, class));
     let within = within.count() as u32;
@@ -208,7 +210,8 @@ fn is_within(stream: &Stream, class: &NodeClass) -> bool {
     (stream.from..stream.until).contains(&class.first)
 }
 
-/// The patterns of a stream, each with its share of the stream's tasks.
+/// The patterns that the tasks of a stream can have (the number of replicas in each class of
+/// nodes), each with its share of the stream's tasks.
 fn patterns(stream: &Stream, classes: &[NodeClass]) -> Vec<(Pattern, f64)> {
     let within: Vec<(usize, u32)> = (classes.iter().enumerate())
         .filter(|(_, class)| is_within(stream, class))
@@ -263,7 +266,8 @@ fn choose(n: u32, k: u32) -> f64 {
         .product()
 }
 
-/// The distances from a pattern's data that nodes of a class can have.
+/// The distances that the nodes of the class at position `class` can have from the data of a task
+/// with this pattern.
 fn distances(
     pattern: &Pattern,
     class: usize,

@@ -7,9 +7,9 @@ use rand_chacha::ChaCha8Rng;
 /// A policy with its queues: it decides where an arriving task waits, and which task an
 /// idle node serves next.
 ///
-/// `running[j]` is the number of running tasks of the job in place j (see [`Task::job`]).
-/// The caller passes the random generator that breaks ties, so that a run can be
-/// repeated.
+/// In the methods, `running[j]` is the number of running tasks of the job in place j (see
+/// [`Task::job`]). The caller passes the random generator that breaks ties, so that a run
+/// can be repeated.
 pub trait Discipline: Send {
     /// Queues an arriving task until [`choose`](Self::choose) returns it.
     fn route(&mut self, task: Task, ties: &mut ChaCha8Rng);

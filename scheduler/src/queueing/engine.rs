@@ -13,9 +13,9 @@ use rand_chacha::ChaCha8Rng;
 /// Length and seed of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Slots of the warm-up, which is not measured.
+    /// The number of slots of the warm-up, which is not measured.
     pub warmup_slots: u64,
-    /// Slots that are measured.
+    /// The number of slots that are measured.
     pub slots: u64,
     /// Seed of arrivals, places of data, lengths and ties.
     pub seed: u64,
@@ -181,7 +181,7 @@ pub fn simulate_observed(
     Ok(sums.measured())
 }
 
-/// Lets the idle nodes choose tasks, in random order.
+/// Lets the idle nodes choose tasks in the slot `slot`, in random order.
 fn choose(
     discipline: &mut dyn Discipline,
     service: &mut Service,

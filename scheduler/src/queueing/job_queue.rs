@@ -31,7 +31,8 @@ impl Tasks {
         }
     }
 
-    /// Removes a task; returns it and the position of the task behind it.
+    /// Removes the task at position `at`; returns it and the position of the next task in
+    /// its queue.
     fn remove(&mut self, at: u32) -> (Task, u32) {
         let node = &mut self.nodes[at as usize];
         let out = *node;
@@ -80,7 +81,7 @@ impl JobQueue {
     }
 
     /// Removes the first task of the job with the fewest running tasks; among equals, of
-    /// the oldest job. `running[j]` belongs to job j.
+    /// the oldest job. `running[j]` is the number of running tasks of job j.
     pub fn pop_fewest(&mut self, tasks: &mut Tasks, running: &[u32]) -> Option<Task> {
         let mut best = (u32::MAX, 0);
         for (at, part) in self.parts.iter().enumerate() {

@@ -9,8 +9,10 @@ use super::task::Task;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// A task joins the shortest of its local queues and the common queue. Idle node m serves
-/// its own queue if alpha Q_m >= gamma Q, else the common one.
+/// A task joins the shortest of its local queues and the common queue. Let Q_m be the
+/// length of the queue of an idle node m, Q that of the common queue, and alpha and gamma
+/// the rates of local and remote tasks. The node serves its own queue if alpha Q_m >=
+/// gamma Q, else the common one.
 ///
 /// The length of a queue includes its tasks in service (Wang, equation 1). In the paper a
 /// node idles if it chooses an empty common queue; here it then serves its own.

@@ -36,7 +36,8 @@ pub(super) struct LateBinding {
     cluster: Cluster,
     waiting: WaitingTasks,
     prices: Prices,
-    /// By node: the share S, in units of 1 / [`UNITS`].
+    /// By node n: the share S(n), the sum of 1 / (number of homes) over the waiting tasks with a
+    /// home at n; in units of 1 / [`UNITS`].
     shares: Vec<u32>,
     idle: Vec<bool>,
     /// By node: its weight for nodes of its rack, divided by the rate. Weights are stored as
@@ -47,9 +48,11 @@ pub(super) struct LateBinding {
     for_any: Longest,
 }
 
-/// Units of a share: a number that 1, 2 and 3 homes divide.
+/// The number of units that make a share of 1: a multiple of 1, 2 and 3, the possible numbers of
+/// homes.
 const UNITS: u32 = 6;
-/// Part of the price by which nearer work is preferred.
+/// The fraction of the price that is added to the weight of nearer work, so that a node prefers
+/// it.
 const NEARER: f64 = 0.1;
 /// Number of tasks that a node keeps as long as the other nodes of its rack have equally good work
 /// elsewhere.
@@ -59,8 +62,8 @@ const STOCK: f64 = 6.0;
 /// two.
 const HOME_PRICE_MAX: f64 = 1.05;
 const HOME_PRICE_SLACK: f64 = 2.0;
-/// Gain for future tasks, which wait less if a node without a price helps now; in tasks, like the
-/// share S.
+/// The gain for tasks that have not arrived yet, which wait less if a node without a price helps
+/// now. It is a number of waiting tasks, like the share S.
 const TO_COME: f64 = 0.7;
 
 impl LateBinding {
@@ -141,8 +144,8 @@ impl LateBinding {
         self.cluster.local * (self.share(n) + (1.0 + NEARER) * self.prices.of(n))
     }
 
-    /// The queue from which `node` takes its next task: a node, and the role of the task
-    /// there.
+    /// The node at which the next task of `node` waits, and the role of the task there: at home or
+    /// as a guest. `None` if `node` stays idle.
     fn source(&mut self, node: NodeId, ties: &mut ChaCha8Rng) -> Option<(NodeId, Role)> {
         let mut best = (0.0, None);
         if self.shares[node.0 as usize] > 0 {

@@ -46,7 +46,8 @@ impl Longest {
             }
     }
 
-    /// A node with the largest length, which [`Self::max`] returns; ties are random.
+    /// Draws one of the nodes with the largest length: in the rack of `node`, or of all
+    /// nodes if `level` is remote.
     pub fn longest(&mut self, node: NodeId, level: Locality, ties: &mut ChaCha8Rng) -> NodeId {
         let at = match self.range(node, level) {
             Some((from, until)) => self.least.position_within(from, until, ties),

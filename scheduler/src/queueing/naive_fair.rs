@@ -13,8 +13,8 @@ use rand_chacha::ChaCha8Rng;
 #[derive(Debug)]
 pub(super) struct NaiveFair {
     jobs: Vec<WaitingTasks>,
-    /// The turn of the job in each place: its number of running tasks, then its age; `u64::MAX` if
-    /// no task of it waits.
+    /// By place of a job: the key that orders the jobs, first by the number of running tasks, then
+    /// by age; `u64::MAX` if no task of the job waits.
     turns: Least,
     arrived: u64,
 }
@@ -24,7 +24,7 @@ pub(super) struct NaiveFair {
 struct WaitingTasks {
     tasks: Vec<Task>,
     taken: Vec<bool>,
-    /// The position before which all tasks are taken.
+    /// All tasks before this position are taken.
     first: usize,
     left: usize,
     /// An index for jobs with many tasks, built by the first search.
@@ -50,7 +50,8 @@ struct ByNode {
 const INDEXED_FROM: usize = 32;
 /// Largest number of nodes per task for which an index pays: an index has an entry for each node.
 const NODES_PER_TASK_MAX: usize = 8;
-/// Bits of a turn that hold the age; the number of running tasks is above them.
+/// The number of low bits of a job's key that hold its age; the number of running tasks is above
+/// them.
 const AGE_BITS: u32 = 40;
 
 impl ByNode {
@@ -83,7 +84,8 @@ impl ByNode {
         }
     }
 
-    /// The first waiting task with data on `node`.
+    /// The position of the first waiting task with data on `node`. `taken[i]` is true if the task
+    /// at position i does not wait any more.
     fn first(&mut self, node: NodeId, taken: &[bool]) -> Option<usize> {
         let from = self.from.get_mut(node.0 as usize)?;
         let until = self.until[node.0 as usize];

@@ -74,7 +74,7 @@ impl Policy for NearData {
 /// The pending maps of a view in the queues of a policy.
 struct Queues {
     discipline: Box<dyn Discipline>,
-    /// By position of a job: its number of running maps.
+    /// For each job, by its position in the view: the number of its running maps.
     running: Vec<u32>,
     ties: ChaCha8Rng,
 }

@@ -36,7 +36,7 @@ pub(super) struct Prices {
     changed: Vec<NodeId>,
 }
 
-/// Units of a task: prices are fixed-point numbers.
+/// The number of units in a task: prices are fixed-point numbers.
 const UNITS: u64 = 1 << 20;
 /// Waiting tasks per node in the virtual system, once `held` has reached `held_max`.
 const TASKS_PER_NODE: u64 = 1000;

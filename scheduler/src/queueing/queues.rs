@@ -12,7 +12,7 @@ pub(super) struct Queues {
     tasks: Tasks,
     queues: Vec<JobQueue>,
     in_service: Vec<u32>,
-    /// By node: the queue from which its task in service came.
+    /// By node: the number of the queue from which the task in service on the node came.
     from: Vec<u32>,
 }
 
@@ -26,12 +26,13 @@ impl Queues {
         }
     }
 
-    /// The number of waiting tasks.
+    /// The number of tasks that wait in the queue with the number `queue`.
     pub fn waiting(&self, queue: u32) -> u32 {
         self.queues[queue as usize].len()
     }
 
-    /// The number of waiting tasks and tasks in service.
+    /// The number of tasks that wait in the queue with the number `queue` or are in
+    /// service from it.
     pub fn length(&self, queue: u32) -> u32 {
         self.waiting(queue) + self.in_service[queue as usize]
     }

@@ -18,7 +18,8 @@ pub(super) struct TypeQueues {
     types: Vec<VecDeque<Task>>,
     places: HashMap<[NodeId; REPLICAS_MAX], usize, BuildHasherDefault<MixHasher>>,
     free: Vec<usize>,
-    /// The position of each type in each of its [`ORDERS`] orders.
+    /// The position of each type in each of the lists by length that contain it, at most
+    /// [`ORDERS`] for a type.
     positions: Vec<u32>,
     /// By node: the types whose data it holds.
     on_node: Vec<ByLength>,
@@ -50,8 +51,8 @@ impl Hasher for MixHasher {
     }
 }
 
-/// Largest number of orders that contain a type: one for each local node, one for each of
-/// their racks, and the order of all types.
+/// Largest number of lists by length that contain a type: one for each local node, one for
+/// each of their racks, and the list of all types.
 const ORDERS: usize = 2 * REPLICAS_MAX + 1;
 
 impl TypeQueues {
@@ -91,8 +92,8 @@ impl TypeQueues {
         at
     }
 
-    /// Calls `change` for each order that contains the type in place `at`, with the type's
-    /// member number in that order.
+    /// Calls `change` for each list by length that contains the type in place `at`, with
+    /// the number of the type in that list.
     fn in_orders(
         &mut self,
         at: usize,
@@ -129,8 +130,9 @@ impl TypeQueues {
         Some(task)
     }
 
-    /// The types within this distance of `node`. That includes nearer types, which do no
-    /// harm: at their own level their weight is at least as large.
+    /// The types with data within the distance `level` of `node`. These include types with
+    /// nearer data, which do no harm: at their own level their weight is at least as
+    /// large.
     fn within(&self, node: NodeId, level: Locality) -> Option<&ByLength> {
         match level {
             Locality::Local => self.on_node.get(node.0 as usize),
@@ -144,7 +146,8 @@ impl TypeQueues {
         self.within(node, level).map_or(0, ByLength::max)
     }
 
-    /// A type with the largest length, which [`Self::max`] returns; ties are random.
+    /// Draws one of the types with the largest length among those within the distance
+    /// `level` of `node`; `None` if there is none.
     pub fn longest(&self, node: NodeId, level: Locality, ties: &mut ChaCha8Rng) -> Option<usize> {
         let member = self.within(node, level)?.longest(ties)?;
         Some(member as usize / ORDERS)

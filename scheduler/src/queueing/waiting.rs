@@ -34,7 +34,8 @@ struct List {
     entries_max: usize,
 }
 
-/// A task in a list. It waits as long as its place has this number of uses.
+/// A task in a list. It still waits if `uses` equals the number of earlier tasks in its
+/// place.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     task: Task,
@@ -212,7 +213,8 @@ impl WaitingTasks {
     }
 
     /// Takes a task that waits at `node` in the role `waits`: of the job with the fewest
-    /// running tasks, and among equals of the oldest. `running[j]` belongs to job j.
+    /// running tasks, and among equals of the oldest. `running[j]` is the number of
+    /// running tasks of job j.
     pub fn take(&mut self, node: NodeId, waits: Role, running: &[u32]) -> Option<(Task, Homes)> {
         let list = &mut self.lists[node.0 as usize][waits as usize];
         let at = list.fewest(running, &self.places)?;

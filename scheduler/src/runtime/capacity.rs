@@ -47,8 +47,8 @@ pub struct CapacityRequest {
 pub struct Capacity {
     /// The CPU that all jobs together may use, in hundredths of a core.
     pub cpu_hundredths: u32,
-    /// True if other processes hold the CPU and leave `cpu_hundredths` only to threads outside of
-    /// the idle class. Tasks then run on the *floor*, with the nice value
+    /// True if other processes keep the cores busy, so that only threads outside of the idle class
+    /// can use `cpu_hundredths`. Tasks then run on the *floor*, with the nice value
     /// [`FLOOR_NICE`](ebb_threads::FLOOR_NICE). Attempts that are in the idle class get second
     /// attempts that overtake them, or are moved if the system lets a thread leave that class. Has
     /// no effect if tasks do not run in the idle class at all.

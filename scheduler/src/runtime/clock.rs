@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-/// Seconds since the start of the runtime.
+/// A source of the time, in seconds since the start of the runtime.
 pub trait Clock: Send + Sync {
     /// The present time in seconds; never decreases.
     fn now_s(&self) -> f64;

@@ -107,9 +107,10 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
 struct Plan {
     capacity_hundredths: u32,
     /// The limit for the memory of all attempts, in bytes, if it is less than
-    /// `RuntimeOptions::memory_bytes`.
+    /// `RuntimeOptions::memory_bytes`; `None` if it is not.
     memory_bytes: Option<u64>,
-    /// True if tasks run on the floor, not in the idle class; false when unmanaged.
+    /// True if tasks run on the floor (in the ordinary class, with a high nice value), not in the
+    /// idle class; false when unmanaged.
     is_on_floor: bool,
     /// The forecast f(t) of the capacity; `None` when unmanaged.
     forecast: Option<Arc<Availability>>,
@@ -117,8 +118,8 @@ struct Plan {
     shares: BTreeMap<JobId, u32>,
 }
 
-/// Returns the plan for the cycle that starts at `now_s`, or the source of a panic with its
-/// message.
+/// Returns the plan for the cycle that starts at `now_s`. If the policy or the capacity source
+/// panics, returns an error that names the one that panicked, with the text of the panic.
 fn plan(shared: &Shared, now_s: f64) -> Result<Plan, String> {
     let options = &shared.options;
     let held_bytes = shared.lock().held_bytes();

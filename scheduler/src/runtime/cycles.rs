@@ -22,9 +22,9 @@ pub(super) struct Cycles {
 }
 
 impl Cycles {
-    /// Closes the present cycle with `memory_bytes`, its peak of reserved memory, and opens `next`
-    /// at its `t_s`. `used_cpu_s` returns the CPU time that a job used in the closed cycle, or
-    /// `None` if the job has ended.
+    /// Closes the present cycle with `memory_bytes` as its peak of reserved memory, and opens the
+    /// cycle `next`, which begins at its field `t_s`. `used_cpu_s` returns the CPU time that a job
+    /// used in the closed cycle, or `None` if the job has ended.
     pub fn turn(
         &mut self,
         next: CycleSample,
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(cycles.used_after(JobId(3), 0.0), (0.0, 0.0));
     }
 
-    /// With a thousand jobs at a time the cycles of an hour took 350 MB.
+    /// Regression: with a thousand jobs at a time, the stored cycles of an hour took 350 MB.
     #[test]
     fn few_cycles_of_many_jobs_or_many_of_few_are_kept() {
         let mut cycles = Cycles::default();

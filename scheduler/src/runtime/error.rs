@@ -47,11 +47,11 @@ pub enum TaskError {
     /// The task panicked with this message.
     #[error("the task panicked: {0}")]
     Panicked(String),
-    /// The attempt neither handled a record nor reached a checkpoint for this long, though it could
-    /// use CPU. Its process was killed; a thread cannot be killed and was left behind.
+    /// The attempt neither handled a record nor reached a checkpoint for `for_s` seconds, though it
+    /// could use CPU. Its process was killed; a thread cannot be killed and was left behind.
     #[error("no record and no checkpoint for {for_s} s; it was given up")]
     Stalled {
-        /// The runtime's limit, in seconds.
+        /// The time without progress after which an attempt counts as stalled, in seconds.
         for_s: f64,
     },
     /// The job was cancelled or has already failed, or the attempt was stopped; return this error
@@ -116,7 +116,7 @@ pub enum SubmitError {
     /// The input could not be split.
     #[error("splitting the input: {0}")]
     Input(#[source] TaskError),
-    /// The output failed its check.
+    /// The check of the output failed at the submission.
     #[error("preparing the output: {0}")]
     Output(#[source] TaskError),
     /// The job's spill directory could not be created.
@@ -127,7 +127,7 @@ pub enum SubmitError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// Threads that hang hold too many cores or all memory of tasks.
+    /// Too many threads of hanging tasks were left behind, or they hold all memory of tasks.
     #[error(
         "{threads} threads of tasks that made no progress still run and hold their memory; \
          restart the process before it takes more jobs"

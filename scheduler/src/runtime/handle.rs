@@ -24,8 +24,8 @@ impl JobHandle {
         self.id
     }
 
-    /// Waits until the job has ended, with its output committed, or with everything removed that it
-    /// had written.
+    /// Waits until the job has ended: until its output is committed, or everything that the job had
+    /// written is removed.
     #[must_use]
     pub fn wait(&self) -> JobReport {
         let mut state = self.shared.lock();

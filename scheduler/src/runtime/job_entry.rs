@@ -45,7 +45,7 @@ impl JobContext {
     }
 
     /// Returns the ranges of a global sort, for the attempt with this state; `find` determines them
-    /// if no attempt has. Returns `None` if the partitioner needs no ranges.
+    /// if no attempt has done so before. Returns `None` if the partitioner needs no ranges.
     ///
     /// # Errors
     /// If `find` fails, or if the attempt is stopped while another one determines the ranges.
@@ -99,7 +99,8 @@ pub(super) struct JobEntry {
 }
 
 impl JobEntry {
-    /// Creates an entry without the resources for tasks that workers run.
+    /// Creates an entry with `context` set to `None`: without the resources for tasks that workers
+    /// run.
     pub fn new(name: String, tracker: Tracker, pacer: Arc<Pacer>) -> Self {
         Self {
             name,
@@ -133,7 +134,7 @@ impl JobEntry {
         self.pacer.set_share(share_hundredths);
     }
 
-    /// The most cores that the job may use, on a machine of `cores`.
+    /// The most cores that the job may use, on a machine with `cores` cores.
     pub fn cores(&self, cores: u32) -> u32 {
         let context = self.context.as_ref();
         let most = context.and_then(|context| context.task.spec.cores);
@@ -186,7 +187,7 @@ impl JobEntry {
         }
     }
 
-    /// The report on the job, or `None` if it has not ended.
+    /// The report on the job, which ended at `finished_s`; `None` if it has not ended.
     pub fn report(&self, finished_s: f64) -> Option<JobReport> {
         let outcome = self.tracker.ended()?.clone();
         let job = &self.tracker.job;
@@ -252,7 +253,7 @@ impl JobEntry {
         self.context.as_ref()?.task.spec.journal.as_ref()
     }
 
-    /// Returns the CPU time used since the last call, in seconds.
+    /// Returns the CPU time that the job used since the last call, in seconds.
     pub fn sample(&mut self) -> f64 {
         let used_cpu_s = self.pacer.used_cpu_s();
         used_cpu_s - std::mem::replace(&mut self.sampled_cpu_s, used_cpu_s)
@@ -304,9 +305,11 @@ impl JobEntry {
 pub(super) struct Assignment {
     pub context: Arc<JobContext>,
     pub duty: Duty,
-    /// True if the duty is for a thread on the floor. Commits ignore this.
+    /// True if a task is for a thread on the floor (the ordinary class, with a high nice value),
+    /// not in the idle class. Commits ignore this.
     pub is_on_floor: bool,
-    /// The job's directory, to be removed when a commit or an abort starts; `None` for other duties.
+    /// The job's directory, to be removed when a commit or an abort starts; `None` for all other
+    /// work.
     pub directory: Option<TempDir>,
 }
 
@@ -323,7 +326,8 @@ pub(super) enum Duty {
     Abort,
 }
 
-/// The result of a duty that succeeded; empty unless it is a task.
+/// The result of an assignment that succeeded: the counters and runs of a task; empty for a split,
+/// a commit or an abort.
 #[derive(Default)]
 pub(super) struct DutyResult {
     pub counters: Counters,

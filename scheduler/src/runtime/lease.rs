@@ -34,8 +34,8 @@ static WAITED_NS: AtomicU64 = AtomicU64::new(0);
 static DISK_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the resources that threads used under a [`Lease`], of all runtimes of this process. A
-/// load monitor that measures these threads among all others counts this use for analytics. CPU
-/// time is that of the last checkpoints; the other values may be 5 ms older.
+/// load monitor that measures these threads together with all others adds this use to that of
+/// analytics. CPU time is that of the last checkpoints; the other values may be 5 ms older.
 #[must_use]
 pub fn leased_use() -> ThreadUse {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -46,7 +46,8 @@ pub fn leased_use() -> ThreadUse {
     }
 }
 
-/// The pacing of one thread under a lease. It also adds to the counters of all leases.
+/// The payee of one thread under a lease: charges the use of the thread to the lease, and adds it
+/// to the counters of all leases.
 struct LeasePayee {
     pacer: Arc<Pacer>,
     /// The thread's use at the last read of the kernel's counters, and the time of that read.
@@ -57,7 +58,7 @@ struct LeasePayee {
 }
 
 impl LeasePayee {
-    /// Creates the payee of the calling thread, and starts to count from now on.
+    /// Creates the payee of the calling thread, whose use counts from now on.
     fn new(pacer: Arc<Pacer>, is_lowered: bool) -> Self {
         let seen = Cell::new((ThreadUse::of_this_thread(), Instant::now()));
         Self {
@@ -272,7 +273,7 @@ impl Drop for EntryGuard {
 }
 
 /// A thread that works under a [`Lease`]. The guard stays on this thread. Its drop, also by a
-/// panic, pays for the thread's use and returns the thread to its own class.
+/// panic, charges the lease for the thread's last use and returns the thread to its own class.
 pub struct LeasedThread {
     // Drop order: the account pays while the task exists; the class is raised before `EntryGuard`
     // takes the lock.
@@ -283,9 +284,9 @@ pub struct LeasedThread {
 }
 
 impl LeasedThread {
-    /// Pays for the CPU time that the thread used, and waits while the lease has used more than its
-    /// share. Call it between pieces of work of well below a millisecond; it costs some 30 ns, and
-    /// a system call every half millisecond.
+    /// Charges the lease for the CPU time that the thread used, and waits while the lease has used
+    /// more than its share. Call it between pieces of work of well below a millisecond; it costs
+    /// some 30 ns, and a system call every half millisecond.
     ///
     /// # Errors
     /// [`TaskError::Cancelled`] if the work has to stop.

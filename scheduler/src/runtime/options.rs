@@ -53,7 +53,7 @@ impl Default for Throttles {
 /// The options of a [`Runtime`](super::Runtime).
 #[derive(Clone)]
 pub struct RuntimeOptions {
-    /// Cores of the machine; capacity beyond them is ignored. At least 1.
+    /// The number of cores of the machine, at least 1; capacity beyond them is ignored.
     pub cores: u32,
     /// The policy that divides the capacity among jobs.
     pub policy: Arc<dyn Policy>,

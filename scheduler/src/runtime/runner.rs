@@ -193,8 +193,9 @@ impl Runtime {
         Lease::take(&self.shared, name.into(), options)
     }
 
-    /// Returns an id and the time for a job that is about to be accepted and follows the jobs of
-    /// `after`.
+    /// Returns a new id, and the present time, for a job that is about to be accepted and that
+    /// follows the jobs in `after`. Fails if one of these is unknown or if the runtime accepts no
+    /// jobs.
     fn admit(&self, after: &[JobId]) -> Result<(JobId, f64), SubmitError> {
         let mut state = self.shared.lock();
         if state.shutting_down {

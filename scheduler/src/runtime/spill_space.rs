@@ -15,7 +15,7 @@ const LEFT_BYTES: u64 = 128 << 20;
 /// The most bytes that a writer may write before it reads the free space again.
 const LOOK_EVERY_BYTES: u64 = 1 << 20;
 
-/// A grant is at most one part in this many of the space above the reserve, unless the writer needs
+/// A grant is at most the space above the reserve divided by this number, unless the writer needs
 /// more at once. So this many writers that read the free space at the same time leave the reserve
 /// free.
 const WRITERS_MAX: u64 = 256;

@@ -31,8 +31,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// The number of threads left behind above which no more jobs are accepted. Each has a stack, and
-/// the memory of its task.
+/// No more jobs are accepted while this many threads of hanging attempts are left behind. Each has
+/// a stack, and the memory of its task.
 pub(super) const LEFT_BEHIND_MAX: u32 = 64;
 
 /// The least free part of a core, in hundredths, for a second attempt at a slow task. With less,
@@ -55,8 +55,8 @@ pub(super) struct State {
     /// a task thread would inherit its low class and its core.
     pub commits: Vec<Assignment>,
     pub capacity_hundredths: u32,
-    /// Time since which tasks run on the floor, in seconds of the runtime's time; `None` if they
-    /// run in the idle class.
+    /// Time since which tasks run on the floor (in the ordinary class, with a high nice value), in
+    /// seconds of the runtime's time; `None` if they run in the idle class.
     pub floor_since_s: Option<f64>,
     /// The forecast f(t) of the capacity that the present cycle plans with; `None` before the first
     /// cycle and when unmanaged.
@@ -64,7 +64,7 @@ pub(super) struct State {
     pub cycles: Cycles,
     /// Worker threads by number, from 1.
     pub workers: BTreeMap<u64, JoinHandle<()>>,
-    /// Number of threads that were left behind and still run.
+    /// Number of threads of hanging attempts that were left behind and still run.
     pub left_behind: u32,
     /// The memory that all attempts have reserved, and its limits.
     pub memory: MemoryBudget,
@@ -75,7 +75,8 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Returns whether tasks run on the floor.
+    /// Returns whether tasks run on the floor: in the ordinary class with a high nice value, not in
+    /// the idle class.
     pub fn is_on_floor(&self) -> bool {
         self.floor_since_s.is_some()
     }
@@ -274,7 +275,8 @@ impl State {
         true
     }
 
-    /// Records the end of a job that was removed, for this cycle and for the jobs that follow it.
+    /// Records the end of a job that was removed: in the history of this cycle, and in the jobs
+    /// that follow the removed one.
     fn record_end(&mut self, job: &mut JobEntry, now_s: f64) -> JobStatus {
         let id = job.tracker.job.id;
         self.cycles.job_ended(id, job.sample());
@@ -317,9 +319,9 @@ pub(super) struct Shared {
     /// The present scheduling class of tasks.
     pub class_of_tasks: Arc<TaskClass>,
     pub cores: Arc<Cores>,
-    /// The number of the last worker.
+    /// The number of the worker thread that was started last; 0 before the first.
     pub last_worker: AtomicU64,
-    /// The bytes that all jobs may read.
+    /// The limit for the bytes that all jobs together read.
     pub reads: Arc<ReadBudget>,
     state: Mutex<State>,
     /// Held while journals are notified. Lock order: taken before the state's lock, never under it.

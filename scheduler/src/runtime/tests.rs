@@ -202,8 +202,8 @@ impl LongestStep {
 }
 
 /// Advances the clock by one second, in steps, while a job or lease with a share of 30 hundredths
-/// of a core computes; `used_s` returns its CPU time. In each step it uses up its share. Returns
-/// its CPU time after the clock has stood still for some control cycles.
+/// of a core computes, and uses up its share in each step. `used_s` returns the CPU time of the
+/// job or lease. Returns this CPU time after the clock has stood still for some control cycles.
 fn pass_a_second(runtime: &Runtime, clock: &ManualClock, used_s: impl Fn() -> f64) -> f64 {
     for _ in 0..100 {
         clock.advance_s(0.01);

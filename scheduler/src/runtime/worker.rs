@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Starts a thread that carries out `assignment` first. If the system cannot start a thread, a task
-/// fails its attempt, and any other duty is carried out on the calling thread.
+/// Starts a thread that carries out `assignment` first. If the system cannot start a thread, the
+/// attempt at a task fails, and any other assignment is carried out on the calling thread.
 ///
 /// A commit gets a thread of its own, of ordinary priority: it may write to the same places as
 /// transactions, and must not lose its core while they wait for it. A thread inherits its class, so
@@ -110,7 +110,8 @@ fn carry_out(shared: &Shared, mut assignment: Assignment) -> bool {
     shared.finish(&assignment.context, &assignment.duty, result)
 }
 
-/// Carries out an assignment on the calling thread, or in a process if the job has these.
+/// Carries out an assignment on the calling thread, or in a process if the job has processes for
+/// its tasks.
 fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<DutyResult, TaskError> {
     let context = &*assignment.context;
     // Only a commit or an abort, which comes after the last task, brings the spill directory: it is

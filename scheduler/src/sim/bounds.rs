@@ -35,7 +35,7 @@ pub const TASK_SECONDS_MIN: f64 = 1e-6;
 pub const DAY_SECONDS_MIN: f64 = 1.0;
 /// Largest standard deviation of a logarithm: one deviation is then a factor of 148.
 pub const LOG_SD_MAX: f64 = 5.0;
-/// Largest factor or weight; the smallest is 1 over this.
+/// Largest factor or weight; the smallest is the reciprocal of this number.
 pub const FACTOR_MAX: f64 = 1_000_000.0;
 /// Largest input of a map, in bytes: a petabyte.
 pub const INPUT_BYTES_MAX: u64 = 1_000_000_000_000_000;

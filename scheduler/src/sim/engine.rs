@@ -215,7 +215,8 @@ impl<'a> Engine<'a> {
         self.fill(NodeId(node as u32));
     }
 
-    /// Schedules the submission of the jobs that follow a finished one.
+    /// Schedules the submission of the jobs that follow the job at position `done`, which has
+    /// ended.
     fn schedule_followers(&mut self, done: usize) {
         let done = self.jobs[done].spec.job.id;
         for &job in &self.followers {
@@ -234,7 +235,7 @@ impl<'a> Engine<'a> {
         self.account_phase(attempt);
     }
 
-    /// Adds the CPU that an attempt has held in its present phase to its job.
+    /// Adds to the job of an attempt the CPU that the attempt has held in its present phase.
     fn account_phase(&mut self, attempt: &Attempt) {
         let cpu = f64::from(attempt.demand.cpu_hundredths);
         self.jobs[attempt.job].tally.work += (self.now_s - attempt.phase_from_s) * cpu;
@@ -289,8 +290,8 @@ impl<'a> Engine<'a> {
         self.config.availability.at(self.now_s).floor() as u32
     }
 
-    /// Moves reduces whose maps are done into the reduce phase, if there is room for
-    /// their demand there (section 4.2.4, the last step of Algorithm 1).
+    /// Moves reduces whose maps are done into the reduce phase, if there is room for the demand of
+    /// that phase (section 4.2.4, the last step of Algorithm 1).
     fn end_shuffles(&mut self) {
         let mut at = 0;
         while let Some(&(node, job, index)) = self.shuffled.get(at) {
@@ -424,7 +425,7 @@ impl<'a> Engine<'a> {
         true
     }
 
-    /// Reschedules the ends of tasks whose speed changed.
+    /// Reschedules the ends of the tasks on the node at position `node` whose speed changed.
     fn settle(&mut self, node: usize) {
         if !self.typed || self.nodes[node].spec.slots.is_none() {
             return;
@@ -506,8 +507,8 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Schedules the end of a task. The new version invalidates ends that were scheduled
-/// earlier.
+/// Schedules the end of a task by its present speed. The attempt's new version invalidates the ends
+/// that were scheduled earlier.
 fn schedule_end(events: &mut Events, node: usize, attempt: &mut Attempt) {
     attempt.version += 1;
     events.push(

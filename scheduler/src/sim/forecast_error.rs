@@ -8,12 +8,13 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
-/// Parameters of the error of the expected load: the logarithm of forecast over load is a
-/// first-order autoregressive normal process.
+/// Parameters of the error of the expected load: the logarithm of the forecast divided by
+/// the load is a first-order autoregressive normal process.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForecastError {
-    /// Standard deviation of the logarithm of forecast over load; positive and finite.
+    /// Standard deviation of the logarithm of the forecast divided by the load; positive
+    /// and finite.
     pub log_sd: f64,
     /// Time after which the correlation of the errors has fallen to 1/e, in seconds;
     /// positive and finite.

@@ -20,8 +20,8 @@ struct Tasks {
     observed_s: f64,
 }
 
-/// The drawn lengths of a job's tasks in a run with this seed, in seconds: maps
-/// and reduces. They hold for slots of their own on regular nodes with the
+/// The drawn lengths of a job's tasks in a run with this seed, in seconds: maps and
+/// reduces. A task has this length if it has a slot of its own on a regular node with its
 /// input.
 #[must_use]
 pub fn drawn_lengths_s(job: &SimJob, seed: u64) -> (Vec<f64>, Vec<f64>) {

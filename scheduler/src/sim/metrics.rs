@@ -14,7 +14,7 @@ pub struct Metrics {
     /// Number of the counted `jobs` that missed their goal. A job that had not ended when the run
     /// did has missed it.
     pub missed: u32,
-    /// `missed` over `with_goal`, 0 to 1; `None` without goals.
+    /// `missed` divided by `with_goal`, 0 to 1; `None` without goals.
     pub missed_fraction: Option<f64>,
     /// Number of jobs with a goal that were submitted within the window and missed it. Jobs from
     /// before the window do not count, because a policy that delays jobs carries more of them
@@ -37,8 +37,8 @@ pub struct Metrics {
     /// 99th percentile (nearest rank) of the tardiness of the jobs with a goal that were submitted
     /// within the window, in seconds.
     pub tardiness_p99_s: Option<f64>,
-    /// CPU that tasks held within the window, over f(t), the capacity left to analytics. Tasks that
-    /// drain while f(t) falls can bring it above 1. `None` if f(t) was zero.
+    /// CPU that tasks held within the window, divided by f(t), the capacity left to analytics in
+    /// that time. Tasks that drain while f(t) falls can bring it above 1. `None` if f(t) was zero.
     pub utilisation: Option<f64>,
     /// Part of the attempts of maps that ran on a node with their input, 0 to 1; `None` if no map
     /// ran.

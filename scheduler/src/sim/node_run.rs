@@ -71,8 +71,9 @@ impl NodeRun {
             .count() as u32
     }
 
-    /// Returns whether one more task fits on this node. `node` holds the node's
-    /// capacity for analytics in the present cycle.
+    /// Returns whether one more task fits on this node. `node` has the node's capacity
+    /// for analytics in the present cycle. If `typed` is true, slots count where the node
+    /// has typed slots; otherwise resources count.
     pub fn has_room(&self, node: &Node, typed: bool, kind: TaskKind, demand: &Resources) -> bool {
         match node.slots {
             Some(slots) if typed => {
@@ -91,7 +92,7 @@ impl NodeRun {
         })
     }
 
-    /// Removes an attempt and frees its resources.
+    /// Removes the attempt at position `at`, and frees its resources.
     pub fn remove(&mut self, at: usize) -> Attempt {
         let attempt = self.attempts.swap_remove(at);
         self.used = self.used.less(&attempt.demand);

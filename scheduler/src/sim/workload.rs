@@ -69,8 +69,8 @@ pub struct Workload {
     /// Standard deviation of the logarithm of a task's length; 0: all tasks of a job have the
     /// same length.
     pub task_log_sd: f64,
-    /// Range of a uniformly drawn factor. The goal lies this multiple of the job's length in
-    /// isolation after the submission. `None`: no goals.
+    /// Range of a uniformly drawn factor. The time from the submission to the goal is this
+    /// multiple of the length that the job has in isolation. `None`: no goals.
     pub goal_factor: Option<(f64, f64)>,
     /// Slots of the empty cluster, which a job in isolation has to itself.
     pub isolated_slots: f64,

@@ -31,9 +31,8 @@ pub enum SchedulingClass {
     /// (with `preempt=none`, as on many servers). Where the kernel schedules by session or by cgroup,
     /// this holds only between threads of the same session or cgroup.
     Idle,
-    /// The smallest part of a core that the ordinary class has (nice 19), where
-    /// `SCHED_IDLE` is not granted: threads of the transactional side get nearly
-    /// all of a core, but not always at once.
+    /// The ordinary class with the smallest part of a core (nice 19), where `SCHED_IDLE` is not
+    /// granted: threads of the transactional side get nearly all of a core, but not always at once.
     Nice,
     /// The class of every other thread, including those for which the system refused the
     /// lower classes.

@@ -28,8 +28,8 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// Returns a client of the server that `--server` names, or of the one that has the directory
-    /// open.
+    /// Returns a client of the server that `--server` names, or else of the server that has the
+    /// database open.
     ///
     /// # Errors
     /// When neither exists, or the address is invalid.
@@ -44,8 +44,8 @@ impl Attached {
         Ok(self.server()?.ok_or_else(no_server)?)
     }
 
-    /// Returns a client of the server that `--server` names, or of the one that has the directory open;
-    /// `None` if there is neither.
+    /// Returns a client of the server that `--server` names, or else of the server that has the
+    /// database open; `None` if there is neither.
     ///
     /// # Errors
     /// When the address is invalid, or the system refuses the connection.

@@ -144,7 +144,7 @@ fn back_up(args: &Args) -> Result<BackupInfo> {
     Ok(made?)
 }
 
-/// Records a backup whose state is captured, if the database has a history.
+/// Records in the history of jobs, if the database has one, that a backup has begun.
 fn begin(
     db: &Db,
     request: &BackupRequest,

@@ -55,8 +55,8 @@ fn is_closed_pipe(error: &Error) -> bool {
     })
 }
 
-/// The chain of causes, without those whose words the message has already, and what to do if no more
-/// files can be opened.
+/// Returns the message of an error with its causes, except for causes whose words the message has
+/// already. Adds advice if no more files can be opened.
 fn message(error: &Error) -> String {
     let mut message = error.to_string();
     for cause in error.chain().skip(1) {

@@ -9,22 +9,23 @@ use std::path::{Path, PathBuf};
 
 /// The permissions of the group and of all others.
 const NOT_OWNER: u32 = 0o077;
-/// The permissions of the group and of all others that `--group-readable` does not give the group.
+/// The permissions that are too many with `--group-readable`: to write for the group, and any for
+/// others.
 const NOT_GROUP_READABLE: u32 = 0o027;
 /// The greatest number of paths that a message names. It only counts the others.
 const NAMED_MAX: usize = 4;
 /// The directory for temporary files of jobs, in that of the database.
 const SPILL: &str = "spill";
 
-/// The files and directories of a database with permissions for group or others that are more than the
-/// setting gives.
+/// The files and directories of a database that give the group or others more permissions than the
+/// setting `group_readable` intends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Exposure {
     data: PathBuf,
     group_readable: bool,
-    /// The first paths, with their modes.
+    /// The first of the exposed paths, with their modes.
     named: Vec<(PathBuf, u32)>,
-    /// The number of paths that are not in `named`.
+    /// The number of exposed paths that are not in `named`.
     unnamed: usize,
 }
 
@@ -35,8 +36,8 @@ impl Exposure {
         Self::among(data, modes(data), group_readable)
     }
 
-    /// Chooses the paths whose modes give more permissions than the setting. The directory itself comes
-    /// first, the others by name.
+    /// Chooses those of `paths` whose modes give more permissions than `group_readable` intends; `None`
+    /// if there are none. The directory `data` comes first, the others by name.
     fn among(data: &Path, mut paths: Vec<(PathBuf, u32)>, group_readable: bool) -> Option<Self> {
         let exposed = if group_readable {
             NOT_GROUP_READABLE

@@ -16,10 +16,11 @@ use serde::Serialize;
 use super::error::CliError;
 use super::print::{JsonArgs, Printer, counted};
 
-/// The number of forecasting methods that the table has beside the naive ones; JSON has all.
+/// The number of forecasting methods in the printed table beside the naive ones. The JSON output has
+/// all methods.
 const METHODS_SHOWN: usize = 5;
 
-/// Quantiles of the next forecast that JSON gives.
+/// The quantiles of the next forecast in the JSON output.
 const QUANTILES: [f64; 7] = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95];
 
 const EXAMPLES: &str = "\

@@ -90,7 +90,7 @@ fn wait(mut signals: Signals, cancelled: &AtomicBool) {
     }
 }
 
-/// Returns whether the parent process had this one ignore `signal`.
+/// Returns whether this process has ignored `signal` since its parent started it.
 fn is_ignored(signal: i32) -> bool {
     let status = Process::myself().and_then(|process| process.status());
     // `sigign` has a bit for each signal, from 1. If it cannot be read, no signal counts as ignored.

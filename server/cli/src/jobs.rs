@@ -111,7 +111,7 @@ pub(super) fn run(mut args: Args) -> Result<()> {
     }
 }
 
-/// The time of a start, to the second.
+/// Formats the time at which a job started, to the second.
 fn started(unix_ms: u64) -> String {
     let started = UNIX_EPOCH + Duration::from_millis(unix_ms);
     humantime::format_rfc3339_seconds(started).to_string()

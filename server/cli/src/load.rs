@@ -126,7 +126,7 @@ pub(super) fn delimiter(text: &str) -> Result<u8, String> {
 }
 
 impl Args {
-    /// Refuses the options of text beside files whose columns have types.
+    /// Checks that no options for text are given for a load of Parquet files or Iceberg tables.
     fn refuse_text_options(&self) -> Result<(), CliError> {
         let given = [
             ("--key", self.key.is_some()),

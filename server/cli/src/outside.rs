@@ -4,11 +4,12 @@ use std::path::{Component, Path, PathBuf, absolute};
 
 use super::error::CliError;
 
-/// Checks that `path` lies outside of `data`, the directory of the database, wherever links lead. Neither of them
-/// need be there yet. A backup in the directory would be lost with it, and ebb makes and removes files there.
+/// Checks that `path` lies outside of `data`, the directory of the database, with symbolic links followed.
+/// Neither of the two has to exist yet. A backup in the directory would be lost with it, and ebb makes and
+/// removes files there.
 ///
 /// # Errors
-/// When it lies there. The error names both.
+/// When `path` lies in `data`. The error names both.
 pub(super) fn check_outside(data: &Path, path: &Path) -> Result<(), CliError> {
     if !lies_in(data, path) {
         return Ok(());

@@ -111,7 +111,8 @@ fn save(location: Location, new_dir: &Path, as_json: bool) -> Result<()> {
     }
 }
 
-/// Prints what was saved and what was lost, whether the schema of the new database was read or not.
+/// Prints what was saved and what was lost. `schema` has the unreadable objects of the new
+/// database; an error, if its schema was not read at all, is left to the caller.
 fn print(as_json: bool, report: &RepairReport, schema: &Result<Vec<Unreadable>>) -> Result<()> {
     let unreadable = schema.as_deref().unwrap_or_default();
     let mut printer = Printer::new();

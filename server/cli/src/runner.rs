@@ -169,8 +169,8 @@ impl<'r> FollowedJob<'r> {
         matches!(self.place, Place::Server(_))
     }
 
-    /// The job after waiting for its end for at most `wait`; with its end once it has
-    /// ended.
+    /// Waits for the end of the job, at most for the time `wait`, and returns the job as it is
+    /// then; with its end if it has ended.
     ///
     /// # Errors
     /// When the server stops before the job has ended, or no longer has the job.

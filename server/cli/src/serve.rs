@@ -257,7 +257,7 @@ fn wait_for_clock(catalog: &Catalog) {
     thread::sleep(catalog.timestamps().until_bound());
 }
 
-/// Has each SSTable checked once in the time `every`, unless that is zero.
+/// Starts checks in the background, which read each SSTable once in the time `every`. Zero turns them off.
 fn check_files(node: &Node, every: Duration) -> Result<()> {
     if every.is_zero() {
         return Ok(());
@@ -269,16 +269,16 @@ fn check_files(node: &Node, every: Duration) -> Result<()> {
     started.context("cannot start a thread")
 }
 
-/// Logs the objects whose records cannot be read, such as tables and roles: one line for each. They are out
-/// of service, or were made anew.
+/// Logs the objects whose records cannot be read, such as tables and roles: one line for each. Such objects
+/// are out of service, or were created anew.
 fn log_unreadable(catalog: &Catalog) {
     for unreadable in catalog.unreadable() {
         error!(target: STORAGE, "{unreadable}");
     }
 }
 
-/// Starts a thread that logs the tables of snapshots that cannot be read. The thread may have to
-/// read the schema of each table in each snapshot from files, and clients are served meanwhile.
+/// Starts a thread that logs the unreadable tables in the newest snapshots of each keyspace. The thread may
+/// have to read the schemas of all these tables from files, and clients are served meanwhile.
 fn log_unreadable_snapshots(catalog: Arc<Catalog>) -> Result<()> {
     let log = move || match catalog.unreadable_in_snapshots() {
         Ok(all) => all

@@ -55,8 +55,8 @@ fn running(server: &JobsClient, application: &str) -> Result<Vec<String>> {
     Ok(jobs.map(|job| job.record.id).collect())
 }
 
-/// Shows the newest running job of an application that is none of `others`, until the other end of
-/// `ended` is dropped.
+/// Shows the progress of the newest running job of an application, except for the jobs with the ids
+/// `others`, until the other end of `ended` is dropped.
 fn follow(
     server: &JobsClient,
     application: &str,

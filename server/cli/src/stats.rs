@@ -135,7 +135,8 @@ fn tell(printer: &mut Printer, report: &StatsReport) -> Result<()> {
     }
 }
 
-/// Returns the number of snapshots, and of those that are kept for the next publication.
+/// Returns the number of named snapshots, and the number of holds: snapshots of tables that are kept for
+/// the next publication.
 fn snapshots(stats: &Stats) -> String {
     match stats.holds {
         0 => stats.snapshots.to_string(),
@@ -163,7 +164,7 @@ fn memory(stats: &Stats) -> String {
     )
 }
 
-/// Returns the line on the budget of a server: the limit of each part.
+/// Returns the line on the memory budget of a server: the limit of each part.
 fn budget(limits: &MemoryLimits) -> String {
     let part = |(name, bytes): (&str, u64)| format!("{name} {}", HumanBytes(bytes));
     let parts = limits.parts().map(part).join(", ");

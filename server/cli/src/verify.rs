@@ -78,7 +78,7 @@ pub(super) fn run(args: Args) -> Result<()> {
 /// The kinds of files in which something is wrong.
 struct Kinds {
     sstables: bool,
-    /// The manifest and CURRENT.
+    /// Whether something is wrong in the manifest or in CURRENT.
     manifest: bool,
     log: bool,
 }
@@ -98,7 +98,7 @@ impl Kinds {
 }
 
 /// Returns the advice about damaged files of a database that no process has open. `opens` is whether the
-/// schema was read. Without its log or its manifest a database does not open, and then `ebb restore`
+/// schema was read. If damage to the log or to the manifest keeps the database from opening, `ebb restore`
 /// and `ebb repair --online` can do nothing.
 fn closed_advice(findings: &[Finding], dir: &str, opens: bool) -> String {
     let kinds = Kinds::of(findings);
@@ -225,8 +225,8 @@ mod tests {
         }
     }
 
-    /// Regression: `ebb restore` and `ebb repair --online` were named for damage to the log or to the
-    /// manifest. Both open the database, which then does not open.
+    /// Regression: for damage to the log or to the manifest, the advice named `ebb repair --online` and
+    /// `ebb restore`. Both have to open the database, which such damage prevents.
     #[test]
     fn the_advice_without_a_server_names_commands_that_open_only_what_opens() {
         let sstable = "ebb restore --data /db BACKUP";
@@ -261,8 +261,8 @@ mod tests {
         }
     }
 
-    /// Regression: `ebb restore` and `ebb repair --online` were named for damage to the log, which
-    /// both leave as it is.
+    /// Regression: for damage to the log, the advice named `ebb restore` and `ebb repair --online`, which
+    /// both leave the log as it is.
     #[test]
     fn the_advice_names_commands_that_help_with_the_damaged_kind_of_file() {
         let advice = |name: &str| served_advice(&[missing(name)], "/db");

@@ -35,7 +35,7 @@ use ebb_colocate::{Colocated, ColocatedOptions};
 const CONNECTIONS: u32 = 4;
 const RECORDS: u64 = 20_000;
 const RECORD_BYTES: usize = 1024;
-/// Records that a request sums up: about ten microseconds of work.
+/// The number of records that a request sums up: about ten microseconds of work.
 const RECORDS_PER_REQUEST: u64 = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {

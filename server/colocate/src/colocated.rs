@@ -31,8 +31,9 @@ pub struct ColocatedOptions {
     pub objective: Option<Objective>,
     /// Cores that analytics never get.
     pub reserve_cores: f64,
-    /// The minimum for analytics in hundredths of a core, whatever the service and the objective need. With
-    /// 0, analytics may wait forever.
+    /// The least capacity that analytics get, in hundredths of a core, whatever the service and the
+    /// objective need, except in pauses that measure the service alone. With 0, analytics may wait
+    /// forever.
     pub least_hundredths: u32,
     /// The *floor*: the cores that analytics get although other processes hold the CPU, unless the
     /// service or the objective needs them; 0 for none. On the floor, analytics run outside of the
@@ -42,8 +43,9 @@ pub struct ColocatedOptions {
     /// The throughput of the disk that the service and analytics share, in bytes per second; `None`:
     /// analytics read without a limit.
     pub disk_bytes_per_s: Option<u64>,
-    /// The forecast f(t) for policies, in hundredths of a core without the reserve; `None`: the mean
-    /// capacity that the service left in the last ten minutes.
+    /// The forecast f(t) by which policies plan: the capacity for analytics over time, in hundredths of
+    /// a core, with the reserve deducted. `None`: the mean capacity that analytics got in the last ten
+    /// minutes.
     pub forecast: Option<Arc<Availability>>,
     /// The source of [`LoadSample::requests`]; `None`: the [recorded](Colocated::record) requests.
     pub requests: Option<Box<dyn RequestSource>>,
@@ -55,9 +57,9 @@ pub struct ColocatedOptions {
 }
 
 impl ColocatedOptions {
-    /// Options that give analytics everything that a service leaves of `cores` cores except for a
-    /// twentieth, under the [default objective](Objective::DEFAULT), and the runtime's own
-    /// [defaults](RuntimeOptions::new).
+    /// Options that give analytics everything that a service leaves of `cores` cores, less a reserve of
+    /// a twentieth of the cores, under the [default objective](Objective::DEFAULT), and the runtime's
+    /// own [defaults](RuntimeOptions::new).
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
@@ -210,7 +212,7 @@ impl Colocated {
         self.latencies.record(latency);
     }
 
-    /// Returns the counters of [`record`](Self::record), for a thread that needs nothing else.
+    /// Returns the counters to which [`record`](Self::record) adds, for a thread that only records.
     pub fn latencies(&self) -> Latencies {
         self.latencies.clone()
     }
@@ -289,8 +291,9 @@ pub struct ColocatedStatus {
     pub load: Option<LoadSample>,
     /// The guard's latest decision; `None` before the first one, and without an objective.
     pub guard: Option<GuardSample>,
-    /// The cost for the service of each tried level of analytics; empty until it is known, and for an
-    /// objective that is no [multiple](crate::Limit::OverAlone) of the latency without analytics.
+    /// The cost for the service of each level of analytics (a fraction of the capacity left) that was
+    /// tried; empty until the cost is known, and for an objective that is no
+    /// [multiple](crate::Limit::OverAlone) of the latency without analytics.
     pub price: Vec<PricePoint>,
     /// The jobs.
     pub runtime: RuntimeStatus,

@@ -1,12 +1,14 @@
 //! The latencies of one window, in a form in which windows can be merged.
 
-/// The number of buckets per doubling of the latency: each is 1/50 wide.
+/// The number of buckets per doubling of the latency: the upper end of a bucket is about 2% above
+/// the lower end.
 const BUCKETS_IN_DOUBLING: f64 = 32.0;
 
-/// A histogram of latencies, with a resolution of 1/50.
+/// A histogram of latencies, whose buckets are about 2% of their latency wide.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LatencyCounts {
-    /// Buckets and their counts, ascending, each bucket once.
+    /// The number of each bucket that is not empty, with its count of latencies, ascending by
+    /// bucket.
     ascending: Vec<(u16, u64)>,
 }
 
@@ -39,7 +41,7 @@ impl LatencyCounts {
         self.ascending.iter().map(|(_, count)| count).sum()
     }
 
-    /// Returns the number of latencies in buckets above the one of this latency, in microseconds.
+    /// Returns the number of latencies in buckets above the bucket of `latency_us`.
     pub fn above_us(&self, latency_us: f64) -> u64 {
         let limit = bucket((latency_us * 1e3) as u64);
         let first = self
@@ -48,7 +50,7 @@ impl LatencyCounts {
         self.ascending[first..].iter().map(|(_, count)| count).sum()
     }
 
-    /// Returns the sum of all latencies, in microseconds, with an error of at most 1/100.
+    /// Returns the sum of all latencies, in microseconds, with an error of about 1% at most.
     pub fn sum_us(&self) -> f64 {
         let middle_us =
             |bucket: u16| ((f64::from(bucket) + 0.5) / BUCKETS_IN_DOUBLING).exp2() / 1e3;

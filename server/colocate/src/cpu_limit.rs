@@ -6,16 +6,17 @@ use serde::Serialize;
 
 use crate::memory::{cgroups, text};
 
-/// The part of throttled periods at which a limit starts to count as used up.
+/// The part of the latest periods, 0 to 1, that must be throttled for a limit to count as used up.
 const THROTTLED_RATIO_MIN: f64 = 0.1;
 
-/// The periods over which throttling is averaged: two seconds of the usual 100 ms.
+/// The number of periods over which throttling is averaged: two seconds, with the usual periods of
+/// 100 ms.
 const PERIODS: f64 = 20.0;
 
 /// The CPU limit of the cgroups above this process.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CpuLimit {
-    /// The smallest limit, in cores.
+    /// The smallest of the cgroups' limits, in cores.
     pub cores: f64,
     /// The part of the latest periods in which a limit was used up, so that threads waited for the
     /// next period; 0 to 1.
@@ -29,7 +30,7 @@ impl CpuLimit {
     }
 }
 
-/// Reads the limits of the cgroups that this process was in at the start.
+/// Reads the CPU limits of the cgroups that this process was in when the monitor was created.
 #[derive(Debug)]
 pub(super) struct CpuLimitMonitor(Vec<Cgroup>);
 
@@ -41,8 +42,9 @@ struct Cgroup {
     throttled_ratio: f64,
 }
 
-/// The counters of `cpu.stat`, in periods in which the cgroup ran. `throttled_usec` is omitted: it
-/// adds up the waits of all cores, so it cannot be compared with a duration.
+/// Two counters of `cpu.stat`: the number of periods in which the cgroup ran, and the number of
+/// periods in which the cgroup was throttled. The counter `throttled_usec` is not read, because a sum
+/// of the waits of all cores cannot be compared with a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Periods {
     all: u64,
@@ -97,7 +99,7 @@ fn limit_cores(text: &str) -> Option<f64> {
 }
 
 impl Periods {
-    /// Parses a text of `cpu.stat`. Without a controller for CPU the text has no counters.
+    /// Parses a text of `cpu.stat`; `None` if it has no counters, as without a controller for CPU.
     fn of(stat: &str) -> Option<Self> {
         let counter = |name: &str| {
             let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
@@ -109,7 +111,8 @@ impl Periods {
         })
     }
 
-    /// Returns the mean ratio of throttled periods. `ratio` is the mean up to `before`.
+    /// Returns the part of periods that were throttled, as a weighted mean up to the counters `self`.
+    /// `ratio` is this mean up to the earlier counters `before`.
     fn averaged(self, before: Self, ratio: f64) -> f64 {
         let all = self.all.saturating_sub(before.all) as f64;
         let throttled = self.throttled.saturating_sub(before.throttled) as f64;

@@ -14,11 +14,11 @@ const TRANSACTIONAL_S: f64 = 0.35;
 /// The time constant for other processes, in seconds: their measurement is as coarse as the
 /// kernel's ticks.
 const OTHERS_S: f64 = 2.0;
-/// The time constant for the capacity that was left, used without a forecast, in seconds: longer
-/// than a peak of the load, shorter than its day.
+/// The time constant for the mean capacity that analytics got, for plans without a forecast, in
+/// seconds: longer than a peak of the load, shorter than its day.
 const LEFT_S: f64 = 600.0;
-/// The least CPU use of other processes that counts, in cores. Less may be the rounding of ticks,
-/// or the machine's own background work.
+/// The CPU use of other processes, in cores, below which it is taken as 0. Less may be the rounding
+/// of ticks, or the machine's own background work.
 const OTHERS_CORES_MIN: f64 = 0.05;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,13 +69,14 @@ impl LoadEstimate {
         self.transactional_cores.unwrap_or(0.0)
     }
 
-    /// Returns the cores that are not available to analytics.
+    /// Returns the cores that the load and other processes use, which are not available to
+    /// analytics.
     pub(super) fn load_cores(&self) -> f64 {
         self.transactional_cores() + self.others_cores()
     }
 }
 
-/// The mean capacity that the load left recently, for plans without a forecast.
+/// The mean capacity that analytics got recently, for plans without a forecast.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LeftEstimate {
     first_s: Option<f64>,
@@ -84,8 +85,8 @@ pub(super) struct LeftEstimate {
 }
 
 impl LeftEstimate {
-    /// Adds the capacity left from `now_s` on, in hundredths of a core; times ascend. The estimate
-    /// is the plain mean at first, and an exponentially weighted one after [`LEFT_S`].
+    /// Adds the capacity that analytics get from `now_s` on, in hundredths of a core; times ascend.
+    /// The estimate is the plain mean at first, and an exponentially weighted one after [`LEFT_S`].
     pub(super) fn take(&mut self, now_s: f64, hundredths: u32) {
         let first_s = *self.first_s.get_or_insert(now_s);
         let length_s = (now_s - self.last_s).max(0.0);
@@ -99,7 +100,7 @@ impl LeftEstimate {
         self.hundredths += weight.min(1.0) * (f64::from(hundredths) - self.hundredths);
     }
 
-    /// Returns a constant forecast of the mean.
+    /// Returns a forecast that is the mean at all times.
     pub(super) fn availability(&self) -> Availability {
         Availability::constant(self.hundredths.max(0.0)).expect("a mean of finite numbers")
     }

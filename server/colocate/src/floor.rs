@@ -11,18 +11,18 @@
 //! governor deducts the CPU time of those from the capacity of analytics. The load is different: it has
 //! priority, and while it takes the whole CPU there is no floor.
 
-/// The default floor, in cores.
+/// The default of the floor: the cores that analytics get while other processes hold the CPU.
 pub const FLOOR_CORES: f64 = 0.15;
 
-/// The maximal factor by which goals in danger raise the floor.
+/// The maximal factor by which the floor is raised if jobs are in danger of missing their goals.
 const RAISED_MAX: f64 = 4.0;
 
 /// The minimal floor, in cores: jobs get whole hundredths of a core.
 pub const FLOOR_CORES_MIN: f64 = 0.01;
 
-/// The part of the floor that analytics must use in the idle class for the class to count as enough. It
-/// is below 1 because measured use never equals the grant exactly. Conversely, analytics leave the floor
-/// once a quarter more than the floor is left.
+/// Analytics stay in the idle class while they use at least this part of the floor there. It is below 1
+/// because measured use never equals the grant exactly. Conversely, analytics leave the floor once a
+/// quarter more than the floor is left.
 const ENOUGH_RATIO: f64 = 0.8;
 
 /// Analytics leave the floor when the load leaves less than this part of the floor.
@@ -31,7 +31,8 @@ const LOAD_LEAVES_RATIO_MIN: f64 = 0.5;
 /// The CPU use of all sides, in cores.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CpuShares {
-    /// The cores that load and analytics could use if there were no other processes, without the reserve.
+    /// The cores that load and analytics could use if there were no other processes, with the reserve
+    /// deducted.
     pub own: f64,
     /// The cores that the load uses.
     pub load: f64,
@@ -50,7 +51,7 @@ pub(crate) struct ObjectiveState {
     pub is_pausing: bool,
     /// True if the load misses its objective, or is about to.
     pub is_in_danger: bool,
-    /// The part of the capacity left by the load that analytics may use, 0 to 1.
+    /// The fraction, 0 to 1, that analytics may use of the capacity that the load leaves.
     pub allowed: f64,
 }
 
@@ -170,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Not every system lets attempts in the idle class return to the floor. So small variations of the
+    /// Not every system lets a thread in the idle class return to the floor. So small variations of the
     /// CPU use must not move analytics between the classes again and again.
     #[test]
     fn analytics_stay_in_their_class_while_the_use_of_the_cpu_varies_a_little() {

@@ -1,4 +1,5 @@
-//! The floor of threads that a service runs itself, for example of clients' scans.
+//! The floor of threads that a service runs itself, such as clients' scans: their CPU while other
+//! processes hold all cores.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use ebb_scheduler::runtime::{BURST_S, Bucket, Verdict};
 
-/// The maximal time that a thread waits before it checks again, in seconds: its work may have been
-/// cancelled.
+/// The maximal time that a thread waits before it checks again whether it may continue, in seconds:
+/// its work may have been cancelled.
 const WAIT_S_MAX: f64 = 0.05;
 
 /// The CPU time that threads of a service share while other processes hold the CPU. The
@@ -18,7 +19,7 @@ const WAIT_S_MAX: f64 = 0.05;
 pub struct FloorShare {
     begun: Instant,
     is_on: AtomicBool,
-    /// The bucket of CPU time, in seconds.
+    /// The token bucket of the CPU time that threads may use, in seconds.
     bucket: Mutex<Bucket>,
     changed: Condvar,
 }
@@ -34,7 +35,7 @@ impl FloorShare {
         }
     }
 
-    /// Sets the cores that the threads may use together; `None` while the idle class is enough.
+    /// Sets the cores that the threads may use together; `None` while no floor is needed.
     pub fn set(&self, cores: Option<f64>) {
         let now_s = self.now_s();
         (self.lock()).set_rate(cores.unwrap_or(0.0), BURST_S, now_s);

@@ -42,7 +42,7 @@ pub struct LoadSample {
     pub others_cores: f64,
     /// The limit on the CPU of the cgroups above this process, if there is one.
     pub cpu_limit: Option<CpuLimit>,
-    /// The part of the remaining capacity that the guard allows, 0 to 1.
+    /// The fraction, 0 to 1, of the remaining capacity that the guard lets analytics use.
     pub allowed: f64,
     /// The capacity of analytics in the cycle that starts, in hundredths of a core.
     pub capacity_hundredths: u32,
@@ -60,7 +60,8 @@ pub struct Machine {
     pub cores: u32,
     /// Cores that analytics never get.
     pub reserve_cores: f64,
-    /// The minimum for analytics in hundredths of a core, whatever the load and the guard need.
+    /// The least capacity that analytics get, in hundredths of a core, whatever the load and the guard
+    /// need, except in pauses that measure the load alone.
     pub least_hundredths: u32,
     /// Cores that analytics get while other processes hold the CPU; 0 for none. The load and the guard
     /// have priority. This floor replaces `least_hundredths`, and is outside of the idle class.
@@ -68,8 +69,9 @@ pub struct Machine {
     /// The throughput of the disk that load and analytics share, in bytes per second; `None`: analytics
     /// read without a limit.
     pub disk_bytes_per_s: Option<u64>,
-    /// The forecast f(t) in hundredths of a core, without the reserve; `None`: the mean capacity that the
-    /// load left in the last ten minutes.
+    /// The forecast f(t) by which policies plan: the capacity for analytics over time, in hundredths of
+    /// a core, with the reserve deducted. `None`: the mean capacity that analytics got in the last ten
+    /// minutes.
     pub forecast: Option<Arc<Availability>>,
 }
 
@@ -109,7 +111,7 @@ struct State {
     floor: FloorDecision,
     /// The forecast f(t), if there is one.
     forecast: Option<Arc<Availability>>,
-    /// The mean capacity that the load left recently, for plans without a forecast.
+    /// The mean capacity that analytics got recently, for plans without a forecast.
     left: LeftEstimate,
     guard: Option<Guard>,
     /// The number of sources that feed the guard with windows.
@@ -119,7 +121,7 @@ struct State {
 }
 
 impl Machine {
-    /// Checks the options.
+    /// Checks the reserve and the floor.
     ///
     /// # Errors
     /// If the reserve or the floor is not a number of cores that the machine has.
@@ -143,9 +145,10 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the cores that the load, analytics and others may use together. `self.cores` is the limit
-    /// rounded down, unless it was set lower. The limit does not apply to other processes: they first use
-    /// the reachable cores beyond the limit.
+    /// Returns the cores that the load, analytics and other processes may use together. The CPU limit
+    /// `limit` holds for the load and analytics; other processes first use the `reachable` cores beyond
+    /// the limit. `self.cores` is the limit rounded down, or a smaller number that was set, which then
+    /// holds in place of the limit.
     fn cores_with(&self, others_cores: f64, reachable: f64, limit: Option<CpuLimit>) -> f64 {
         let cores = f64::from(self.cores);
         let Some(limit) = limit.filter(|limit| limit.cores < reachable) else {
@@ -159,14 +162,15 @@ impl Machine {
         (own + others_cores).min(reachable)
     }
 
-    /// Returns the capacity of analytics in hundredths of a core: the part `allowed` of the rest that a
-    /// load leaves of `cores`.
+    /// Returns the capacity of analytics in hundredths of a core: the fraction `allowed` of the rest of
+    /// `cores` after the load and the reserve, and at least the guaranteed minimum.
     fn capacity_hundredths(&self, cores: f64, load_cores: f64, allowed: f64) -> u32 {
         let left = cores - load_cores - self.reserve_cores;
         ((left.max(0.0) * allowed * 100.0) as u32).max(self.least_hundredths)
     }
 
-    /// Returns the disk throughput for analytics beside a load of this many bytes per second.
+    /// Returns the disk throughput that analytics may use, in bytes per second: the fraction `allowed`
+    /// of the rest beside a load of this many bytes per second. `None` for no limit.
     fn read_bytes_per_s(&self, load_bytes_per_s: f64, allowed: f64) -> Option<u64> {
         let left = self.disk_bytes_per_s? as f64 - load_bytes_per_s;
         Some((left.max(0.0) * allowed) as u64)
@@ -174,7 +178,8 @@ impl Machine {
 }
 
 impl Governor {
-    /// Creates a governor of a machine; `guard` keeps the objective, if there is one.
+    /// Creates a governor of a machine; `guard` limits analytics so that the load meets its latency
+    /// objective, if it has one.
     pub fn new(machine: Machine, monitor: LoadMonitor, guard: Option<Guard>) -> Self {
         let state = State {
             monitor,
@@ -212,8 +217,8 @@ impl Governor {
         self
     }
 
-    /// Replaces the forecast of policies: f(t) in hundredths of a core without the reserve, over the
-    /// runtime's time.
+    /// Replaces the forecast of policies: f(t) in hundredths of a core, with the reserve deducted, over
+    /// the runtime's time.
     pub fn plan_by(&self, forecast: Arc<Availability>) {
         self.lock().forecast = Some(forecast);
     }
@@ -250,8 +255,8 @@ impl Governor {
         &self.machine
     }
 
-    /// Returns the floor of threads that the service runs itself: as large as the machine's floor, and
-    /// in addition to that of jobs. `None` if there is no floor.
+    /// Returns the floor, the CPU beside busy processes, of threads that the service runs itself: as
+    /// large as the machine's floor, and in addition to that of jobs. `None` if there is no floor.
     pub fn floor_share(&self) -> Option<Arc<FloorShare>> {
         (self.machine.floor_cores > 0.0).then(|| Arc::clone(&self.floor_share))
     }
@@ -261,8 +266,8 @@ impl Governor {
         self.reachable_cores
     }
 
-    /// Returns the forecast f(t) of policies. `None`: they plan by the capacity that the load left in
-    /// the last ten minutes.
+    /// Returns the forecast f(t) of policies. `None`: they plan by the mean capacity that analytics got
+    /// in the last ten minutes.
     pub fn forecast(&self) -> Option<Arc<Availability>> {
         self.lock().forecast.clone()
     }
@@ -277,16 +282,17 @@ impl Governor {
         self.lock().guarded.last()
     }
 
-    /// Returns the cost for the load of each level of analytics that was tried, which the guard measures if
-    /// the objective is a multiple of the latency [without analytics](crate::Limit::OverAlone); empty for
-    /// another objective, and until the cost is known.
+    /// Returns the cost for the load of each level of analytics (a fraction of the capacity left) that
+    /// was tried. The guard measures the costs if the objective is a multiple of the latency [without
+    /// analytics](crate::Limit::OverAlone). The list is empty for another objective, and until the costs
+    /// are known.
     pub fn price(&self) -> Vec<PricePoint> {
         let state = self.lock();
         state.guard.as_ref().map(Guard::price).unwrap_or_default()
     }
 
-    /// Passes a window of the load to the guard. Returns true if the guard now allows another part than
-    /// before: then the runtime should plan again.
+    /// Passes a window of the load to the guard. Returns true if the guard now allows another fraction
+    /// of the capacity than before: then the runtime should plan again.
     pub fn take_window(&self, window: impl Into<ObservedWindow>) -> bool {
         let mut state = self.lock();
         let granted = state.history.last();
@@ -322,7 +328,8 @@ impl Governor {
         (self.machine).cores_with(others_cores, self.reachable_cores, state.cpu_limit)
     }
 
-    /// Returns the CPU use of load and analytics, given `cores` for them and for other processes.
+    /// Returns the CPU use of load and analytics, and the cores left to analytics. `cores` is the number
+    /// that load, analytics and other processes may use together.
     fn cpu_shares(&self, cores: f64, needed_hundredths: u32, state: &State) -> CpuShares {
         let reserve = self.machine.reserve_cores;
         let load = state.estimate.transactional_cores();
@@ -365,12 +372,12 @@ impl State {
         }
     }
 
-    /// Returns the part of the remaining capacity that analytics may use: all of it without a guard.
+    /// Returns the fraction of the remaining capacity that analytics may use: 1 without a guard.
     fn allowed(&self) -> f64 {
         self.guard.as_ref().map_or(1.0, Guard::allowed)
     }
 
-    /// Returns the state of the objective, relative to a floor of `floor_cores`.
+    /// Returns the state of the load's objective, for a decision about a floor of `floor_cores`.
     fn objective(&self, floor_cores: f64) -> ObjectiveState {
         let most_hundredths = most_cores(floor_cores) * 100.0;
         let is_in_danger = |guard: &Guard| guard.is_in_danger(most_hundredths);

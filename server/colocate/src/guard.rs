@@ -32,33 +32,38 @@ use crate::price::{CurveInput, Price, PricePoint};
 #[cfg(test)]
 mod tests;
 
-/// Analytics shrink below this slack, as in Heracles.
+/// Analytics shrink while the slack, (objective - latency) / objective, is below this, as in
+/// Heracles.
 const SLACK_SHRINK: f64 = 0.05;
-/// Analytics may grow above this slack. Heracles grows above 0.10, but after 15 seconds; a window's
-/// percentile is noisier than that of 15 seconds.
+/// Analytics may grow while the slack, (objective - latency) / objective, is above this. Heracles
+/// grows above 0.10, but after 15 seconds; a window's percentile is noisier than that of 15 seconds.
 const SLACK_GROW: f64 = 0.20;
 /// The minimal number of requests in a window, so that its percentile is more than its largest
 /// latency. Windows with fewer requests are merged.
 const REQUESTS_MIN: u64 = 200;
 /// The maximal length of merged windows, in seconds.
 const GATHER_S_MAX: f64 = 1.0;
-/// The growth of the allowed part per window.
+/// The growth, per window, of the fraction of the capacity left that analytics may use.
 const GROWTH: f64 = 0.1;
-/// The growth of the allowed part per window near the level of a known trouble.
+/// The growth, per window, of the fraction of the capacity left that analytics may use, near a level
+/// at which the objective was in danger.
 const GROWTH_CAREFUL: f64 = 0.02;
-/// The least allowed part; smaller ones are rounded down to 0.
+/// The least fraction of the capacity left that analytics may use; smaller fractions are rounded down
+/// to 0.
 const ALLOWED_MIN: f64 = 0.02;
 /// The number of windows without growth after one in which the objective was missed.
 const COOLDOWN_WINDOWS: u32 = 5;
-/// The number of good windows after trouble before its level is tried again, the first time. The
-/// number doubles each time that the trouble recurs.
+/// The number of good windows before analytics may return to a level at which the objective was in
+/// danger, the first time. The number doubles each time that the danger recurs.
 const RETRY_WINDOWS: u32 = 100;
-/// The maximum number of good windows after trouble before its level is tried again: half an hour of
-/// windows of a tenth of a second.
+/// The maximum number of good windows before analytics may return to a level at which the objective
+/// was in danger: half an hour of windows of a tenth of a second.
 const RETRY_WINDOWS_MAX: u32 = 18_000;
-/// The bound on the allowed part after trouble, as a part of the level at which trouble began.
+/// The bound on the level of analytics after the objective was in danger, as a part of the level at
+/// which the danger began.
 const BELOW_TROUBLE: f64 = 0.8;
-/// The part of the request rate in trouble below which the load counts as a different one.
+/// A load whose request rate is below this part of the rate at which the objective was in danger
+/// counts as a different one.
 const OTHER_LOAD: f64 = 0.8;
 
 /// The load during a short time.
@@ -68,7 +73,7 @@ pub struct LatencyWindow {
     pub t_s: f64,
     /// The length in seconds; positive.
     pub length_s: f64,
-    /// The requests that ended in the window.
+    /// The number of requests that ended in the window.
     pub requests: u64,
     /// The objective's quantile of the latencies of the requests, in microseconds.
     pub latency_us: f64,
@@ -85,7 +90,7 @@ pub struct ObservedWindow {
 }
 
 impl From<LatencyWindow> for ObservedWindow {
-    /// Converts a window without a histogram.
+    /// Converts a window to one without a histogram of latencies.
     fn from(window: LatencyWindow) -> Self {
         Self {
             window,
@@ -123,23 +128,25 @@ pub struct GuardSample {
     pub alone_us: Option<f64>,
     /// The change of the capacity.
     pub action: Action,
-    /// The part of the capacity left by the load that analytics may use now, 0 to 1.
+    /// The fraction, 0 to 1, that analytics may now use of the capacity that the load leaves.
     pub allowed: f64,
 }
 
 /// The level at which the objective was in danger.
 #[derive(Debug, Clone, Copy)]
 struct Trouble {
-    /// The part of the capacity that analytics were allowed when the objective was in danger.
+    /// The fraction, 0 to 1, of the capacity left that analytics were allowed when the objective was
+    /// in danger.
     allowed: f64,
     requests_per_s: f64,
-    /// The number of good windows until the level is tested again.
+    /// The number of windows that must keep the objective until the level is tested again.
     windows_left: u32,
     /// The initial value of `windows_left`.
     windows: u32,
 }
 
-/// Keeps an objective. A pure state machine: windows in, allowed capacity out; no clock, no thread.
+/// Decides how much capacity analytics may use, so that the load meets its latency objective. A pure
+/// state machine: windows in, allowed capacity out; no clock, no thread.
 #[derive(Debug, Clone)]
 pub struct Guard {
     objective: Objective,
@@ -177,7 +184,7 @@ impl Guard {
         self.objective
     }
 
-    /// Returns the part of the capacity left by the load that analytics may use, 0 to 1.
+    /// Returns the fraction, 0 to 1, that analytics may use of the capacity that the load leaves.
     pub fn allowed(&self) -> f64 {
         match &self.keeper {
             Keeper::Latency(controller) => controller.allowed,
@@ -201,8 +208,9 @@ impl Guard {
         }
     }
 
-    /// Returns the cost for the load of each level of analytics that was tried, ascending; empty
-    /// until the latency of the load alone is known, and for an objective that is a latency.
+    /// Returns the cost for the load of each level of analytics (a fraction of the capacity left)
+    /// that was tried, ascending by level; empty until the latency of the load alone is known, and
+    /// for an objective that is a latency.
     pub fn price(&self) -> Vec<PricePoint> {
         match &self.keeper {
             Keeper::Latency(_) => Vec::new(),
@@ -211,7 +219,7 @@ impl Guard {
     }
 
     /// Resets the guard, which then allows everything. Called when the last source of latencies has
-    /// ended. Returns true if that is more than before.
+    /// ended. Returns true if the guard allowed less before.
     pub(crate) fn release(&mut self) -> bool {
         let before = std::mem::replace(self, Self::new(self.objective));
         before.allowed() < self.allowed()
@@ -320,8 +328,8 @@ impl Controller {
         })
     }
 
-    /// Merges windows until they have enough requests. The latency of the merged window is the
-    /// maximum of theirs.
+    /// Merges windows until they have enough requests; `None` until then. The latency of the merged
+    /// window is the maximum of the windows' latencies.
     fn gather(&mut self, window: LatencyWindow) -> Option<LatencyWindow> {
         let whole = match self.gathered.take() {
             None => window,

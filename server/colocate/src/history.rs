@@ -20,7 +20,8 @@ pub struct LoadHistory {
     step_s: f64,
     /// The number of the first slot; slot 0 begins at time 0.
     first: u64,
-    /// For each slot, the sum of cores times seconds, and the seconds.
+    /// For each slot, the sum of cores times seconds over its measurements, and the number of
+    /// measured seconds.
     slots: VecDeque<(f64, f64)>,
 }
 
@@ -82,8 +83,9 @@ impl LoadHistory {
         self.slots.iter().map(mean).collect()
     }
 
-    /// Forecasts the load of the next day, for days of `day_s` seconds. The intervals come from the
-    /// errors of such forecasts for past days. The forecast begins where the history ends.
+    /// Forecasts the load of the next day, for days of `day_s` seconds. The intervals of the
+    /// forecast come from the errors of the same method on past days. The forecast begins where the
+    /// history ends.
     ///
     /// # Errors
     /// If less than three days were measured, a day is not a whole number of slots, or the load was
@@ -102,9 +104,9 @@ impl LoadHistory {
     }
 }
 
-/// Returns f(t) over the forecast day, from 0 on: the hundredths of a core that the load leaves of
-/// `cores`, with the probability `confidence` that the load stays below. `faster` is the speed of
-/// the history's days relative to the planned day; after its end the day repeats its last slot.
+/// Returns f(t) over the forecast day, from 0 on, in hundredths of a core: `cores`, less the level
+/// that the load does not exceed with the probability `confidence`. The days of the history ran
+/// `faster` times as fast as the planned day. After that day, f(t) keeps its last value.
 ///
 /// # Errors
 /// If `confidence` is not between 0.01 and 0.99, or a number is not finite.

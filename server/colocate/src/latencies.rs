@@ -22,15 +22,15 @@ use crate::objective::Quantile;
 use crate::watch::LatencySource;
 
 /// The number of buckets per doubling of the latency, as a power of two: a bucket is at most 1/32
-/// wide.
+/// of its latency wide.
 const GROUPING_POWER: u8 = 5;
 /// Latencies of at least 2 to the power of this, in nanoseconds, count as the longest one: 69
 /// seconds.
 const LATENCY_NS_POWER: u8 = 36;
 const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 
-/// Threads are assigned to shards in turn, so that two rarely write to the same cache line. 8 KiB
-/// each.
+/// The number of shards, of 8 KiB each. Threads are assigned to shards in turn, so that two threads
+/// rarely write to the same cache line.
 const SHARDS: usize = 8;
 
 /// The length of the guard's windows.
@@ -71,18 +71,18 @@ impl Latencies {
         debug_assert!(counted.is_ok(), "the bounds hold {LATENCY_NS_MAX}");
     }
 
-    /// Returns everything recorded so far, with a resolution of 1/32.
+    /// Returns the latencies of all requests recorded so far, with an error of a few percent.
     pub fn counts(&self) -> LatencyCounts {
         Requests(self.total()).counts()
     }
 
-    /// Returns a source of the rates and quantiles of requests recorded from now on, between one
-    /// call and the next.
+    /// Returns a source that reports, at each call, the rate and the quantiles of the requests
+    /// recorded since the call before; the first call reports those recorded from now on.
     pub fn requests(&self) -> impl RequestSource + use<> {
         RecordedRequests::new(self.clone())
     }
 
-    /// Returns everything recorded so far.
+    /// Returns the histogram of all requests recorded so far, over all shards.
     fn total(&self) -> Histogram {
         let mut total = Histogram::with_config(&config());
         let mut some = Histogram::with_config(&config());

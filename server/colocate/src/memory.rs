@@ -19,8 +19,8 @@ use procfs::{FromRead, Meminfo};
 /// allocate before the next sample.
 const RESERVE: f64 = 0.05;
 
-/// The time in seconds before an increase counts. Preempting a task costs its work, so a short
-/// increase should not start tasks.
+/// The time in seconds before an increase of the available memory counts. Preempting a task costs its
+/// work, so a short increase should not start tasks.
 const STEADY_S: f64 = 5.0;
 
 /// A bound above the size of all files read here, in bytes.
@@ -134,16 +134,16 @@ pub(super) fn text(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// The minimum of the memory left in the last seconds.
+/// The minimum of the memory left in the last [`STEADY_S`] seconds.
 #[derive(Debug, Default)]
 pub(super) struct SteadyMemory {
-    /// Samples with no smaller later sample: time in seconds, and bytes; both ascend.
+    /// Samples that are smaller than all later ones: time in seconds, and bytes; both ascend.
     samples: VecDeque<(f64, u64)>,
 }
 
 impl SteadyMemory {
     /// Adds a sample of the time `now_s`, which must not be before the last one. Returns the minimum
-    /// of the last seconds.
+    /// of the samples of the last [`STEADY_S`] seconds.
     pub(super) fn take(&mut self, now_s: f64, left_bytes: u64) -> u64 {
         while self
             .samples

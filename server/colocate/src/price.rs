@@ -28,13 +28,14 @@ mod tests;
 
 use pauses::Pauses;
 
-/// The number of levels of analytics above 0: equal steps of the part of the capacity that they may
-/// use.
+/// The number of levels of analytics above 0: equal steps of the fraction of the capacity that
+/// analytics may use.
 pub(crate) const LEVELS: usize = 12;
 /// The time after a change of the level during which analytics of the former level may still affect
 /// latencies, in seconds.
 const SETTLE_S: f64 = 0.1;
-/// The length of a unit of merged windows, in seconds; a pause ends one earlier.
+/// The length of a unit of merged windows, in seconds; a unit is shorter if a pause begins or ends
+/// within it.
 const UNIT_S: f64 = 0.5;
 /// The minimal number of pauses before the latency without analytics counts as known.
 const PAUSES_MIN: usize = 10;
@@ -47,20 +48,21 @@ const KEPT_S: f64 = 600.0;
 /// The maximal age of measurements in pauses, in seconds. It is longer than `KEPT_S` because a load
 /// with few requests needs long for [`ALONE_REQUESTS_MIN`] requests in pauses.
 const ALONE_KEPT_S: f64 = 3600.0;
-/// The number of latest pauses after which older ones are ignored, if the latest contain
+/// The number of latest pauses that suffice, without older ones, if they contain
 /// [`ALONE_REQUESTS_MIN`] requests: the latest show the machine's present state.
 const PAUSES_LATEST: usize = 30;
 /// The number of standard errors by which the requests above the limit must exceed the allowed ones
-/// for a level to count as too costly. They do so by chance in one of forty evaluations.
+/// for a level to count as too costly. By chance, this happens in one of forty evaluations.
 const SURE: f64 = 2.0;
-/// The number of standard errors below which a level that was too costly is tried again. Nothing is
-/// measured at the level meanwhile; only its measurements lose weight.
+/// A level that was too costly is tried again once its requests above the limit exceed the allowed
+/// ones by fewer than this number of standard errors. Nothing is measured at the level meanwhile;
+/// only its measurements lose weight.
 const RETRY: f64 = 1.0;
-/// The number of imagined units that each level starts with; as many of their requests are above the
-/// limit as the objective allows.
+/// The number of imagined units with which each level starts. In them, the part of requests above
+/// the limit is the one that the objective allows.
 const PRIOR_UNITS: f64 = 3.0;
-/// A level with this multiple of the allowed requests above the limit is far too much: then the
-/// level is halved.
+/// The multiple of the allowed requests above the limit beyond which a level is far too much: then
+/// half of the level is tried.
 const FAR: f64 = 4.0;
 /// The minimal time at a level before the next higher one is tried, in seconds.
 const RAISE_EVERY_S: f64 = 2.0;
@@ -87,14 +89,14 @@ pub(crate) struct CurveInput<'a> {
 /// The measured cost of one level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PricePoint {
-    /// The level: the part of the capacity left by the load that analytics may use, 0 to 1. At 0 the
-    /// load runs alone.
+    /// The level: the fraction, 0 to 1, that analytics may use of the capacity that the load
+    /// leaves. At 0 the load runs alone.
     pub allowed: f64,
     /// The mean capacity of analytics at this level, in hundredths of a core.
     pub granted_hundredths: f64,
     /// The number of measured requests.
     pub requests: u64,
-    /// The measured time in seconds.
+    /// The time for which the level was measured, in seconds.
     pub seconds: f64,
     /// The objective's quantile of the latencies of the measured requests, in microseconds.
     pub latency_us: f64,
@@ -105,7 +107,7 @@ pub struct PricePoint {
     pub above_limit: f64,
     /// The standard error of `above_limit`.
     pub above_limit_error: f64,
-    /// True if the level is too much beyond doubt.
+    /// True if the load surely misses its objective at this level.
     pub is_dear: bool,
 }
 
@@ -118,9 +120,10 @@ struct Unit {
     level: usize,
     latencies: LatencyCounts,
     requests: u64,
-    /// The requests above the current limit.
+    /// The number of requests whose latency was above the current limit.
     above: u64,
-    /// The sum over windows of the granted capacity times the length.
+    /// The sum over windows of the granted capacity, in hundredths of a core, times the length of
+    /// the window in seconds.
     granted: f64,
 }
 
@@ -152,8 +155,8 @@ impl Evidence {
         self
     }
 
-    /// Returns the part of requests above the limit, if `prior` requests are added of which the part
-    /// `lets` is above it.
+    /// Returns the part of requests above the limit, after `prior` requests are added of which the
+    /// part `lets` is above the limit.
     fn part(&self, lets: f64, prior: f64) -> f64 {
         (self.above + lets * prior) / (self.requests + prior).max(1e-9)
     }
@@ -214,7 +217,8 @@ impl Price {
         }
     }
 
-    /// Returns the part of the capacity left by the load that analytics may use now.
+    /// Returns the fraction, 0 to 1, that analytics may now use of the capacity that the load
+    /// leaves.
     pub(crate) fn allowed(&self) -> f64 {
         if self.pauses.is_on() {
             0.0
@@ -228,8 +232,8 @@ impl Price {
         self.pauses.is_on()
     }
 
-    /// Returns whether any level is too costly at which analytics had, on average, at most this many
-    /// hundredths of a core.
+    /// Returns whether any of the levels is too costly at which analytics had at most this many
+    /// hundredths of a core on average.
     pub(crate) fn is_dear_at(&self, hundredths: f64) -> bool {
         let is_at_most = |level: usize| {
             let units = self.units.iter().filter(|unit| unit.level == level);
@@ -487,7 +491,7 @@ impl Price {
         self.level > 0 && self.units.back().is_some_and(is_enough)
     }
 
-    /// Returns the measured cost of each level that was tried, ascending.
+    /// Returns the measured cost of each level of analytics that was tried, ascending by level.
     pub(crate) fn points(&self) -> Vec<PricePoint> {
         let now_s = self.units.back().map_or(0.0, |unit| unit.t_s);
         let curve = self.curve(now_s);

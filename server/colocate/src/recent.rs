@@ -32,7 +32,7 @@ impl<T: Copy> Recent<T> {
         self.samples.back().copied()
     }
 
-    /// Returns the latest samples, back to the first that is not new.
+    /// Returns the samples after the last one for which `is_new` is false, oldest first.
     pub(crate) fn newest(&self, is_new: impl Fn(&T) -> bool) -> Vec<T> {
         let back = self.samples.iter().rev();
         let mut newest: Vec<T> = back.take_while(|sample| is_new(sample)).copied().collect();

@@ -22,7 +22,8 @@ const OPEN_MAX: usize = 64;
 /// A thread at the last sample.
 #[derive(Debug)]
 struct Thread {
-    /// The open files of the thread in `/proc`; `None` if [`OPEN_MAX`] threads have theirs open.
+    /// The open files of the thread in `/proc`; `None` if [`OPEN_MAX`] other threads already had
+    /// open files.
     files: Option<ThreadFiles>,
     used: ThreadUse,
     runs_analytics: bool,
@@ -85,7 +86,7 @@ impl Threads {
 }
 
 impl Thread {
-    /// Reads a thread that was not in the last sample.
+    /// Reads a thread that was not in the last sample; `None` if it has ended.
     fn first(folder: &Path, keep_open: bool) -> Option<Self> {
         let files = ThreadFiles::open(folder).ok()?;
         Some(Self {
@@ -96,7 +97,8 @@ impl Thread {
         })
     }
 
-    /// Reads the same thread again, and returns it with its previous use; `None` if it has ended.
+    /// Reads the thread again, and returns it with its use until now, and its use at the last
+    /// sample; `None` if it has ended.
     fn again(self, folder: &Path) -> Option<(Self, ThreadUse)> {
         let used = match &self.files {
             Some(files) => files.read().ok()?,

@@ -21,11 +21,11 @@ pub trait LatencySource: Send {
     fn ended(&mut self) -> Vec<ObservedWindow>;
 }
 
-/// Feeds a governor's guard with windows until it is dropped. When the last watch of a governor is
-/// dropped, the guard is reset and allows everything.
+/// Feeds a governor's guard with windows of latencies until this value is dropped. When the last
+/// watch of a governor is dropped, the guard is reset and allows everything.
 #[derive(Debug)]
 pub struct GuardWatch {
-    /// The thread ends when this is dropped.
+    /// The thread ends when this sender is dropped.
     go_on: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }

@@ -1,4 +1,5 @@
-//! A job of one's own over a snapshot: how many bytes each user has stored.
+//! An example of a job that is not built in: the number of bytes that each user has stored, over a
+//! snapshot.
 //!
 //! ```sh
 //! cargo run --release -p ebb-jobs --example custom_job
@@ -16,7 +17,7 @@ fn map(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     emit.emit(user, value.len().to_string().as_bytes())
 }
 
-/// Adds up numbers in decimal digits. This is the combiner, too.
+/// Emits the sum of the numbers of a key, all in decimal digits. Both the combiner and the reducer.
 fn sum(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
     let mut total = 0_u64;
     while let Some(value) = values.next_value()? {

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! A new application is a file with a struct that implements [`Application`], its `mod` line in
-//! `lib.rs`, and a line in `request/applications.rs`. The command line, requests and listings need
-//! nothing else. The doc comments of the struct and of its fields are the help of the command line
-//! and the descriptions in the HTTP API.
+//! `lib.rs`, and a line in `request/applications.rs`. Nothing else has to change for the command line,
+//! requests and listings. The doc comments of the struct and of its fields are the help of the command
+//! line and the descriptions in the HTTP API.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,11 +40,11 @@ pub(crate) trait Application {
     /// True if the application takes any number of further inputs.
     const TAKES_MORE_INPUTS: bool = false;
 
-    /// True if a command of its own runs the application, and `ebb run` does not.
+    /// True if the application has a command of its own on the command line, and `ebb run` rejects it.
     const HAS_OWN_COMMAND: bool = false;
 
-    /// True if the application reads the value of a row as a whole, whatever its options are. Of a
-    /// table that CQL made, the user may then choose the columns that a value consists of.
+    /// True if the application reads the value of a row as a whole, whatever its options are. If the
+    /// input is a CQL table, the user may then choose the columns that make up the value.
     const TAKES_WHOLE_VALUES: bool = false;
 
     /// Returns the columns of the input that the application reads; `None` if it reads all of
@@ -59,7 +59,8 @@ pub(crate) trait Application {
         None
     }
 
-    /// Returns the file that the application reads beside its inputs.
+    /// Returns the path of the file that the application reads in addition to its inputs, if it reads
+    /// one.
     fn file(&self) -> Option<&Path> {
         None
     }
@@ -68,7 +69,7 @@ pub(crate) trait Application {
     /// anything is opened.
     ///
     /// # Errors
-    /// When an option makes no sense; the error names it, and its bounds.
+    /// When an option makes no sense; the error names the option and its bounds.
     fn check(&self) -> Result<(), RequestError> {
         Ok(())
     }
@@ -76,19 +77,19 @@ pub(crate) trait Application {
     /// Makes the job.
     ///
     /// # Errors
-    /// When an option names a column that the input does not have, or makes no sense, or when the
-    /// destination refuses such rows.
+    /// When an option makes no sense or names a column that the input does not have, or when the
+    /// destination refuses the rows that the job would write.
     fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError>;
 }
 
 /// The destination of a job's rows, before the application has decided which columns they have.
 pub(crate) trait Destination {
-    /// Returns the output for rows of this schema, each of which has a key of its own.
+    /// Returns the output for rows of the schema `rows`, no two of which have the same key.
     fn output(&self, rows: Arc<RecordFormat>) -> Result<Arc<dyn Output>, JobError>;
 
-    /// Returns the output for rows of which several may have one key. A plain table is refused,
-    /// because only one of these rows would be left there. A table of CQL refuses such rows when
-    /// they come.
+    /// Returns the output for rows of the schema `rows` if several rows may have the same key. A plain
+    /// table as the destination is an error, because only one of the rows with the same key would
+    /// remain. A CQL table refuses such rows when they are written.
     fn output_of_any_keys(&self, rows: Arc<RecordFormat>) -> Result<Arc<dyn Output>, JobError>;
 }
 
@@ -96,7 +97,7 @@ pub(crate) trait Destination {
 pub(crate) struct Materials<'a> {
     /// The inputs, as many as the application takes, with the formats of their rows.
     pub(crate) inputs: Vec<(Arc<dyn Input>, RecordFormat)>,
-    /// The path by which this process opens [`Application::file`].
+    /// The path by which this process opens the file of [`Application::file`], if there is one.
     pub(crate) file: Option<PathBuf>,
     /// The destination of the rows.
     pub(crate) destination: &'a dyn Destination,
@@ -106,7 +107,8 @@ pub(crate) struct Materials<'a> {
     pub(crate) splits: u32,
     /// The folder for rows between the jobs of a chain.
     pub(crate) spill_dir: &'a Path,
-    /// The source and the target of a publication; `None` for other jobs, and in a process of its own.
+    /// The source and the target of a publication. `None` for other jobs, and in a child process that
+    /// runs only tasks.
     #[cfg(feature = "publish")]
     pub(crate) publication: Option<PublicationSite<'a>>,
 }
@@ -115,18 +117,18 @@ pub(crate) struct Materials<'a> {
 #[cfg(feature = "publish")]
 pub(crate) struct PublicationSite<'a> {
     pub(crate) db: Db,
-    /// The tables of one snapshot.
+    /// The names of the tables to publish, and the tables as of one snapshot.
     pub(crate) tables: Vec<(&'a TableName, &'a SnapshotTable)>,
     pub(crate) snapshot: &'a str,
-    /// The target; a folder by the path at which this process writes it.
+    /// The target of the publication; if it is a folder, its path is as this process sees it.
     pub(crate) target: PublishTarget,
     pub(crate) task_memory_bytes: usize,
-    /// The record that the publication writes to the history before it commits.
+    /// The handle by which the publication records in the history that it is about to commit.
     pub(crate) commits: CommitRecord,
 }
 
 impl Materials<'_> {
-    /// Returns the input of this number, counted from 0.
+    /// Returns the input with this number, counted from 0, and the format of its rows.
     pub(crate) fn input(&self, number: usize) -> Result<(Arc<dyn Input>, &RecordFormat), JobError> {
         let found = self.inputs.get(number);
         let found = found.map(|(input, format)| (Arc::clone(input), format));

@@ -1,5 +1,5 @@
-//! The work of a request: one job of the runtime, or a chain. Each job of a chain reads the output of the
-//! job before it.
+//! The work of a request: one job of the runtime, or a chain of jobs, each of which reads the output of
+//! the one before.
 
 use ebb_scheduler::runtime::{JobReport, JobSpec, TaskError};
 
@@ -24,11 +24,11 @@ pub trait Chain: Send {
     /// Returns the number of jobs in the chain.
     fn length(&self) -> u32;
 
-    /// Returns the job after the one with the report `done`, or the first one. Returns `None` after the
-    /// last one, whose output is the output of the chain.
+    /// Returns the next job to run: the first one for `None`, else the job after the one whose report is
+    /// `done`. Returns `None` after the last job, whose output is the output of the chain.
     ///
     /// # Errors
-    /// When what the last job left cannot be read.
+    /// When the output of the job before cannot be read.
     fn next(&mut self, done: Option<&JobReport>) -> Result<Option<JobSpec>, TaskError>;
 
     /// Returns the description of the last job returned by `next`, for a process that runs
@@ -38,8 +38,8 @@ pub trait Chain: Send {
     /// When `next` has not returned a job yet.
     fn describe(&self) -> Result<Vec<u8>, TaskError>;
 
-    /// Returns the job that `step` describes, without its output, in a process that runs
-    /// its tasks.
+    /// Returns the job of the description `step` (see `describe`), without its output. A process that
+    /// runs tasks of the job calls this.
     ///
     /// # Errors
     /// When `step` describes no job.

@@ -1,5 +1,5 @@
-//! Combine: one row for all rows of a group, made mostly by the combiners of the
-//! maps, as in Gridmix's job of this name.
+//! Combine: one row for all rows of a group. The combiners of the map tasks do most of the work, as
+//! in Gridmix's job of the same name.
 
 use std::sync::Arc;
 
@@ -56,22 +56,22 @@ impl Application for CombineRequest {
     }
 }
 
-/// The group of a row.
+/// The rule by which rows are put into groups.
 #[derive(Debug, Clone)]
 pub enum Grouping {
     /// The key up to its last colon, which groups the lines of loaded files by file. A key
     /// without a colon is a group of its own.
     Key,
-    /// Columns of the row; a missing one is the empty text.
+    /// The values of these columns; a column that a row lacks counts as empty text.
     Columns(Columns),
 }
 
 impl Grouping {
-    /// Creates the grouping by the columns called `by` of rows with the format `schema`;
-    /// without any, by the key.
+    /// Creates the grouping by the columns with the names `by`, of rows with the format `schema`;
+    /// by the key if `by` is empty.
     ///
     /// # Errors
-    /// When there is no such column.
+    /// When `schema` has no column of one of these names.
     pub fn new<S: AsRef<str>>(schema: &RecordFormat, by: &[S]) -> Result<Self, UnknownColumn> {
         Ok(match by {
             [] => Self::Key,
@@ -90,9 +90,9 @@ impl Grouping {
     }
 }
 
-/// Returns a job with `reduces` reduce tasks, at least one. Its rows have the group as the
-/// key (a CSV record if there are several columns), and as the value a CSV record of the
-/// number of rows and of the bytes of their values.
+/// Returns the job, with `reduces` reduce tasks, at least one. Rows of the result have the group as
+/// the key (a CSV record if there are several columns), and as the value a CSV record of the number
+/// of rows and of the bytes of their values.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -140,7 +140,7 @@ impl Mapper for GroupMapper {
     }
 }
 
-/// Adds up `rows,bytes`. This is the combiner and the reducer.
+/// Adds up the values of a key, each a CSV record `rows,bytes`. Both the combiner and the reducer.
 fn add(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
     let (mut rows, mut bytes) = (0_u64, 0_u64);
     while let Some(value) = values.next_value()? {

@@ -16,10 +16,11 @@ use ebb_tables::read::{DamageReason, TableError};
 pub use self::history::HistoryError;
 pub use self::request::RequestError;
 
-/// The error of a job that did not start or cannot be queried. The cause is its source.
+/// The error of a job that did not start or cannot be queried. The cause, if there is one, is the
+/// source of this error.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// The request cannot be followed.
+    /// The request is malformed or makes no sense.
     #[error("{0}")]
     Request(#[from] RequestError),
     /// A table, a snapshot or a job does not exist.
@@ -46,7 +47,7 @@ pub enum JobError {
     /// A scenario cannot be read.
     #[error("{0}")]
     Scenario(#[source] anyhow::Error),
-    /// The system refuses a folder, a file or a thread.
+    /// The operating system rejects an operation on a folder or a file, or does not start a thread.
     #[error("cannot {what}: {source}")]
     System {
         /// The operation that failed, as in "cannot make a folder".
@@ -54,18 +55,18 @@ pub enum JobError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// A table is named, and there is no database.
+    /// A request names a table, and there is no database.
     #[error("{0} is a table, and this node has no database")]
     NoDatabase(String),
     #[error("the backup was cancelled, and everything that it had made is removed")]
     BackupCancelled,
     #[error("the verification was cancelled")]
     VerificationCancelled,
-    /// A job is in a state that does not permit the change, for example because it runs. The text has
-    /// the state and the remedy.
+    /// A job is in a state that does not permit the change, for example because the job still runs. The
+    /// text names the state and the remedy.
     #[error("{0}")]
     State(String),
-    /// A job that is to be changed has ended.
+    /// A change was requested of a job that has already ended.
     #[error("{application} {id} {how}: there is nothing to {change}")]
     Ended {
         application: String,
@@ -78,26 +79,27 @@ pub enum JobError {
 }
 
 impl JobError {
-    /// Returns the error of a request that turns out to make no sense once inputs are open.
+    /// Returns the error of a request that turns out to make no sense once its inputs are open; `why`
+    /// is the reason.
     pub fn senseless(why: impl std::fmt::Display) -> Self {
         Self::Request(RequestError::Senseless(why.to_string()))
     }
 
-    /// Returns a constructor of the system's error during the operation `what`.
+    /// Returns a function that makes a [`JobError::System`] of an I/O error of the operation `what`.
     pub fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         |source| Self::System { what, source }
     }
 
-    /// Returns a constructor of the error that a folder cannot be made.
+    /// Returns a function that makes the error "the folder `path` cannot be made" of an I/O error.
     pub fn folder(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path: PathBuf = path.to_path_buf();
         Self::system(format!("make a folder for spills in {}", path.display()))
     }
 }
 
-/// Stored bytes that are no key, header or row of their table. The key is left out: each token of scope
-/// `read` sees the cause of a failed job.
+/// The error that stored bytes are no valid key, header or row of their table. Its text does not
+/// contain the key, because every token of scope `read` can see why a job failed.
 #[derive(Debug, thiserror::Error)]
 #[error("a row of table {table} is damaged: {reason}; check the database with `ebb verify`")]
 pub(crate) struct DamagedRow {
@@ -105,8 +107,8 @@ pub(crate) struct DamagedRow {
     reason: DamageReason,
 }
 
-/// Returns the error of a task that cannot read a table. The error of damage is final, because every
-/// attempt would meet the damage again.
+/// Returns the error of a task for an error of the store. If the data are damaged, the task is not
+/// retried, because every attempt would meet the damage again.
 #[cold]
 pub(crate) fn of_store(error: ebb_storage::Error) -> TaskError {
     match error.kind() {
@@ -115,7 +117,8 @@ pub(crate) fn of_store(error: ebb_storage::Error) -> TaskError {
     }
 }
 
-/// Returns the error of a task that cannot read rows of a table, as [`of_store`] does.
+/// Returns the error of a task for an error of a table's rows. As with [`of_store`], damage is not
+/// retried.
 #[cold]
 pub(crate) fn of_table(error: TableError) -> TaskError {
     match error {

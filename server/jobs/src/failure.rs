@@ -31,16 +31,17 @@ pub enum Failure {
     Locked,
     /// A file or a row of the database is damaged.
     Corrupt,
-    /// There is no space.
+    /// The disk is full.
     DiskFull,
-    /// The node takes no more jobs.
+    /// The node shuts down and accepts no more jobs.
     Closed,
     /// Any other failure.
     Other,
 }
 
 impl Failure {
-    /// Returns the class of an error: that of the first of its causes that has one.
+    /// Returns the class of `error`: of the error itself and its chain of causes, the first class
+    /// that there is.
     pub fn of(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {

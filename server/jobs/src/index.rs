@@ -60,16 +60,16 @@ const LIST_BYTES_MAX: usize = 1 << 20;
 /// word may be emitted again, and the reducer drops the repeated key.
 const SEEN_BYTES_MAX: usize = 1 << 20;
 
-/// Returns the format of the result.
+/// Returns the format of the rows that the job writes.
 pub fn rows() -> RecordFormat {
     RecordFormat::rows(vec![Column::text("word")], vec![Column::text("keys")])
 }
 
-/// Returns a job that indexes values by their words (see [`wordcount`](super::wordcount))
-/// in `reduces` reduce tasks, at least one. A row of the result has a word as the key, and
-/// as the value a CSV record of the keys of the rows in which the word occurs, each once,
-/// in the order of the input. Beyond a MiB of keys the list goes on in rows `word#2`,
-/// `word#3`; no word contains a `#`.
+/// Returns a job that indexes values by their words (see [`wordcount`](super::wordcount)) in
+/// `reduces` reduce tasks, at least one. A row of the result has a word as the key, and as the
+/// value a CSV record of the keys of the rows in which the word occurs, each once, in the order of
+/// the input. A list of more than a MiB of keys continues in rows with the keys `word#2`, `word#3`
+/// and so on; no word contains a `#`.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,

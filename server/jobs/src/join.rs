@@ -87,12 +87,12 @@ impl Application for JoinRequest {
 /// The largest size of the left values of one key, which are held in memory, in bytes.
 const LEFT_BYTES_MAX: usize = 64 << 20;
 
-/// The left rows that the result has.
+/// The choice of left rows that the result of a join contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinKind {
-    /// The left rows with a right row of the same key.
+    /// Only left rows that have a right row with the same key.
     Inner,
-    /// All left rows; without a right row its columns are empty.
+    /// All left rows; if no right row has the same key, the right columns are empty.
     Left,
 }
 
@@ -117,11 +117,11 @@ enum On {
 }
 
 impl JoinSide {
-    /// Creates a side with the rows of `input`, whose format is `schema`, joined by the
-    /// column `on`; without `on` by the rows' own keys.
+    /// Creates one side of a join: the rows of `input`, whose format is `schema`, with the column
+    /// `on` as the join key; with `None`, the rows' own keys.
     ///
     /// # Errors
-    /// When there is no such column.
+    /// When `schema` has no column of the name `on`.
     pub fn new(
         input: Arc<dyn Input>,
         schema: &RecordFormat,
@@ -166,8 +166,8 @@ pub fn rows(left: &JoinSide, right: &JoinSide) -> RecordFormat {
     RecordFormat::rows(columns, value)
 }
 
-/// Returns a job that joins in `reduces` reduce tasks, at least one. The result has one row
-/// (see [`rows`]) for every pair of rows with the same key. Rows whose key is missing or empty
+/// Returns a job that joins two inputs in `reduces` reduce tasks, at least one. The result has one
+/// row (see [`rows`]) for every pair of rows with the same key. Rows whose key is missing or empty
 /// are in no pair: they have nothing in common, as nulls in SQL.
 ///
 /// The left rows of one key are held in memory, up to 64 MiB; right ones are
@@ -205,8 +205,8 @@ pub fn spec(
     seen.required(spec)
 }
 
-/// Emits the columns of a row that the result has, after the byte of the row's side: as a
-/// CSV record, unless the result has only one column beside the key.
+/// The mapper of a join. Emits a byte for the row's side, then those columns of the row that the
+/// result has: as a CSV record, unless the result has only one column beside the key.
 struct SideMapper {
     left: JoinSide,
     right: JoinSide,
@@ -219,7 +219,8 @@ const LEFT: u8 = 0;
 const RIGHT: u8 = 1;
 
 impl SideMapper {
-    /// Returns whether the result has the rows of a side that are in no pair.
+    /// Returns whether the result contains rows of `side` (the byte) that have no match on the
+    /// other side.
     fn keeps_unpaired(&self, side: u8) -> bool {
         side == LEFT && self.kind == JoinKind::Left
     }
@@ -276,7 +277,7 @@ impl Mapper for SideMapper {
 
 struct PairReducer {
     kind: JoinKind,
-    /// The right columns, all empty, of a left row without a match.
+    /// The value of the right columns, all empty, for a left row without a match.
     right_nothing: Vec<u8>,
     /// Whether the result has columns of both the left and the right side.
     has_both: bool,
@@ -284,8 +285,9 @@ struct PairReducer {
 }
 
 impl PairReducer {
-    /// Emits the left rows without a key, each for itself. The maps emit no right rows without a
-    /// key. These rows are not held in memory: they may be most of the left side.
+    /// Emits each of the left rows whose join key is missing or empty as a row of the result. The
+    /// map tasks drop right rows without a key. The left ones are not held in memory: they may be
+    /// most of the left side.
     fn reduce_unpaired(
         &self,
         key: &[u8],
@@ -299,7 +301,7 @@ impl PairReducer {
         Ok(())
     }
 
-    /// Returns the columns of the left row, then those of the right.
+    /// Returns the value of a result row: the columns of the left row, then those of the right one.
     fn pair(&self, left: &[u8], right: &[u8]) -> Vec<u8> {
         let comma = if self.has_both { &b","[..] } else { b"" };
         [left, comma, right].concat()

@@ -7,9 +7,8 @@
 //!                   └───────────────> records <───────────────┘
 //! ```
 //!
-//! A job reads a table as it was when a snapshot was created, so it counts the
-//! same rows whatever is written meanwhile, and leaves the block cache to the
-//! load beside it.
+//! A job reads a table as it was when a snapshot was created, so its result does not depend on
+//! later writes. It leaves the block cache to the transactional load.
 //!
 //! | folder or file | content |
 //! | --- | --- |

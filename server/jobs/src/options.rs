@@ -2,15 +2,16 @@
 
 use super::error::RequestError;
 
-/// The largest number of map tasks of a job, and of its reduce tasks.
+/// The largest number of map tasks that a job may have, and the largest number of reduce tasks.
 pub(crate) const TASKS_MAX: u32 = 10_000;
 
-/// Returns the default number of reduce tasks.
+/// Returns the default number of reduce tasks: one.
 pub(crate) fn one() -> u32 {
     1
 }
 
-/// Checks that `value`, if there is one, is not outside `least..=most`.
+/// Checks that `value`, if there is one, lies in the range `least..=most`. The error names the
+/// option `field`.
 pub(crate) fn within(
     field: &str,
     value: Option<u32>,

@@ -13,8 +13,8 @@
 //!   rank(v)  = (1 - d) / N + d (share(v) + D / N)
 //! ```
 //!
-//! A step leaves shares, and D under the empty key. The next step turns them into ranks,
-//! because D is known only then.
+//! The output of a step has the shares, and D under the empty key. The next step turns them into
+//! ranks, because D is known only then.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -120,33 +120,35 @@ impl Application for PagerankRequest {
 /// The largest number of iterations.
 const ITERATIONS_MAX: u32 = 1000;
 
-/// The largest size of the links of a node, in bytes of their names and lengths, because
-/// they are in memory at once.
+/// The largest size of the links of a node, in bytes: their names, and the lengths of the names.
+/// All links of a node are in memory at once.
 const LINKS_BYTES_MAX: usize = 64 << 20;
 
-/// The key of the shares of nodes without links, which sorts before all names of nodes.
+/// The key under which the rank of all nodes without links is summed up. It sorts before all names
+/// of nodes.
 const DANGLING: &[u8] = b"";
 
-/// Returns the format of the result.
+/// Returns the format of the result's rows: a node and its rank.
 pub fn rows() -> RecordFormat {
     RecordFormat::rows(vec![Column::text("node")], vec![Column::number("rank")])
 }
 
-/// The place of the links in the values of a graph.
+/// The place in the rows of the input where the two nodes of a link are.
 #[derive(Debug, Clone)]
 pub enum Edges {
     /// Two names with blanks between them; lines that begin with `#` are comments.
     Text,
-    /// Two columns: from, to. Rows without one of them are no links.
+    /// Two columns: the node that the link goes from, and the node that it goes to. Rows that lack
+    /// one of them are no links.
     Columns(Columns),
 }
 
 impl Edges {
-    /// Creates the edges in the columns `from` and `to` of rows with the format `schema`,
-    /// or in plain text.
+    /// Returns the places of links in rows with the format `schema`: in the columns with the names
+    /// `from` and `to`, or in plain text if the rows have no columns.
     ///
     /// # Errors
-    /// When there is no such column.
+    /// When `schema` has columns, and none with one of these names.
     pub fn new(schema: &RecordFormat, from: &str, to: &str) -> Result<Self, UnknownColumn> {
         match Columns::new(schema, &[from, to]) {
             Ok(columns) => Ok(Self::Columns(columns)),
@@ -155,7 +157,8 @@ impl Edges {
         }
     }
 
-    /// Returns notes on the columns of the edges, for the maps of one job.
+    /// Returns a new record of whether the columns `from` and `to` occurred, which the map tasks of
+    /// one job update.
     fn seen(&self) -> Arc<SeenColumns> {
         SeenColumns::new(match self {
             Self::Text => &[],
@@ -163,7 +166,8 @@ impl Edges {
         })
     }
 
-    /// Returns the names of a link, and notes which of its columns the row has.
+    /// Returns the names of the two nodes of a link, and marks in `seen` which of the two columns
+    /// the row has.
     fn read(
         &self,
         key: &[u8],
@@ -196,13 +200,13 @@ impl Edges {
     }
 }
 
-/// The jobs of a ranking.
+/// The chain of jobs that ranks nodes.
 pub struct PageRank {
     name: String,
     input: Arc<dyn Input>,
     edges: Edges,
     output: Arc<dyn Output>,
-    /// The directory for the rows between two jobs.
+    /// The directory for rows that one job of the chain writes and the next one reads.
     directory: PathBuf,
     damping: f64,
     iterations: u32,
@@ -210,7 +214,7 @@ pub struct PageRank {
     jobs_done: u32,
     nodes: u64,
     relay: Relay,
-    /// The step of the job that was returned last.
+    /// The computation of the job that was returned last, which `describe` encodes.
     step: Option<Step>,
 }
 
@@ -247,7 +251,8 @@ impl PageRank {
         }
     }
 
-    /// Returns the job of a step, with the rows of the last job in `left`.
+    /// Returns the job with the computation `step`, which reads the rows that the job before wrote
+    /// to `left`.
     fn job(&self, step: Step, left: Relay, output: Arc<dyn Output>) -> JobSpec {
         let left = Arc::new(left);
         match step {
@@ -279,7 +284,7 @@ impl PageRank {
         }
     }
 
-    /// Returns the formula of ranks for the rows of the last job.
+    /// Returns the formula by which the shares in the output of the job before become ranks.
     fn ranking(&self) -> Result<Ranking, TaskError> {
         let nodes = self.nodes as f64;
         if self.jobs_done == 1 {
@@ -295,8 +300,8 @@ impl PageRank {
         })
     }
 
-    /// Returns the rank of all nodes without links together, which the last job left in the first
-    /// row of a partition.
+    /// Returns the sum of the ranks of all nodes without links. It is in the output of the job
+    /// before, as the first row of one of the partitions.
     fn dangling(&self) -> Result<f64, TaskError> {
         for split in self.relay.splits()? {
             let mut found = None;
@@ -372,7 +377,7 @@ enum Step {
     Ranks(Ranking),
 }
 
-/// The formula from the share of a node to its rank.
+/// The formula by which the share of a node becomes its rank: `base + damping * share`.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Ranking {
     base: f64,
@@ -385,7 +390,7 @@ impl Ranking {
     }
 }
 
-/// The value of a node between two jobs:
+/// The value of a node in the rows between two jobs:
 ///
 /// ```text
 ///   share, f64 LE | per link: length of the name, u32 LE | name
@@ -438,7 +443,8 @@ fn push_link(links: &mut Vec<u8>, name: &[u8]) -> Result<(), TaskError> {
     Ok(())
 }
 
-/// The first byte of a value in the shuffle that has links; [`SHARE`] begins one with a share.
+/// The first byte of those values in the shuffle that contain links; values with a share begin with
+/// [`SHARE`].
 const LINKS: u8 = 0;
 const SHARE: u8 = 1;
 
@@ -446,8 +452,8 @@ fn tagged(tag: u8, bytes: &[u8]) -> Vec<u8> {
     [&[tag][..], bytes].concat()
 }
 
-/// Emits each link under its source, and an empty list under its target, which may have no
-/// links.
+/// The mapper of the first job. Emits each link under the node that it goes from, and an empty list
+/// under the node that it goes to, which may have no links itself.
 struct EdgeMapper {
     edges: Edges,
     seen: Arc<SeenColumns>,
@@ -512,7 +518,8 @@ impl Mapper for StepMapper {
     }
 }
 
-/// Returns the sum of the shares, and the links if the values have them.
+/// Returns the sum of the shares among the values of a node, and its links if one of the values has
+/// them.
 fn add_up(values: &mut Values<'_>) -> Result<(f64, Option<Vec<u8>>), TaskError> {
     let (mut sum, mut links) = (0.0, None);
     while let Some(value) = values.next_value()? {

@@ -1,5 +1,5 @@
-//! The processes that run tasks of jobs. They run the executable of this process, with
-//! another argument.
+//! Child processes that run tasks of jobs. They run the executable of this process, with another
+//! argument.
 //!
 //! ```text
 //!   parent                                   ebb run-tasks-of-parent
@@ -19,24 +19,24 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// The first argument of a process that runs tasks.
 const ARGUMENT: &str = "run-tasks-of-parent";
 
-/// The memory of a process that runs tasks, for heap and stacks, in addition to the memory
-/// for the records of a task: eight times the longest record. Reading a record takes a
-/// buffer of up to twice its length, and half as much again while the buffer grows; one
-/// more record is on its way to the parent; and applications keep some records of a group.
+/// The memory limit of a process that runs tasks, for heap and stacks, in addition to the memory
+/// for the records of a task: eight times the longest record. Reading a record takes a buffer of up
+/// to twice the record's length, and half as much again while the buffer grows. One more record is
+/// on its way to the parent, and applications keep some records of a group.
 const MEMORY_BYTES: u64 = 8 * LINE_BYTES_MAX as u64;
 
 /// The number of files that a process for tasks may open, in addition to those of its input.
 const FILES_MAX: u64 = 128;
 
-/// Returns processes that receive `description` of their job, for tasks with
-/// `task_memory_bytes` for their records. The program must call [`serve_tasks`] first of
-/// all.
+/// Returns child processes for the tasks of a job. They receive `description`, make the job from
+/// this description, and have `task_memory_bytes` of memory for the records of a task. The program
+/// must call [`serve_tasks`] before anything else.
 pub(super) fn task_processes(description: Vec<u8>, task_memory_bytes: usize) -> TaskProcesses {
     TaskProcesses::new(command, description).memory_bytes(MEMORY_BYTES + task_memory_bytes as u64)
 }
 
-/// Returns the command of the executable of this process, even if its file has been
-/// replaced.
+/// Returns a command that runs the executable of this process, even if another file has taken its
+/// place.
 fn command() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("ebb").arg(ARGUMENT);

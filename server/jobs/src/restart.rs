@@ -1,7 +1,7 @@
 //! Decisions about jobs that did not succeed. They are made from the record of the job, and the node
 //! carries them out.
 //!
-//! [`fate`] decides about a job that did not end:
+//! [`fate`] decides about a job whose record has no end:
 //!
 //! ```text
 //!   the record cannot be read ────────────────────────> nothing: an error
@@ -11,7 +11,7 @@
 //!   else ─────────────────────────────────────────────> it starts again
 //! ```
 //!
-//! [`unsettled_writer`] decides whether another job may write to the table of such a job before.
+//! [`unsettled_writer`] decides whether another job may write to the table of such a job before its restart.
 //!
 //! [`request_to_retry`] decides about a job that failed or was cancelled: whether its request may be
 //! submitted again, as another job.
@@ -28,17 +28,17 @@ use super::request::{JobRequest, OutputPlace};
 pub enum Fate {
     /// The job starts again.
     Start(Box<JobRequest>),
-    /// The job had succeeded, and its process ended before it recorded that.
+    /// The job had succeeded; its process ended before the success was recorded.
     Succeeded,
     /// The job does not start again, for this reason.
     GiveUp(String),
 }
 
-/// Decides about an unfinished job. `output_is_there` returns whether the place for its rows holds
-/// something.
+/// Decides whether an unfinished job starts again. `output_is_there` returns whether anything exists where the
+/// job would put its rows.
 ///
 /// # Errors
-/// When the job has ended, or this build cannot follow its request. The job stays as it is then.
+/// When the job has ended, or this build cannot read its request. The record is then left unchanged.
 pub fn fate(
     record: &JobRecord,
     output_is_there: impl FnOnce(&JobRequest) -> Result<bool, JobError>,
@@ -103,11 +103,11 @@ pub fn unsettled_writer<'a>(
     })
 }
 
-/// Returns the request of a job that failed or was cancelled, to be submitted again.
+/// Returns the request of a job that failed or was cancelled, so that the caller can submit it again.
 ///
 /// # Errors
-/// When the job has succeeded or did not end, is a backup or a verification, its rows were for
-/// the terminal of a client, or this build cannot follow its request.
+/// When the job has succeeded or has not ended; when it is a backup or a verification; when its output was the
+/// terminal of a client; or when this build cannot read its request.
 pub fn request_to_retry(record: &JobRecord) -> Result<JobRequest, JobError> {
     let JobRecord {
         id, application, ..
@@ -135,7 +135,8 @@ pub fn request_to_retry(record: &JobRecord) -> Result<JobRequest, JobError> {
     Ok(request)
 }
 
-/// Returns the error of a change that a job does not allow, because it has ended.
+/// Returns the error that the job has ended, and so does not allow the change `change` (a verb such as
+/// "cancel").
 pub fn ended(record: &JobRecord, change: &'static str) -> JobError {
     JobError::Ended {
         application: record.application.clone(),

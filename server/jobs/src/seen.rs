@@ -1,4 +1,4 @@
-//! The columns that occurred in any record: a name that no record has is misspelt.
+//! The columns that occurred in any record. A column that no record has is reported as misspelt.
 //!
 //! JSON, and CSV without names, have no list of their columns. So the applications that read columns by
 //! their names check them at the end, before the output is committed.
@@ -10,8 +10,9 @@ use ebb_scheduler::runtime::{JobSpec, Output, OutputWriter, TaskError, TaskNotes
 
 use super::records::{Fields, InvalidInput};
 
-/// The columns of a job, and whether each occurred in a record so far. Shared by the tasks
-/// of a process. As [`TaskNotes`] there are two bytes for each column, one for each flag, 0 or 1.
+/// The columns that a job reads, with two flags each: whether any record was searched for the column,
+/// and whether one had it. The tasks of a process share it. As [`TaskNotes`] it is two bytes for each
+/// column, one for each flag, 0 or 1.
 #[derive(Debug)]
 pub(super) struct SeenColumns {
     columns: Vec<SeenColumn>,
@@ -20,7 +21,8 @@ pub(super) struct SeenColumns {
 #[derive(Debug)]
 struct SeenColumn {
     name: String,
-    /// The records in which the column is looked for, in words.
+    /// The name of the records that should have the column, for the error: "record", or "record on the
+    /// left side".
     records: &'static str,
     was_looked_for: AtomicBool,
     occurred: AtomicBool,
@@ -42,7 +44,7 @@ impl SeenColumn {
 }
 
 impl SeenColumns {
-    /// Creates the notes of one job on columns of its records.
+    /// Creates the flags of one job for the columns with these names.
     pub(super) fn new(names: &[String]) -> Arc<Self> {
         let column = |name: &String| SeenColumn::new(name, "record");
         Arc::new(Self {
@@ -50,7 +52,8 @@ impl SeenColumns {
         })
     }
 
-    /// Creates the notes of a job that joins, on a column of each side: the left one is 0.
+    /// Creates the flags of a job that joins, for the column of the left side (index 0) and that of the
+    /// right side (index 1).
     pub(super) fn of_sides(left: &str, right: &str) -> Arc<Self> {
         Arc::new(Self {
             columns: vec![
@@ -60,14 +63,16 @@ impl SeenColumns {
         })
     }
 
-    /// Marks the columns of a record with these fields, in the order of the columns.
+    /// Updates the flags of all columns after a record was read. `fields` are the record's fields for
+    /// these columns, in the same order.
     pub(super) fn record(&self, fields: &Fields) {
         for at in 0..self.columns.len() {
             self.record_one(at, fields.has(at));
         }
     }
 
-    /// Marks the column `at` after a record in which it was looked for.
+    /// Updates the flags of the column with the index `at` after a record was searched for the column;
+    /// `is_there` is true if the record had it.
     pub(super) fn record_one(&self, at: usize, is_there: bool) {
         let column = &self.columns[at];
         set(&column.was_looked_for);
@@ -76,15 +81,15 @@ impl SeenColumns {
         }
     }
 
-    /// Returns whether each column occurred in this process, so that no further record has to be read
-    /// for these notes.
+    /// Returns whether every column has occurred in this process. Then further records cannot change
+    /// the flags of this job.
     pub(super) fn have_all_occurred(&self) -> bool {
         let mut columns = self.columns.iter();
         columns.all(|column| column.occurred.load(Ordering::Relaxed))
     }
 
-    /// Returns the job of these notes: its output is committed only if each of the columns
-    /// occurred. A column that was looked for in no record is not required.
+    /// Returns the job `spec`, changed so that it fails before the commit of its output if one of the
+    /// columns did not occur. A column that no record was searched for is not required.
     pub(super) fn required(self: Arc<Self>, spec: JobSpec) -> JobSpec {
         let output = SeenOutput {
             inner: Arc::clone(&spec.output),
@@ -103,7 +108,7 @@ impl SeenColumns {
     }
 
     /// # Errors
-    /// When there were records, and none of them had one of the columns.
+    /// When records were searched for a column, and none had it.
     fn check(&self) -> Result<(), InvalidInput> {
         match self.columns.iter().find(|column| column.is_missing()) {
             Some(SeenColumn { name, records, .. }) => Err(InvalidInput(format!(
@@ -131,14 +136,14 @@ impl TaskNotes for SeenColumns {
     }
 }
 
-/// Sets a flag. Stores only once, because tasks of all cores share the flag.
+/// Sets a flag. Does not write if the flag is set already, because the tasks on all cores share it.
 fn set(flag: &AtomicBool) {
     if !flag.load(Ordering::Relaxed) {
         flag.store(true, Ordering::Relaxed);
     }
 }
 
-/// An output that is committed only if each of the columns occurred.
+/// An output that is committed only if each of the columns that the job reads occurred in a record.
 struct SeenOutput {
     inner: Arc<dyn Output>,
     seen: Arc<SeenColumns>,

@@ -48,7 +48,7 @@ pub struct SelectRequest {
         arg(long, value_name = "COLUMN,...", value_delimiter = ',')
     )]
     pub columns: Vec<String>,
-    /// Keep a sample of about this part of the rows, 0 to 1.
+    /// Keep a sample of about this fraction of the rows, 0 to 1.
     #[serde(default = "all")]
     #[cfg_attr(feature = "args", arg(long, value_name = "PART", default_value = "1"))]
     #[cfg_attr(feature = "args", arg(value_parser = crate::options::part))]
@@ -93,18 +93,19 @@ impl Application for SelectRequest {
 #[derive(Debug)]
 pub struct Selection {
     conditions: Vec<Condition>,
-    /// The columns of the conditions, then the selected ones.
+    /// The columns that the conditions read, then the columns of the result.
     columns: Columns,
-    /// The selected columns as JSON, if rows and output are JSON.
+    /// The columns of the result and their JSON members, if the rows of input and output are JSON;
+    /// `None` otherwise.
     json: Option<(Vec<Column>, Columns)>,
     keep: f64,
     schema: Arc<RecordFormat>,
 }
 
 impl Selection {
-    /// Creates a selection of the rows with the format `schema` that meet all `conditions`,
-    /// and of the columns `wanted` in them, or of all columns if there are none. `keep`, 0
-    /// to 1, is the part of these rows in a sample by the hash of the key.
+    /// Creates a selection of the rows with the format `schema` that meet all `conditions`, and of
+    /// the columns `wanted` in them, or of all columns if there are none. `keep`, 0 to 1, is the
+    /// fraction of these rows that a sample by the hash of the key has.
     ///
     /// # Errors
     /// When there is no such column, or when a column is selected twice.
@@ -129,8 +130,8 @@ impl Selection {
         })
     }
 
-    /// Keeps the selected members of JSON in their original form, for an output that is
-    /// JSON: a number stays a number. Changes nothing for other rows.
+    /// Makes the selection write members of JSON as they are in the input, for an output that is
+    /// JSON: a number stays a number. Changes nothing for rows that are not JSON.
     #[must_use]
     pub fn keeping_json(mut self) -> Self {
         if !self.wanted().is_empty() {
@@ -163,9 +164,9 @@ impl Selection {
     }
 }
 
-/// Returns a job without reduces. A row of the result has the key of a selected row, and
-/// its value unchanged, or the selected columns; several as a CSV record, with missing ones
-/// empty.
+/// Returns a job without reduces. A row of the result has the key of a selected row. Its value is
+/// that of the row, unchanged, or the selected columns: several columns are a CSV record, and
+/// missing ones are empty there.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,

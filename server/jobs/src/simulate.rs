@@ -1,5 +1,5 @@
-//! Simulate: the thesis's placement simulation as a job that is purely CPU-bound. Every
-//! record is a replica of a scenario under a policy.
+//! Simulate: the thesis's placement simulation as a purely CPU-bound job. Each record of the input
+//! is one simulation: a replica of a scenario under a policy.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,13 +30,13 @@ Examples:
 Without a scenario: figure 5.21 of the thesis. `ebb sim run` does the same on all
 cores at once.";
 
-/// Simulate a scenario under policies, a replica per record.
+/// Simulate a scenario under policies; each record is one replica.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SimulateRequest {
-    /// Scenario to simulate; paths in it are relative to it.
+    /// Scenario file to simulate; paths in it are relative to its folder.
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long, value_name = "SCENARIO.toml"))]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
@@ -79,7 +79,7 @@ impl Application for SimulateRequest {
 /// workload.
 pub const SCENARIO: &str = include_str!("../scenarios/transactional.toml");
 
-/// Returns the format of the result.
+/// Returns the format of the rows that the job writes.
 pub fn rows() -> RecordFormat {
     let numbers = [
         "replicas",
@@ -108,14 +108,14 @@ pub fn read_scenario(path: &Path) -> Result<Scenario> {
     Ok(scenario)
 }
 
-/// Returns a job that simulates every replica of every point of `scenario` under each of
-/// its policies, in at most `tasks` map tasks. The key of a row is the policy, with the
-/// swept values before it if there are any. The value is a CSV record of the number of
-/// replicas and the means of: the goals, the part of them that was missed, the part of the
-/// capacity that was used, and the end of the last job. Each mean is over the replicas that
-/// have such a number; the field is empty if none has, for example without goals.
+/// Returns a job that simulates every replica of every point of `scenario` under each of its
+/// policies, in at most `tasks` map tasks. The key of a row is the policy, with the swept values
+/// before it if there are any. The value is a CSV record of the number of replicas and of four
+/// means: the number of goals, the fraction of the goals that was missed, the fraction of the
+/// capacity that was used, and the end of the last job. Each mean is over the replicas that have
+/// such a number; the field is empty if none has, for example without goals.
 ///
-/// A simulation is one step: the job is paced and cancelled only between simulations.
+/// The job is paced and cancelled only between two simulations.
 ///
 /// # Errors
 /// When the scenario names an unknown policy; the error names it.
@@ -141,7 +141,7 @@ pub fn spec(
     )
 }
 
-/// A simulation, as it stands in a record: three numbers, LE.
+/// One simulation to run, as a record of the input has it: three numbers, LE.
 ///
 /// ```text
 ///   point, u32 | policy, u32 | replica, u32
@@ -246,7 +246,7 @@ impl Mapper for SimulateMapper {
     }
 }
 
-/// Returns a number as a field; empty for `None`.
+/// Returns a number as the text of a CSV field; empty for `None`.
 fn field(number: Option<f64>) -> String {
     number.map_or_else(String::new, |number| number.to_string())
 }

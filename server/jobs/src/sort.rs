@@ -1,4 +1,5 @@
-//! Sort: rows in the order of their values, or of columns, over all parts of the output.
+//! Sort: rows in the order of their values, or of some columns. The order spans all parts of the
+//! output.
 
 use std::sync::Arc;
 
@@ -116,14 +117,14 @@ impl Order {
         })
     }
 
-    /// Returns the format of the result: that of the input, without the place of a row in a
-    /// file.
+    /// Returns the format of the result: that of the input. The place of a row in its file, which
+    /// is the key of rows of files, is left out.
     pub fn rows(&self) -> Arc<RecordFormat> {
         let without = self.schema.without_place();
         without.map_or_else(|| Arc::clone(&self.schema), Arc::new)
     }
 
-    /// Returns whether rows of the result have the keys of the input.
+    /// Returns whether the rows of the result have the same keys as those of the input.
     fn keeps_key(&self) -> bool {
         self.schema.without_place().is_none()
     }
@@ -133,13 +134,14 @@ impl Order {
         self.by.names().is_empty() && !self.numeric && !self.reverse
     }
 
-    /// Returns notes on the columns of the order, for the maps of one job.
+    /// Returns a new record of whether the columns of the order occurred, which the map tasks of
+    /// one job update.
     pub(super) fn seen(&self) -> Arc<SeenColumns> {
         SeenColumns::new(self.by.names())
     }
 
-    /// Appends the sort key of a row to `ordered`: bytes whose order is that of the rows. Notes the
-    /// columns of the order that the row has.
+    /// Appends the sort key of a row to `ordered`: bytes whose order is that of the rows. Marks in
+    /// `seen` the columns of the order that the row has.
     ///
     /// # Errors
     /// When the row does not match its schema, or a field is not a number.
@@ -200,9 +202,9 @@ impl Order {
     }
 }
 
-/// Returns a job that sorts rows in `reduces` reduce tasks, at least one. Its rows are
-/// those of the input in the format [`Order::rows`], including duplicates. Rows with equal
-/// columns keep the order of the input.
+/// Returns a job that sorts rows in `reduces` reduce tasks, at least one. The result has all rows
+/// of the input, including duplicates, in the format [`Order::rows`]. Rows with equal columns keep
+/// the order of the input.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -229,8 +231,9 @@ pub fn spec(
     })
 }
 
-/// Emits each row under the bytes that order it. The emitted value has the parts of key and
-/// value that the result needs; the row's value is left out if these bytes are the value.
+/// The mapper of a sort. Emits each row under its sort key. The emitted value has the parts of the
+/// row's key and value that the result needs; the row's value is left out if it is the same as the
+/// sort key.
 ///
 /// ```text
 ///   length of the key, u32 LE | key | value
@@ -343,8 +346,8 @@ mod tests {
         (0..20_000).map(line).collect()
     }
 
-    /// Checks that each of five reduces has a fifth of the bytes of `input`, which has two
-    /// splits, give or take a fourth of that.
+    /// Checks that each of the five reduce tasks of a sort of `input`, which has two splits, gets
+    /// between 3/4 and 5/4 of a fifth of the bytes.
     fn assert_even(input: Arc<dyn Input>) {
         assert_eq!(input.splits().unwrap().len(), 2);
         let dir = tempfile::tempdir().unwrap();

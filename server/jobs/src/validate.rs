@@ -49,14 +49,14 @@ impl Application for ValidateRequest {
     }
 }
 
-/// Returns the format of the result.
+/// Returns the format of the rows that the job writes.
 pub fn rows() -> RecordFormat {
     RecordFormat::rows(vec![Column::text("measure")], vec![Column::text("value")])
 }
 
-/// Returns a job that checks all values in the order of the input. Its rows: `checksum`,
-/// the sum of the xxh3 hashes of all values, which is the same in any order; `misplaced`,
-/// the number of values that are less than the value before them; `records`; and, if
+/// Returns a job that checks all values in the order of the input. The rows of the result:
+/// `checksum`, the sum of the xxh3 hashes of all values, which is the same in any order;
+/// `misplaced`, the number of values that are less than the value before them; `records`; and, if
 /// something is misplaced, `misplaced_first`, the first such value.
 pub fn spec(
     name: impl Into<String>,
@@ -75,7 +75,7 @@ pub fn spec(
     seen.required(spec)
 }
 
-/// A summary of consecutive values.
+/// The measurements of some consecutive values of the input.
 ///
 /// All summaries have the same key, so that a combiner sees neighbours: values come in the
 /// order of maps, then in that of emission, so they are combined in order at every step.
@@ -84,12 +84,13 @@ struct Summary {
     records: u64,
     checksum: u128,
     misplaced: u64,
-    /// The sort keys of the first and the last value.
+    /// The sort key of the first value; `last` is that of the last value.
     first: Vec<u8>,
     last: Vec<u8>,
-    /// The first value; `None` if its bytes are those of its sort key, which `first` has.
+    /// The first value; `None` if its bytes are the same as those of its sort key, which is in
+    /// `first`.
     first_value: Option<Vec<u8>>,
-    /// The first value that is misplaced.
+    /// The first value that is less than the value before it; `None` if there is none.
     misplaced_first: Option<Vec<u8>>,
 }
 
@@ -106,7 +107,7 @@ impl Summary {
         }
     }
 
-    /// Adds the summary of the values that follow.
+    /// Adds the summary `next` of the values that follow directly on those of this one.
     fn add(&mut self, next: Self) {
         if self.records == 0 {
             *self = next;

@@ -55,7 +55,7 @@ impl Application for WordcountRequest {
     }
 }
 
-/// Returns the format of the result.
+/// Returns the format of the rows that the job writes.
 pub fn rows() -> RecordFormat {
     RecordFormat::rows(
         vec![Column::text("word")],
@@ -76,7 +76,7 @@ pub fn spec(
         .in_place_combiner(Arc::new(add))
 }
 
-/// Calls `word` with every word of `text` in its original case.
+/// Calls `word` with every word of `text`, without changing upper case to lower case.
 pub(super) fn for_each_word<E>(
     text: &[u8],
     word: impl FnMut(&[u8]) -> Result<(), E>,
@@ -100,8 +100,8 @@ fn count(value: &[u8]) -> Option<u64> {
     value.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// Adds a count to another one in place. Returns false on overflow or if a count is
-/// malformed.
+/// Adds the count `value` to the count `into`, in place; both are a u64 LE. Returns false on
+/// overflow, or if one of them is malformed.
 fn add(into: &mut [u8], value: &[u8]) -> bool {
     let sum = count(into).zip(count(value));
     let Some(sum) = sum.and_then(|(a, b)| a.checked_add(b)) else {

@@ -14,17 +14,17 @@ use ebb_scheduler::runtime::{
 use procfs::{CurrentSI, KernelStats};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// The environment variable that is set in a process that is to run tasks.
+/// The environment variable that is set for a child process of this test program that runs tasks.
 const IS_CHILD: &str = "EBB_TEST_RUNS_TASKS";
 
-/// The number of points whose drawing is some seconds of work.
+/// A number of points that takes some seconds to draw.
 const MANY_POINTS: u64 = 600 << 20;
 
 fn job(points: u64, output: VecOutput) -> JobSpec {
     pi::spec("pi", Arc::new(output), points, 8, 1, Variant::Plain)
 }
 
-/// Returns a job whose tasks run in processes. They make it from its description, the number of
+/// Returns a job whose tasks run in child processes. The description that they get is the number of
 /// points.
 fn job_in_processes(points: u64, output: VecOutput) -> JobSpec {
     let processes = TaskProcesses::new(command, points.to_string());
@@ -56,7 +56,7 @@ fn command() -> Command {
     command
 }
 
-/// The cores that this process may run on.
+/// Returns the cores that this process may run on.
 fn cores() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap();
     (0..CpuSet::MAX_CPU)
@@ -64,7 +64,8 @@ fn cores() -> Vec<usize> {
         .collect()
 }
 
-/// Returns the time for which these cores were idle, in seconds.
+/// Returns the sum of the times for which these cores were idle since the start of the machine, in
+/// seconds.
 fn idle_s(cores: &[usize]) -> f64 {
     let times = KernelStats::current().unwrap().cpu_time;
     let ticks = |core: &usize| times[*core].idle + times[*core].iowait.unwrap_or(0);

@@ -25,14 +25,17 @@ const BATCH_BYTES: usize = 1 << 20;
 /// The greatest number of rows of a batch, for tables whose rows have few bytes.
 const BATCH_ROWS: usize = 16_384;
 
-/// The size of a row group for a writer that has the memory, encoded. Readers cut files at row groups, and
+/// The size of an encoded row group for a writer with enough memory, in bytes. Readers cut files at row groups, and
 /// larger ones gain little.
 pub const ROW_GROUP_BYTES_MAX: usize = 32 << 20;
 
-/// The bytes, rows and column chunks at which a file is full. Writers and readers hold the metadata of all chunks of
-/// a file, about a KiB each, and the positions of its deleted rows, of eight bytes each.
+/// The number of bytes at which a file is full.
 const FILE_BYTES_MAX: usize = 512 << 20;
+/// The number of rows at which a file is full. Writers and readers hold the positions of its deleted rows, of eight
+/// bytes each.
 const FILE_ROWS_MAX: u64 = 4 << 20;
+/// The number of column chunks at which a file is full. Writers and readers hold the metadata of all of them, about
+/// a KiB each.
 const FILE_CHUNKS_MAX: usize = 8 << 10;
 
 /// The level of the compression by zstd, which DuckDB uses, too.

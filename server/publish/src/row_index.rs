@@ -31,17 +31,18 @@ const HEAD_BYTES: usize = MAGIC.len() + 3 * 8 + 4;
 /// The bytes of the checksum at the end.
 const CRC_BYTES: usize = 4;
 
-/// The bytes of a key beside the key itself.
+/// The size of the length in front of each key, in bytes.
 const LENGTH_BYTES: usize = 4;
 
-/// Rows from one key to the next, as long as the keys have no more than [`KEY_BYTES_MAX`]. A reader decodes
-/// a page of some thousand rows anyway.
+/// The number of rows from one key of an index to the next, as long as all keys together have no more than
+/// [`KEY_BYTES_MAX`]. A reader decodes a page of some thousand rows anyway.
 const STRIDE_MIN: u64 = 256;
 
-/// The bytes of the keys of an index at most, which every writer and every reader of a file holds.
+/// The greatest size of all keys of an index, in bytes. Every writer and every reader of a data file holds these
+/// keys in memory.
 const KEY_BYTES_MAX: usize = 256 << 10;
 
-/// The size of an index at most, in hundredths of its file.
+/// The greatest size of an index, in hundredths of the size of its data file.
 const PERCENT_MAX: u64 = 3;
 
 /// The keys of every `stride`-th row of a file, beginning with the first, and of its last row.
@@ -98,8 +99,7 @@ impl RowIndexBuilder {
         true
     }
 
-    /// Returns the index of a file of `rows` rows; `None` if there are none, or if other rows than these
-    /// have been appended.
+    /// Returns the index of a file of `rows` rows; `None` if `rows` is 0, or is not the number of appended keys.
     pub(crate) fn finish(self, rows: u64) -> Option<RowIndex> {
         let is_whole = rows > 0 && self.rows == rows;
         is_whole.then(|| RowIndex {
@@ -136,7 +136,8 @@ impl RowIndex {
         &self.last
     }
 
-    /// Returns the rows among which the row of `key` is; `None` if the file has none.
+    /// Returns the range of rows in which the row of `key` lies, if there is such a row; `None` if the file cannot
+    /// have it.
     pub(crate) fn rows_around(&self, key: &[u8]) -> Option<Rows> {
         if *key > *self.last {
             return None;
@@ -180,8 +181,8 @@ impl RowIndex {
         Ok(bytes.and_then(|bytes| Self::of(&bytes, file)))
     }
 
-    /// Reads the indexes of data files, many at once, and returns what `take` makes of each and of the place of its
-    /// file. Indexes that are not there or that are damaged are passed over.
+    /// Reads the indexes of data files, many at once, and returns what `take` makes of each index and of the place
+    /// of its data file in `files`. Indexes that are not there or that are damaged are passed over.
     ///
     /// # Errors
     /// If the target refuses.
@@ -209,8 +210,8 @@ impl RowIndex {
         (i64::try_from(index.rows) == Ok(file.record_count)).then_some(index)
     }
 
-    /// Returns the bytes of the index of a file of `file_bytes`, with fewer keys if it would have more than its part
-    /// of the file; `None` if there is no room for two keys.
+    /// Returns the bytes of the index of a file of `file_bytes`, with fewer keys if it would otherwise exceed
+    /// [`PERCENT_MAX`]; `None` if there is no room for two keys.
     fn encode(&self, file_bytes: u64) -> Option<Bytes> {
         let room = file_bytes / 100 * PERCENT_MAX;
         let (mut keys, mut stride) = (self.keys.clone(), self.stride);
@@ -269,7 +270,7 @@ impl RowIndex {
     }
 }
 
-/// Takes the first bytes of `left`.
+/// Removes the first `N` bytes from `left` and returns them; `None` if there are fewer.
 fn take<'b, const N: usize>(left: &mut &'b [u8]) -> Option<&'b [u8; N]> {
     let (taken, rest) = left.split_first_chunk()?;
     *left = rest;
@@ -285,7 +286,8 @@ pub(crate) fn folder(table: &str) -> String {
     format!("{FOLDER}/{table}")
 }
 
-/// Returns the name of the index of a data file; `None` if ebb does not call data files so.
+/// Returns the name of the index of a data file; `None` if `data_file` does not have the form of names that ebb
+/// gives to data files.
 pub(crate) fn name(data_file: &str) -> Option<String> {
     let (table, file) = data_file.rsplit_once("/data/")?;
     let file = file.strip_suffix(".parquet")?;

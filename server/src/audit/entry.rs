@@ -23,7 +23,8 @@ pub enum EntryKind {
     Write,
 }
 
-/// An entry. It has no values: a statement is without its constants, a token without its secret.
+/// An entry of the audit log. It has no values: a statement is without its constants, a token without its
+/// secret.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Entry {
     pub kind: EntryKind,
@@ -39,7 +40,7 @@ pub struct Entry {
     /// The address of the client; `None` for the socket and for commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// The keyspace of the names in the statement that have none.
+    /// The keyspace of those names in the statement that are given without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keyspace: Option<String>,
     /// The statement without its constants, `INSERT`, `UPDATE`, `DELETE` or `BATCH` for a write of rows, the
@@ -52,13 +53,15 @@ pub struct Entry {
     /// The number of statements of a batch that write to the table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// The id of the query that the statement kills, which is a constant there.
+    /// The id of the query that the statement kills. It is a constant of the statement, so `action` lacks
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<u64>,
-    /// The roles and the identities of certificates in the statement, which may be constants there.
+    /// The roles and the identities of certificates that the statement names. Some are constants of the
+    /// statement, so `action` lacks them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
-    /// Whether the statement makes a role a superuser; `None` if it changes nothing of that.
+    /// Whether the statement makes a role a superuser; `None` if it leaves that as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superuser: Option<bool>,
     /// The reason for a refusal.

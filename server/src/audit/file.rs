@@ -18,7 +18,8 @@ pub(super) const FILE_BYTES_MAX: u64 = 16 << 20;
 const FULL_KEPT: u32 = 4;
 /// The mode of the audit log: only the server's user may read and write it.
 const MODE: u32 = 0o600;
-/// The least space that is held back behind the end of the file, in bytes: some hundred lines.
+/// The least space that is allocated in advance behind the end of the file, in bytes: some hundred
+/// lines.
 const HELD_BYTES_MIN: u64 = 64 << 10;
 
 /// The file that is appended to, and the full ones, which are renamed.
@@ -32,7 +33,7 @@ pub(super) struct AuditFile {
 #[derive(Debug)]
 struct Open {
     file: File,
-    /// The end of the space that is held back.
+    /// The offset in the file up to which space is allocated, also behind the file's end.
     held_to: u64,
 }
 
@@ -132,7 +133,7 @@ impl AuditFile {
         Ok(())
     }
 
-    /// The full file of this number; 0 is the one that is written.
+    /// The path of the full file with this number. 0 stands for the file that lines are appended to.
     fn full(&self, number: u32) -> PathBuf {
         match number {
             0 => self.path.clone(),

@@ -59,9 +59,9 @@ const FILE: &str = "audit.log";
 const WRITES_FILE: &str = "audit-writes.log";
 /// The bytes of lines that may wait to be written.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
-/// The refused logins with entries that may come at once, and per second in the long run: at most 15
-/// megabytes a day, with names of control characters, which JSON shows as six bytes each. The same
-/// bound holds for lines of the ordinary log about entries that are not written.
+/// The number of refused logins that get entries: at once, and per second in the long run. Their entries
+/// take at most 15 megabytes a day, if names consist of control characters, which JSON shows as six bytes
+/// each. The same bound holds for lines of the ordinary log about entries that cannot be written.
 const BOUND: (f64, f64) = (100.0, 0.1);
 
 /// The audit log of a database, or that of its writes of rows.
@@ -149,7 +149,7 @@ impl AuditLog {
         }
     }
 
-    /// Returns the audit log of the database in `data`, with a thread that writes what is noted.
+    /// Returns the audit log of the database in `data`, with a thread that writes queued entries.
     ///
     /// # Errors
     /// When the system refuses the thread.
@@ -157,7 +157,7 @@ impl AuditLog {
         Self::of(data).started()
     }
 
-    /// Returns the audit log of writes of rows, with a thread that writes what is noted.
+    /// Returns the audit log of writes of rows, with a thread that writes queued entries.
     ///
     /// # Errors
     /// When the system refuses the thread.
@@ -238,7 +238,8 @@ impl AuditLog {
         self.write_queued(&mut lock(&self.file));
     }
 
-    /// The number of entries that could not be written, without those that stopped a change.
+    /// The number of entries that could not be written. If the change was not made for that reason, its
+    /// entry does not count.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -277,8 +278,8 @@ impl AuditLog {
         }
     }
 
-    /// Logs that entries cannot be written, and counts those that are lost: all but the entries that
-    /// stop a change.
+    /// Logs that entries cannot be written, and adds `lost` to the number of lost entries. An entry that
+    /// stops its change is not a lost one.
     fn lose(&self, lost: u64, cause: &dyn Display) {
         self.lost.fetch_add(lost, Ordering::Relaxed);
         if self.bounds.take(Bounded::Loss, Instant::now()).is_ok() {

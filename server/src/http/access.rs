@@ -35,19 +35,20 @@ use crate::tokens::{ActingRole, Principal, Scope, Token, TokenRecord, WatchedTok
 
 /// Prefixes of the paths that need no token.
 const OPEN: [&str; 2] = ["/health/", "/assets/"];
-/// The page that asks the user for a token.
+/// The path of the page that asks the user for a token.
 const CONSOLE: &str = "/";
 
-/// Requests of one token that may come at once. An open console sends a few requests per second.
+/// The most requests of one token that may come at once. An open console sends a few requests per
+/// second.
 const REQUESTS_BURST: f64 = 400.0;
-/// Requests of one token per second in the long run. Tests use a low rate: a slow machine cannot
-/// exceed the real one.
+/// The most requests of one token per second in the long run. Tests use a low rate, because a slow
+/// machine cannot exceed the real one.
 const REQUESTS_PER_S: f64 = if cfg!(test) { 1.0 } else { 200.0 };
-/// Requests with invalid tokens that may come from one address at once.
+/// The most requests with invalid tokens that may come from one address at once.
 const FAILURES_BURST: f64 = 10.0;
-/// Requests with invalid tokens from one address per second in the long run.
+/// The most requests with invalid tokens from one address per second in the long run.
 const FAILURES_PER_S: f64 = 0.5;
-/// Lines of the log about invalid tokens that may come at once, and per second in the long run.
+/// The most lines of the log about invalid tokens: at once, and per second in the long run.
 const FAILURE_LINES: (f64, f64) = (50.0, 10.0);
 
 /// The tokens, sessions and rate limits by which requests over TCP are let through.
@@ -137,8 +138,8 @@ impl IntoResponse for Refusal {
 }
 
 impl Access {
-    /// Access to the server of `node` with `tokens`. `hosts` are its names beside `localhost` and
-    /// addresses.
+    /// Creates the check of requests to the server of `node`, which accepts `tokens`. `hosts` are
+    /// names of the server beside `localhost` and addresses.
     pub(super) fn new(
         node: Arc<Node>,
         tokens: WatchedTokens,
@@ -236,7 +237,8 @@ impl Access {
         matches!(self.known(&credential.token).await, Ok(Some(_)))
     }
 
-    /// Returns the principal that a token stands for, and counts a request against its rate.
+    /// Returns the principal that a token stands for, and counts a request against the token's rate
+    /// limit.
     ///
     /// # Errors
     /// 401 for an invalid token; 429 if too many invalid tokens came from the peer's address, or

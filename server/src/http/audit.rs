@@ -19,7 +19,8 @@ use super::slow::logged_path;
 use crate::audit::{AuditLog, Entry, EntryKind};
 use crate::tokens::Principal;
 
-/// Logs a request that changes something. If its first entry cannot be written, it is refused.
+/// Logs a request that changes something. If the first entry cannot be written, the request is
+/// refused.
 pub(super) async fn log(
     State(log): State<Arc<AuditLog>>,
     Extension(peer): Extension<Peer>,

@@ -107,12 +107,12 @@ impl JobsClient {
         }
     }
 
-    /// The client of the server at `url`, as `http://HOST:PORT`, which is shown `token`. For
-    /// `https` the certificates of its authorities, in PEM, are in the file `authorities`. Without a port it
-    /// is that of the scheme.
+    /// The client of the server at `url`, such as `http://HOST:PORT`, with `token` as its credential. Without a
+    /// port in it, the port is that of the scheme. For `https`, the file `authorities` has the certificates, in
+    /// PEM, of the authorities that the client trusts.
     ///
     /// # Errors
-    /// When `url` is not like that, or the system refuses.
+    /// When `url` has another form, or the system refuses.
     pub fn at(url: &str, token: Option<String>, authorities: Option<&Path>) -> Result<Self> {
         let port = Port::at(url, token, authorities).map(Some);
         Self::new(Path::new(&shown(url)), port)
@@ -207,7 +207,7 @@ impl JobsClient {
         self.post("/v1/snapshots", request)
     }
 
-    /// Changes the expiry of a snapshot to this time from now; `None` if it shall not expire.
+    /// Sets a snapshot to expire after `expires_in` from now; `None`: never.
     ///
     /// # Errors
     /// When there is no such snapshot.
@@ -285,8 +285,8 @@ impl JobsClient {
         self.answer(Method::GET, path, None)
     }
 
-    /// Fetches all pages of a list. `first` is the path of the first page, with a query; `parts` returns
-    /// the elements of a page, and the place after which the next page begins.
+    /// Fetches all pages of a list. `first` is the path of the first page, with a query; `parts` splits a
+    /// page into its elements and the cursor of the next page; `None` on the last page.
     pub(super) fn pages<P: DeserializeOwned, T>(
         &self,
         first: &str,
@@ -319,7 +319,7 @@ impl JobsClient {
         self.answer_once(Method::POST, "/v1/jobs", body, Some(key))
     }
 
-    /// Requests a change of a job. The request has no body.
+    /// Sends a request without a body to the path of a job, followed by the name of the `change`.
     fn change<T: DeserializeOwned>(&self, id: &str, change: &str) -> Result<T> {
         self.answer(Method::POST, &format!("{}/{change}", paths::job(id)), None)
     }

@@ -1,4 +1,5 @@
-//! Connections whose client has to read, and requests that have to end.
+//! Time limits for a client: to read the bytes that are written to its connection, and to send a
+//! request's body.
 
 use std::io;
 use std::pin::Pin;

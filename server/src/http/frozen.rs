@@ -66,7 +66,7 @@ pub fn freeze(client: &JobsClient, seconds: u32, notes: Vec<String>) -> Result<S
 }
 
 /// Fetches all pages of a list, and returns them as one. `first` is the path of the first page, with a query.
-/// The elements of a page are its member `name`.
+/// The elements of a page are the array in its member `name`.
 pub(super) fn whole_list(client: &JobsClient, first: &str, name: &str) -> Result<Value> {
     let parts = |mut page: Value| {
         let next = page["next"].as_str().map(str::to_string);

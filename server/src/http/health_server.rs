@@ -1,6 +1,6 @@
 //! Health checks at an address of their own, for supervisors and load balancers on other machines:
-//! without a token, and without anything else. They are answered before the database is open, which
-//! may take long.
+//! without a token, and without anything else. They are answered also while the database is being
+//! opened, which may take long.
 
 use std::io;
 use std::net::SocketAddr;
@@ -73,7 +73,8 @@ impl HealthServer {
         self.address
     }
 
-    /// From now on the server is as ready as `node` is. Only the first call counts.
+    /// Has checks report the readiness of `node` from now on. Calls after the first one have no
+    /// effect.
     pub fn ready(&self, node: &Arc<Node>) {
         self.node.get_or_init(|| Arc::downgrade(node));
     }

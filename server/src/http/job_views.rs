@@ -18,8 +18,8 @@ use super::problem::{Problem, broken};
 use crate::jobs::JobView;
 use crate::tokens::Principal;
 
-/// The rows and views that are kept, in bytes. A thousand short jobs take some 5 MB; a single request may have a
-/// megabyte.
+/// The most bytes of rows and views that are kept. A thousand short jobs take some 5 MB; a single request may
+/// have a megabyte.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
 /// A job in a list: its view and its outline as JSON, and the properties by which lists choose jobs.
@@ -75,7 +75,7 @@ pub(super) fn page_json(
     jobs: &[Arc<ListedJob>],
     next: Option<&str>,
 ) -> Result<Vec<u8>, Problem> {
-    /// The JSON around the jobs: the names of the members, and an id.
+    /// The bytes of JSON around the jobs of a page: the names of the members, and an id.
     const AROUND_BYTES: usize = 64;
     let jobs: Vec<&RawValue> = jobs.iter().map(|job| job.json_for(principal)).collect();
     let bytes: usize = jobs.iter().map(|view| view.get().len() + 1).sum();
@@ -88,8 +88,8 @@ pub(super) fn page_json(
 #[derive(Debug, Default)]
 pub(super) struct JobViews(Mutex<Cache>);
 
-/// Jobs by their ids. Of more than [`KEPT_BYTES_MAX`] the newest are kept, because lists begin with
-/// these, and the history deletes the oldest.
+/// Jobs by their ids. If they take more than [`KEPT_BYTES_MAX`], the oldest are dropped: lists begin with the
+/// newest jobs, and the history deletes the oldest.
 #[derive(Debug, Default)]
 struct Cache {
     jobs: BTreeMap<Vec<u8>, CachedJob>,
@@ -114,8 +114,8 @@ impl JobViews {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the job of a row, with the view of a job that does not run. It comes from the cache if the row
-    /// is the same.
+    /// Returns the job that a row of the history records, as a job that does not run. The result comes from the
+    /// cache if the row has not changed since it was cached.
     ///
     /// # Errors
     /// When the row is not a job.

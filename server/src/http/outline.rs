@@ -42,8 +42,8 @@ impl Reads {
         }
     }
 
-    /// Returns whether the principal may see the options and the errors of such a job. A token without a role
-    /// may, whatever its scope.
+    /// Returns whether the principal may see the options and the errors of a job that reads this. A token
+    /// without a role may, whatever its scope.
     pub(super) fn are_open_to(&self, principal: &Principal) -> bool {
         if principal.role.is_none() {
             return true;
@@ -115,7 +115,7 @@ pub(super) fn outline(mut view: JobView) -> JobView {
     view
 }
 
-/// Returns an attempt at a task of such a job without its error.
+/// Returns an attempt at a task without its error, for a client that may not read the job's inputs.
 pub(super) fn outline_of_attempt(mut attempt: JobAttempt) -> JobAttempt {
     if let AttemptOutcome::Failed { cause } = &mut attempt.record.outcome {
         HIDDEN.clone_into(cause);

@@ -25,11 +25,11 @@ pub struct QueryView {
     pub address: String,
     /// The role of the client; `null` on a server without logins.
     pub user: Option<String>,
-    /// The keyspace in use.
+    /// The keyspace that the client uses; `null` if it uses none.
     pub keyspace: Option<String>,
     /// The statement with `?` for each constant, a kilobyte at most; the first one of a batch.
     pub statement: String,
-    /// The number of statements.
+    /// The number of statements in the request: 1, or those of a batch.
     pub statements: u64,
     /// The lane: `scan`, `range`, `moved`, `schema` or `control`.
     pub lane: String,

@@ -21,8 +21,8 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// Checks that a job's output is a table, or lies below the root for outputs. [`check_no_credentials`] is
-    /// about buckets and catalogs.
+    /// Checks that a job's output is a table, or lies below the root for outputs. Buckets and catalogs are
+    /// checked by [`check_no_credentials`].
     ///
     /// # Errors
     /// When the output is a file or folder elsewhere.
@@ -43,10 +43,11 @@ impl Roots {
         check_below(root, &request.directory.join(path), "the root for outputs")
     }
 
-    /// Returns the folder of a backup. Only the server's own user may use any folder.
+    /// Returns the folder of a backup. The server's own user (`is_owner`) may use every folder, other clients
+    /// only those below the folder for backups.
     ///
     /// # Errors
-    /// When the place makes no sense, or lies elsewhere.
+    /// When the place makes no sense, or is a folder that the client may not use.
     pub(super) fn backup(&self, place: &BackupPlace, is_owner: bool) -> Result<PathBuf, Problem> {
         let path = match (&place.name, &place.directory) {
             (Some(name), None) => {

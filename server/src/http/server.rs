@@ -1,4 +1,4 @@
-//! Connections: how many, how long, and their end.
+//! Connections: the limits on their number, their timeouts, and the shutdown.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcpListener};

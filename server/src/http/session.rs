@@ -57,7 +57,7 @@ impl Sessions {
         cookie
     }
 
-    /// The token of the session with this cookie, if that has not ended.
+    /// The token of the session with this cookie; `None` if there is no such session any more.
     pub(super) fn token(&self, cookie: &Token, now: Instant) -> Option<Token> {
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
         let session = of.get_mut(&cookie.sha256())?;

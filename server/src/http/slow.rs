@@ -84,7 +84,8 @@ task_local! {
     static SPENT: Cell<Spent>;
 }
 
-/// Adds to the times of the request that the current task serves.
+/// Adds the time that work waited for a thread (`queued`) and ran on it (`worked`) to the times of
+/// the request that the current async task serves.
 pub(super) fn note(queued: Duration, worked: Duration) {
     // Without an observer no request is measured.
     let _unmeasured = SPENT.try_with(|spent| {

@@ -96,8 +96,8 @@ pub trait Jobs: ReadJobs {
     /// request. The job stays as it is then.
     fn restart(&self, id: &str) -> Result<RestartView, Self::Error>;
 
-    /// Submits the request of a job that failed or was cancelled again, as another job. An input without
-    /// a named snapshot is read as it is now.
+    /// Submits again, as another job, the request of a job that failed or was cancelled. An input
+    /// without a named snapshot is read as it is now.
     ///
     /// # Errors
     /// When the job has succeeded, runs or is unfinished, or is a backup or a verification. See also

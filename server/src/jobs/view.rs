@@ -13,7 +13,7 @@ use super::wait::Wait;
 pub struct JobView {
     /// The record of the job in the history.
     pub record: JobRecord,
-    /// The present run. It is also in the response to a request that waited for the end.
+    /// The run of the job, while it runs, and in the response to a request that waited for its end.
     pub run: Option<Run>,
     /// The predicted end, if the job runs and there is a prediction.
     #[serde(default)]
@@ -112,7 +112,7 @@ pub struct JobEnd {
     pub notes: Vec<String>,
 }
 
-/// How long a job will take.
+/// An estimate of how long a job will take.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Estimate {
     /// The inputs of the job.

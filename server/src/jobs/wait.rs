@@ -10,10 +10,11 @@ use utoipa::ToSchema;
 /// The time over which the progress of a job is judged, in seconds. The governor averages what other
 /// processes use over as long.
 pub(crate) const WINDOW_S: f64 = 2.0;
-/// The part of the cores that a job could use: a job that gets this part waits for nothing.
+/// A fraction (0 to 1) of the cores that a job could use. A job that gets at least this much counts as one
+/// that waits for nothing.
 const PROGRESS_RATIO: f64 = 0.5;
-/// The least part of the free cores that messages show as a percentage. Jobs that may use less count as
-/// stopped.
+/// The least fraction (0 to 1) of the free cores that messages show as a percentage. Jobs that may use less
+/// count as stopped.
 const ALLOWED_RATIO_MIN: f64 = 0.01;
 
 /// The reason why a job that could run makes little progress.
@@ -45,7 +46,7 @@ pub enum Wait {
     Guard {
         /// The quantile of the objective: `p50`, `p99` or `p99.9`.
         quantile: String,
-        /// The part of the free cores that jobs may use, 0 to 1.
+        /// The fraction (0 to 1) of the free cores that jobs may use.
         allowed_ratio: f64,
         /// (objective - latency) / objective; negative if the objective is missed.
         slack_ratio: f64,
@@ -54,13 +55,13 @@ pub enum Wait {
     Limit {
         /// The limit in cores.
         cores: f64,
-        /// The part of the latest periods in which the cgroup used up its limit and had to wait for the next
-        /// period, 0 to 1.
+        /// The fraction (0 to 1) of the latest periods in which the cgroup used up its limit and had to wait
+        /// for the next period.
         throttled_ratio: f64,
     },
 }
 
-/// The use of the machine beside a job.
+/// The use of the machine's cores that may explain why a job makes little progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Beside {
     /// Cores that all jobs together may use at most.
@@ -73,12 +74,13 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// The use in the latest control cycle; `None` before the first.
+    /// The use of the machine in the governor's latest control cycle; `None` before the first cycle.
     pub(crate) fn latest(governor: &Governor) -> Option<Self> {
         Some(Self::of(governor, governor.latest()?))
     }
 
-    /// The mean of the control cycles after `t_s`, in seconds of the runtime's time.
+    /// The mean use of the machine in the control cycles after `t_s`, in seconds of the runtime's time; `None`
+    /// if there was none.
     pub(crate) fn since(governor: &Governor, t_s: f64) -> Option<Self> {
         let samples = governor.history_after(t_s);
         let last = *samples.last()?;
@@ -104,7 +106,7 @@ impl Beside {
     }
 }
 
-/// Returns the tasks of a job that run or could run now.
+/// Returns the number of a job's tasks that run or could run now.
 pub(crate) fn runnable_tasks(status: &JobStatus) -> u32 {
     let is_ready = matches!(status.state, JobState::Waiting | JobState::Running);
     if !is_ready || !status.follows.is_empty() || status.maps_total == 0 {
@@ -138,8 +140,8 @@ impl Wait {
         })
     }
 
-    /// The reason why a job used only `used_cores` when it had this many runnable tasks. `None` if
-    /// that is no small part of what it could use, or if nothing in `beside` explains it.
+    /// The reason why a job used only `used_cores` when it had this many runnable tasks. `None` if that is not
+    /// a small part of the cores that it could use, or if `beside` shows no reason.
     pub(crate) fn of(tasks: u32, used_cores: f64, beside: &Beside) -> Option<Self> {
         let could_cores = f64::from(tasks.min(beside.job_cores));
         let needed_cores = could_cores * PROGRESS_RATIO;
@@ -241,7 +243,7 @@ fn in_cores(hundredths: u32) -> f64 {
     f64::from(hundredths) / 100.0
 }
 
-/// A number of cores with at most two digits behind the point.
+/// Returns a number of cores as text, with at most two digits behind the point.
 fn counted(cores: f64) -> String {
     let rounded = (cores * 100.0).round() / 100.0;
     format!("{rounded} core{}", if rounded == 1.0 { "" } else { "s" })

@@ -1,4 +1,5 @@
-//! The jobs of a node for a look ahead, and the conversion of its results to wall-clock times.
+//! The jobs of a node for a look ahead, which predicts when they end, and the conversion of the predicted
+//! times to wall-clock times.
 
 use ebb_jobs::history::now_unix_ms;
 use ebb_scheduler::availability::Availability;
@@ -10,7 +11,7 @@ use super::prediction::Ledger;
 use crate::jobs::Prediction;
 use crate::node::{Node, RunningJob};
 
-/// The input of a look ahead.
+/// The input of a look ahead: a simulation of the scheduler that predicts when jobs end.
 pub(super) struct Ahead {
     pub situation: Situation,
     /// The CPU time expected for jobs, in hundredths of a core.
@@ -55,7 +56,7 @@ impl BothTimes {
     }
 }
 
-/// A job of the node in a look ahead.
+/// A job of the node whose end a look ahead predicts.
 pub(super) struct AheadJob {
     pub id: JobId,
     pub running: RunningJob,
@@ -64,7 +65,8 @@ pub(super) struct AheadJob {
 }
 
 impl AheadJob {
-    /// The end of the job in the result of a look ahead, if it is within the horizon.
+    /// The end of the job in the predictions `finishes`, in seconds of the runtime's time; `None` if it is
+    /// beyond the horizon.
     pub(super) fn finish_s(&self, finishes: &[Finish]) -> Option<f64> {
         let at = finishes.binary_search_by_key(&self.id, |finish| finish.job.id);
         finishes[at.ok()?].finish_s
@@ -72,8 +74,8 @@ impl AheadJob {
 }
 
 impl Ahead {
-    /// The jobs of `node`. `None` for a runtime without management, and before its first control
-    /// cycle.
+    /// The jobs that `node` runs, as they are now. `None` for a runtime without management, and before its
+    /// first control cycle.
     pub(super) fn of(node: &Node) -> Option<Self> {
         let unix_ms = now_unix_ms();
         let running = node.running_jobs();

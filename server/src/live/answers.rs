@@ -7,8 +7,8 @@ use super::outlook::Forecast;
 use super::{Live, Load, ObjectiveView};
 
 impl Live {
-    /// The load of the last `seconds`, each second for an hour, and each ten seconds for more
-    /// than that.
+    /// The load of the last `seconds`: a sample for each second if that is an hour at most,
+    /// otherwise a sample for each ten seconds.
     pub fn load(&self, seconds: u32) -> Load {
         let now_unix_ms = now_unix_ms();
         let node = &self.shared.node;

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Samples of one second that are kept.
+/// The number of one-second samples that are kept.
 pub(super) const SECONDS_MAX: usize = 3600;
-/// Seconds that one coarse sample covers.
+/// The number of seconds that one coarse sample covers.
 pub(super) const COARSE_SECONDS: usize = 10;
-/// Coarse samples that are kept.
+/// The number of coarse samples, of ten seconds each, that are kept.
 const COARSE_MAX: usize = 8640;
-/// The most CPU shares of jobs that are kept in the samples of each length, 5 MB. With more than
-/// fifty jobs at a time they cover less than an hour in samples of one second.
+/// The most CPU shares of jobs that are kept in the samples of each length, one share for each job
+/// and sample: 5 MB. With more than fifty jobs at a time, the one-second samples cover less than an
+/// hour.
 const JOB_POINTS_MAX: usize = 200_000;
-/// Changes of the guard's action that are kept. The guard decides ten times a second.
+/// The most changes of the guard's action that are kept. The guard decides ten times a second.
 const GUARD_MAX: usize = 4096;
 
 /// The load, and the cores that it left to jobs, over a second or ten.
@@ -48,7 +49,8 @@ pub struct GuardChange {
     pub at_unix_ms: u64,
     /// The new action: `grow`, `hold`, `shrink`, `stop` or `pause`.
     pub action: String,
-    /// The part of the cores left by the load that jobs may use from then on, 0 to 1.
+    /// The bound on the cores of jobs from then on, as a fraction (0 to 1) of the cores that the
+    /// load leaves.
     pub allowed_ratio: f64,
     /// (objective - latency) / objective; negative if the objective is missed.
     pub slack_ratio: f64,
@@ -100,7 +102,7 @@ impl Moment {
     }
 }
 
-/// The latest samples of one length.
+/// The latest samples that cover the same time each: one second, or ten.
 #[derive(Debug, Default)]
 struct Ring {
     moments: VecDeque<Moment>,

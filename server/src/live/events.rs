@@ -20,16 +20,18 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::time::sleep;
 
-/// Events that a stream may be behind: four minutes of samples.
+/// The most events that a stream may be behind: four minutes of samples.
 const BEHIND_MAX: usize = 256;
-/// Events that are kept for clients that reconnect.
+/// The number of latest events that are kept for clients that reconnect.
 const KEPT_MAX: usize = 1024;
 /// The most streams at once.
 const STREAMS_MAX: usize = 256;
-/// The steps over which the streams are spread. If there are as many as there may be, a step has 13.
+/// The number of groups of streams, called steps, which get an event one after the other. With the most
+/// streams there can be, a step has 13.
 const STEPS: u32 = 20;
-/// The time between two steps. The last stream gets an event 0.19 s after the first one: events of one
-/// second do not mix with those of the next, and people do not notice.
+/// The time from the delivery of an event to one step of streams until its delivery to the next. The
+/// last stream gets an event 0.19 s after the first one: events of one second do not mix with those of
+/// the next, and people do not notice.
 const STEP: Duration = Duration::from_millis(10);
 /// The first event of a stream whose client missed events that are no longer kept: it has to fetch
 /// the state again.
@@ -53,7 +55,7 @@ struct Queue {
     last_id: u64,
     /// The sender to all streams; `None` once the queue is closed.
     sender: Option<Sender<Event>>,
-    /// The step of the next stream.
+    /// The number, from 0, of the group of streams ([`STEPS`]) that the next new stream joins.
     next_step: u32,
 }
 
@@ -101,8 +103,8 @@ impl Events {
         }
     }
 
-    /// A position at the end of the queue, or behind the event with the id `after`. `None` if there
-    /// are [`STREAMS_MAX`] streams.
+    /// Returns a stream's position at the end of the queue, or right after the event with the id
+    /// `after`. `None` if there are [`STREAMS_MAX`] streams.
     pub(super) fn subscribe(&self, after: Option<u64>) -> Option<Subscription> {
         let mut queue = self.lock();
         let streams = queue.sender.as_ref().map_or(0, Sender::receiver_count);
@@ -142,8 +144,9 @@ impl Events {
 }
 
 impl Subscription {
-    /// Returns the next event in the format of `text/event-stream`; `None` at the end, and for a
-    /// stream that is too far behind. If the future is dropped before it is ready, no event is lost.
+    /// Returns the next event in the format of `text/event-stream`; `None` once the queue is closed and
+    /// all its events were returned, and for a stream that is too far behind. If the future is dropped
+    /// before it is ready, no event is lost.
     pub async fn next(&mut self) -> Option<Bytes> {
         if let Some(missed) = self.missed.pop_front() {
             return Some(missed);

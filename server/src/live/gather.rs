@@ -23,11 +23,12 @@ use crate::node::{Node, RunningJob, StoreRequests};
 
 /// The time between two samples.
 const EVERY: Duration = Duration::from_secs(1);
-/// The part of one core's time that looking ahead takes at most. With many jobs it is done less
-/// often.
+/// The greatest fraction (0 to 1) of one core's time for predictions of when jobs end. With many jobs
+/// they are made less often.
 const LOOK_AHEAD_PART: f64 = 0.01;
 
-/// The seconds between two looks at the pins of publications. Each looks at all tables that have pins.
+/// The seconds between two checks whether publications pin too many bytes of old versions. A check
+/// goes through all tables that have pins.
 const LOOK_AT_PINS_EVERY_S: f64 = 60.0;
 
 /// The sampling thread. Dropping this ends it.
@@ -64,7 +65,7 @@ impl Drop for Gathering {
     }
 }
 
-/// The rates of requests that the server records; until it has recorded one, those of the store.
+/// The rates of requests that the server records; until it has recorded a request, those of the store.
 struct Requests {
     recorded: Option<Box<dyn RequestSource>>,
     has_recorded: bool,
@@ -97,21 +98,22 @@ struct Gatherer {
     requests: Requests,
     /// The rates of requests over ten seconds.
     coarse_requests: Requests,
-    /// The times of the latest control cycle and load sample that were read, in seconds of the
-    /// runtime's time.
+    /// The time of the latest control cycle that was read, in seconds of the runtime's time.
     cycle_s: f64,
+    /// The time of the latest load sample that was read, in seconds of the runtime's time.
     load_s: f64,
     /// The time of the latest decision of the guard that was read, in seconds of the guard's time.
     window_s: f64,
-    /// Whether the guard leaves jobs nothing, for the log.
+    /// Whether the guard leaves jobs no CPU time, for the log.
     stops: Stops,
     /// The time of the last sample, in seconds of the runtime's time.
     sampled_s: f64,
     /// The time of the next look ahead, in seconds of the runtime's time.
     look_ahead_at_s: f64,
-    /// The time of the next look at the pins of publications, in seconds of the runtime's time.
+    /// The time of the next check of the bytes that publications pin, in seconds of the runtime's
+    /// time.
     look_at_pins_s: f64,
-    /// The jobs of the last sample.
+    /// The names of the jobs in the last sample, by the runtime's ids.
     names: BTreeMap<JobId, Arc<JobName>>,
     /// The states of the jobs of the last sample, by the jobs' ids.
     states: BTreeMap<String, JobState>,
@@ -327,7 +329,8 @@ impl Gatherer {
         self.snapshots = Some(now);
     }
 
-    /// Releases the pins of publications that take too much of the disk.
+    /// Releases those pins of publications whose old versions take too much of the disk. Does nothing
+    /// before the next check is due.
     fn pins(&mut self, now_s: f64) {
         if now_s < self.look_at_pins_s {
             return;

@@ -19,11 +19,12 @@ const BELIEVED_S: f64 = 10.0;
 const BACK_S: f64 = 300.0;
 /// The length of a window in which a forecast is compared with measurements, in seconds.
 pub(super) const WINDOW_S: f64 = 60.0;
-/// Windows whose errors are kept: a day of them.
+/// The number of windows whose errors are kept: those of a day.
 const WINDOWS_MAX: usize = 1440;
-/// Windows that are needed for an interval around a forecast.
+/// The least number of past windows for an interval around a forecast.
 const WINDOWS_MIN: usize = 5;
-/// The part of the past errors that the interval leaves out on either side.
+/// The fraction (0 to 1) of the past errors that the interval around a forecast leaves out on
+/// either side.
 const TAIL: f64 = 0.05;
 
 /// The forecast by which the policy plans, as the cores that are kept from jobs.
@@ -63,7 +64,8 @@ pub struct ForecastPoint {
 pub struct ForecastErrorView {
     /// The mean of the absolute errors in cores; 0 without windows.
     pub mean_abs_cores: f64,
-    /// Windows of a minute that were compared with measurements, of the last day at most.
+    /// The number of one-minute windows in which forecasts were compared with measurements, of the
+    /// last day at most.
     pub windows: usize,
 }
 

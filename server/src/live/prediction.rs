@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 
 use super::sum;
 
-/// Jobs whose errors are kept.
+/// The number of latest jobs whose errors are kept.
 const ERRORS_MAX: usize = 64;
 /// The number of jobs in the prior.
 const BELIEVED: f64 = 5.0;
@@ -29,7 +29,8 @@ const BELIEVED: f64 = 5.0;
 const BELIEVED_SD: f64 = 0.2;
 /// The 95th percentile of the normal distribution: the interval contains 9 of 10 cases.
 const Z: f64 = 1.645;
-/// Predictions of a running job that are kept. When there are as many, every second one is dropped.
+/// The most predictions of a running job that are kept. When there are that many, every second one
+/// is dropped.
 const PREDICTIONS_MAX: usize = 128;
 
 /// A predicted end with the interval around it, in seconds of the runtime's time.
@@ -43,11 +44,11 @@ pub(super) struct Around {
 /// The errors of the predicted ends of jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PredictionErrorView {
-    /// Jobs that succeeded and had a prediction in the first half of their time, at most the latest
-    /// 64.
+    /// The number of jobs that succeeded and had a prediction in the first half of their time, of
+    /// the latest 64 at most.
     pub jobs: usize,
-    /// The mean of |end - predicted end| over the time that remained at the prediction; 0 without
-    /// jobs.
+    /// The mean of |end - predicted end|, divided by the time that remained at the prediction; 0
+    /// without jobs.
     pub mean_error_ratio: f64,
 }
 
@@ -57,7 +58,8 @@ pub(super) struct Ledger {
     followed: BTreeMap<String, Followed>,
     /// The logarithms of the ratio of the actual remaining time to the predicted one, by job.
     errors: VecDeque<f64>,
-    /// |end - predicted end| over the time that remained, for the jobs of `errors`.
+    /// |end - predicted end|, divided by the time that remained at the prediction, for the jobs of
+    /// `errors`.
     parts: VecDeque<f64>,
 }
 
@@ -66,7 +68,7 @@ struct Followed {
     started_s: f64,
     /// Pairs of the time of a prediction and the predicted end.
     predictions: Vec<(f64, f64)>,
-    /// One prediction in `every` is kept.
+    /// The number N for which every N-th new prediction is kept.
     every: u32,
     skipped: u32,
 }
@@ -126,7 +128,8 @@ impl Ledger {
         }
     }
 
-    /// The end in the look ahead, corrected by past errors, with the interval around it.
+    /// The end `finish_s` that a look ahead predicted, corrected by past errors, with the interval
+    /// around it.
     pub(super) fn around(&self, now_s: f64, finish_s: f64) -> Around {
         let n = self.errors.len() as f64;
         let mean = self.errors.iter().sum::<f64>() / (BELIEVED + n);

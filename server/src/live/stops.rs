@@ -1,4 +1,4 @@
-//! The times in which the guard leaves jobs nothing, for the log.
+//! The times in which the guard leaves jobs no CPU time, for the log.
 
 use ebb_colocate::{Action, GuardSample};
 
@@ -7,14 +7,14 @@ use ebb_colocate::{Action, GuardSample};
 /// hundreds.
 const CALM_SAMPLES: u32 = 10;
 
-/// Whether the guard leaves jobs nothing.
+/// Whether the guard leaves jobs no CPU time at present.
 #[derive(Debug, Default)]
 pub(super) struct Stops {
     is_stopped: bool,
     calm_samples: u32,
 }
 
-/// The begin or the end of a time in which the guard leaves jobs nothing.
+/// The begin or the end of a time in which the guard leaves jobs no CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     Begins,
@@ -22,7 +22,9 @@ pub(super) enum Stop {
 }
 
 impl Stops {
-    /// Notes the decisions of a second. A pause, which shows the guard the load alone, is no stop.
+    /// Notes the guard's decisions of one second. Returns the begin or the end of a stop, if there
+    /// is one in that second. A pause is no stop: during a pause, the guard measures the load
+    /// without jobs.
     pub(super) fn note(&mut self, decided: &[GuardSample]) -> Option<Stop> {
         let stops = |sample: &GuardSample| sample.allowed <= 0.0 && sample.action != Action::Pause;
         if decided.iter().any(stops) {

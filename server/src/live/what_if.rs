@@ -85,8 +85,8 @@ pub struct WhatIfAnswer {
     pub high_unix_ms: Option<u64>,
     /// Whether the job would meet its goal; null without a goal.
     pub meets_goal: Option<bool>,
-    /// The jobs that would meet their goals without this job, and would miss them with it, in two
-    /// looks ahead that are not corrected by the errors of earlier predictions.
+    /// The jobs that would meet their goals without this job, and would miss them with it, by two
+    /// predictions that are not corrected by the errors of earlier ones.
     pub victims: Vec<Victim>,
     /// The time that the prediction took, in milliseconds.
     pub answered_in_ms: f64,
@@ -210,7 +210,8 @@ fn checked(what: &str, value: Option<f64>) -> Result<Option<f64>, JobError> {
     }
 }
 
-/// A job like one that runs, or like one that has ended, by its attempts in the history.
+/// Returns a hypothetical job with tasks like those of the job `id`. If that has ended, the number
+/// and length of its tasks follow from its attempts in the history.
 fn like_job(node: &Node, ahead: &Ahead, id: &str) -> Result<HypotheticalJob, JobError> {
     let id = node.job(id)?.id;
     let running = ahead.jobs.iter().find(|job| job.running.id() == id);

@@ -88,8 +88,8 @@ pub(super) fn write_guard(sheet: &mut Sheet<'_>, guarded: &GuardSample) -> fmt::
     )
 }
 
-/// Returns the sum of the latencies in seconds, and the number in each bucket by its upper bound, for
-/// buckets with these bounds, ascending, and a last one without a bound.
+/// Returns the sum of the latencies in seconds, and for each bucket its upper bound and the number of
+/// latencies in it. The buckets have the given bounds, ascending; a last bucket has no bound.
 pub fn latency_buckets(counts: &LatencyCounts, bounds_s: &[f64]) -> (f64, Vec<(f64, u64)>) {
     let mut left = counts.total();
     let mut buckets = Vec::with_capacity(bounds_s.len() + 1);

@@ -10,8 +10,8 @@ use ebb_storage::Db;
 use super::options::NodeOptions;
 use super::store::StoreRequests;
 
-/// Starts the runtime of the jobs, and the co-location loop that measures how much they may use: `None`
-/// if the options fix that.
+/// Starts the runtime of the jobs, and the co-location loop, which measures how many cores they may
+/// use. There is no loop if the options fix the number of cores.
 pub(super) fn start(
     db: Option<&Db>,
     spill_dir: &Path,

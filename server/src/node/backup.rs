@@ -16,10 +16,10 @@ use super::pace::Pace;
 use super::running_maintenance::RunningMaintenance;
 
 impl Node {
-    /// Backs the database up, as [`Db::backup`], on the calling thread. It copies and checks
-    /// SSTables under a lease, with no more CPU time than jobs may use, and at the rate of the
-    /// request. After each block it calls `is_wanted`. If that returns false, the backup is
-    /// cancelled, or the node shuts down, everything that it made is removed.
+    /// Backs the database up, as [`Db::backup`], on the calling thread. It copies and checks SSTables
+    /// under a lease, with no more CPU time than jobs may use, and at the rate of the request. After
+    /// each block it calls `is_wanted`. If that returns false, the backup is cancelled, or the node
+    /// shuts down, the files of the unfinished backup are removed.
     ///
     /// The history has the backup once its state is captured. If the history cannot be written, the
     /// backup is made nevertheless.

@@ -6,7 +6,8 @@ use std::time::Instant;
 /// The time over which the rate is measured, in seconds. Shorter ones would show single files and the
 /// sleeps of a limit.
 const WINDOW_S: f64 = 10.0;
-/// The least time between two marks of the window, in seconds. It bounds their number, and so the memory.
+/// The least time between two counts of bytes that are kept, in seconds. It bounds the number of counts,
+/// and so the memory.
 const MARK_EVERY_S: f64 = 1.0;
 
 /// The rate of one piece of work, which begins now.
@@ -40,7 +41,7 @@ impl ByteRate {
     }
 }
 
-/// The bytes that were done at some times.
+/// The counts of the bytes that a piece of work had done at some times of the last ten seconds.
 #[derive(Debug)]
 struct Window {
     bytes_done: u64,

@@ -48,8 +48,8 @@ fn known(
     })
 }
 
-/// Looks up the profiles of publications in the history, if the job has a goal to miss and could run over
-/// a publication.
+/// Looks up the profiles of publications in the history, if the job has a goal, and another engine
+/// could run the job over published tables.
 fn publications(node: &Node, request: &JobRequest) -> Result<Vec<ProfileRecord>, JobError> {
     if request.goal_s.is_none() || !request.could_read_publication() {
         return Ok(Vec::new());
@@ -81,8 +81,8 @@ fn expected<'a>(
     }
 }
 
-/// Looks up the known facts about the job of `request`. If `free`, the number of free cores, is given,
-/// estimates the job's time as well.
+/// Looks up the known facts about the job of `request`. If `free`, the cores that are free for jobs, is
+/// given, estimates the job's time as well.
 pub(super) fn prospect(
     node: &Node,
     request: &JobRequest,

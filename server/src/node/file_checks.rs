@@ -102,8 +102,8 @@ impl Node {
     }
 }
 
-/// Checks the file that is due. Returns whether another one may be due now: not if none was, or if
-/// the check has to be made again.
+/// Checks the file that is due. Returns true if another file may be due now, and false if no file
+/// was due, or if the check of this one has to be made again.
 fn check_next(
     db: &Db,
     runtime: &Runtime,

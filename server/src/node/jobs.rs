@@ -102,13 +102,13 @@ impl Jobs for Node {
     }
 }
 
-/// The error of a change to a job that runs.
+/// Returns the error for a change that is refused because the job runs.
 pub(super) fn running(record: &JobRecord) -> JobError {
     let (application, id) = (&record.application, &record.id);
     JobError::State(format!("{application} {id} is running: cancel it first"))
 }
 
-/// The error of a cancellation of a job that does not run.
+/// Returns the error for a cancellation that is refused because the job does not run.
 fn not_running(record: &JobRecord) -> JobError {
     if record.state != RecordState::Started {
         return ended(record, "cancel");
@@ -180,7 +180,7 @@ impl Node {
         Ok(None)
     }
 
-    /// Submits the request of a job that failed or was cancelled again, as another job.
+    /// Submits again, as another job, the request of a job that failed or was cancelled.
     ///
     /// # Errors
     /// See [`Jobs::retry`].
@@ -209,7 +209,7 @@ impl Node {
         Ok(JobRecord::find(self.jobs()?, id)?)
     }
 
-    /// Returns a job as clients see it now: with its progress if it runs here.
+    /// Returns a job as clients see it now: with its progress if it runs on this node.
     pub(crate) fn view_of(&self, record: JobRecord) -> JobView {
         if let Some(job) = self.running(&record.id) {
             return job.view();
@@ -275,7 +275,7 @@ impl Node {
         self.registry.maintenance(id)
     }
 
-    /// Returns whether a job, a backup or a verification runs here.
+    /// Returns whether a job, a backup or a verification with this id runs on this node.
     pub(crate) fn is_running(&self, id: &str) -> bool {
         self.registry.is_running(id)
     }
@@ -312,7 +312,8 @@ impl Node {
         }
     }
 
-    /// Returns the history of a node in whose history a record was found.
+    /// Returns the history, for a caller that has found a record in it: without a database there is no
+    /// history, which is an error.
     pub(super) fn recorded(&self) -> Result<&History, JobError> {
         let no = || JobError::NoDatabase("the history of jobs".to_string());
         self.history()?.ok_or_else(no)

@@ -250,8 +250,8 @@ impl Node {
         self.site.catalog.opened_or_opening()
     }
 
-    /// Puts what can be read again of schema and roles into service, after damaged files were replaced or
-    /// found whole. Does nothing if the catalog is not open.
+    /// Reads the unreadable parts of the schema and the roles again, after damaged files were replaced or
+    /// found whole, and puts those that can be read into service. Does nothing if the catalog is not open.
     ///
     /// # Errors
     /// See [`Catalog::reread`].
@@ -262,7 +262,8 @@ impl Node {
         }
     }
 
-    /// Lists what cannot be read of schema, roles and node, if the catalog is open. It reads no file.
+    /// Lists the unreadable records of the schema, of the roles and of the node, if the catalog is open. It
+    /// reads no file.
     pub fn unreadable(&self) -> Vec<Unreadable> {
         let catalog = self.site.catalog.opened();
         catalog.map_or_else(Vec::new, |catalog| catalog.unreadable())
@@ -278,7 +279,7 @@ impl Node {
         self.registry.ended()
     }
 
-    /// The name of the policy by which jobs share what they may use.
+    /// The name of the policy by which jobs share the cores that they may use.
     pub fn policy(&self) -> &'static str {
         self.policy
     }
@@ -288,19 +289,19 @@ impl Node {
         &self.runtime
     }
 
-    /// The governor, which decides how much jobs may use; `None` if the options fix that.
+    /// The governor, which decides how many cores jobs may use; `None` if the options fix the number.
     pub fn governor(&self) -> Option<&Arc<Governor>> {
         self.colocated.as_ref().map(Colocated::governor)
     }
 
-    /// The recorder for the latencies of a server's requests. The guard keeps a latency objective with
-    /// them. `None` if the options fix how much jobs may use.
+    /// The recorder for the latencies of a server's requests. The guard keeps a latency objective by them.
+    /// `None` if the options fix how many cores jobs may use.
     pub fn latencies(&self) -> Option<Latencies> {
         self.colocated.as_ref().map(Colocated::latencies)
     }
 
     /// Has the guard read the latencies of the load from `source` until the returned watch is dropped.
-    /// Returns `None` if the options fix how much jobs may use.
+    /// Returns `None` if the options fix how many cores jobs may use.
     ///
     /// # Errors
     /// When the system refuses a thread.

@@ -13,7 +13,7 @@ use super::running::{RunningJob, Stop};
 use super::running_maintenance::RunningMaintenance;
 use crate::jobs::JobEnd;
 
-/// Ended jobs that are kept for [`Registry::take_ended`].
+/// The most ended jobs that are kept for [`Registry::take_ended`].
 const UNREPORTED_MAX: usize = 1024;
 
 /// The running jobs, backups and verifications of a node by id, and the ends of the other jobs.
@@ -97,7 +97,8 @@ impl Registry {
         state.drivers.push(driver);
     }
 
-    /// Lists a backup or a verification until the result is dropped, which ends it for its clients.
+    /// Lists a backup or a verification as running until the result is dropped. The drop wakes the
+    /// clients that wait for the end.
     pub(super) fn list<'a>(&'a self, work: &'a RunningMaintenance) -> Listed<'a> {
         let id = work.id().to_string();
         {
@@ -172,7 +173,7 @@ impl Registry {
 }
 
 impl State {
-    /// Notes for the running jobs that something runs beside them.
+    /// Notes for each running job that another job, a backup or a verification runs at the same time.
     fn note_company(&self) {
         self.jobs.values().for_each(RunningJob::note_company);
     }
@@ -189,8 +190,8 @@ pub(super) struct JobClaim {
 }
 
 impl JobClaim {
-    /// Claims the table for the rows of the job, too. Two jobs that find a table without rows would mix
-    /// theirs in it. A file or a folder takes no claim, because the second job to commit fails.
+    /// Claims the table for the rows of the job, too. Otherwise two jobs that find the table empty would
+    /// mix their rows in it. A file or a folder takes no claim, because the second job to commit fails.
     ///
     /// # Errors
     /// When another job has claimed the table.

@@ -41,7 +41,7 @@ struct State {
     stop: Option<Stop>,
     prediction: Option<Prediction>,
     end: Option<Arc<JobEnd>>,
-    /// True if another job, a backup or a verification of the node ran at some time of this job.
+    /// True if another job, a backup or a verification of the node ran at some time while this job did.
     had_company: bool,
 }
 
@@ -106,7 +106,7 @@ impl RunningJob {
         &self.shared.record.id
     }
 
-    /// The record of the job as it was at this start.
+    /// The record of the job as of its latest start.
     pub fn record(&self) -> &JobRecord {
         &self.shared.record
     }
@@ -153,7 +153,8 @@ impl RunningJob {
         self.progress_beside(self.handle().used_lately(WINDOW_S), beside.as_ref())
     }
 
-    /// Returns the progress of a job that lately used `used_cores` beside others.
+    /// Returns the progress of the job. The reason why it makes little progress follows from the cores that
+    /// it used lately and from the use of the machine, `beside`.
     pub(super) fn progress_beside(
         &self,
         used_cores: Option<f64>,

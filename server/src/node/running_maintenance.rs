@@ -44,7 +44,7 @@ enum Phase {
 }
 
 impl RunningMaintenance {
-    /// Work under `lease` that begins now.
+    /// A handle of a backup or a verification that begins now, under `lease`.
     pub(super) fn new(record: JobRecord, policy: &'static str, lease: Lease) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -145,7 +145,7 @@ impl RunningMaintenance {
         self.shared.notify.notify_waiters();
     }
 
-    /// Waits for the end for at most `timeout`.
+    /// Waits until the work has ended, for at most `timeout`.
     pub(super) fn wait_timeout(&self, timeout: Duration) {
         let is_under_way = |state: &mut State| state.phase != Phase::Ended;
         let waited = (self.shared.ended).wait_timeout_while(self.lock(), timeout, is_under_way);

@@ -13,7 +13,7 @@ use super::Node;
 use super::pace::Pace;
 use super::running_maintenance::RunningMaintenance;
 
-/// The findings of a verification that are logged, a line each. Its report in the history has all.
+/// The most findings of a verification that are logged, a line each. Its report in the history has all.
 const LOGGED_FINDINGS_MAX: usize = 10;
 
 impl Node {

@@ -149,7 +149,7 @@ pub struct Principal {
     pub name: String,
     /// The scope of the request.
     pub scope: Scope,
-    /// The role whose permissions the request has; `None` if the scope alone limits it.
+    /// The role whose permissions the request has; `None` if only the scope limits the request.
     pub role: Option<ActingRole>,
 }
 

@@ -123,8 +123,8 @@ impl CatalogState {
     }
 }
 
-/// Replaces the stored records of the keyspace and the tables that are in service by those in memory,
-/// so that damage which was found meanwhile takes nothing out of service.
+/// Replaces the stored records of a keyspace and its tables by the ones in memory, if these are in
+/// service. So damage that was found meanwhile takes nothing out of service.
 fn keep(stored: &mut StoredKeyspace, state: &CatalogState) {
     let Some(keyspace) = state.schema.keyspace(&stored.name) else {
         return;

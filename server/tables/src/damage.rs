@@ -8,7 +8,7 @@ use super::error::Result;
 /// A decoded value, or the reason why it cannot be read.
 pub(super) type Readable<T> = Result<T, String>;
 
-/// The reason for an object without a record.
+/// The reason why an object without a record cannot be read.
 pub(super) const MISSING: &str = "its record is missing";
 
 /// Separates damage from failures: damage is the inner error, a failure the outer one.

@@ -45,9 +45,10 @@ pub fn merge_operators() -> MergeOperators {
     MergeOperators::default().with(CqlRow::default())
 }
 
-/// Merges rows, and headers of partitions; the key determines which. A partition is a group, and
-/// its header is the head of the group. The record of the schema and the entries of indexes are
-/// plain values, whose versions the store drops by its own rules.
+/// The merge operator of rows and of headers of partitions; the key determines which of them is
+/// merged. A partition is a group, and its header is the head of the group. The record of the
+/// schema and the entries of indexes are plain values, whose versions the store drops by its own
+/// rules.
 #[derive(Debug, Clone, Default)]
 pub struct CqlRow {
     grace_periods: GracePeriods,
@@ -112,7 +113,8 @@ impl MergeOperator for CqlRow {
         })
     }
 
-    /// Returns the prefix of the key's partition, or of the entries of one value in an index.
+    /// Returns the prefix of `key` that filters contain: that of its partition, or, for an entry of
+    /// an index, that of all entries of the same value.
     fn filter_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         if is_index_entry(key) {
             Some(EntryKey::read(key).ok()?.prefix)

@@ -23,8 +23,8 @@ use super::error::Result;
 /// The table of the records, in [`SYSTEM_KEYSPACE`](crate::names::SYSTEM_KEYSPACE).
 pub(super) const ROLE_SNAPSHOTS_TABLE: &str = "role_snapshots";
 
-/// The most records of snapshots that are gone that one new snapshot removes. The records of expired
-/// snapshots become fewer, and the new snapshot still writes a bounded number of bytes.
+/// The most records of snapshots that no longer exist which are removed when a role creates a snapshot.
+/// So such records become fewer, while a creation still writes a bounded number of bytes.
 const GONE_MAX: usize = 8;
 
 /// The snapshots that roles created. Some may be gone.
@@ -48,7 +48,7 @@ impl OwnedSnapshots {
         Ok(Self { records, by_role })
     }
 
-    /// Reads the records again, after damaged files were replaced. What was read before stays.
+    /// Reads the records again, after damaged files were replaced. Records that were read before stay.
     ///
     /// # Errors
     /// If the store failed for another reason than damage: nothing is changed.

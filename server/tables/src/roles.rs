@@ -49,7 +49,7 @@ pub struct RoleStore {
 struct UnreadableRoles {
     /// The roles by name. Bytes of names that are not UTF-8 are replaced.
     named: BTreeMap<Arc<str>, UnreadableRecords>,
-    /// The reason, if not even all names can be read.
+    /// The reason why some names of roles cannot be read; `None` if all can.
     hidden: Option<Arc<str>>,
 }
 
@@ -273,8 +273,8 @@ impl RoleStore {
         Ok(())
     }
 
-    /// Gives the snapshots that records of earlier versions list records of their own, and removes the
-    /// records of snapshots that are gone, all by one commit.
+    /// Writes a record for each snapshot that is listed in a role's own record, as earlier versions stored
+    /// it, and removes the records of snapshots that are gone, all by one commit.
     fn tidy_snapshots(
         &self,
         roles: &Roles,

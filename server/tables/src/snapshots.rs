@@ -74,7 +74,7 @@ pub struct SnapshotKeyspace {
 pub(super) struct SnapshotKeyspaces {
     /// The number of snapshots per keyspace, the newest ones, that are listed.
     pub(super) max: AtomicU32,
-    /// Locked during a listing, so that of drivers that connect at once only the first waits for files,
+    /// Locked during a listing. When many drivers connect at once, only the first one waits for files,
     /// and the others find the schemas in the cache.
     listing: Mutex<()>,
     /// A cache. It is never locked while files are read: an expired snapshot is removed from it under a

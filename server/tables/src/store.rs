@@ -45,7 +45,8 @@ pub(super) struct SchemaStore {
 pub(super) struct ChangedTable {
     pub(super) table: Table,
     pub(super) record: Vec<u8>,
-    /// If the indexes changed, the ids whose entries are removed: from the first to before the second.
+    /// If the indexes changed, the ranges of ids, the ends exclusive, that no index has. Entries under these ids
+    /// are removed.
     pub(super) ids_of_no_index: Vec<(u32, u32)>,
 }
 

@@ -161,14 +161,14 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Returns whether CQL may have created the keyspace, judged by its tables alone: a damaged
-    /// block may contain the records of other keyspaces only.
+    /// Returns whether CQL may have created the keyspace, judged by its tables alone. A damaged
+    /// block of records is no proof, because it may contain the records of other keyspaces only.
     fn may_be_of_cql(&self) -> bool {
         !self.cql.is_empty() || !self.has_others
     }
 }
 
-/// The reason for a keyspace whose drop is not completed.
+/// The reason why a keyspace cannot be read whose interrupted drop is not completed.
 const NOT_LISTED: &str = "its record says that it is being dropped, but it has tables or snapshots \
                           that the record does not list";
 
@@ -234,7 +234,7 @@ pub(super) fn own_table(db: &Db, name: &str) -> Result<Option<Table>> {
     }
 }
 
-/// Returns the keys of all notes of creations. A lost note proves nothing, so its table is kept.
+/// Returns the keys of all notes of creations. A table whose note is lost is kept.
 fn notes(creations: Option<Table>) -> Result<BTreeSet<Bytes>> {
     let mut notes = BTreeSet::new();
     for entry in creations.iter().flat_map(|all| all.range::<&[u8], _>(..)) {

@@ -83,8 +83,8 @@ impl Timestamps {
     /// clock. A server waits for that before it serves. Otherwise its conditional writes, and the columns
     /// that it drops and that are added again, would hide later writes whose timestamps come from drivers.
     ///
-    /// Returns zero if the bound is further ahead than one process leaves it: the clock was set back, and a
-    /// server does not wait for as long as that was.
+    /// Returns zero if the bound is further ahead of the clock than a process sets it: then the clock was
+    /// set back, and the wait could take as long as it was set back.
     pub fn until_bound(&self) -> Duration {
         let bound_us = self.bound_us.load(Ordering::Acquire);
         match bound_us.saturating_sub(self.now_us()) {
@@ -98,7 +98,8 @@ impl Timestamps {
         i64::try_from(self.clock.now_us()).unwrap_or(i64::MAX)
     }
 
-    /// Returns a timestamp above all earlier ones: the clock's time, if it is above them.
+    /// Returns a timestamp above all earlier ones: the clock's time, or, if that is not above them, the
+    /// number after the last one.
     ///
     /// # Errors
     /// If the database rejects writes.

@@ -67,7 +67,8 @@ pub(super) fn in_snapshots(db: &Db, now: &KeyspaceSchema, max: usize) -> Result<
 /// is decoded only once.
 #[derive(Debug, Default)]
 struct Records {
-    /// The reason if a record cannot be decoded, by the table's name and the record.
+    /// The results of decoding records, by the table's name and the record: the reason why the
+    /// record cannot be decoded, or `None`.
     decoded: HashMap<(String, Bytes), Option<String>>,
 }
 

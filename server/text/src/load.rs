@@ -35,9 +35,9 @@ pub enum LoadPhase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadProgress {
     pub phase: LoadPhase,
-    /// Rows read or written in this phase.
+    /// The number of rows read or written in this phase.
     pub rows: u64,
-    /// Bytes read so far, in their compressed size.
+    /// The number of bytes read so far from the files, before decompression.
     pub bytes_read: u64,
 }
 
@@ -61,9 +61,9 @@ pub struct LoadReport {
     /// Files that were skipped, in the search for files or later.
     pub skipped: Vec<Skipped>,
     pub rows: u64,
-    /// Rows that a later row with the same key replaced.
+    /// The number of rows that were replaced by a later row with the same key.
     pub replaced: u64,
-    /// Bytes of text in the files, uncompressed, line ends included.
+    /// The number of bytes of text in the files, uncompressed, line ends included.
     pub bytes: u64,
     /// The names of the columns, if files have a header.
     pub columns: Option<Vec<String>>,

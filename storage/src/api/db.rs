@@ -126,8 +126,8 @@ impl Db {
         self.inner.catalog().keyspace_names()
     }
 
-    /// Calls `listener` with each later [`Event`]. It must neither wait nor call the database,
-    /// because a write or the creation of a snapshot may call `listener`, and a lock may be held.
+    /// Calls `listener` with each later [`Event`]. `listener` must neither wait nor call the
+    /// database, because it is called within writes and other operations, which may hold a lock.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -203,8 +203,9 @@ impl Db {
     }
 
     /// Returns the low-water mark: the free bytes that the database leaves on its disk, from
-    /// [`Options::low_water_bytes`] and the size of the manifest. Other work on the same disk that
-    /// can be given up should leave more, so that it causes no refused write.
+    /// [`Options::low_water_bytes`] and the size of the manifest. A program that also uses this
+    /// disk for work that can be given up should leave more bytes free, so that no write is refused
+    /// because of this work.
     pub fn low_water_bytes(&self) -> u64 {
         self.inner.low_water_bytes()
     }
@@ -334,8 +335,8 @@ impl Db {
     /// version may be lost, or a deletion. The [holds](Keyspace::hold_snapshot) of the table are
     /// released first.
     ///
-    /// The damaged files are kept in the folder `damaged` of the database's directory, if they are
-    /// files of that disk. Nothing reads them there; remove them at any time.
+    /// A damaged file is kept in the folder `damaged` of the database's directory, if it can be
+    /// linked there. Nothing reads the files of this folder; remove them at any time.
     ///
     /// `accepted` is the [`LossReport::token`] of the list. Returns `None`, and gives up nothing,
     /// if the list would differ now. If the list would be empty now, the report is empty, whatever
@@ -475,7 +476,8 @@ impl Db {
         self.inner.stats()
     }
 
-    /// Returns the bytes of the files of all tables, with dropped tables that snapshots still cover.
+    /// Returns the bytes of the files of all tables, and of dropped tables that snapshots still
+    /// cover.
     pub fn file_bytes(&self) -> u64 {
         self.inner.file_bytes()
     }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use crate::db::{Engine, TableCore};
 use crate::version::TableVersion;
 
-/// Dead keys of memtables that one step of a scan may walk over until the open memtable is
-/// flushed (RocksDB: `memtable_op_scan_flush_trigger`). Some 0.3 ms.
+/// The number of dead keys in memtables that a scan may walk over in its search for one entry
+/// before it requests a flush of the open memtable (RocksDB: `memtable_op_scan_flush_trigger`). A
+/// scan walks over this many in some 0.3 ms.
 const IN_STEP_MAX: u32 = 4096;
 
-/// The dead keys that one iterator over an open table has met.
+/// Counts the dead keys that one iterator over an open table walks over.
 #[derive(Debug)]
 pub(super) struct DeadKeys {
     table: Arc<TableCore>,

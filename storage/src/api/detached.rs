@@ -50,7 +50,7 @@ struct Description {
     runs: Vec<RunMeta>,
 }
 
-/// The version of a description's format, which stands in descriptions of every version.
+/// The member that a description has in each version of its format: the number of this version.
 #[derive(Debug, Deserialize)]
 struct Versioned {
     format_version: u32,
@@ -229,7 +229,8 @@ impl DetachedTable {
         self.version.split_keys(self.point.seq, &keys, parts)
     }
 
-    /// Returns the entries of a key range, from both ends; past the cache.
+    /// Returns the entries of a key range, to be read from either end, without filling the block
+    /// cache.
     pub fn scan<K, R>(&self, range: R) -> Range
     where
         K: AsRef<[u8]>,

@@ -242,8 +242,8 @@ impl Keyspace {
         Ok(SnapshotInfo::list(&self.db, vec![bookmark]).remove(0))
     }
 
-    /// Returns the commit at which a snapshot stands, without looking at its tables: as quick with
-    /// thousands of snapshots of hundreds of tables as with one.
+    /// Returns the commit whose state a snapshot shows, without looking at its tables: as quick
+    /// with thousands of snapshots of hundreds of tables as with one.
     ///
     /// # Errors
     /// As [`Keyspace::snapshot`].
@@ -269,7 +269,8 @@ impl Keyspace {
         Ok(scope_of(&found.record))
     }
 
-    /// Returns the names of the snapshots, oldest first, without looking at their tables.
+    /// Returns the names of the snapshots of the keyspace, oldest first, without looking at their
+    /// tables.
     pub fn snapshot_names(&self) -> Vec<String> {
         let bookmarks = self.db.snapshots_of(&self.name).into_iter();
         bookmarks.map(|bookmark| bookmark.record.name).collect()

@@ -23,8 +23,8 @@ pub type Entry = (Bytes, Bytes);
 pub enum Cache {
     /// The range reads through the cache, until it turns out to be long.
     Fill,
-    /// The range leaves no trace in the cache: for scans beside a load whose working set is to stay
-    /// there.
+    /// The range leaves the cache as it is: for scans that must not displace the blocks that other
+    /// requests need.
     Bypass,
 }
 
@@ -96,26 +96,27 @@ impl Range {
         }
     }
 
-    /// Returns this range, not read yet, with this use of the cache instead of [`Cache::Fill`].
+    /// Sets how the range uses the block cache, which is [`Cache::Fill`] otherwise. To be called
+    /// before the first entry is read.
     pub(crate) fn caching(mut self, cache: Cache) -> Self {
         self.cache = cache;
         self
     }
 
-    /// Returns this range, measured as a request by `scan`.
+    /// Makes `scan` measure the range as a request; `None` for no measurement.
     pub(crate) fn metered(mut self, scan: Option<Scan>) -> Self {
         self.scan = scan;
         self
     }
 
-    /// Returns this range, which requests a flush of the open memtable of `table` after too many
-    /// dead keys.
+    /// Makes the range request a flush of the open memtable of `table` after too many dead keys.
     pub(crate) fn flushing(mut self, table: Arc<TableCore>) -> Self {
         self.dead_keys = Some(DeadKeys::of(table));
         self
     }
 
-    /// Records how a step ended, and turns the outcome into an item.
+    /// Turns the outcome of the search for the next entry into an item of the iterator. Ends the
+    /// iterator after an error or the last entry, and measures the entry.
     fn end_step(&mut self, step: Result<Option<Entry>>) -> Option<Result<Entry>> {
         self.done = !matches!(step, Ok(Some(_)));
         if let Some(scan) = &mut self.scan {
@@ -339,14 +340,14 @@ impl DoubleEndedIterator for Range {
     }
 }
 
-/// Returns whether a source stands on damage that begins behind all versions of a key. Such damage
-/// has the number 0, which no version has.
+/// Returns whether a source's cursor is at damage that begins right behind all versions of `key`.
+/// The cursor then has the sequence number 0, which no version has.
 fn is_behind(source: &Source, key: &[u8]) -> bool {
     source.seq() == SeqNo::ZERO && source.key() == key
 }
 
-/// Returns whether a source, going backwards, stands on damage that begins before all versions of a
-/// key.
+/// Returns whether a source's cursor, which goes backwards, is at damage that begins right before
+/// all versions of `key`.
 fn is_before(source: &Source, key: &[u8]) -> bool {
     source.seq() == SeqNo::MAX && source.key() == key
 }

@@ -31,13 +31,13 @@ impl View {
         Self { db, point }
     }
 
-    /// Returns the view for `point`, which is registered already, and up to which all commits are
-    /// visible.
+    /// Returns the view at `point`. The caller has registered `point`, so that merges keep its
+    /// versions, and all commits up to it are visible.
     pub(crate) fn registered(db: Arc<DbInner>, point: ReadPoint) -> Self {
         Self { db, point }
     }
 
-    /// Returns the commit at which the view reads.
+    /// Returns the last commit that the view sees.
     pub fn seq(&self) -> SeqNo {
         self.point.seq
     }
@@ -55,7 +55,7 @@ impl View {
         Ok(value)
     }
 
-    /// Returns the entries of a key range at the instant of the view, from both ends.
+    /// Returns the entries of a key range at the instant of the view, to be read from either end.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, table: &Table, range: R) -> Range {
         let scan = Scan::begin(&self.db.metering);
         self.range_of(&table.core, range).metered(scan)
@@ -196,7 +196,7 @@ impl Snapshot {
         &self.bookmark.record.name
     }
 
-    /// Returns the commit at which the snapshot stands.
+    /// Returns the commit whose state the snapshot shows.
     pub fn seq(&self) -> SeqNo {
         self.bookmark.seq
     }
@@ -241,7 +241,7 @@ impl SnapshotTable {
         self.core.id.0
     }
 
-    /// Returns the commit at which the snapshot stands.
+    /// Returns the commit whose state the snapshot shows.
     pub fn seq(&self) -> SeqNo {
         self.view.seq()
     }
@@ -282,13 +282,13 @@ impl SnapshotTable {
         self.range(KeyRange::prefix(prefix))
     }
 
-    /// Returns the entries of a key range in the snapshot, from both ends.
+    /// Returns the entries of a key range in the snapshot, to be read from either end.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
         self.view.range_of(&self.core, range)
     }
 
     /// Returns the entries of a key range as [`Self::range`], without filling the block cache: for
-    /// scans beside a load whose working set is to stay there.
+    /// scans that must not displace the blocks that other requests need.
     pub fn scan<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
         self.range(range).caching(Cache::Bypass)
     }

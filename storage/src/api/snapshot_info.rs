@@ -53,12 +53,12 @@ pub struct SnapshotInfo {
     pub held_for: Option<String>,
 }
 
-/// A table that snapshots cover, with facts that serve all of them.
+/// A table that snapshots cover, with the facts that are the same for all of these snapshots.
 struct Covered {
     table: Arc<TableCore>,
     version: Arc<TableVersion>,
-    /// Bytes that are kept only for the snapshots or views at one commit, by the number of the
-    /// commit.
+    /// For each commit at which a snapshot or a view reads, the bytes that are kept only for the
+    /// snapshots and views at this commit.
     alone: HashMap<SeqNo, PinEstimate>,
 }
 
@@ -88,7 +88,7 @@ impl Covered {
 }
 
 impl SnapshotInfo {
-    /// Returns the facts about `bookmarks`, in their order.
+    /// Returns the facts about the snapshots of these bookmarks, in the same order.
     pub(super) fn list(db: &DbInner, bookmarks: Vec<Bookmark>) -> Vec<Self> {
         let mut tables = db.tables();
         tables.retain(|table| {

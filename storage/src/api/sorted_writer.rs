@@ -130,7 +130,7 @@ impl SortedWriter {
         self.add(key, Kind::Delete, &[])
     }
 
-    /// Merges an operand into a key, by the merge operator of the table that ingests it.
+    /// Merges an operand into a key, by the merge operator of the table that ingests the files.
     /// Errors: see [`SortedWriter::put`].
     pub fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
         self.add(key, Kind::Merge, operand)

@@ -69,8 +69,8 @@ impl Table {
         self.db.table_stats(self.core.clone())
     }
 
-    /// Returns the names of the snapshots that cover the table, with the commits at which they stand,
-    /// oldest first. No other table is looked at.
+    /// Returns the names of the snapshots that cover the table, with the commits whose states they
+    /// show, oldest first. No other table is looked at.
     pub fn snapshots(&self) -> Vec<(String, SeqNo)> {
         let mut bookmarks = self.db.snapshots_of(&self.core.keyspace);
         bookmarks.retain(|bookmark| bookmark.covers(self.core.span()));
@@ -176,8 +176,8 @@ impl Table {
         Ok(value)
     }
 
-    /// Returns the entries of a key range now, ascending, and from both ends. Later writes are not
-    /// seen.
+    /// Returns the entries of a key range now, ascending, to be read from either end. Later writes
+    /// are not seen.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

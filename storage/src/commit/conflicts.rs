@@ -45,7 +45,7 @@ pub(crate) struct Conflicts {
 
 #[derive(Debug, Default)]
 struct Index {
-    /// The number of living transactions that read at each number.
+    /// For each sequence number, the number of living transactions that read at it.
     living: BTreeMap<SeqNo, usize>,
     /// All commits of the index, in their order.
     commits: VecDeque<Arc<Commit>>,
@@ -254,8 +254,9 @@ impl Index {
         self.commits.push_back(commit);
     }
 
-    /// Removes commits that no living transaction can be in conflict with, of about `points_max`
-    /// keys, and the oldest commits while the index is larger than `bytes_max`.
+    /// Removes commits that no living transaction can be in conflict with, until about `points_max`
+    /// keys are removed. Also removes the oldest commits while the index is larger than
+    /// `bytes_max`.
     fn prune(&mut self, points_max: usize, bytes_max: usize) -> Pruned {
         let oldest = *self.living.keys().next().expect("a transaction lives");
         let mut pruned = Pruned::default();

@@ -10,23 +10,25 @@ use std::time::Duration;
 
 /// No group waits if a sync takes less time than this: waking a writer takes a good part of it.
 const SYNC_TIME_MIN: Duration = Duration::from_micros(200);
-/// A group waits at most for the time of a sync divided by this, so that it can lose less than it
-/// can win.
+/// A group waits at most for the time of a sync divided by this, so that a wait in vain costs less
+/// time than a successful one saves.
 const SYNC_TIME_FRACTION: u32 = 2;
-/// The largest number of groups that do not wait after waits in vain.
+/// After a wait that brought too few members, some groups do not wait: 1, and twice as many after
+/// each further wait of this kind, up to this number.
 const SKIPPED_MAX: u32 = 256;
 
 /// Measurements of the disk and of the writers.
 #[derive(Debug, Default)]
 pub(super) struct GroupCommitDelay {
-    /// The time of a sync, smoothed.
+    /// The duration of a sync: an average in which recent syncs weigh more.
     sync_time: Duration,
-    /// The number of commits in the last group and in the one behind it, when the last one's sync
-    /// ended.
+    /// The number of commits in the last group, plus those that were in the next group when the
+    /// sync of the last one ended.
     writers: usize,
     /// The number of groups to come that do not wait for more members.
     skipped: u32,
-    /// The value of `skipped` after the next wait in vain.
+    /// The number to which `skipped` was set after the last wait. It doubles with each wait in
+    /// vain.
     skipped_next: u32,
 }
 
@@ -39,7 +41,8 @@ pub(super) struct Hold {
 }
 
 impl GroupCommitDelay {
-    /// Records the sync of a group of `members`, while `behind` members came to the next group.
+    /// Records that the sync of a group of `members` commits took the time `took`, and that
+    /// `behind` commits joined the next group meanwhile.
     pub(super) fn synced(&mut self, members: usize, behind: usize, took: Duration) {
         self.sync_time = match self.sync_time {
             Duration::ZERO => took,
@@ -49,7 +52,8 @@ impl GroupCommitDelay {
         self.writers = members + behind;
     }
 
-    /// Returns the wait for more members, if a group of `members` whose turn it is should wait.
+    /// Returns how a group of `members` commits waits for more of them before its sync; `None` if
+    /// it should not wait.
     pub(super) fn hold(&mut self, members: usize) -> Option<Hold> {
         if self.sync_time < SYNC_TIME_MIN || members >= self.writers {
             return None;
@@ -64,7 +68,8 @@ impl GroupCommitDelay {
         })
     }
 
-    /// Records a wait that began with `before` members and ended with `after`.
+    /// Records the outcome of a wait that began with `before` members of the group and ended with
+    /// `after`.
     pub(super) fn held(&mut self, hold: Hold, before: usize, after: usize) {
         let was_worth_it = 2 * (after - before) >= hold.wanted - before;
         self.skipped_next = if was_worth_it {

@@ -44,7 +44,7 @@ struct State<T> {
     wanted: usize,
 }
 
-/// A group, as its sleeping members see it.
+/// The part of a group's state that its sleeping members wait for.
 #[derive(Debug, Default)]
 struct Group {
     outcome: Mutex<Outcome>,
@@ -98,9 +98,9 @@ impl<T> Groups<T> {
         seat
     }
 
-    /// Returns the member's result once its group has ended. The first of a group does the work for
-    /// all: calls `sync` while no other group syncs, then `finish` beside the next group's sync.
-    /// `finish` returns the results of the members, in their order.
+    /// Returns the member's result once its group has ended. The first member of a group does the
+    /// work for all: it calls `sync` with all members while no other group syncs, then `finish`
+    /// while the next group may sync. `finish` returns the results of the members, in their order.
     ///
     /// # Errors
     /// The error that `finish` returned for the member.

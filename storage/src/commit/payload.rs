@@ -101,8 +101,8 @@ impl Payload {
         self.count as usize
     }
 
-    /// Returns the operations in the form for the WAL when they are committed at `now_ms`, and
-    /// their number.
+    /// Returns the operations as they are written to the WAL if the commit is at `now_ms`, and how
+    /// many they are.
     ///
     /// # Errors
     /// `InvalidRequest` if one of them is invalid.

@@ -35,7 +35,8 @@ struct Order {
     next: SeqNo,
     /// Commits that entered and are not visible yet, oldest first.
     pending: VecDeque<Pending>,
-    /// The number of commits that left `pending` since the start: the index of its front.
+    /// The number of commits that have left `pending` since the start. The first commit in
+    /// `pending` has this place.
     popped: u64,
     /// The number of threads that wait for `advanced`. Without this number, every commit would make
     /// a system call to wake no thread.
@@ -48,7 +49,7 @@ struct Pending {
     finished: bool,
 }
 
-/// A place in the order of commits.
+/// The place of a commit in the order of commits: the number of commits before it since the start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place(u64);
 
@@ -122,12 +123,13 @@ impl CommitQueue {
         f(order.next)
     }
 
-    /// Returns the number up to which every commit is decided.
+    /// Returns the largest number up to which every commit is finished: its operations are in their
+    /// memtables, or it failed.
     pub(crate) fn visible(&self) -> SeqNo {
         SeqNo(self.visible.load(Ordering::Acquire))
     }
 
-    /// Waits until every commit numbered `<= seq` is decided.
+    /// Waits until every commit numbered `<= seq` is finished.
     pub(crate) fn wait_visible(&self, seq: SeqNo) {
         if self.visible() >= seq || spin_until(|| self.visible() >= seq) {
             return;
@@ -174,7 +176,7 @@ impl Ticket<'_> {
         self.last
     }
 
-    /// Returns the place, for another thread that finishes the commit.
+    /// Returns the commit's place in the order. By this place another thread can finish the commit.
     pub(crate) fn place(&self) -> Place {
         self.place
     }
@@ -184,8 +186,8 @@ impl Ticket<'_> {
         std::mem::forget(self);
     }
 
-    /// Marks the commit as finished once the operations are in their memtables, and returns when
-    /// they are visible.
+    /// Marks the commit as finished, and waits until its operations are visible. To be called once
+    /// they are in their memtables.
     pub(crate) fn publish(self) {
         let (queue, last) = (self.queue, self.last);
         drop(self);

@@ -114,7 +114,7 @@ impl WriteSet {
         }
     }
 
-    /// Returns single keys that are put or deleted.
+    /// Returns the write set of single keys that are put or deleted.
     #[cfg(test)]
     pub(crate) fn of_keys(keys: impl IntoIterator<Item = TableKey>) -> Self {
         Self::of_keys_and_ranges(keys, [])
@@ -128,7 +128,7 @@ impl WriteSet {
         write_set
     }
 
-    /// Returns all keys of a range.
+    /// Returns the write set of all keys of a range, which count as put or deleted.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn of_key_range(table: TableId, range: &KeyRange) -> Self {
         Self {

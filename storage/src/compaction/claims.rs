@@ -35,7 +35,7 @@ pub(crate) struct Claim<'a> {
     runs: Vec<RunId>,
     is_long: bool,
     writes_bytes: u64,
-    /// The part of `writes_bytes` that is not written yet.
+    /// The bytes that the merge has yet to write, by the estimate at its beginning.
     reserved_bytes: Cell<u64>,
 }
 
@@ -145,8 +145,8 @@ impl Claims {
 }
 
 impl Claim<'_> {
-    /// Reduces the reserve by the `bytes` that the merge has written so far: they no longer count
-    /// as free space either.
+    /// Reduces the merge's reserve to the bytes that it has yet to write, after it has written
+    /// `bytes` in all: the disk no longer reports these as free either.
     pub(crate) fn note_written(&self, bytes: u64) {
         let reserved_bytes = self.writes_bytes.saturating_sub(bytes);
         let before = self.reserved_bytes.replace(reserved_bytes);

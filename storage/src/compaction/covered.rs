@@ -1,5 +1,5 @@
-//! Runs that can go without being read: what range deletes and truncations
-//! leave behind.
+//! Runs that can be dropped without being read: range deletes or truncations have deleted all of
+//! their keys, or they have range tombstones only, which delete nothing.
 
 use std::sync::Arc;
 
@@ -7,11 +7,12 @@ use crate::key::{Boundaries, RunId};
 use crate::mutation::{self, Mutation};
 use crate::runs::Run;
 
-/// Returns the place of a run (in a list, newest first) whose content no reader needs:
+/// Returns the position, in `runs` (newest first), of a run whose content no reader needs; `None`
+/// if there is none. Such a run fulfils one of two conditions:
 ///
-/// - every key of it lies under range tombstones of one newer run, and no reader
-///   stands between its first commit and these tombstones; or
-/// - it has range tombstones only, with nothing below them.
+/// - every key of it lies under range tombstones of one newer run, and no reader reads at a commit
+///   between its first commit and these tombstones; or
+/// - it has range tombstones only, and no older run has a key in their ranges.
 pub(crate) fn covered_run(
     runs: &[Arc<Run>],
     boundaries: impl FnOnce() -> Boundaries,
@@ -24,8 +25,8 @@ pub(crate) fn covered_run(
     (0..runs.len()).find(|&at| !is_busy(runs[at].id()) && is_covered(runs, at, &boundaries))
 }
 
-/// Returns whether no reader needs the content of the run at this place. If none does, none ever
-/// will: later readers stand above all commits in the run.
+/// Returns whether the content of the run at the position `at` is needed by no reader. Then no
+/// later reader will need it either, because later readers read above all commits in the run.
 fn is_covered(runs: &[Arc<Run>], at: usize, boundaries: &Boundaries) -> bool {
     let (newer, run, older) = (&runs[..at], &runs[at], &runs[at + 1..]);
     let stripe = boundaries.stripe(run.meta().smallest_seq);

@@ -6,8 +6,9 @@ use super::pick::{CompactionPicker, ask};
 use super::shape::{RunShape, TableShape};
 use crate::sstable::KeySketch;
 
-/// Returns the bytes that merges will read until the picker finds no more of them worth it, if
-/// nothing else is written meanwhile. Includes merges under way, which `table` does not show.
+/// Estimates the bytes that the merges of a table will read until the picker finds no further merge
+/// worth it, if nothing else is written meanwhile. The inputs of merges under way count, because
+/// `table` does not show them as busy.
 pub(crate) fn debt_bytes(picker: &dyn CompactionPicker, table: &TableShape<'_>) -> u64 {
     let mut runs = table.runs.to_vec();
     let mut debt_bytes = 0;

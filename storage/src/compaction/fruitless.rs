@@ -32,7 +32,8 @@ pub(crate) struct Fruitless {
 #[derive(Debug)]
 struct Tried {
     rewriting: Rewriting,
-    /// From this time on the rewriting may be tried again if values in the run expire.
+    /// The earliest time of another try of the rewriting if values in the run expire, in
+    /// milliseconds since the Unix epoch.
     again_ms: u64,
     wait_ms: u64,
 }
@@ -42,8 +43,9 @@ struct Tried {
 const WAIT_MS_MIN: u64 = 60_000;
 
 impl Fruitless {
-    /// Returns whether the rewriting of this run gained nothing before, and its garbage and the
-    /// older runs have not changed since.
+    /// Returns whether the rewriting of this run gained nothing before, and would gain nothing now:
+    /// the garbage in the run and the older runs are the same, and the delay has not passed if
+    /// values in the run expire.
     pub(crate) fn has(&self, rewriting: &Rewriting) -> bool {
         let is_same = |tried: &Tried| {
             tried.rewriting.run == rewriting.run

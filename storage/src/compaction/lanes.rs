@@ -4,7 +4,8 @@
 //! A long merge takes minutes. Meanwhile a busy table would get more runs than it may have. So one
 //! of several threads is for short merges alone. Pure: numbers in, a number out.
 
-/// The number of merges, and the size from which a merge is long.
+/// The limits of merges: the number that may go on at once, and the size from which a merge is
+/// long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lanes {
     /// Merges that may go on at once; at least 1.

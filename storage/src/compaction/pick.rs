@@ -14,9 +14,10 @@ use crate::key::RunId;
 /// is not carried out ([`TableStats::picks_refused`](crate::TableStats)). A picker decides
 /// the costs of reads, writes and space.
 ///
-/// The engine calls it after each flush, each merge and each deletion of a snapshot, until it
-/// returns `None`, from several threads, none of which holds a lock meanwhile. It should come
-/// to an end; one that does not is stopped at merges that gain nothing.
+/// The engine calls the picker after each flush, each merge and each deletion of a snapshot, until
+/// it returns `None`, from several threads, none of which holds a lock meanwhile. If no data is
+/// written, a picker should return `None` after some merges. If it never does, the engine at least
+/// does not repeat the rewriting of a single run that gained nothing.
 pub trait CompactionPicker: Send + Sync + Debug {
     /// Returns the next merge of a table, if any is worth it.
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick>;

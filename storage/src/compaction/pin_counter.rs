@@ -42,17 +42,17 @@ pub(crate) struct PinCounter<'a> {
     with: &'a Boundaries,
     /// The boundaries of views alone.
     without: &'a Boundaries,
-    /// For each lone snapshot, one that shares its boundary with no view and no other snapshot, by
-    /// the position of the boundary: the boundaries beside it, and the bytes that the snapshot pins
-    /// alone.
+    /// The lone snapshots, by the positions of their boundaries. A snapshot is lone if no view and
+    /// no other snapshot has the same boundary. Each has its two neighbouring boundaries, and the
+    /// bytes that it pins alone.
     alone: BTreeMap<usize, (Boundaries, PinnedBytes)>,
     /// The bytes that all snapshots pin together, also those that share their commit with others.
     together: PinnedBytes,
 }
 
 impl<'a> PinCounter<'a> {
-    /// Returns a counter for a table. `lone` are the commits of the lone snapshots, ascending:
-    /// those at which no view and no other snapshot stands.
+    /// Returns a counter for a table. `lone` are the commits of the lone snapshots, ascending. A
+    /// snapshot is lone if no view and no other snapshot is at the same commit.
     pub(crate) fn new(
         merger: &'a Merger,
         (with, without): (&'a Boundaries, &'a Boundaries),
@@ -138,8 +138,9 @@ impl<'a> PinCounter<'a> {
     }
 }
 
-/// Returns the bytes by which `after` is smaller than `before`. How many bytes of files that is
-/// depends on the `weight` of the versions that are gone, and of those whose operands were folded.
+/// Returns the bytes by which the versions `after` are smaller than the versions `before` of a key.
+/// How many bytes of files these are depends on the `weight` (bytes of files for each byte) of the
+/// versions that are gone, and of those whose operands were folded.
 fn gone(
     key: &[u8],
     before: &[Version],

@@ -45,17 +45,18 @@ pub(crate) struct PinEstimates {
     pub(crate) together: PinEstimate,
 }
 
-/// The runs of a stripe.
+/// Sums over the runs of one stripe: the runs that lie between two neighbouring bookmarks.
 #[derive(Default)]
 struct Stripe {
     keys: KeySketch,
-    /// The numbers of different keys in each run, added up.
+    /// The sum, over the runs, of the number of different keys in each run.
     distinct: u64,
     /// Bytes of the runs, without versions that are hidden in their own run.
     bytes: u64,
 }
 
-/// Estimates what the ascending `bookmarks` pin of `runs`, which come newest first.
+/// Estimates how many bytes of `runs` (newest first) the bookmarks pin. `bookmarks` are their
+/// sequence numbers, ascending.
 pub(crate) fn pin_estimates(runs: &[&Run], bookmarks: &[SeqNo]) -> PinEstimates {
     let mut estimates = PinEstimates::default();
     if runs.len() < 2 || bookmarks.is_empty() {
@@ -103,7 +104,8 @@ pub(crate) fn pin_estimates(runs: &[&Run], bookmarks: &[SeqNo]) -> PinEstimates 
 }
 
 impl Stripe {
-    /// Estimates the bytes that newer versions of `keys` hide.
+    /// Estimates the bytes of this stripe that are hidden by newer versions of the same keys, if
+    /// `keys` is a sketch of the keys of newer stripes.
     fn pinned_by(&self, keys: &KeySketch) -> PinEstimate {
         let mut union = keys.clone();
         union.union(&self.keys);

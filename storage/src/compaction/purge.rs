@@ -5,13 +5,13 @@
 //!   versions of a key ── Retain ──► one for each stripe ── Purger ──► what stays of them
 //! ```
 //!
-//! A deletion that goes too early brings back what it deleted. It goes only when its
+//! A deletion that is dropped too early brings back what it deleted. It is dropped only when its
 //! timestamp is below all other timestamps that a reader could see together with it:
 //!
 //! - of every run that is not merged here, newer or older, and of every memtable;
 //! - of the versions of its key that stay for other readers, in other stripes;
 //! - for the deletion of a *head*, which deletes in all of its group, those of the whole
-//!   group. It goes only if all commits of the merged runs are in one stripe, so that every
+//!   group. It is dropped only if all commits of the merged runs are in one stripe, so that every
 //!   value of the group in these runs is purged under this head.
 //!
 //! Unknown timestamps count as the least. Only merges purge: the values that a flush writes
@@ -63,7 +63,7 @@ pub(crate) struct Purger<'a> {
     operator: &'a dyn MergeOperator,
     boundaries: &'a Boundaries,
     other_parts: &'a OtherParts,
-    /// Whether all commits of the merged runs are in one stripe.
+    /// Whether all commits of the merged runs are in one stripe: no reader sees some of them only.
     is_one_stripe: bool,
     /// The group of the last key that has one; `None` before the first such key.
     group: Option<OpenGroup>,
@@ -74,9 +74,9 @@ pub(crate) struct Purger<'a> {
 #[derive(Debug)]
 struct OpenGroup {
     prefix: Vec<u8>,
-    /// For each stripe the value of the head as it was before it was purged: members lose what it
-    /// deletes, because the deletion may be gone from the purged head. Empty if the group's first key
-    /// is no head, or has operands that cannot be folded.
+    /// For each stripe the value of the group's head before the head was purged. The members are
+    /// purged by this value, because the purged head may lack the deletion. Empty if the group's
+    /// first key is no head, or has operands that cannot be folded.
     heads: Vec<(usize, Bytes)>,
     is_head_purged: bool,
 }
@@ -206,7 +206,8 @@ impl<'a> Purger<'a> {
         while bottom && versions.pop_if(|last| last.kind == Kind::Delete).is_some() {}
     }
 
-    /// Returns the value of the head that the readers of a stripe see.
+    /// Returns the value of the group's head that the readers of a stripe see; `None` if there is
+    /// none, or the key is no member of the group (`is_member` is false).
     fn head(&self, is_member: bool, stripe: usize) -> Option<&[u8]> {
         let open = self.group.as_ref().filter(|_| is_member)?;
         let any = mutation::is(Mutation::PurgeUnderLaterHeads);

@@ -20,8 +20,9 @@ pub(crate) fn room_bytes(free_bytes: u64, reserved_bytes: u64) -> u64 {
     free_bytes - free_bytes.div_ceil(LEFT_FRACTION)
 }
 
-/// Returns whether a merge of these runs frees enough to take space below the low-water mark:
-/// otherwise nothing would be freed there after snapshots or rows were deleted.
+/// Returns whether a merge of these runs frees so much that it may run although less than the
+/// low-water mark is free. Without such merges the deletion of snapshots or rows would free nothing
+/// then.
 ///
 /// # Panics
 /// If there is no run.

@@ -14,7 +14,7 @@ pub struct TableShape<'a> {
     pub name: &'a str,
     /// The runs of the table, newest first.
     pub runs: &'a [RunShape],
-    /// The commits at which snapshots of the table stand, ascending, each once.
+    /// The commits whose states snapshots of the table show, ascending, each once.
     pub bookmarks: &'a [SeqNo],
     /// Whether the database has had no writes and few reads for a while, so that a merge
     /// delays no request and its result lasts.
@@ -26,13 +26,13 @@ pub struct TableShape<'a> {
 pub struct RunShape {
     /// The number of the run, which no other run of the database ever had.
     pub id: RunId,
-    /// Bytes of the run's files.
+    /// The number of bytes of the run's files.
     pub bytes: u64,
     /// Bytes of the run's largest file that has versions.
     pub largest_file_bytes: u64,
-    /// Versions and range tombstones in the run's files.
+    /// The number of versions and range tombstones in the run's files.
     pub entries: u64,
-    /// Different keys in the run's files.
+    /// The number of different keys in the run's files.
     pub keys: u64,
     /// The number of tombstones among the versions.
     pub tombstones: u64,

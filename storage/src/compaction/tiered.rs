@@ -28,20 +28,20 @@ pub enum Bounding {
     Off,
 }
 
-/// Merges runs of similar size, those first that the same snapshots see.
+/// Merges runs of similar size, first runs that the same snapshots see.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TieredPicker {
     /// A run joins a merge while it is at most this many times as large as all
     /// newer runs of the merge together; above 0. Larger merges more eagerly:
     /// faster reads, more writing. Default: 1.2.
     pub size_ratio: f64,
-    /// The newest stratum is merged for the sake of reads when it has this many runs, at
-    /// least half of them in one merge. A higher number means less writing, and slower reads
-    /// of recent writes. Default: 8.
+    /// The newest stratum (neighbouring runs that the same snapshots see) is merged for the sake of
+    /// reads when it has this many runs, at least half of them in one merge. A higher number means
+    /// less writing, and slower reads of recent writes. Default: 8.
     pub runs_before_merge: usize,
-    /// A stratum is merged when the size of its runs exceeds this multiple of their estimated
-    /// size as one run; above 1. A smaller factor means less space and more writing. Default:
-    /// 2.
+    /// A stratum (neighbouring runs that the same snapshots see) is merged when the size of its
+    /// runs exceeds this multiple of their estimated size as one run; above 1. A smaller factor
+    /// means less space and more writing. Default: 2.
     pub space_amplification_max: f64,
     /// Whether merges respect the boundaries that snapshots draw.
     pub bounding: Bounding,
@@ -58,8 +58,8 @@ impl Default for TieredPicker {
     }
 }
 
-/// A stratum other than the newest is merged for the sake of reads when it has this many runs. That
-/// is few, because no more runs come into it.
+/// A stratum other than the newest is merged for the sake of reads when it has this many runs. The
+/// number is small, because no new runs come into such a stratum.
 const OLD_RUNS_BEFORE_MERGE: usize = 4;
 /// In an idle database a stratum may be this many times as large as it would be as
 /// one run.
@@ -122,7 +122,7 @@ impl TieredPicker {
     }
 }
 
-/// The limits above which a stratum is merged.
+/// The limits above which a stratum (neighbouring runs that the same snapshots see) is merged.
 #[derive(Clone, Copy)]
 struct Limits {
     runs_before_merge: usize,
@@ -175,14 +175,15 @@ impl TieredPicker {
     }
 }
 
-/// Returns whether runs with `garbage_bytes` are at least `times` as large as without it.
+/// Returns whether runs of which `garbage_bytes` are garbage are at least `times` as large as they
+/// would be without the garbage.
 fn exceeds(runs: &[RunShape], garbage_bytes: u64, times: f64) -> bool {
     let bytes = total(runs);
     bytes as f64 >= bytes.saturating_sub(garbage_bytes) as f64 * times
 }
 
-/// Returns the length of the longest prefix in which each run is at most `size_ratio` times
-/// as large as all newer ones together.
+/// Returns the number of runs in the longest prefix of `runs` (newest first) in which each run is
+/// at most `size_ratio` times as large as all newer ones together.
 fn ladder(runs: &[RunShape], size_ratio: f64) -> usize {
     let mut sum = runs[0].bytes;
     let mut len = 1;
@@ -196,9 +197,9 @@ fn ladder(runs: &[RunShape], size_ratio: f64) -> usize {
     len
 }
 
-/// Returns the cheapest merge that leaves at most `runs_max` of the runs, counted as after the
-/// merges under way; `None` if none is needed or possible. `runs` begin at position `start` of the
-/// table's list.
+/// Returns the cheapest merge after which, once the merges under way have ended too, at most
+/// `runs_max` runs are left; `None` if none is needed or possible. `runs` begin at position `start`
+/// of the table's list.
 fn thin_out(start: usize, runs: &[RunShape], runs_max: usize) -> Option<Range<usize>> {
     let stretches = runs.chunk_by(|a, b| a.is_busy && b.is_busy);
     let len = (stretches.count() + 1).checked_sub(runs_max)?;

@@ -15,9 +15,9 @@ pub(crate) struct MergesUnderWay {
 pub(crate) struct MergeUnderWay {
     /// The runs that are merged, newest first.
     pub(crate) inputs: Vec<RunId>,
-    /// Versions that the earlier parts of the merge wrote.
+    /// The number of versions that the earlier parts of the merge wrote.
     pub(crate) done_versions: u64,
-    /// Versions that the merge has read in its current part.
+    /// The number of versions that the merge has read in its current part.
     read_versions: AtomicU64,
 }
 
@@ -29,8 +29,8 @@ pub(crate) struct Watched<'a> {
 }
 
 impl MergesUnderWay {
-    /// Adds a merge of `inputs`, or of the rest of them if parts of the merge that wrote
-    /// `done_versions` are done.
+    /// Adds a merge of `inputs`. If earlier parts of the merge are done, `done_versions` is the
+    /// number of versions that they wrote; otherwise it is 0.
     pub(crate) fn begin(&self, inputs: Vec<RunId>, done_versions: u64) -> Watched<'_> {
         let merge = Arc::new(MergeUnderWay {
             inputs,

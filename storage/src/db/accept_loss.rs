@@ -13,18 +13,19 @@ use crate::runs::Run;
 pub(crate) struct Rest(pub(crate) Option<Arc<Run>>);
 
 impl Engine {
-    /// Calls `work` while no file is opened again and no quarantine ends.
+    /// Calls `work` under a lock: until it returns, no file that failed to open is opened again,
+    /// and no quarantine ends.
     pub(crate) fn while_none_reopens<T>(&self, work: impl FnOnce() -> T) -> T {
         let _reopening = self.reopening.lock().unwrap();
         work()
     }
 
-    /// Puts other files into the place of a damaged one, in one edit of the manifest. `write_rest`
-    /// gets the run of the damaged file and returns the new files; without any the file goes, and the
-    /// run with its last file. The damaged file is removed once no reader needs it. If it is gone
-    /// before that, nothing is written, or the new files are removed, and the result is false; also if
-    /// `write_rest` returns `None`, for a file that is to stay. The holds of the table are released
-    /// before the edit.
+    /// Replaces a damaged file by other files, in one edit of the manifest. `write_rest` gets the
+    /// run of the damaged file and writes and returns the new files. If it returns no new files,
+    /// the damaged file is taken out of its run, and a run without files out of the table. If
+    /// `write_rest` returns `None`, the damaged file stays. Returns whether the file was replaced
+    /// or taken out: false also if the table no longer has the file. The holds of the table are
+    /// released before the edit. The damaged file is removed once no reader needs it.
     ///
     /// To be called within [`Self::while_none_reopens`]: otherwise the file could become whole
     /// meanwhile.

@@ -22,7 +22,8 @@ const RELEASE_EVERY: Duration = Duration::from_millis(100);
 /// this time.
 const EXPIRY_WAIT_MIN: Duration = Duration::from_millis(100);
 /// The threads read the clock at least this often while a snapshot is to expire, or a run is to be
-/// merged again. That clock may run unlike the one of waits (it may be set, the machine may sleep).
+/// merged again. This clock may differ from the one that ends waits: it may be set, or the machine
+/// may sleep.
 const CLOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Work that found no space is tried again after this time, then after twice as long each time, up
@@ -103,8 +104,8 @@ impl Signal {
         self.request(|requests| requests.compact = true);
     }
 
-    /// Returns the number of requests to look for merges. While it stays the same, a table that
-    /// needed no merge needs none.
+    /// Returns the number of requests to look for merges. While the number stays the same, a table
+    /// that needed no merge still needs none.
     pub(super) fn merges_asked(&self) -> u64 {
         self.merges_asked.load(Ordering::Acquire)
     }
@@ -122,7 +123,8 @@ impl Signal {
         self.changed.notify_all();
     }
 
-    /// Waits until `take` finds a request, or for `time`. Returns false if the thread is to stop.
+    /// Waits until `take` finds a request, at most for `time` (`None`: without limit). Returns
+    /// false if the thread is to stop.
     fn wait(&self, take: impl Fn(&mut Requests) -> bool, time: Option<Duration>) -> bool {
         let mut requests = self.requests.lock().unwrap();
         let nothing = |requests: &mut Requests| !requests.stop && !take(requests);
@@ -256,7 +258,8 @@ fn help_flush_loop(engine: &Engine) {
     }
 }
 
-/// Returns the time until the next snapshot expires, within bounds; `None` if none does.
+/// Returns the time until the next snapshot expires, at least [`EXPIRY_WAIT_MIN`] and at most
+/// [`CLOCK_WAIT_MAX`]; `None` if no snapshot expires, or writes have stopped.
 fn time_to_expiry(engine: &Engine) -> Option<Duration> {
     let expires_ms = engine.snapshots.next_expiry_ms()?;
     // A snapshot cannot be deleted once writes have stopped.

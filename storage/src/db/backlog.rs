@@ -17,8 +17,9 @@ use crate::mutation::{self, Mutation};
 use crate::options::Maintenance;
 use crate::version::TableVersion;
 
-/// Writers may save up the tokens for at most one part in this many of a memtable. Tokens are saved
-/// while more is flushed and merged than is written.
+/// Throttled writers spend tokens for the bytes that they write, and each flushed or merged byte
+/// brings one token. At most as many tokens are saved up as one part in this many of a memtable has
+/// bytes.
 pub(super) const TOKENS_MAX_FRACTION: usize = 8;
 
 /// The longest time that a merge waits, after each chunk, for writes and syncs of the log: a merge
@@ -30,7 +31,7 @@ struct Write<'a> {
     engine: &'a Engine,
     tables: &'a [Arc<TableCore>],
     bytes: usize,
-    /// The unfinished work at the last look.
+    /// The kinds of work that the last call of `look` found unfinished.
     behind: Cell<Behind>,
 }
 
@@ -41,9 +42,9 @@ struct Behind {
 }
 
 impl Backlog for Write<'_> {
-    /// Returns how far the worst of the backlogs holds up the write. A backlog of work that lacks
-    /// space costs no tokens below its hard limit, because the work brings none. At the limit it is
-    /// an error: the wait would have no bound.
+    /// Returns how far the largest of the backlogs holds up the write. Work that finds no space
+    /// brings no tokens, so its backlog does not throttle the write below the hard limit. At the
+    /// limit it is an error, because the write might wait for ever.
     fn look(&self) -> Result<Admission> {
         let mut worst = 0.0_f64;
         let mut behind = Behind::default();
@@ -109,8 +110,8 @@ impl Backlog for Write<'_> {
 }
 
 impl Engine {
-    /// Holds up a write of `bytes` to these tables while one of them has too much
-    /// unfinished work that other threads do.
+    /// Holds up a write of `bytes` to these tables while too much background work on one of them is
+    /// unfinished.
     ///
     /// # Errors
     /// `DiskFull` if that work finds no space, `LowSpace` if the write would leave too little.

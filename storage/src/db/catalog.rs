@@ -28,7 +28,7 @@ impl Catalog {
         self.keyspaces.entry(name.to_string()).or_default();
     }
 
-    /// Keeps the ids up to this one from being given again.
+    /// Prevents the ids up to `id` from being given to new tables.
     pub(super) fn raise_last_table_id(&mut self, id: TableId) {
         self.last_table_id = self.last_table_id.max(id);
     }
@@ -71,7 +71,7 @@ impl Catalog {
         }
     }
 
-    /// Removes and returns the forgotten tables that no reader holds.
+    /// Removes and returns the dropped tables that neither a snapshot nor a reader needs.
     pub(super) fn take_unread(&mut self) -> Vec<Arc<TableCore>> {
         let unread = |table: &mut Arc<TableCore>| !table.is_held();
         self.forgotten.extract_if(.., unread).collect()

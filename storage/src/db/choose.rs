@@ -143,7 +143,7 @@ fn left_bytes(engine: &Engine) -> u64 {
     }
 }
 
-/// Returns whether the largest of these tables could not be merged as a whole.
+/// Returns whether the disk has too little space to merge the largest of these tables as a whole.
 pub(super) fn is_short_of_space(engine: &Engine, tables: &[Arc<TableCore>]) -> bool {
     let bytes = |table: &Arc<TableCore>| -> u64 {
         let version = table.peek();
@@ -250,7 +250,8 @@ fn shape<'a>(
     }
 }
 
-/// Returns a function for the bytes of a run of `table` that were kept for boundaries that are gone.
+/// Returns a function that returns, for a run of `table`, the bytes that were kept only for
+/// snapshots and views that are gone.
 fn garbage_of(engine: &Engine, table: &TableCore) -> impl Fn(&RunMeta) -> u64 {
     // There are as many boundaries as snapshots. The garbage of most runs does not depend on them,
     // because most runs keep nothing for snapshots.

@@ -181,7 +181,7 @@ struct Written {
 }
 
 /// Returns whether a run that was rewritten alone has become better: it is smaller, or has less
-/// known garbage. Both have an end, so the rewriting of runs that gain has one, too.
+/// known garbage. Neither can shrink for ever, so no run is rewritten for ever.
 fn gains(input: &RunMeta, output: &RunMeta, boundaries: &Boundaries) -> bool {
     mutation::is(Mutation::RepeatFruitlessMerges)
         || output.entries() < input.entries()
@@ -346,8 +346,8 @@ fn separator<'k>(key: &[u8], next: &'k [u8]) -> &'k [u8] {
     &next[..common + 1]
 }
 
-/// Returns the damage that is the cause of versions out of order with correct checksums: verifies
-/// the files to find the damaged one.
+/// Returns the error for versions of `key` that are out of order in blocks with correct checksums:
+/// that of the first file that does not verify, or else one that names the newest file.
 fn out_of_order(inputs: &[Arc<Run>], key: &[u8]) -> Error {
     let tables = || inputs.iter().flat_map(|run| run.sorted());
     if let Some(damage) = tables().find_map(|table| table.verify().err()) {

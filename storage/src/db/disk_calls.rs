@@ -7,7 +7,8 @@ use super::events::Event;
 use crate::disk::StuckChange;
 
 impl Engine {
-    /// Looks at the calls under way at the time `now`, which counts from any fixed moment.
+    /// Reports the calls to the disk that hang, and those that hung and have returned. `now` is the
+    /// time since any fixed moment.
     pub(super) fn look_at_disk_calls(&self, now: Duration) {
         for change in self.disk_watch.look(now) {
             self.events.tell(match &change {

@@ -41,14 +41,24 @@ use crate::wal::{SegmentHold, Wal};
 
 /// The state that all handles of one database share.
 ///
-/// Lock order: `flushing` > that of the round of flushes, of `signal`; `flushing` > that of
-/// `memtable_memory` > `catalog`; `flushing` > `snapshot_ops` > `catalog` > that of the numbers
-/// of files > `manifest` > the queue's order lock > a table's `replacing` and the locks inside WAL,
-/// the snapshot registry and conflicts. Four are taken with none of these held:
-/// `ingesting`, above `catalog`, `reopening`, above `snapshot_ops`, and `checking_file`, above
-/// `catalog`, both above the lock inside `claims` too, and that lock, above that of the registry: it
-/// is held neither while a picker decides nor during a merge. With `check_record` held no other is
-/// taken.
+/// Lock order (`a` > `b`: `b` may be taken while `a` is held):
+///
+/// - `flushing` > the lock inside `flush_round`, and that inside `signal`
+/// - `flushing` > the lock inside `memtable_memory` > `catalog`
+/// - `flushing` > `snapshot_ops` > `catalog` > the lock of the numbers of files > `manifest` > the
+///   order lock of `queue` > a table's `replacing`, and the locks inside `wal`, `snapshots` (the
+///   registry) and `conflicts`
+///
+/// Four locks are taken only while none of those above is held:
+///
+/// - `ingesting` > `catalog`
+/// - `reopening` > `snapshot_ops`, and the lock inside `claims`
+/// - `checking_file` > `catalog`, and the lock inside `claims`
+/// - the lock inside `claims` > that inside `snapshots`; it is held neither while a picker decides
+///   nor during a merge
+///
+/// While `check_record` is held, no other lock is taken.
+///
 /// Flushes do their I/O under `flushing` and `manifest` only, merges under
 /// `manifest` only (they claim their runs instead), which no reader takes, and
 /// no writer either (`Maintenance::Manual` aside). Writers hold the lock of the write stall
@@ -86,8 +96,8 @@ pub(crate) struct Engine {
     /// The lock under which snapshots are created and deleted, one at a time, with the last id of a
     /// snapshot.
     pub(super) snapshot_ops: Mutex<u64>,
-    /// A lock that an ingest holds from its place in the order of commits until it is decided, and
-    /// that a capture of the state holds.
+    /// A lock that an ingest holds from the moment it takes its sequence numbers until it has
+    /// succeeded or failed. A capture of the state, as for a backup, holds this lock, too.
     pub(super) ingesting: Mutex<()>,
     pub(super) clock: MonotonicClock,
     pub(crate) counters: Counters,
@@ -101,8 +111,9 @@ pub(crate) struct Engine {
     /// The round that the leader and its helpers flush.
     pub(super) flush_round: FlushRound,
     /// The lock for opening a file again that did not open, for ending a quarantine, and for giving
-    /// up what is lost of a file. Two threads would make two objects for one file, and the file
-    /// would go with the first of them; and a file that has become whole must not be given up.
+    /// up the lost part of a file. Without it, two threads could make two objects for one file, and
+    /// the drop of the first would remove the file; or a file that has just become whole could be
+    /// given up.
     pub(super) reopening: Mutex<()>,
     /// The runs that are being merged.
     pub(super) claims: Claims,
@@ -225,7 +236,8 @@ impl Engine {
         ReadTime::Now(&self.clock)
     }
 
-    /// Returns the boundaries of a table, for flushes and compactions whose input is fixed.
+    /// Returns the boundaries of a table (the commits at which its readers read), for flushes and
+    /// compactions whose input is fixed.
     pub(crate) fn boundaries(&self, table: &TableCore) -> Boundaries {
         let now_ms = self.now_ms();
         self.snapshots.boundaries(table.span(), now_ms)
@@ -415,8 +427,8 @@ impl Engine {
         self.idle.load(Ordering::Relaxed)
     }
 
-    /// Merges until no merge is worth it, in all tables, and no other thread merges. First retries
-    /// runs that merges leave out.
+    /// Merges until in no table a merge is worth it and no other thread merges. First retries runs
+    /// that merges leave out.
     ///
     /// # Errors
     /// Also the failure to read a run, once everything else is merged.

@@ -89,7 +89,7 @@ pub enum Event<'a> {
         path: &'a Path,
         /// The kind of the call.
         call: DiskCall,
-        /// The time since about the start of the call.
+        /// The approximate time since the start of the call.
         lasts: Duration,
     },
     /// A call to the disk has returned that was stuck.

@@ -1,14 +1,14 @@
-//! Flush: the oldest frozen memtables of some tables become runs, of each table one.
+//! Flush: the oldest frozen memtables of some tables, one of each table, become runs.
 //!
 //! Order of effects, each relying on the one before:
 //!
-//! 1. everything numbered up to the memtable's end is decided;
+//! 1. all commits numbered up to the memtable's end are finished;
 //! 2. the runs are written and synced, then their names;
 //! 3. the WAL is synced, so that a batch over two tables cannot be in the runs
 //!    of one and lost from the log of the other, and no deletion of a snapshot
 //!    and no truncation that the runs rely on can be lost;
 //! 4. the manifest names the runs, of all these tables by one edit;
-//! 5. readers see them; the memtable goes.
+//! 5. readers see the runs in place of the memtable.
 
 use std::sync::Arc;
 
@@ -111,8 +111,9 @@ pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Op
     }))
 }
 
-/// Installs the written runs, of each table one memtable, with one sync of each kind. Skips tables
-/// that were dropped.
+/// Installs the runs of the `written` memtables, which are of different tables, with one sync of
+/// the directory, one of the WAL and one edit of the manifest for all. Skips tables that were
+/// dropped.
 pub(super) fn install(engine: &Engine, written: &[Written]) -> Result<()> {
     let fresh: Vec<_> = written.iter().flat_map(Written::fresh).cloned().collect();
     let synced = engine.runs.finish_runs(&fresh).and_then(|()| {
@@ -166,7 +167,7 @@ fn truncation_above(version: &TableVersion, memtable: &Arc<Memtable>) -> Option<
     first_truncation(frozen.take_while(|other| !Arc::ptr_eq(other, memtable)))
 }
 
-/// Writes the memtable as one run for each side of the splits; newest first. Leaves out the
+/// Writes the memtable as runs, cut at the splits, and returns them newest first. Leaves out the
 /// versions that a later `truncation` hides from all readers: on a full disk they might not fit,
 /// and the truncation is flushed after them.
 fn write_runs(
@@ -259,9 +260,9 @@ fn splits(memtable: &Memtable, bookmarks: &[SeqNo], memtable_bytes: usize) -> Ve
     choose_splits(&bytes, bookmarks, (memtable_bytes / SPLIT_FRACTION).max(1))
 }
 
-/// Returns the bookmarks at which to cut: the bytes below one since the last cut, and all bytes
-/// above it, are both `worth` a file. `bytes[i]` lies below `bookmarks[i]` and above the one
-/// before.
+/// Returns the bookmarks at which a memtable is cut. At each of them both the bytes since the last
+/// cut and all bytes above are at least `worth`. `bytes[i]` is the number of bytes between the
+/// bookmarks `i - 1` and `i`.
 fn choose_splits(bytes: &[usize], bookmarks: &[SeqNo], worth: usize) -> Vec<SeqNo> {
     let mut above: usize = bytes.iter().sum();
     let mut below = 0;

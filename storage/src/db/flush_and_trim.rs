@@ -4,8 +4,8 @@
 //!   rotate ─► frozen memtables ─► a round of flushes ─► trim_wal
 //! ```
 //!
-//! A memtable holds the segments that have its writes. A segment is removed once no memtable needs
-//! it and the manifest has its operations on snapshots.
+//! A memtable keeps those segments of the log that have its writes. A segment is removed once no
+//! memtable needs it and the manifest has its operations on snapshots.
 
 use std::sync::Arc;
 
@@ -135,8 +135,8 @@ impl Engine {
         self.wal.roll()
     }
 
-    /// Freezes the memtable of a table if it has reached `bytes_min`. Returns true if there is
-    /// something to flush now.
+    /// Freezes the memtable of a table if it has at least `bytes_min` bytes. Returns whether it was
+    /// frozen: false also for a memtable without writes.
     pub(super) fn rotate(&self, table: &TableCore, bytes_min: usize) -> bool {
         self.queue.pause(|next| {
             let end = SeqNo(next.0 - 1);
@@ -148,7 +148,8 @@ impl Engine {
         })
     }
 
-    /// If the WAL is too large, freezes the memtables that hold its oldest segment.
+    /// If the WAL is too large, freezes the memtables that hold its oldest segment. Returns whether
+    /// any was frozen.
     fn rotate_for_wal(&self) -> bool {
         if self.wal.bytes() <= self.options.wal_flush_bytes()
             || mutation::is(Mutation::QuietTableHoldsWal)

@@ -7,8 +7,8 @@
 //!      └──── the next memtable of the same table ◄───────────┘
 //! ```
 //!
-//! A tiny table costs the sync of its file, and a share of the others. Most of the time a
-//! thread waits for the disk, so a second one helps on one processor too.
+//! The flush of a tiny table costs the sync of its file, and a share of the other syncs. Most of
+//! the time a thread waits for the disk, so a second one helps on one processor too.
 //!
 //! Invariant: at most one memtable of a table at a time is being written or waits to be installed.
 
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::key::TableId;
 use crate::sync::{Condvar, Mutex};
 
-/// The runs of a round are installed once they are those of this many memtables, or have
+/// The runs of a round are installed once they come from this many memtables, or have
 /// [`INSTALL_BYTES`], or no memtable is left to write.
 const INSTALL_TABLES: usize = 64;
 /// The runs of a round are installed once they have this many bytes: see [`INSTALL_TABLES`].
@@ -51,7 +51,7 @@ struct Inside {
 struct Worker<'a>(&'a Engine);
 
 impl Engine {
-    /// Flushes all frozen memtables; under `flushing`.
+    /// Flushes all frozen memtables. The caller holds the lock `flushing`.
     pub(super) fn flush_round(&self) -> Result<()> {
         let round = &self.flush_round;
         {
@@ -86,7 +86,7 @@ impl Engine {
 }
 
 impl Worker<'_> {
-    /// Works until each memtable that is left is taken by another thread.
+    /// Writes and installs memtables until none is left for this thread, or the round has failed.
     fn work(self) {
         while let Some(table) = self.next() {
             let outcome = write_oldest(self.0, &table);
@@ -125,7 +125,8 @@ impl Worker<'_> {
         next
     }
 
-    /// Records the outcome of a table, and returns the memtables to be installed now.
+    /// Records the outcome of writing a memtable of `table`, and returns the written memtables that
+    /// are to be installed now.
     fn note(&self, table: &TableCore, outcome: Result<Option<Written>>) -> Vec<Written> {
         let mut inside = self.lock();
         match outcome {

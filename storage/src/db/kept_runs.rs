@@ -32,9 +32,9 @@ pub(super) struct KeptRuns<'a> {
 
 struct Part<'a> {
     builder: RunBuilder<'a>,
-    /// The smallest and the largest sequence number in the run so far; `MAX` and `ZERO` before the
-    /// first.
+    /// The smallest sequence number in the run so far; `MAX` before the first.
     smallest: SeqNo,
+    /// The largest sequence number in the run so far; `ZERO` before the first.
     largest: SeqNo,
 }
 
@@ -46,8 +46,9 @@ impl Part<'_> {
 }
 
 impl<'a> KeptRuns<'a> {
-    /// Returns runs of `table` in this form, cut at the ascending `splits`; `origins` are the
-    /// numbers that each of them stands for, oldest first.
+    /// Returns runs of `table`, to be written in this form and cut at the ascending `splits`.
+    /// `origins` has, for each run, oldest first, the first and the last sequence number of the
+    /// part of the table's history that the run has.
     pub(super) fn new(
         engine: &'a Engine,
         table: &'a TableCore,

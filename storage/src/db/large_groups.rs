@@ -8,7 +8,8 @@ use super::TableCore;
 use crate::read::MergeOperator;
 use crate::sync::Mutex;
 
-/// A group for which a flush or a merge has written many bytes. Other runs may have more of it.
+/// A group of keys ([`MergeOperator::group`](crate::MergeOperator::group)) of which a flush or a
+/// merge has written many bytes. Other runs may have further keys of the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LargeGroup<'a> {
     /// The table's keyspace.

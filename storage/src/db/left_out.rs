@@ -16,8 +16,9 @@ use crate::key::RunId;
 use crate::mutation::{self, Mutation};
 use crate::sync::Mutex;
 
-/// The time until the first retry, in milliseconds, and the longest time between two of them.
+/// The time until the first retry, in milliseconds.
 const WAIT_MIN_MS: u64 = 1_000;
+/// The longest time between two retries, in milliseconds.
 const WAIT_MAX_MS: u64 = 600_000;
 
 /// The runs of one table that could not be read, and were not read since.
@@ -29,7 +30,8 @@ pub(crate) struct LeftOut(Mutex<BTreeMap<RunId, Failure>>);
 struct Failure {
     error: Error,
     wait_ms: u64,
-    /// The time from which on the run may be merged; 0 once a caller has asked for a retry at once.
+    /// The time from which on the run may be merged, in milliseconds since the Unix epoch; 0 after
+    /// a request for a retry at once.
     retry_ms: u64,
 }
 

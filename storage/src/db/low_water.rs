@@ -71,7 +71,8 @@ impl LowWater {
         self.least_bytes > 0 && log_bytes >= self.look_at.load(Ordering::Relaxed)
     }
 
-    /// Notes that a look found no space for a write of `refused_bytes`, or enough with `None`.
+    /// Records the outcome of a look at the free space: no space for a write of `refused_bytes`, or
+    /// enough space if that is `None`.
     fn note_look(&self, log_bytes: u64, refused_bytes: Option<u64>) {
         let look_at = match refused_bytes {
             Some(_) => 0,
@@ -83,8 +84,9 @@ impl LowWater {
     }
 }
 
-/// Returns the mark. Any edit, also one that drops a table, may begin a new manifest, with its
-/// copy, beside the old one. The reserve holds back as much again.
+/// Returns the low-water mark: `least_bytes`, or more if the manifest is large. Any edit, also one
+/// that drops a table, may begin a new manifest, with its copy, beside the old one. The file
+/// `RESERVE` holds back as much again.
 fn mark_bytes(least_bytes: u64, manifest_bytes: u64) -> u64 {
     match least_bytes {
         0 => 0,
@@ -103,8 +105,8 @@ impl Engine {
         self.low_water.mark_bytes()
     }
 
-    /// Refuses a write of `bytes` that would leave less than the low-water mark. Looks only now and
-    /// then.
+    /// Refuses a write of `bytes` that would leave less than the low-water mark. Looks at the free
+    /// space only now and then.
     ///
     /// # Errors
     /// [`Error::LowSpace`].
@@ -117,8 +119,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Looks whether a write of `bytes` would leave less than the low-water mark, and notes it for the
-    /// writes to come.
+    /// Looks whether a write of `bytes` would leave less than the low-water mark, and records the
+    /// answer for later writes.
     ///
     /// # Errors
     /// [`Error::LowSpace`] if it would.
@@ -158,8 +160,8 @@ impl Engine {
         })
     }
 
-    /// Looks whether there is space for the write that was refused last, and notes it for the writes
-    /// to come.
+    /// Looks whether there is space for the write that was refused last, and records the answer for
+    /// later writes.
     pub(super) fn look_at_space_again(&self) {
         let bytes = self.low_water.refused_bytes.load(Ordering::Relaxed);
         // The error is that of a refused write, which has its own look.

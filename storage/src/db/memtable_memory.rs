@@ -42,8 +42,8 @@ const WORTH_FRACTION: u64 = 2;
 #[derive(Debug)]
 pub(super) struct MemtableMemory {
     budget_bytes: u64,
-    /// A table with this many frozen memtables is left alone: another one would only hold up its
-    /// writers.
+    /// If a table has this many frozen memtables, no further one is frozen: it would only hold up
+    /// the writers of the table.
     frozen_max: usize,
     /// The bytes of all memtables, which hold up writers; 0 while no memtable is frozen, because
     /// open ones are not flushed and writers would wait in vain.
@@ -139,7 +139,8 @@ impl MemtableMemory {
         log_bytes >= self.look_at.load(Ordering::Relaxed)
     }
 
-    /// Adds up the sizes that `look` returns, once no other thread does; false if it returns none.
+    /// Waits until no other thread adds up sizes, then adds up those that `look` returns. Returns
+    /// false if `look` returns `None`.
     fn add_up(&self, look: impl FnOnce() -> Option<Vec<Sizes>>) -> bool {
         let _one = self.adding_up.lock().unwrap();
         look().inspect(|sizes| self.note(sizes)).is_some()

@@ -5,8 +5,8 @@
 //! unknown format, is refused with nothing changed. An SSTable that cannot be read leaves a gap.
 //! Then recovery writes, and a second recovery would still find the same: it makes durable what was
 //! read, since all that follows relies on that; it cuts a torn tail, which was never acknowledged
-//! as durable; and it removes files that the manifest does not name. An opening for reading leaves
-//! the second half out.
+//! as durable; and it removes files that the manifest does not name. An opening for reading only
+//! reads, and leaves out the part that writes.
 
 use std::collections::HashSet;
 use std::io;
@@ -47,8 +47,8 @@ use crate::table_store::{LinkFolder, Stage, TableStore};
 use crate::version::TableVersion;
 use crate::wal::{self, Wal, WalEvent};
 
-/// Only whole segments of the log can be removed, so a log at its largest size has at least this
-/// many.
+/// The number of segments that a log at its largest size has at least, because only whole segments
+/// can be removed.
 const WAL_SEGMENTS_MIN: u64 = 8;
 
 /// The number of databases that this process has opened so far, which is the id of the next one.
@@ -253,8 +253,8 @@ impl Engine {
     }
 }
 
-/// Returns the sequence number after which new ones begin. No number is given twice, whichever of
-/// WAL and manifest lost its tail.
+/// Returns the last sequence number that was used: the larger of those in the WAL and in the
+/// manifest, because each of them may have lost its tail and no number may be used twice.
 fn last_seq(in_wal: SeqNo, in_manifest: SeqNo) -> SeqNo {
     let last = in_wal.max(in_manifest);
     let last = mutation::replace(last, Mutation::SequenceFromWalAlone, in_wal);

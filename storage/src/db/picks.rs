@@ -1,11 +1,12 @@
-//! The outcomes of the answers of a table's picker.
+//! The merges that a table's picker proposed without success.
 
 use crate::compaction::{Fruitless, Refusal, Rewriting};
 use crate::key::RunId;
 use crate::mutation::{self, Mutation};
 use crate::sync::Mutex;
 
-/// The outcomes of the picker's answers for one table, since the database was opened.
+/// The proposals of one table's picker, since the database was opened, that were refused or gained
+/// nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Picks(Mutex<Inside>);
 
@@ -17,14 +18,15 @@ struct Inside {
 }
 
 impl Picks {
-    /// Counts an answer of the picker that is not carried out.
+    /// Counts a proposal of the picker that is not carried out.
     pub(super) fn note_refused(&self, refusal: Refusal) {
         let mut inside = self.0.lock().unwrap();
         inside.refused += 1;
         inside.last_refusal = Some(refusal);
     }
 
-    /// Returns the number of answers that were not carried out, and the reason for the last one.
+    /// Returns the number of proposals that were not carried out, and the reason for refusing the
+    /// last of them.
     pub(super) fn refused(&self) -> (u64, Option<Refusal>) {
         let inside = self.0.lock().unwrap();
         (inside.refused, inside.last_refusal)

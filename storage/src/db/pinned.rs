@@ -17,15 +17,16 @@ use crate::version::{Source, TableVersion};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotPins {
     /// The bytes that merges free if one snapshot or hold alone is deleted, by its keyspace and
-    /// name. Zero if a view, or another snapshot or hold, stands at the same commit, because it
-    /// needs the same versions.
+    /// name. Zero if a view, or another snapshot or hold, shows the state of the same commit,
+    /// because it needs the same versions.
     pub alone: BTreeMap<(String, String), PinnedBytes>,
     /// The bytes that merges free if all these snapshots and holds are deleted. May be more than
     /// the sum of `alone`, which lacks the versions that several of them need.
     pub together: PinnedBytes,
 }
 
-/// Bytes of keys and values between two calls of a pass's `step`: some blocks.
+/// The bytes of keys and values that a pass reads between two calls of `step`: those of some
+/// blocks.
 const STEP_BYTES: u64 = 64 << 10;
 
 impl Engine {

@@ -123,7 +123,7 @@ struct Replay<'a> {
     snapshots: &'a SnapshotRegistry,
     memtable_bytes: usize,
     runs: &'a RunStore,
-    /// The tables that the commit writes to.
+    /// The tables to which the commit that is being replayed writes.
     touched: HashSet<TableId>,
     /// The error of opening an ingested run.
     failed: Option<Error>,
@@ -214,7 +214,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Returns the table of a write, unless its runs have the write already or it is gone.
+    /// Returns the table of the write numbered `seq`; `None` if the table is gone, or its runs
+    /// already have the write. A table that never was is an error.
     fn unflushed(&self, table: TableId, seq: SeqNo) -> Result<Option<&TableCore>, String> {
         match self.tables.get(&table) {
             Some((core, flushed_seq)) => Ok((seq > *flushed_seq).then_some(&**core)),

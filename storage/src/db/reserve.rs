@@ -43,7 +43,7 @@ pub(super) struct Reserve {
     path: PathBuf,
     /// The file has the bytes that a generator with this seed makes.
     seed: u64,
-    /// The bytes of the file; `None` until they are known.
+    /// The length of the file, in bytes; `None` until it is known.
     held_bytes: Mutex<Option<u64>>,
 }
 
@@ -100,7 +100,7 @@ impl Reserve {
         Ok(Some(bytes))
     }
 
-    /// Holds space back for manifests of `manifest_bytes`, if there is plenty. The next flush
+    /// Holds space back for manifests of `manifest_bytes`, if much space is free. The next flush
     /// repeats a failed attempt.
     fn hold(&self, disk: &dyn Disk, dir: &Path, manifest_bytes: u64) {
         let mut held_bytes = self.held_bytes.lock().unwrap();
@@ -167,7 +167,7 @@ impl Engine {
         outcome
     }
 
-    /// Holds space back again, if there is plenty.
+    /// Holds space back again, if much space is free.
     pub(super) fn hold_reserve(&self) {
         let manifest_bytes = self.manifest.lock().unwrap().bytes();
         self.low_water.set_manifest_bytes(manifest_bytes);

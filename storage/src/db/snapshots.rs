@@ -160,7 +160,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Commits the creation of a snapshot or a hold; under `snapshot_ops`.
+    /// Commits the creation of a snapshot or a hold. The caller holds the lock `snapshot_ops`.
     fn commit_bookmark(&self, record: SnapshotRecord) -> Result<()> {
         let (id, payload) = (record.id, encode_snapshot_create(&record));
         let created = self.commit_record(
@@ -228,10 +228,12 @@ impl Engine {
         self.expire(&going).map(|()| true)
     }
 
-    /// Deletes holds and expired snapshots, and reports the snapshots; under `snapshot_ops`.
+    /// Deletes holds and expired snapshots, and reports the snapshots. The caller holds the lock
+    /// `snapshot_ops`.
     ///
-    /// Reports them under the lock, before another snapshot can take the name: a later event would look
-    /// like the end of the new one. So `Db::on_event` forbids listeners to call the database.
+    /// Reports them while the lock is held, before another snapshot can take the name: a later
+    /// event would look like the end of the new one. So `Db::on_event` forbids listeners to call
+    /// the database.
     fn expire(&self, going: &[Bookmark]) -> Result<()> {
         let ids: Vec<u64> = going.iter().map(|bookmark| bookmark.record.id).collect();
         let deleted = self.delete_bookmarks(&ids);
@@ -249,7 +251,8 @@ impl Engine {
         deleted
     }
 
-    /// Deletes snapshots, and forgets the dropped tables that only they kept; under `snapshot_ops`.
+    /// Deletes the snapshots with these ids, and forgets the dropped tables that only they kept.
+    /// The caller holds the lock `snapshot_ops`.
     fn delete_bookmarks(&self, ids: &[u64]) -> Result<()> {
         for id in ids {
             self.remove_bookmark(*id)?;
@@ -263,7 +266,8 @@ impl Engine {
         }
     }
 
-    /// Releases the holds of a table that is about to be dropped; under `snapshot_ops`.
+    /// Releases the holds of a table that is about to be dropped. The caller holds the lock
+    /// `snapshot_ops`.
     pub(super) fn release_holds_of(&self, table: TableId) -> Result<()> {
         let is_of = |it: &SnapshotRecord| {
             let held = it.table.as_ref().map(|only| only.id);
@@ -276,15 +280,15 @@ impl Engine {
     }
 
     /// Releases the holds of a table before data of it is given up as lost. A holder compares later
-    /// snapshots with the held one, so it would not notice data that both lack. Under
-    /// `snapshot_ops`.
+    /// snapshots with the held one, and would not notice data that both lack. The caller holds the
+    /// lock `snapshot_ops`.
     pub(super) fn release_holds_before_loss(&self, table: TableId) -> Result<()> {
         self.release_holds_of(table)?;
         // A power loss must not bring a hold back beside the loss, nor one that went earlier.
         self.wal.sync_all()
     }
 
-    /// Commits the deletion of a snapshot; under `snapshot_ops`.
+    /// Commits the deletion of a snapshot. The caller holds the lock `snapshot_ops`.
     pub(super) fn remove_bookmark(&self, id: u64) -> Result<()> {
         let deleted = self.with_reserve(|| {
             self.commit_record(

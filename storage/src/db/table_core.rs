@@ -38,7 +38,7 @@ pub(crate) struct TableCore {
     /// The number of requests to look for merges (`Signal::merges_asked`) when the table last
     /// needed none.
     merged_as_of: AtomicU64,
-    /// The outcomes of the picker's answers.
+    /// The merges that the picker proposed without success.
     pub(super) picks: Picks,
     /// The runs that merges leave out for a while.
     pub(super) left_out: LeftOut,
@@ -158,7 +158,8 @@ impl TableCore {
         }
     }
 
-    /// Returns whether the table is known to need no merge as of this number of requests.
+    /// Returns whether the table was found to need no merge after `asked` requests to look for
+    /// merges.
     pub(super) fn is_merged_as_of(&self, asked: u64) -> bool {
         self.merged_as_of.load(Ordering::Relaxed) == asked
     }

@@ -157,7 +157,7 @@ impl Engine {
     /// Order of effects, each relying on the one before:
     ///
     /// 1. no commit that enters from now on writes to the table;
-    /// 2. commits that entered before are decided;
+    /// 2. commits that entered before are finished;
     /// 3. the WAL is synced, so that no crash keeps the drop and loses an earlier
     ///    commit, or the deletion of a snapshot that would have kept the table;
     /// 4. the manifest records the drop, or no longer names the table;
@@ -247,8 +247,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Forgets the dropped tables that no snapshot covers any more; called when
-    /// the deletion of a snapshot has become visible, under `snapshot_ops`.
+    /// Forgets the dropped tables that no snapshot covers any more. Called when the deletion of a
+    /// snapshot has become visible, while the lock `snapshot_ops` is held.
     pub(super) fn forget_uncovered_tables(&self) -> Result<()> {
         let uncovered = |catalog: &Catalog| -> Vec<_> {
             let tables = catalog.dropped();

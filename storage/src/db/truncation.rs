@@ -55,9 +55,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Flushes the truncated tables whose runs can then be dropped; under `flushing`, after a round
-    /// of flushes that found no space. A table whose flush finds no space even so waits for the
-    /// next round.
+    /// Flushes the truncated tables whose runs can then be dropped. Called after a round of flushes
+    /// that found no space, while the lock `flushing` is held. A table whose flush finds no space
+    /// even so waits for the next round.
     pub(super) fn flush_truncated(&self) -> Result<()> {
         for table in self.tables() {
             match self.with_reserve(|| self.flush_up_to_truncation(&table)) {
@@ -101,9 +101,10 @@ impl Engine {
     }
 }
 
-/// Returns the number of the first truncation in these memtables. Of the data that is older than
-/// all of them, it hides from all readers whatever a later truncation hides from all readers,
-/// because no boundary lies between that data and the later one.
+/// Returns the number of the first truncation in these memtables; `None` if there is none. Callers
+/// need no later one: if a later truncation hides data that is older than the memtables from all
+/// readers, the first truncation does so, too, because no boundary lies between that data and the
+/// later truncation.
 pub(super) fn first_truncation<'a>(
     memtables: impl IntoIterator<Item = &'a Arc<Memtable>>,
 ) -> Option<SeqNo> {

@@ -6,8 +6,8 @@
 //!                                            └──────────┘
 //! ```
 //!
-//! The manifest records nothing of that. Merges leave the run out meanwhile, as any run that cannot
-//! be read.
+//! The manifest records nothing about such a file. Merges leave its run out meanwhile, as any run
+//! that cannot be read.
 
 use super::{Engine, TableCore};
 use crate::error::{Error, Result};

@@ -71,8 +71,8 @@ impl Engine {
         Ok(last)
     }
 
-    /// Commits `count` encoded operations that were admitted, unless `check` refuses. After a
-    /// [`DiskFull`](crate::Error::DiskFull) nothing is committed.
+    /// Commits `count` encoded operations, unless `check` refuses. The caller has called
+    /// `admit_write`. After a [`DiskFull`](crate::Error::DiskFull) nothing is committed.
     pub(super) fn commit(
         &self,
         (payload, count): (Bytes, u32),
@@ -230,13 +230,13 @@ impl Engine {
         self.metering.note_written(bytes);
     }
 
-    /// Begins a transaction: registers it, and a view, at the last number given. Returns when that
-    /// number is visible.
+    /// Begins a transaction: registers it, and a view, at the last sequence number that a commit
+    /// has taken. Returns the view's point once that number is visible.
     ///
     /// Commits under way have numbers, and may have entered before any transaction lived, so they
     /// did not record their keys. A transaction that reads at the *visible* number would miss
-    /// conflicts with them. One that reads behind them waits for them instead, and cannot be in
-    /// conflict with them.
+    /// conflicts with them. A transaction that reads behind them waits for them instead, and cannot
+    /// be in conflict with them.
     pub(crate) fn begin_transaction(&self) -> ReadPoint {
         let at = self.queue.pause(|next| {
             let last = SeqNo(next.0 - 1);

@@ -22,8 +22,9 @@ const SLOTS: usize = 128;
 /// The number of slots that a call tries.
 const TRIES: usize = 4;
 
-/// Bits of a [`Note`] for the file and for the count.
+/// The number of bits of a [`Note`] for the file.
 const FILE_BITS: u32 = 40;
+/// The number of bits of a [`Note`] for the count.
 const COUNT_BITS: u32 = 22;
 
 /// The content of a slot during a call: the kind of the call, the low bits of a count, and the file.
@@ -110,8 +111,8 @@ impl DiskCalls {
         self.names.lock().unwrap().paths.get(&note.file()).cloned()
     }
 
-    /// Notes a call in a free slot near that of the thread; the slot is free again once the result
-    /// is dropped. `None` if the thread finds no free slot.
+    /// Notes a call in a free slot near the one that this thread tries first; the slot is free
+    /// again once the result is dropped. `None` if the thread finds no free slot.
     fn note(&self, call: DiskCall, file: u64) -> Option<NotedCall<'_>> {
         let (first, count) = THREAD.with(|(first, calls)| {
             calls.set(calls.get().wrapping_add(1));

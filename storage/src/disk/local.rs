@@ -34,8 +34,8 @@ const GROUP_DIR_MODE: u32 = 0o750;
 /// directory of the process.
 ///
 /// New files have mode 0600 and new directories 0700, whatever the umask of the process would
-/// leave to others: they hold what a database stores. [`LocalDisk::group_readable`] has others. The
-/// mode of a file or directory that exists does not change.
+/// leave to others: they hold what a database stores. [`LocalDisk::group_readable`] returns a disk
+/// with other modes. The mode of a file or directory that exists does not change.
 #[derive(Debug, Clone, Default)]
 pub struct LocalDisk {
     is_group_readable: bool,
@@ -175,7 +175,8 @@ impl TableFiles for LocalDisk {
     }
 }
 
-/// Returns the outcome of trying a lock, as the error of the lock file at `path`.
+/// Converts the outcome of trying a lock into a result. If the lock is taken, the error names the
+/// lock file at `path`.
 fn locked(path: &Path, tried: Result<(), TryLockError>) -> io::Result<()> {
     tried.map_err(|error| match error {
         TryLockError::WouldBlock => io::Error::new(

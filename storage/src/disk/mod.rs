@@ -1,4 +1,4 @@
-//! A disk that holds a whole database, and the one of this machine.
+//! The interface of a disk that holds a whole database, and the disk of this machine.
 //!
 //! A [`Disk`] implements two interfaces: log and manifest use it as a [`LogStore`], tables in the
 //! database's directory as [`TableFiles`]. There are two disks, [`LocalDisk`] and the simulated one

@@ -75,7 +75,8 @@ struct Home {
 struct SharedLock(Arc<RwLock<Option<Box<dyn LockGuard>>>>);
 
 impl SharedLock {
-    /// Returns what [`LockGuard::is_in_place`] does, and `true` once the lock is not held any more.
+    /// Returns the result of [`LockGuard::is_in_place`] while the lock is held, and `true`
+    /// afterwards.
     fn is_in_place(&self) -> io::Result<bool> {
         let lock = self.0.read().unwrap_or_else(PoisonError::into_inner);
         lock.as_ref().map_or(Ok(true), |lock| lock.is_in_place())
@@ -111,7 +112,8 @@ impl PatientDisk {
         }
     }
 
-    /// Returns this disk for the segments of the log.
+    /// Returns this disk for making segments of the log: its calls that make files wait for a
+    /// descriptor for a second only.
     pub(crate) fn for_log(&self) -> Self {
         Self {
             making: Patience::MakesSegment,
@@ -280,7 +282,7 @@ impl TableFiles for PatientDisk {
     }
 }
 
-/// A file whose second handle may have to wait for a descriptor.
+/// An open file. The call that opens a second handle on it may have to wait for a descriptor.
 #[derive(Debug)]
 struct PatientFile {
     file: Box<dyn WriteFile>,

@@ -57,7 +57,7 @@ pub(crate) enum StuckChange {
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     seen: BTreeMap<usize, ObservedCall>,
-    /// The time of the last look.
+    /// The time of the last look, since any fixed moment.
     now: Duration,
 }
 
@@ -82,8 +82,8 @@ impl ObservedCall {
 }
 
 impl Looks {
-    /// Returns the changes since the last look, given the calls `under_way` at the time `now`, which
-    /// counts from any fixed moment. `path_of` returns the path of the file of a call.
+    /// Returns the changes since the last look, given the calls that are `under_way` now. `now` is
+    /// the time since any fixed moment. `path_of` returns the path of the file of a call.
     pub(super) fn look(
         &mut self,
         now: Duration,

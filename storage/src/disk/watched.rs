@@ -37,8 +37,8 @@ impl DiskWatch {
         }
     }
 
-    /// Looks at the calls under way at the time `now`, which counts from any fixed moment, and
-    /// returns what has changed since the last look.
+    /// Looks at the calls under way, and returns which of them are newly stuck, and which stuck
+    /// calls have returned since the last look. `now` is the time since any fixed moment.
     pub(crate) fn look(&self, now: Duration) -> Vec<StuckChange> {
         let mut looks = self.looks.lock().unwrap();
         looks.look(now, self.calls.under_way(), |note| self.calls.path(note))

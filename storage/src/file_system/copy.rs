@@ -11,8 +11,8 @@ use crate::mutation::{self, Mutation};
 /// memory.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// Copies the first `len` bytes of a file into a new one and makes its bytes
-/// durable; its name is after a [`FileSystem::sync_dir`].
+/// Copies the first `len` bytes of a file into a new one, and makes the new file's bytes durable;
+/// its name becomes durable by a [`FileSystem::sync_dir`].
 ///
 /// # Errors
 /// `ErrorKind::UnexpectedEof` if the file is shorter, and the errors of the file system. The
@@ -32,7 +32,7 @@ pub(crate) fn copy_into(
 }
 
 /// [`copy_into`] that calls `step` after each block with its length, and ends early if `step`
-/// breaks. What it reads does not stay in the system's cache.
+/// breaks. The bytes that are read do not stay in the system's cache.
 pub(crate) fn copy_in_steps(
     source: &dyn ReadFile,
     target: &mut dyn WriteFile,

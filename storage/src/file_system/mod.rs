@@ -76,8 +76,8 @@ pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
-/// Returns the outcome of removing a file that is needed no more. It may have been removed by hand before,
-/// and is gone then, too.
+/// Returns the outcome of removing a file that is no longer needed: success also if there was no
+/// such file, because it may have been removed by hand before.
 pub(crate) fn gone(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -110,7 +110,7 @@ pub trait WriteFile: Send + Debug {
     fn syncer(&self) -> io::Result<Box<dyn SyncFile>>;
 }
 
-/// Makes a file durable from beside its writer.
+/// A second handle on a file, which makes the file durable while its writer goes on.
 pub trait SyncFile: Send + Sync + Debug {
     /// Makes all that was appended before the call durable (fdatasync).
     fn sync(&self) -> io::Result<()>;

@@ -32,7 +32,7 @@ impl ReadPoint {
 /// The positions and the times of all readers of a table: its bookmarks and the live views.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Boundaries {
-    /// The numbers of the boundaries, ascending, each once.
+    /// The sequence numbers of the boundaries, ascending, each once.
     seqs: Vec<SeqNo>,
     /// For each stripe, the earliest read time of a reader that can see it; one more than
     /// `seqs`. Ascending.
@@ -60,8 +60,8 @@ impl Boundaries {
         Self { seqs, judged_ms }
     }
 
-    /// Returns the neighbours of the boundary at a position, without the boundary itself: the two
-    /// stripes that it separates become one, with the read time of the upper one.
+    /// Returns the two neighbours of the boundary at the position `at`, without this boundary: the
+    /// two stripes that it separates become one, with the read time of the upper stripe.
     pub(crate) fn joined_at(&self, at: usize) -> Self {
         let (first, end) = (at.saturating_sub(1), (at + 2).min(self.seqs.len()));
         let mut joined = Self {
@@ -73,7 +73,8 @@ impl Boundaries {
         joined
     }
 
-    /// Returns the last boundary below a number: the largest number of the next older stripe.
+    /// Returns the last boundary below a number, which is the largest number of the next older
+    /// stripe; `None` if there is none.
     pub(crate) fn below(&self, seq: SeqNo) -> Option<SeqNo> {
         let below = self.seqs.partition_point(|&boundary| boundary < seq);
         below.checked_sub(1).map(|at| self.seqs[at])
@@ -84,20 +85,21 @@ impl Boundaries {
         stripe(&self.seqs, seq)
     }
 
-    /// Returns whether a reader stands at one of the numbers `from..=to`.
+    /// Returns whether a reader reads at one of the sequence numbers `from..=to`.
     pub(crate) fn has_any(&self, from: SeqNo, to: SeqNo) -> bool {
         let next = self.seqs.get(self.stripe(from));
         next.is_some_and(|&next| next <= to)
     }
 
     /// Returns the first and the last of the boundaries for which a version is kept though there is
-    /// a `newer` one of its key.
+    /// a `newer` one of its key; `None` if there are none.
     pub(crate) fn needed_by(&self, version: SeqNo, newer: SeqNo) -> Option<(SeqNo, SeqNo)> {
         let needed = self.seqs.get(self.stripe(version)..self.stripe(newer))?;
         Some((*needed.first()?, *needed.last()?))
     }
 
-    /// Returns the time of the earliest reader of a stripe.
+    /// Returns the earliest read time of the readers of a stripe, in milliseconds since the Unix
+    /// epoch.
     pub(crate) fn judged_ms(&self, stripe: usize) -> u64 {
         let now = self.judged_ms.len() - 1;
         self.judged_ms[mutation::replace(stripe, Mutation::PurgeForAll, now)]

@@ -144,7 +144,8 @@ impl RangeTombstones {
         self.reaching(range).next().is_some()
     }
 
-    /// Returns whether every key of a range lies under a fragment whose oldest number fits.
+    /// Returns whether every key of a range lies under a fragment for whose oldest number `fits`
+    /// returns true.
     pub(crate) fn cover(&self, range: &KeyRange, fits: impl Fn(SeqNo) -> bool) -> bool {
         let mut from = Some(&range.start);
         for fragment in self.reaching(range) {
@@ -211,7 +212,8 @@ impl RangeTombstones {
         self.fragments.iter().map(fragment).sum()
     }
 
-    /// Returns the tombstones of each stratum between the ascending `splits`, oldest first.
+    /// Cuts the tombstones by their numbers at the ascending `splits`, and returns the parts,
+    /// oldest first.
     pub(crate) fn split(&self, splits: &[SeqNo]) -> Vec<Self> {
         let part = |at: usize| {
             let of_part = |fragment: &Arc<Fragment>| {
@@ -260,8 +262,8 @@ impl RangeTombstones {
     }
 }
 
-/// Returns the numbers of the tombstones over some keys, newest first: all of them, or the newest
-/// of each stripe.
+/// Returns the numbers that `over` has as keys, newest first: all of them, or, with `boundaries`,
+/// only the newest of each stripe between these.
 fn kept(over: &BTreeMap<SeqNo, usize>, boundaries: Option<&Boundaries>) -> Vec<SeqNo> {
     let Some(boundaries) = boundaries else {
         return over.keys().rev().copied().collect();

@@ -12,7 +12,8 @@ use crate::error::Error;
 use crate::key::SeqNo;
 use crate::wal::Position;
 
-/// Runs two commits, one of which is to be synced and the other only written.
+/// Runs two commits, one of which is to be synced and the other only written. With `lies`, an fsync
+/// returns success without any effect.
 fn group_commit(segment_bytes_max: u64, lies: bool) {
     explore(move || {
         let mut disk = CountingDisk::default();
@@ -65,7 +66,7 @@ fn loom_an_acknowledgement_without_a_sync_is_caught() {
 }
 
 /// Three writers, each with a commit of two sequence numbers, wait for the disk in groups: two may
-/// come while the first is at the disk.
+/// come while the first is at the disk. With `lies`, an fsync returns success without any effect.
 fn in_groups(lies: bool) {
     explore(move || {
         let mut disk = CountingDisk::default();
@@ -121,7 +122,8 @@ fn loom_a_leader_without_a_sync_is_caught() {
 const RECORD_HEADER_BYTES: u64 = 28;
 
 /// Runs two commits at once, then a third one. The larger of the two finds no space until it has
-/// been refused once, and the other is refused with it if both are written together.
+/// been refused once, and the other is refused with it if both are written together. With `lies`, a
+/// cut returns success without any effect.
 fn no_space(lies: bool) {
     explore(move || {
         let full = Arc::new(AtomicBool::new(true));

@@ -15,9 +15,9 @@
 //! `target` writes the directory. An older backup in it stays whole until CURRENT names the new
 //! manifest.
 //!
-//! The state is captured before the end of the log is: so whatever the state relies on is in
-//! the copy of the log. A backup blocks others only for the moment in which the state is
-//! captured.
+//! The state is captured before the length of the log is taken, so the copy of the log has
+//! everything that the state relies on. A backup blocks others only for the moment in which the
+//! state is captured.
 //!
 //! The links keep the files for as long as a slow target takes. Without links the capture would
 //! have to keep them: while it is held, the log is not trimmed and merges free no space. If the
@@ -67,21 +67,21 @@ pub struct BackupInfo {
     pub files: u64,
     /// Bytes of these SSTables and segments.
     pub bytes: u64,
-    /// Bytes of files that are shared with the database, by hard links.
+    /// Bytes of the files of the backup that are hard links to files of the database.
     pub linked_bytes: u64,
     /// Bytes of the files that were copied.
     pub copied_bytes: u64,
     /// Bytes of files that an older backup in the directory had. They were verified.
     #[serde(default)]
     pub kept_bytes: u64,
-    /// The damage in the files of the backup: the first of each SSTable. A file that was missing or
-    /// could not be read when the database was opened is listed with its path in the database, and
-    /// may be missing in the backup. A backup with damaged SSTables opens, but an older backup may
-    /// have the data that it lacks. A backup with a damaged log may not open.
+    /// The first damage in each damaged SSTable of the backup, and the damage in its log. A file
+    /// that was missing or could not be read when the database was opened is listed with its path
+    /// in the database, and may be missing in the backup. A backup with damaged SSTables opens, but
+    /// an older backup may have the data that it lacks. A backup with a damaged log may not open.
     #[serde(default)]
     pub damaged: Vec<Finding>,
-    /// True if the directory still has the older backup, and not this one, because this one has
-    /// damage.
+    /// True if the new backup has damage, and so was not completed: the directory still has the
+    /// older backup.
     #[serde(default)]
     pub older_stays: bool,
 }
@@ -95,12 +95,12 @@ pub struct Backup<'a> {
     dir: PathBuf,
     target: BackupDir,
     capture: Capture<'a>,
-    /// Links to the files of the capture, so that the capture need not hold them; `None` if there
-    /// are no links.
+    /// Links to the files of the database, so that the captured state need not be held while the
+    /// files are copied; `None` if the disk has no links.
     links: Option<LinkFolder>,
     /// The files of the database that could not be opened, with the errors.
     unreadable: HashMap<FileNumber, Error>,
-    /// The SSTables that are not checked yet.
+    /// The SSTables that are not checked yet, each with its origin.
     files: VecDeque<(FileMeta, Origin)>,
     cache: Arc<BlockCache>,
     meter: Meter,
@@ -113,7 +113,7 @@ enum Origin {
     /// The file of the database was linked, or is to be copied.
     Database(Way),
     /// The directory already has a file of this name, which stays if it is the same SSTable and
-    /// undamaged. Its bytes may not be durable yet.
+    /// undamaged. Unless `is_synced`, its bytes may not be durable yet.
     There { is_synced: bool },
     /// The directory already has a file of this name, which is damaged and has to be replaced.
     Damaged,
@@ -170,9 +170,9 @@ impl<'a> Backup<'a> {
         })
     }
 
-    /// Copies the SSTables that could not be linked, and checks every block of all of them,
-    /// without a lock of the database. Calls `step` after each block; `step` may wait. If it
-    /// breaks, the backup can only be dropped.
+    /// Copies the SSTables that could not be linked, and checks every block of all SSTables,
+    /// without a lock of the database. Calls `step` after each block; `step` may wait. If `step`
+    /// breaks, the backup must be dropped.
     ///
     /// # Errors
     /// [`Error::DiskFull`], also when the disk of the database is about to be full, because the
@@ -198,9 +198,9 @@ impl<'a> Backup<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Copies and checks the log, and makes the directory a database. If there is damage, and an
-    /// older backup in the directory, that stays instead. Returns `None` if `step` breaks, and then
-    /// removes everything that the backup made.
+    /// Copies and checks the log, and makes the directory a database. If the new backup has damage
+    /// and the directory has an older backup, the older one stays instead. Returns `None` if `step`
+    /// breaks, and then removes everything that the backup made.
     ///
     /// # Errors
     /// As [`Self::copy`]; [`Error::InvalidRequest`] before the copy is complete.
@@ -246,8 +246,8 @@ impl<'a> Backup<'a> {
         Ok(Some(self.info))
     }
 
-    /// Marks the state as that of a backup, and numbers the segments of its log from the first
-    /// number that is free in the directory. Returns by how much the numbers of the segments rise.
+    /// Marks the state as that of a backup, and raises the numbers of the segments of its log, if
+    /// necessary, to numbers that are free in the directory. Returns by how much they were raised.
     fn number_log(&mut self, segments: &[(FileNumber, u64)]) -> u64 {
         let state = &mut self.capture.state;
         let first = segments.first().map(|(number, _)| number.0);
@@ -284,8 +284,8 @@ impl<'a> Backup<'a> {
         }
     }
 
-    /// Copies an SSTable that is not linked, checks it, and counts it. Leaves it out if it could not
-    /// be opened and cannot be copied.
+    /// Copies the SSTable `file` if it is not linked, checks it, and adds it to the counts of the
+    /// backup. Leaves it out if it could not be opened and cannot be copied.
     fn add(&mut self, file: &FileMeta, origin: Origin, step: Step<'_>) -> Result<ControlFlow<()>> {
         let to = files::sstable(&self.dir, file.number);
         let (way, put_at) = match origin {
@@ -339,8 +339,8 @@ impl<'a> Backup<'a> {
         Ok(())
     }
 
-    /// Keeps the file at `at` if it is the SSTable `file` and undamaged. Otherwise it is replaced
-    /// later.
+    /// Checks the file at `at`, which an older backup left: keeps it if it is the SSTable `file`
+    /// and undamaged, and otherwise schedules its replacement.
     fn keep(
         &mut self,
         file: &FileMeta,

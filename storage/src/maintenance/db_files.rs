@@ -82,8 +82,8 @@ mod tests {
     use crate::simulation::MemDisk;
     use crate::table_store::{LocalTables, TableFiles};
 
-    /// A disk on which a writer merges two files and closes the database just before the lock is
-    /// taken.
+    /// A disk that wraps another one. Just before the lock is taken, a writer merges two files and
+    /// closes the database.
     #[derive(Debug)]
     struct Closing(MemDisk);
 
@@ -143,7 +143,7 @@ mod tests {
 
     /// Regression: a repair that began while the database was being closed listed the files before
     /// it had the lock. The manifest then named a file that was not in the list, so the repair took
-    /// the manifest for damaged, and every file for one that counts.
+    /// the manifest for damaged, and used every file, also obsolete ones.
     #[test]
     fn the_files_are_those_that_are_there_under_the_lock() {
         let mem = MemDisk::new();

@@ -5,6 +5,7 @@
 pub struct MaintenanceProgress {
     /// Bytes that have been processed; never falls.
     pub bytes_done: u64,
-    /// The estimated total of bytes; at least `bytes_done`. May grow.
+    /// The estimated total of bytes; at least `bytes_done`. May grow while the
+    /// work goes on.
     pub bytes_total: u64,
 }

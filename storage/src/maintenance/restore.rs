@@ -23,13 +23,13 @@ use crate::sstable::{FileId, SsTable, id_of_file};
 /// The result of [`Db::restore`](crate::Db::restore).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RestoreReport {
-    /// The files that are whole again.
+    /// The damaged files that were restored from the backup.
     pub restored: Vec<RestoredFile>,
     /// The files that are still damaged.
     pub left: Vec<RestoredFile>,
 }
 
-/// A file that was damaged.
+/// A file that was damaged before the restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredFile {
     /// The table of the file, as `KEYSPACE.TABLE`.
@@ -109,7 +109,7 @@ fn files_by_id(engine: &Engine, dir: &Path) -> Result<HashMap<FileId, PathBuf>> 
 }
 
 /// Replaces a damaged file by the same file from the backup. Returns the reason if that is not
-/// possible.
+/// possible, and `None` after the replacement.
 fn restore_file(
     engine: &Engine,
     table: &TableCore,

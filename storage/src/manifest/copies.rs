@@ -62,7 +62,7 @@ pub(super) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Vec<u8>>
     Ok(bytes)
 }
 
-/// Returns the most informative error of several files without a good one: another format version
+/// Returns the most informative of the errors of several unusable files: another format version
 /// first, a missing file last.
 ///
 /// # Panics

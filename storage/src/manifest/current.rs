@@ -74,8 +74,8 @@ impl Current {
         self.named.is_empty()
     }
 
-    /// Returns the paths of the copies of all manifests that are named, those of the newest
-    /// manifest first.
+    /// Returns the paths of the copies of all manifests that CURRENT and its copy name, those of
+    /// the newest manifest first.
     ///
     /// # Errors
     /// [`Error::Corruption`] if no manifest is named, and in a directory that was never completed.

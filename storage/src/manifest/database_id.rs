@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::random_id::random_id;
 
 /// A random number of 128 bits, new in every database, and in every copy that a backup or a repair
-/// makes. So what is recorded about one database is never applied to another one that took its
-/// place.
+/// makes. So a record about one database is never applied to another one that took the place of the
+/// first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct DatabaseId(pub(crate) [u8; 16]);

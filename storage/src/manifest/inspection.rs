@@ -20,8 +20,8 @@ use crate::log_store::LogStore;
 #[derive(Debug, Default)]
 pub(crate) struct Inspection {
     copies: Vec<OpenCopy>,
-    /// The length that was written to each copy; `None` if nothing was written since the opening of
-    /// the database.
+    /// The number of bytes that were written to each copy; `None` if nothing was written since the
+    /// opening of the database.
     written: Option<u64>,
     damage: Vec<Error>,
 }

@@ -254,7 +254,7 @@ impl Manifest {
     }
 
     /// Appends a record to both copies. If one of them has no space for it, the record is cut off
-    /// again in both, durably, so that the next edit follows the last good one.
+    /// again from both, durably, so that the next edit follows the last good one.
     ///
     /// This is safe after a sync that found no space, too (on a thin volume, or where space is
     /// allocated late). Each edit is synced in both copies before the next one is appended, so a
@@ -356,8 +356,8 @@ impl Manifest {
         Ok(file)
     }
 
-    /// Removes files that CURRENT and its copy do not name; one that stays is an orphan,
-    /// which the next opening removes.
+    /// Removes files that CURRENT and its copy do not name. A file that cannot be removed is an
+    /// orphan, which the next opening removes.
     fn remove_unnamed(&self, paths: &[PathBuf; 2]) {
         for path in paths {
             let _ = self.log_store.remove(path);
@@ -387,8 +387,8 @@ impl OpenCopies {
         })
     }
 
-    /// Syncs both copies. Both are written before the first is synced: then most file systems write
-    /// both by one commit of their journal.
+    /// Syncs both copies, unless the mutation `unless` is on. Both copies are written before the
+    /// first is synced: then most file systems write both by one commit of their journal.
     fn sync(&mut self, unless: Mutation) -> Result<()> {
         let mut files = self.files.iter_mut().zip(&self.paths);
         files.try_for_each(|(file, path)| {

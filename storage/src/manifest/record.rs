@@ -52,7 +52,8 @@ pub(super) fn encode(edit: &Edit) -> Vec<u8> {
     out
 }
 
-/// Returns the edit of the record at `at`, its checksum verified, or a description of the damage.
+/// Returns the edit, as JSON, in the record at the offset `at`, after its checksum is verified, or
+/// a description of the damage.
 pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<&[u8], String> {
     let left = bytes.len().saturating_sub(at);
     if left < RECORD_HEADER_BYTES {
@@ -72,7 +73,7 @@ pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<&[u8], String> {
     Ok(&bytes[at + RECORD_HEADER_BYTES..end])
 }
 
-/// Returns the offset of the first good record behind a bad one.
+/// Returns the offset of the first good record behind the bad one at the offset `bad`.
 pub(super) fn later_record(bytes: &[u8], bad: usize) -> Option<usize> {
     (bad + 1..bytes.len().saturating_sub(RECORD_HEADER_BYTES)).find(|&at| {
         // An edit is a JSON object or a string; looking for that first spares

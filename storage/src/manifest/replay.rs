@@ -1,8 +1,8 @@
 //! Reading a manifest from its copies.
 //!
-//! Each record is read from any copy that has it whole, so damage to one copy loses nothing. Copies
-//! with different good records in one place contradict each other: that is damage, and neither
-//! record counts.
+//! Each record is read from any copy in which it is undamaged, so damage to one copy loses nothing.
+//! Copies with different good records in one place contradict each other: that is damage, and
+//! neither record is used.
 
 use std::path::Path;
 
@@ -91,8 +91,8 @@ fn check_headers(copies: &[ManifestCopy]) -> Result<(DatabaseId, Records<'_>, Ve
 
 /// Returns the state after the records before the first bad one, and the offset of the bad one;
 /// `None` if not even the first state could be read. A record is bad if it cannot be read, does not
-/// fit the state, or would leave a state that makes no sense. The headers, whose versions have no
-/// checksum, are skipped.
+/// fit the state, or would leave an invalid state. The headers, whose versions have no checksum,
+/// are skipped.
 pub(super) fn replay_prefix(copies: &[ManifestCopy]) -> Option<(State, usize)> {
     let (state, end) = apply_prefix(copies, false)?;
     match state.check() {
@@ -101,8 +101,8 @@ pub(super) fn replay_prefix(copies: &[ManifestCopy]) -> Option<(State, usize)> {
     }
 }
 
-/// Applies the records before the first bad one. If `is_checked`, an edit after which the state
-/// makes no sense is bad, too. Each check reads the whole state.
+/// Applies the records before the first bad one. If `is_checked`, an edit that leaves an invalid
+/// state is bad, too. Each check reads the whole state.
 fn apply_prefix(copies: &[ManifestCopy], is_checked: bool) -> Option<(State, usize)> {
     let mut records = Records::of(copies);
     let mut state: Option<State> = None;
@@ -159,7 +159,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Returns the next record; `None` if no copy has a good one there.
+    /// Returns the next record; `None` if no copy has a good record at the next offset.
     ///
     /// # Errors
     /// [`Error::Corruption`] if two copies contradict each other.
@@ -197,8 +197,8 @@ impl<'a> Records<'a> {
         Ok(Some(record))
     }
 
-    /// Checks that no copy has a good record behind the place where all of them lack one. Then at
-    /// most a torn edit is there.
+    /// Checks that no copy has a good record behind the offset at which no copy has one. Then at
+    /// most a torn edit is at that offset.
     fn check_end(&self) -> Result<()> {
         for copy in self.copies {
             let later = later_record(&copy.bytes, self.at);
@@ -210,7 +210,8 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Returns the error of a copy that has no good record at the next offset.
+    /// Returns the error of a copy that has no good record at the next offset; `follows` is added
+    /// to its description.
     fn bad_record(&self, copy: &ManifestCopy, follows: &str) -> Error {
         let detail = record_at(&copy.bytes, self.at).err().unwrap_or_default();
         Error::corruption(&copy.path, self.at as u64, detail + follows)

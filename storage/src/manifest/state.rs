@@ -80,7 +80,7 @@ pub(crate) enum Edit {
     AddKeyspace {
         name: String,
     },
-    /// Removes a keyspace that has no tables, except for dropped ones.
+    /// Removes a keyspace whose tables, if it has any, are all dropped.
     DropKeyspace {
         name: String,
     },
@@ -97,7 +97,7 @@ pub(crate) enum Edit {
         forgotten: Vec<TableId>,
         snapshots: Option<SnapshotChanges>,
     },
-    /// Turns memtables into runs, one memtable of each table.
+    /// Adds the runs of flushed memtables: of the oldest memtable of one or more tables.
     Flush {
         tables: Vec<FlushedTable>,
         snapshots: Option<SnapshotChanges>,
@@ -107,8 +107,8 @@ pub(crate) enum Edit {
     Compact {
         table: TableId,
         inputs: Vec<RunId>,
-        /// The keys that are still to be merged: from now on the inputs begin there. `None` if all
-        /// keys were merged: then the inputs are removed.
+        /// The key range that is still to be merged: the key ranges of the inputs now begin where
+        /// it begins. `None` if all keys were merged: then the inputs are removed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rest: Option<KeyBounds>,
         /// The run that has the output of the earlier parts of this merge, and to which the output
@@ -163,8 +163,8 @@ pub(crate) struct FlushedTable {
 }
 
 impl State {
-    /// Returns the numbers of the WAL segments that are needed. Segments at the end of the range
-    /// may not exist.
+    /// Returns the numbers of the WAL segments that are needed. The last segments of the range may
+    /// not exist.
     pub(crate) fn wal_segments(&self) -> Range<FileNumber> {
         let end = self
             .backup
@@ -415,7 +415,7 @@ impl State {
         found.expect("it was checked")
     }
 
-    /// Applies the operations on snapshots that the state does not have yet.
+    /// Applies those operations on snapshots that are newer than the state.
     fn note_snapshots(&mut self, changes: Option<SnapshotChanges>) {
         let deaf = mutation::is(Mutation::KeepOldBookmarks) && self.bookmarks.as_of > SeqNo::ZERO;
         if let Some(changes) = changes.filter(|_| !deaf) {

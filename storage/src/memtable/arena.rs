@@ -123,7 +123,7 @@ impl Arena {
     }
 }
 
-/// Allocates a piece of the chunk with this head; `None` if it has no room.
+/// Allocates a piece of the chunk with this head; `None` if the chunk has no room.
 fn take(head: NonNull<Head>, bytes: usize) -> Option<NonNull<u8>> {
     // SAFETY: a head that was published is written, and stays where it is while
     // the arena lives, which the caller borrows; all that changes is atomic.

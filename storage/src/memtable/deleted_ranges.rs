@@ -25,14 +25,14 @@ use crate::key::{RangeTombstone, SeqNo};
 
 /// The number of tombstones at which the tail becomes an index.
 const TAIL_LEN: usize = 16;
-/// The number of indexes of a class that become one of the next class.
+/// The number of indexes of one size class that are merged into an index of the next larger class.
 const FAN_IN: usize = 4;
-/// The number of tombstones from which on an index is not merged any more: sorting it takes a
-/// writer a few milliseconds.
+/// The largest number of tombstones in an index: such an index is not merged any more, because
+/// sorting it takes a writer a few milliseconds.
 const INDEX_LEN_MAX: usize = TAIL_LEN * FAN_IN.pow(5);
 
-/// The memory of a tombstone's key beside its bytes: a reference count, and the overhead of an
-/// allocation.
+/// The memory of a tombstone's key in addition to its bytes: a reference count, and the overhead of
+/// an allocation.
 const KEY_OVERHEAD_BYTES: usize = 48;
 
 /// Range tombstones that readers at any sequence number look up by key.
@@ -62,7 +62,8 @@ impl DeletedRanges {
         next
     }
 
-    /// Makes an index of the tail, and of the indexes that are due to be merged with it.
+    /// Makes an index of the tail, and of the indexes that have become as many as are merged into
+    /// one.
     fn sort_tail(&mut self) {
         let mut len = self.tail.len();
         let mut at = self.indexes.len();

@@ -30,7 +30,7 @@ impl ChunkPool {
         self.free.lock().unwrap().pop()
     }
 
-    /// Adds chunks of [`CHUNK_BYTES`] that are free again, as many as there is room for.
+    /// Adds chunks of [`CHUNK_BYTES`] that are no longer used, as many as there is room for.
     pub(super) fn give(&self, chunks: impl Iterator<Item = Chunk>) {
         if self.chunks_max == 0 {
             return;

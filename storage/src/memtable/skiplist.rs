@@ -42,8 +42,8 @@ use crate::sync::in_place::{AtomicUsize, Complete};
 /// Larger values lie outside of the arena, and readers share their memory.
 pub(super) const COPIED_BYTES_MAX: usize = 4 << 10;
 
-/// The number of steps from the place of an earlier seek after which a search from the top costs
-/// less.
+/// The greatest number of steps that a search takes from the place of an earlier one: beyond that,
+/// a search from the top costs less.
 const STEPS_MAX: usize = 4;
 
 /// A place in the order of the versions: by key, then newest first.
@@ -233,7 +233,7 @@ fn prefetch(link: &Link) {
     let _ = link;
 }
 
-/// A node that is not linked yet.
+/// A node that no link leads to yet.
 struct Unlinked<'a> {
     entry: Entry<'a>,
     height: usize,
@@ -327,8 +327,8 @@ impl SkipList {
         true
     }
 
-    /// Writes a node that is not linked yet into `piece`, an unused piece of the arena of
-    /// [`Header::node_bytes`].
+    /// Writes a node that is not linked yet into `piece`, an unused piece of the arena with a size
+    /// of [`Header::node_bytes`].
     fn write(
         &self,
         piece: NonNull<u8>,

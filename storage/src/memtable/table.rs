@@ -16,7 +16,8 @@ use crate::read::{MergeOperator, TimestampBounds, timestamps_of};
 use crate::runs::Run;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
 
-/// The folds that readers store take at most one part in this many of the memory of the versions.
+/// The divisor of the memory of all versions that gives the greatest memory of the folds that
+/// readers store.
 const FOLDS_PART: usize = 4;
 
 /// The largest fold that readers store, because each reader that uses a fold copies it.
@@ -52,8 +53,8 @@ pub(crate) struct Memtable {
     /// The last sequence number, set when the memtable is frozen: no entry has a higher one, and no
     /// entry of a later memtable has this or a lower one.
     end_seq: OnceLock<SeqNo>,
-    /// An ingested run that has its place here among the memtables, until the older ones are
-    /// flushed. A memtable with a run has no entries.
+    /// An ingested run that stands among the memtables, until the older ones are flushed. A
+    /// memtable with a run has no entries.
     run: Option<Arc<Run>>,
     /// Whether the commit of the run failed, so that no reader sees the memtable.
     abandoned: AtomicBool,
@@ -94,14 +95,15 @@ impl Memtable {
         memtable
     }
 
-    /// The ingested run that has its place here, unless its commit failed.
+    /// The ingested run that stands in the place of this memtable's entries, unless its commit
+    /// failed.
     pub(crate) fn run(&self) -> Option<&Arc<Run>> {
         let abandoned = self.abandoned.load(Memory::Relaxed);
         self.run.as_ref().filter(|_| !abandoned)
     }
 
-    /// Hides the run. Must be called before the sequence number of the failed commit becomes
-    /// visible.
+    /// Hides the ingested run, whose commit failed. Must be called before the sequence number of
+    /// that commit becomes visible.
     pub(crate) fn abandon_run(&self) {
         self.abandoned.store(true, Memory::Relaxed);
     }
@@ -136,8 +138,8 @@ impl Memtable {
         self.count.fetch_add(1, Memory::Relaxed);
     }
 
-    /// Widens the bounds of timestamps by those of a value. This runs before the commit is visible,
-    /// so that its readers get bounds that include it.
+    /// Widens the recorded bounds of timestamps by those of a value. This runs before the commit is
+    /// visible, so that readers of the commit get bounds that include the value.
     fn note_timestamps(&self, key: &[u8], kind: Kind, value: &[u8]) {
         let Some(operator) = self.operator.as_deref() else {
             return;

@@ -163,9 +163,9 @@ fn found(entry: Entry<'_>) -> (Version, (Kind, Vec<u8>)) {
     (version, (entry.kind(), entry.value().to_vec()))
 }
 
-/// Reads all versions again and again while other threads insert: they are in
-/// order, each is as its thread inserted it, and there are never fewer than the
-/// time before.
+/// Reads all versions again and again while other threads insert. Asserts that
+/// the versions are in order, that each is as its thread inserted it, and that
+/// no read finds fewer than the one before.
 fn read_beside(memtable: &Memtable, all: &Oracle, ended: &AtomicBool) {
     let mut seen_before = 0;
     loop {

@@ -227,7 +227,8 @@ fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Calls `at` with each node of the tree that a tombstone is at.
+/// Calls `at` with the number of each node of the tree over `intervals` intervals that has the
+/// tombstone.
 fn for_nodes(intervals: usize, placed: &Placed, mut at: impl FnMut(usize)) {
     let mut from = placed.from as usize + intervals;
     let mut to = placed.to as usize + intervals;

@@ -37,7 +37,7 @@ pub(crate) enum Base {
     Value(Bytes),
     /// The base has no value: the key was deleted, or its put expired.
     Nothing,
-    /// A put that is expired for some readers and not for others.
+    /// A put that is expired for some of the readers and not for others.
     Undecided,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// Notes that a range tombstone of this sequence number covers the key.
+    /// Records that a range tombstone with this sequence number covers the key.
     pub(crate) fn hide_below(&mut self, seq: SeqNo) {
         self.hidden_below = self.hidden_below.max(seq);
     }
@@ -101,9 +101,9 @@ impl<'a> Fold<'a> {
         self.operands.len()
     }
 
-    /// Folds all operands but the `newer` newest, and the base below them if it was reached; there
-    /// must be more than `newer` operands. Returns `None` and changes nothing if they cannot be
-    /// folded.
+    /// Folds all operands except the `newer` newest ones, and the base below them if it was
+    /// reached; there must be more than `newer` operands. Returns `None` and changes nothing if the
+    /// operands cannot be folded.
     pub(crate) fn fold_behind(
         &mut self,
         newer: usize,
@@ -126,7 +126,7 @@ impl<'a> Fold<'a> {
     }
 
     /// Returns the value of the versions found so far, and folds their operands; `Some(None)` if
-    /// there is no value. Returns `None` and changes nothing if they cannot be folded.
+    /// there is no value. Returns `None` and changes nothing if the operands cannot be folded.
     pub(crate) fn so_far(&mut self, key: &[u8], merger: &Merger) -> Option<Option<Bytes>> {
         let is_based = self.base != Base::Open;
         if self.operands.len() > 1 || is_based && !self.operands.is_empty() {

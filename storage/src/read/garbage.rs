@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::MergeOperator;
 use crate::key::Kind;
 
-/// Bounds of the timestamps in values, in the unit of the merge operator.
+/// The smallest and the greatest of the timestamps in values, in the unit of the merge operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimestampBounds {
@@ -19,9 +19,9 @@ pub struct TimestampBounds {
     pub least: i64,
     /// The greatest timestamp; [`i64::MIN`] if there is none.
     pub greatest: i64,
-    /// The time at which the last part of the values was deleted or expires, in seconds since the
-    /// Unix epoch; [`i64::MAX`] if a part neither was deleted nor expires, [`i64::MIN`] if there are
-    /// no values.
+    /// The latest time at which a part of the values was deleted or expires, in seconds since the
+    /// Unix epoch; [`i64::MAX`] if a part neither was deleted nor expires, [`i64::MIN`] if there
+    /// are no values.
     pub greatest_local_time_s: i64,
 }
 
@@ -33,7 +33,7 @@ impl TimestampBounds {
         greatest_local_time_s: i64::MIN,
     };
 
-    /// Returns the bounds of the values of both together.
+    /// Returns the bounds of all timestamps that `self` or `other` covers.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self {

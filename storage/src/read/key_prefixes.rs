@@ -39,8 +39,8 @@ pub(crate) struct KeyPrefixes {
 }
 
 impl KeyPrefixes {
-    /// Creates the prefixes of a table; `None` if its filters have no prefixes, or those of an
-    /// unknown operator.
+    /// Creates the prefixes of a table; `None` if the table's filters have no prefixes, or those of
+    /// an unknown operator.
     pub(crate) fn new(
         of: Option<FilterPrefix>,
         operator: Option<&Arc<dyn MergeOperator>>,

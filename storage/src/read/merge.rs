@@ -21,7 +21,7 @@ pub(crate) struct Merge<C, const BACKWARD: bool> {
 }
 
 impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
-    /// Creates a merge of the sources, each from its current position on.
+    /// Creates a merge of the sources, which begins at the current position of each of them.
     pub(crate) fn new(sources: Vec<C>) -> Self {
         let mut line: Vec<_> = (0..sources.len()).collect();
         line.retain(|&at| sources[at].valid());
@@ -74,7 +74,8 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
         moved
     }
 
-    /// Moves past the next key, and adds its versions to `versions`, in order. `None` at the end.
+    /// Moves past all versions of the next key, adds them to `versions`, in order, and returns the
+    /// key; `None` at the end.
     ///
     /// # Errors
     /// As [`Self::peek`] and [`Self::advance`].
@@ -104,7 +105,8 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
         Ok(Some(key))
     }
 
-    /// Moves the first source of the line to its new place, which is behind the second.
+    /// Moves the first source of the line to its new place, which is somewhere behind the second
+    /// source.
     #[inline(never)]
     fn put_back(&mut self) {
         let first = self.line[0];

@@ -36,7 +36,7 @@ pub trait MergeOperator: Send + Sync + Debug {
     }
 
     /// Returns the bounds of the times at which something in a value or operand expires; by
-    /// default nothing does.
+    /// default, nothing expires.
     ///
     /// An operator whose values expire by a time in them must return these bounds, or
     /// [`ExpiryBounds::Unknown`] for a value that it cannot read:
@@ -118,7 +118,7 @@ pub trait MergeOperator: Send + Sync + Debug {
     }
 }
 
-/// The merge operators that an opening of a database knows, by name.
+/// The merge operators that the process has registered when it opens a database, by name.
 ///
 /// By default these:
 ///

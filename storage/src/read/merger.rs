@@ -38,8 +38,8 @@ impl Merger {
         Self { prefixes, ..self }
     }
 
-    /// The prefixes in the table's filters; `None` if there are none, or if their operator is
-    /// unknown.
+    /// The prefixes in the table's filters; `None` if the filters have none, or if the operator
+    /// that returned them is unknown.
     pub(crate) fn prefixes(&self) -> Option<&KeyPrefixes> {
         self.prefixes.as_ref()
     }
@@ -65,9 +65,9 @@ impl Merger {
         bounds_of(self.operator(), otherwise, key, kind, value).expiries
     }
 
-    /// Returns the bounds of expiries that a file has recorded, as they count in this table.
-    /// Unknown bounds count as none in a table without a merge operator: there only puts expire,
-    /// and their expiries are always known.
+    /// Returns the bounds of expiries that a file has recorded, with unknown bounds replaced by
+    /// none in a table without a merge operator: there only puts expire, and their expiries are
+    /// always known.
     pub(crate) fn expiries_in(&self, recorded: ExpiryBounds) -> ExpiryBounds {
         match recorded {
             ExpiryBounds::Unknown if self.name.is_none() => ExpiryBounds::Never,

@@ -17,7 +17,8 @@ pub struct ValueBounds {
 }
 
 impl ValueBounds {
-    /// The bounds for no values at all. The timestamps are known only if the merge operator is.
+    /// The bounds for no values at all. The timestamps are known only if the merge operator is
+    /// known.
     pub(crate) fn of_none(operator: Option<&dyn MergeOperator>) -> Self {
         Self {
             timestamps: operator.map(|_| TimestampBounds::NONE),
@@ -25,7 +26,7 @@ impl ValueBounds {
         }
     }
 
-    /// Returns the bounds of all values of both.
+    /// Returns the bounds of all values that `self` or `other` covers.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         let timestamps = self.timestamps.zip(other.timestamps);
@@ -64,7 +65,7 @@ impl ExpiryBounds {
         }
     }
 
-    /// Returns the bounds of all times in both.
+    /// Returns the bounds of all times that `self` or `other` covers.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         match (self, other) {
@@ -90,8 +91,8 @@ impl ExpiryBounds {
         *self == Self::Never
     }
 
-    /// Whether something may expire after `after_ms` and not after `up_to_ms`: a reader at the
-    /// first time may see what one at the second does not.
+    /// Returns whether something may expire after `after_ms` and not after `up_to_ms`: a reader at
+    /// the time `after_ms` may see it, and a reader at `up_to_ms` does not.
     pub(crate) fn may_expire(self, after_ms: u64, up_to_ms: u64) -> bool {
         match self {
             Self::Never => false,

@@ -18,8 +18,8 @@ pub(crate) struct RunBuilder<'a> {
     numbers: &'a dyn FileNumbers,
     table: TableId,
     options: SsTableOptions,
-    /// The table and the history that each file records as its origin. The key range is set for
-    /// each file by itself.
+    /// The table and the part of its history that each file records as its origin. The key range is
+    /// set for each file by itself.
     origin: Origin,
     /// The first key of the range that the open file, or the next one, records as its part of the
     /// table; `None` for the start of all keys.
@@ -32,8 +32,8 @@ pub(crate) struct RunBuilder<'a> {
     bounds: ValueBounds,
     files: Vec<FileNumber>,
     bytes: u64,
-    /// Bytes of all added keys and values, before compression. `kept` counts those that only
-    /// readers at certain boundaries (first, last) can see.
+    /// Bytes of all added keys and values, before compression. The map `kept` has the bytes that
+    /// only snapshots and views between two sequence numbers (first, last) can see.
     plain_bytes: u64,
     kept: BTreeMap<(SeqNo, SeqNo), u64>,
     finished: bool,
@@ -41,8 +41,8 @@ pub(crate) struct RunBuilder<'a> {
 
 impl<'a> RunBuilder<'a> {
     /// Begins a run of `table`. The files together have the part of the table's history that
-    /// `origin` names. Without the table's merge operator the timestamps are unknown, and the
-    /// expiries too if the table has an operator.
+    /// `origin` names. Without the table's merge operator the timestamps are unknown, and, if the
+    /// table has an operator, so are the expiries.
     pub(crate) fn new(
         (store, numbers): (&'a RunStore, &'a dyn FileNumbers),
         table: TableId,
@@ -82,7 +82,8 @@ impl<'a> RunBuilder<'a> {
         self
     }
 
-    /// Adds a version. Versions have to come in their order. A new file begins only with a new key.
+    /// Adds a version. Versions have to come in their order. A new file begins only with the first
+    /// version of a key.
     pub(crate) fn add(&mut self, key: &[u8], version: &Version) -> Result<()> {
         self.add_slices(key, version.seq, version.kind, &version.value)
     }
@@ -133,7 +134,7 @@ impl<'a> RunBuilder<'a> {
         Ok(writer)
     }
 
-    /// Bytes that are written, of files that are finished and of the open one.
+    /// Bytes that were written to the finished files and the open one.
     pub(crate) fn written_bytes(&self) -> u64 {
         let open = self
             .writer
@@ -142,14 +143,14 @@ impl<'a> RunBuilder<'a> {
         self.bytes + open
     }
 
-    /// Notes that only readers at the boundaries `by` (first, last), which are snapshots and views,
-    /// can see `version`, which is also added to the run.
+    /// Records that only snapshots and views at the sequence numbers `by` (first, last) can see
+    /// `version`, which the caller also adds to the run.
     pub(crate) fn note_kept(&mut self, by: (SeqNo, SeqNo), key: &[u8], version: &Version) {
         *self.kept.entry(by).or_default() += plain_bytes(key, &version.value);
     }
 
-    /// Returns the stored bytes that stay for snapshots and views only, by the boundaries of
-    /// their readers.
+    /// Returns the stored bytes that stay only for snapshots and views, by the sequence numbers at
+    /// which these read.
     fn kept_for(&self) -> Vec<KeptFor> {
         let stored = |plain: u64| {
             let bytes = u128::from(plain) * u128::from(self.bytes);

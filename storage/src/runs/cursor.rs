@@ -162,8 +162,8 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Leaves the run if the key at the position is not one of the run's: `counts` compares the key
-    /// with one end of the run's key range.
+    /// Leaves the run if the key at the position is outside of the run's key range: `counts`
+    /// compares the key with one end of the range.
     fn leave_unless(&mut self, counts: impl FnOnce(&KeyRange, &[u8]) -> bool) {
         if let Some(keys) = self.run.keys_that_count()
             && self.valid()
@@ -173,8 +173,8 @@ impl RunCursor {
         }
     }
 
-    /// Puts the cursor on the damaged block at which a move failed. Returns the error if it is no
-    /// damage.
+    /// If `moved`, the result of a move that began at `from`, is damage, puts the cursor on the
+    /// damaged block; `down` is true for a move to smaller keys. Returns any other error.
     #[cold]
     fn meet(&mut self, moved: Result<()>, from: Start<'_>, down: bool) -> Result<()> {
         let Err(error) = moved else {

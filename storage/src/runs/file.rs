@@ -19,7 +19,8 @@ pub(crate) struct RunFile {
 }
 
 impl RunFile {
-    /// A file that is open, or the error with which it does not open.
+    /// Creates a file from the open SSTable, or from the error that its opening
+    /// returned.
     pub(crate) fn new(
         table: Result<Arc<SsTable>>,
         number: FileNumber,

@@ -39,7 +39,7 @@ pub(crate) struct FileMeta {
     pub(crate) quarantine: Option<Quarantine>,
 }
 
-/// The damage of a file, which a second reading has confirmed.
+/// The damage of a file, which was confirmed by a second reading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Quarantine {
@@ -63,7 +63,7 @@ impl Quarantine {
 }
 
 impl FileMeta {
-    /// Returns the record of an open file, which counts as whole.
+    /// Returns the record of an open file, which is taken to be undamaged.
     pub(crate) fn of(number: FileNumber, table: &SsTable) -> Self {
         let properties = table.properties();
         let keys = || KeyRange::spanning(&properties.smallest_key, &properties.largest_key);
@@ -104,7 +104,7 @@ impl FileMeta {
         Err(Error::corruption(table.path(), 0, self.mismatch(&found)))
     }
 
-    /// Describes another file than the one of this record.
+    /// Returns the description of an error: the file `found` is not the one of this record.
     pub(crate) fn mismatch(&self, found: &Self) -> String {
         if found.id == self.id {
             return format!("it is another file: {found:?}, and {self:?} is expected");

@@ -14,14 +14,14 @@ use crate::mutation::{self, Mutation};
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunMeta {
     pub(crate) id: RunId,
-    /// The smallest sequence number that the run may hold, and the largest: the union of the spans
-    /// of its sources, so never too narrow.
+    /// The smallest sequence number that versions in the run may have; `largest_seq` is the
+    /// largest. They span the ranges of all sources of the run, so they are never too narrow.
     pub(crate) smallest_seq: SeqNo,
     pub(crate) largest_seq: SeqNo,
     /// The files of the run, ascending by key.
     pub(crate) files: Vec<FileMeta>,
-    /// The run's key range, once a merge in parts of this run, or into it, has begun: other keys in
-    /// its files do not count. `None`: all keys count.
+    /// The run's key range, once a merge in parts of this run, or into it, has begun: keys of the
+    /// files outside of the range are no longer part of the run. `None`: all keys are part of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<KeyBounds>,
     /// The commit that ingested the run, if another process wrote it: all its versions have
@@ -44,8 +44,8 @@ pub(crate) struct KeptFor {
     pub(crate) bytes: u64,
 }
 
-/// The most entries of [`RunMeta::kept_for`]. Further ones are joined with their neighbours, so
-/// that the manifest stays small if a run was merged in many parts.
+/// The greatest length of [`RunMeta::kept_for`]. Further entries are joined with their neighbours,
+/// so that the manifest stays small if a run was merged in many parts.
 const KEPT_FOR_MAX: usize = 256;
 
 impl RunMeta {
@@ -95,8 +95,8 @@ impl RunMeta {
         self.keys.as_ref()?.range().end.as_ref()
     }
 
-    /// Drops the part of the run before `key`, with the files that have nothing from there on,
-    /// perhaps all of them. Returns these files.
+    /// Drops the keys of the run before `key`, and the files that have no other keys, perhaps all
+    /// files. Returns the numbers of the dropped files.
     pub(crate) fn begin_at(&mut self, key: &Bytes) -> Vec<FileNumber> {
         let end = self.ends_before().cloned();
         if !is_before(key, end.as_ref()) {
@@ -175,8 +175,8 @@ impl RunMeta {
         }
     }
 
-    /// Joins the two neighbours that have the fewest bytes together: their bytes then count as
-    /// garbage only once no boundary of either is left.
+    /// Joins the two neighbouring entries of `kept_for` that have the fewest bytes together. Their
+    /// bytes then count as garbage only once no snapshot or view of either entry is left.
     fn join_smallest_kept(&mut self) {
         self.kept_for.sort_by_key(|kept| (kept.from, kept.to));
         let pairs = self.kept_for.windows(2).enumerate();
@@ -190,7 +190,7 @@ impl RunMeta {
         }
     }
 
-    /// The meta of a run as the commit `seq` ingests it.
+    /// Returns the metadata with the commit `seq` as the one that ingested the run.
     pub(crate) fn ingested_by(mut self, seq: SeqNo) -> Self {
         self.smallest_seq = seq;
         self.largest_seq = seq;
@@ -198,20 +198,20 @@ impl RunMeta {
         self
     }
 
-    /// Returns about how many bytes were kept for boundaries that are all gone.
+    /// Returns about how many bytes were kept only for snapshots and views that no longer exist.
     pub(crate) fn garbage_bytes(&self, boundaries: &Boundaries) -> u64 {
         self.bytes_unless(|from, to| boundaries.has_any(from, to))
     }
 
-    /// Computes [`RunMeta::garbage_bytes`] without a list of boundaries: `has_any` returns whether a
-    /// boundary stands between two commits, both included.
+    /// Computes [`RunMeta::garbage_bytes`] without a list of boundaries: `has_any` returns whether
+    /// a snapshot or view reads at a commit between two numbers, both included.
     pub(crate) fn bytes_unless(&self, has_any: impl Fn(SeqNo, SeqNo) -> bool) -> u64 {
         let never = mutation::is(Mutation::OverlookGarbage);
         self.hidden_bytes(|kept| !has_any(kept.from, kept.to) && !never)
     }
 
-    /// Returns about how many bytes only snapshots and views can see, of the entries that
-    /// `of` selects.
+    /// Returns about how many bytes only snapshots and views can see, over the entries of
+    /// `kept_for` for which `of` returns true.
     pub(crate) fn hidden_bytes(&self, of: impl Fn(&KeptFor) -> bool) -> u64 {
         let kept = self.kept_for.iter().filter(|kept| of(kept));
         kept.fold(0, |sum, kept| sum.saturating_add(kept.bytes))

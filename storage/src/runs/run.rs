@@ -75,7 +75,8 @@ impl Run {
         &self.files
     }
 
-    /// The run's key range, if its files may have keys outside of it; otherwise `None`.
+    /// The run's key range, if its files may have keys outside of it; otherwise `None`: all keys of
+    /// the files are part of the run.
     #[inline]
     pub(crate) fn keys_that_count(&self) -> Option<&KeyRange> {
         keys_that_count(&self.meta)
@@ -136,13 +137,13 @@ impl Run {
         Some((!files.is_empty()).then(|| Self::new(meta, files)))
     }
 
-    /// Whether a file that does not open may have keys of a range for which `fits` is true.
+    /// Returns whether an unreadable file may have keys in a range for which `fits` returns true.
     fn may_hold(&self, fits: impl Fn(&KeyRange) -> bool) -> bool {
         let none = mutation::is(Mutation::NothingInGaps);
         !none && self.gaps.iter().any(|gap| fits(&gap.range))
     }
 
-    /// Returns this run without the keys before `key`, and the files that go with them;
+    /// Returns this run without the keys before `key`, and the files that have no other keys;
     /// `None` for the run if nothing is left of it.
     pub(crate) fn beginning_at(&self, key: &Bytes) -> (Option<Arc<Self>>, Vec<Arc<RunFile>>) {
         let mut meta = self.meta.clone();
@@ -157,8 +158,7 @@ impl Run {
         (run, files(gone))
     }
 
-    /// Returns this run with only those of its files that `counts` accepts; `None` if there are
-    /// none.
+    /// Returns this run with only the files that `counts` accepts; `None` if it accepts none.
     pub(crate) fn of_files(&self, mut counts: impl FnMut(&FileMeta) -> bool) -> Option<Arc<Self>> {
         let all = self.meta.files.iter().zip(&self.files);
         let counting = all.filter(|(meta, _)| counts(meta));
@@ -224,14 +224,14 @@ impl Run {
         origins.fold(span, |a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// Whether a reader at `seq` can see anything in the run.
+    /// Returns whether a reader at `seq` can see any version in the run.
     pub(crate) fn is_seen_at(&self, seq: SeqNo) -> bool {
         let blind = mutation::is(Mutation::SkipRunAtItsFirstNumber);
         self.meta.smallest_seq < seq || self.meta.smallest_seq == seq && !blind
     }
 
-    /// Has each file removed once its last reader is done. Called when the manifest no longer names
-    /// them.
+    /// Marks the files as obsolete, so that each is removed once its last reader is done. Called
+    /// when the manifest no longer names the files.
     pub(crate) fn retire(&self) {
         self.files.iter().for_each(|file| file.retire());
     }
@@ -333,9 +333,9 @@ impl Run {
         each.fold(0, u64::saturating_add)
     }
 
-    /// Returns a lower bound of the timestamps of the keys from `start` on, up to the first
-    /// file whose smallest key `has` rejects. [`i64::MAX`] if there are none, [`i64::MIN`] if
-    /// they are unknown.
+    /// Returns a lower bound of the timestamps in values of the keys from `start` on, up to the
+    /// first file whose smallest key `has` rejects. [`i64::MAX`] if there are no timestamps,
+    /// [`i64::MIN`] if they are unknown.
     pub(crate) fn least_timestamp(&self, start: &[u8], has: impl Fn(&[u8]) -> bool) -> i64 {
         let unknown = mutation::replace(i64::MIN, Mutation::TrustUnknownTimestamps, i64::MAX);
         let reaches = |gap: &&Gap| is_before(start, gap.range.end.as_ref());
@@ -359,7 +359,7 @@ impl Run {
         self.range_tombstones.as_ref()
     }
 
-    /// Whether the run has, or may have, versions beside range tombstones.
+    /// Returns whether the run has, or may have, versions, and not only range tombstones.
     pub(crate) fn holds_versions(&self) -> bool {
         !self.sorted.is_empty() || !self.gaps.is_empty()
     }
@@ -457,14 +457,16 @@ impl Run {
         last.is_some_and(|last| !is_before(largest_key(last), end))
     }
 
-    /// The position, among the open files, of the first one that does not end before `key`.
+    /// The position, among the open files of the run, of the first file that does not end before
+    /// `key`.
     #[inline]
     pub(super) fn first_file_reaching(&self, key: &[u8]) -> usize {
         self.sorted
             .partition_point(|table| largest_key(table) < key)
     }
 
-    /// A cursor for a reader at `seq`, which may meet newer versions.
+    /// A cursor for a reader at `seq`. It may also stand on newer versions, which the reader passes
+    /// over.
     pub(crate) fn cursor(self: &Arc<Self>, seq: SeqNo, fill_cache: bool) -> RunCursor {
         RunCursor::new(self.clone(), seq, fill_cache)
     }
@@ -479,8 +481,9 @@ fn keys_of(table: &SsTable) -> KeyRange {
     KeyRange::spanning(smallest_key(table), largest_key(table))
 }
 
-/// The range tombstones over the run's key range. Those of a run that was written at once are all
-/// in one of its files; of one that was merged in parts each part has those over its keys.
+/// The range tombstones over the run's key range. A run that was written at once has all of them in
+/// one file. If a run was merged in parts, one file of each part has those over the keys of the
+/// part.
 fn range_tombstones<'a>(
     open: impl Iterator<Item = &'a Arc<SsTable>>,
     keys: Option<&KeyRange>,

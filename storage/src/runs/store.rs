@@ -18,7 +18,7 @@ pub(crate) struct RunStore {
     tables: Arc<dyn TableStore>,
     open_files: Arc<OpenFiles>,
     cache: Arc<BlockCache>,
-    /// The size in bytes at which a run is cut into files.
+    /// The size in bytes of the files of a run: a larger run is cut into several files.
     file_bytes: u64,
     numbers: Mutex<Numbers>,
     next_run: AtomicU64,
@@ -32,7 +32,8 @@ struct Numbers {
     below: FileNumber,
 }
 
-/// The count of numbers in one reservation: one sync of the manifest serves them all.
+/// The number of file numbers that one edit of the manifest reserves: the edit is synced once for
+/// all of them.
 const RESERVED_AT_ONCE: u64 = 256;
 
 /// Gives out the numbers of new files.
@@ -60,8 +61,8 @@ impl RunStore {
         }
     }
 
-    /// Sets the numbers of new files and runs: files from `next` on, with those below `below`
-    /// reserved already.
+    /// Sets the numbers of new files and runs: files get the numbers from `next` on (those below
+    /// `below` are reserved already), and runs get the numbers from `run` on.
     pub(crate) fn number_from(&self, next: FileNumber, below: FileNumber, run: RunId) {
         *self.numbers.lock().unwrap() = Numbers { next, below };
         self.next_run.store(run.0, Ordering::Relaxed);
@@ -110,8 +111,8 @@ impl RunStore {
         self.tables.name(number.0)
     }
 
-    /// Makes the names of all files written so far durable. `last` is one of them, for errors. The
-    /// sync is left out if the mutation `skip` is on, in mutation tests.
+    /// Makes the names of all files written so far durable. `last` is one of these files, which
+    /// errors name. The sync is left out if the mutation `skip` is on, in mutation tests.
     ///
     /// # Errors
     /// [`Error::DiskFull`], [`Error::Io`]. Nothing relies on the files yet, and the caller removes
@@ -134,8 +135,8 @@ impl RunStore {
         }
     }
 
-    /// Removes a file. One that cannot be removed now is an orphan, which the next
-    /// opening removes.
+    /// Removes a file. A file that cannot be removed now is an orphan, which the next opening
+    /// removes.
     pub(crate) fn remove(&self, number: FileNumber) {
         let _ = self.tables.delete(number.0);
     }
@@ -195,7 +196,7 @@ impl RunStore {
     }
 
     /// Opens the files of a run. A file that is damaged, is missing or cannot be read leaves a gap;
-    /// `met` is called with damage that was not known before.
+    /// `met` is called for each damage that was not known before.
     ///
     /// # Errors
     /// `Io` for a lack of descriptors, memory or permission; `UnsupportedFormat`.
@@ -253,7 +254,7 @@ impl RunStore {
     }
 
     /// Asks the system to drop its cached pages of a file, so that the next read comes from the
-    /// disk. Where that fails, the next read may come from the cache.
+    /// disk. If the system does not, the next read may come from the cache.
     fn forget_cached(&self, number: FileNumber) {
         let file = self.open_files.open(&self.tables, number.0);
         let _ = file.and_then(|file| file.forget_cached());

@@ -21,9 +21,9 @@ const SECTOR_BYTES: usize = 512;
 pub(super) struct MemFile {
     /// The content that readers see.
     bytes: Vec<u8>,
-    /// The length a crash cannot shorten.
+    /// The length below which a crash cannot cut the file.
     durable_len: usize,
-    /// Start of the bytes the next sync will write.
+    /// The start of the bytes that the next sync will write.
     dirty_from: usize,
     /// Bytes whose sync failed. The kernel takes them for clean after that: a
     /// later sync succeeds and does not write them.
@@ -109,7 +109,7 @@ impl MemFile {
     ///
     /// One file in four loses all its unsynced bytes and one in four none:
     /// drawing only sector by sector would never show a reader a long
-    /// unacknowledged write that made it.
+    /// unacknowledged write that survived.
     pub(super) fn after_power_loss(mut self, rng: &mut SplitMix64) -> Self {
         if let Some(before) = self.before_cut.take()
             && rng.coin()

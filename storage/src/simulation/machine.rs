@@ -36,13 +36,13 @@ enum LockMode {
     Shared(usize),
 }
 
-/// How long a slow disk keeps a call waiting, in turns of other threads.
+/// The delay of each call to a slow disk, in turns of other threads.
 struct Slow {
     turns_max: usize,
     rng: SplitMix64,
 }
 
-/// The number of a start of the machine. A handle keeps the number that was current when it was
+/// The number of a start of the machine. A handle has the number of the start after which it was
 /// opened; after a restart its calls fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Boot(u64);
@@ -313,7 +313,7 @@ impl Machine {
         })
     }
 
-    /// Takes a shared lock on a file that exists, or that was removed while it was locked.
+    /// Takes a shared lock on a file that exists, or on one that was removed while it was locked.
     pub(super) fn lock_shared(&mut self, path: &Path) -> io::Result<PathBuf> {
         self.call(self.boot, None, |machine| {
             let path = absolute(path);
@@ -415,7 +415,7 @@ impl Machine {
         }
     }
 
-    /// The file at a path, for the methods of `MemDisk` that are no calls of the disk traits.
+    /// The file at a path, for those methods of `MemDisk` that do not count as I/O calls.
     pub(super) fn file_at(&mut self, path: &Path) -> io::Result<&mut MemFile> {
         let inode = self.names.file(&absolute(path))?;
         Ok(&mut self.slot(inode).file)

@@ -168,7 +168,7 @@ impl Names {
         Ok(inode)
     }
 
-    /// Renames a file; returns the one whose name it took.
+    /// Renames a file; returns the file that had the new name before, if there was one.
     pub(super) fn rename(&mut self, from: PathBuf, to: PathBuf) -> io::Result<Option<Inode>> {
         if self.dirs.contains(&from) {
             return Err(io::Error::new(

@@ -1,5 +1,6 @@
-//! The simulated disk's own rules: what a power loss leaves, and what the
-//! controls do. What it shares with a real disk is tested beside the trait.
+//! Tests of the rules that only the simulated disk has: the state after a power
+//! loss, and the controls for tests. The rules of every disk are tested beside
+//! the trait.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -429,8 +430,9 @@ fn restart_frees_locks_and_a_guard_of_before_frees_nothing() {
     assert_eq!(kind(disk.lock(path("/LOCK"))), ErrorKind::WouldBlock);
 }
 
-/// Writes records 1, 2, ... to a log that is replaced, whole, at every fourth;
-/// calls `acknowledge` with each record that is safe.
+/// Writes records 1, 2, ... to a log, which is replaced as a whole at every
+/// fourth record. Calls `acknowledge` with the number of each record that is
+/// safe.
 fn run_log(disk: &MemDisk, mut acknowledge: impl FnMut(u8)) -> io::Result<()> {
     let (log, tmp, root) = (path("/log"), path("/tmp"), path("/"));
     let mut all = Vec::new();

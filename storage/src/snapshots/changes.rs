@@ -1,7 +1,7 @@
 //! Operations on snapshots, as an edit of the manifest has them.
 //!
-//! An edit has the operations since the last edit with any. So its size depends on the number of
-//! these operations, and not on the number of snapshots.
+//! An edit contains the operations since the last edit that contained some. So its size depends on
+//! the number of these operations, and not on the number of snapshots.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,8 @@ pub(crate) enum SnapshotOp {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotChanges {
-    /// The commit up to which the manifest has all operations once this edit is written.
+    /// The commit up to which the manifest has all operations on snapshots once this edit is
+    /// written.
     pub(crate) as_of: SeqNo,
     /// The operations, each with its commit, ascending.
     pub(crate) ops: Vec<(SeqNo, SnapshotOp)>,

@@ -21,7 +21,7 @@ pub(super) struct SnapshotIndex {
 struct OfKeyspace {
     /// The snapshots of the keyspace, ascending by commit, then by id.
     points: Vec<SnapshotPoint>,
-    /// The commit and the id (the [place](Bookmark::place)) of the newest snapshot of each name.
+    /// For each name, the commit and the id (the [place](Bookmark::place)) of its newest snapshot.
     places: HashMap<String, (SeqNo, u64)>,
 }
 
@@ -83,8 +83,8 @@ impl SnapshotIndex {
         }
     }
 
-    /// Returns the commit and the id (the [place](Bookmark::place)) of the newest snapshot of a
-    /// name.
+    /// Returns the commit and the id (the [place](Bookmark::place)) of the newest snapshot with
+    /// this name.
     pub(super) fn place(&self, keyspace: &str, name: &str) -> Option<(SeqNo, u64)> {
         self.keyspaces.get(keyspace)?.places.get(name).copied()
     }

@@ -59,7 +59,7 @@ impl Lifetime {
         start..end.max(start)
     }
 
-    /// Returns the largest number that the lifetime names.
+    /// Returns the larger of `created_after` and `dropped_after`.
     pub(crate) fn last_seq(self) -> SeqNo {
         self.created_after
             .max(self.dropped_after.unwrap_or_default())

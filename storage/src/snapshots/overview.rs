@@ -37,7 +37,7 @@ struct OfKeyspace {
     own: HashMap<TableId, Vec<SeqNo>>,
 }
 
-/// The commits at which bookmarks of a table and views stand.
+/// The commits whose state is shown by bookmarks of one table and by views.
 #[derive(Debug)]
 pub(crate) struct TableBookmarks<'a> {
     bookmarks: Cow<'a, [SeqNo]>,
@@ -65,7 +65,7 @@ impl SnapshotOverview {
         Self { keyspaces, views }
     }
 
-    /// Returns the commits at which the bookmarks of a table and all views stand.
+    /// Returns the commits whose state is shown by the bookmarks of a table and by all views.
     pub(crate) fn of(&self, table: TableSpan<'_>) -> TableBookmarks<'_> {
         let (mut shared, mut own): (&[SeqNo], &[SeqNo]) = (&[], &[]);
         if let Some(of) = self.keyspaces.get(table.keyspace) {
@@ -82,12 +82,13 @@ impl SnapshotOverview {
 }
 
 impl TableBookmarks<'_> {
-    /// Returns the commits at which snapshots and holds of the table stand, ascending, each once.
+    /// Returns the commits whose state is shown by snapshots and holds of the table, ascending,
+    /// each once.
     pub(crate) fn bookmarks(&self) -> &[SeqNo] {
         &self.bookmarks
     }
 
-    /// Returns whether a bookmark or a view stands at one of `from..=to`.
+    /// Returns whether a bookmark or a view reads at one of the commits `from..=to`.
     pub(crate) fn has_any(&self, from: SeqNo, to: SeqNo) -> bool {
         let is_in = |list: &[SeqNo]| {
             let next = list.get(stripe(list, from));
@@ -102,7 +103,7 @@ fn within(list: &[SeqNo], lifetime: Lifetime) -> &[SeqNo] {
     &list[lifetime.range_in(list, |seq| *seq)]
 }
 
-/// Returns the union of two ascending lists, without a copy if one of them has all of it.
+/// Returns the union of two ascending lists; copies neither if one list contains all of the other.
 fn union<'a>(shared: &'a [SeqNo], own: &'a [SeqNo]) -> Cow<'a, [SeqNo]> {
     if own.iter().all(|seq| shared.binary_search(seq).is_ok()) {
         return Cow::Borrowed(shared);
@@ -134,7 +135,8 @@ mod tests {
         }
     }
 
-    /// Adds a snapshot of `app`, or of one of its tables. `held` is the commit of a hold.
+    /// Adds a snapshot of the keyspace `app`, or of one of its tables. `held` is the commit of a
+    /// snapshot: then a hold of that snapshot is added.
     fn add(snapshots: &SnapshotRegistry, seq: u64, table: Option<u32>, held: Option<u64>) {
         let record = SnapshotRecord {
             id: seq,

@@ -12,7 +12,8 @@ use crate::mutation::{self, Mutation};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotRecord {
-    /// The id is never used twice, so that a deletion never hits another snapshot of the same name.
+    /// A number that is never used twice, so that the deletion of a snapshot never deletes another
+    /// snapshot of the same name.
     pub(crate) id: u64,
     pub(crate) keyspace: String,
     pub(crate) name: String,
@@ -29,8 +30,8 @@ pub(crate) struct SnapshotRecord {
     /// The note of the holder of a hold; `None` for a snapshot that a user created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) held_for: Option<String>,
-    /// The commit at which a hold stands, which is that of an earlier snapshot. Only in operations:
-    /// a bookmark has this number in a field of its own.
+    /// The commit of the earlier snapshot that a hold was made of, at which the hold reads; `None`
+    /// for other snapshots. Only in operations: a bookmark has this number in a field of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<SeqNo>,
 }
@@ -40,7 +41,7 @@ pub(crate) struct SnapshotRecord {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CoveredTable {
     pub(crate) id: TableId,
-    /// The name of the table, which a repair may find nowhere else.
+    /// The name of the table, which may be the only place where a repair finds it.
     pub(crate) name: String,
 }
 
@@ -63,7 +64,7 @@ pub(crate) struct SnapshotExpiry {
     pub(crate) expires_ms: Option<u64>,
 }
 
-/// A snapshot with the commit at which it stands.
+/// A snapshot with the commit at which its readers read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bookmark {
@@ -80,8 +81,8 @@ impl Bookmark {
         }
     }
 
-    /// Returns the place in the order of bookmarks: by the commit, which a hold shares with a
-    /// snapshot, and then by the id.
+    /// Returns the key by which bookmarks are sorted: the commit, and then the id. A hold has the
+    /// same commit as its snapshot.
     pub(super) fn place(&self) -> (SeqNo, u64) {
         (self.seq, self.record.id)
     }
@@ -95,8 +96,8 @@ impl Bookmark {
     }
 }
 
-/// All bookmarks, exact as of the commit `as_of`: the form in which the
-/// manifest keeps them. Replay skips snapshot operations numbered `<= as_of`.
+/// All bookmarks, complete up to the commit `as_of`: the form in which the manifest records them.
+/// Replay skips snapshot operations numbered `<= as_of`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bookmarks {
@@ -122,8 +123,9 @@ impl Bookmarks {
         }
     }
 
-    /// Applies the operations that are newer than `as_of`. A flush and a merge each read the
-    /// operations before their fsync, so the later edit may have older ones.
+    /// Applies the operations that are newer than `as_of`. Two edits, of a flush and of a merge,
+    /// may read the operations in one order and be written in the other, so the later edit may have
+    /// operations that were applied already.
     pub(crate) fn catch_up(&mut self, changes: SnapshotChanges) {
         for (seq, op) in changes.ops {
             if seq > self.as_of {
@@ -149,13 +151,14 @@ impl Bookmarks {
         &self.list[at]
     }
 
-    /// Removes the bookmark that the commit `seq` deletes, and returns it if it is there.
+    /// Removes the bookmark that the commit `seq` deletes, and returns it; `None` if there is none
+    /// with this id.
     pub(crate) fn remove(&mut self, seq: SeqNo, id: u64) -> Option<Bookmark> {
         self.as_of = seq;
         self.take(id)
     }
 
-    /// Removes a bookmark, and returns it if it is there.
+    /// Removes a bookmark, and returns it; `None` if there is none with this id.
     pub(super) fn take(&mut self, id: u64) -> Option<Bookmark> {
         let mut list = self.list.iter();
         let at = list.position(|bookmark| bookmark.record.id == id)?;

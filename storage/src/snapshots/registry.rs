@@ -36,17 +36,18 @@ pub(crate) struct SnapshotRegistry {
     state: Mutex<State>,
 }
 
-/// The boundaries of a table, to count what snapshots pin.
+/// The sequence numbers at which snapshots and views of a table read, to compute the space that
+/// snapshots pin.
 #[derive(Debug)]
 pub(crate) struct PinPoints {
-    /// The boundaries at bookmarks and views.
+    /// The sequence numbers of bookmarks and views.
     pub(crate) with: Boundaries,
-    /// The boundaries at views alone.
+    /// The sequence numbers of views alone.
     pub(crate) without: Boundaries,
     /// The number of bookmarks.
     pub(crate) bookmarks: usize,
-    /// The bookmarks without a view or another bookmark at the same commit: their commits and the ids
-    /// of snapshots.
+    /// The bookmarks at whose commit no view and no other bookmark reads: their commits and the ids
+    /// of their snapshots.
     pub(crate) lone: Vec<(SeqNo, u64)>,
 }
 
@@ -67,11 +68,11 @@ struct State {
     /// The entries of `bookmarks`, by keyspace.
     index: SnapshotIndex,
     /// The operations that the manifest may not have yet, each with its commit, ascending. The log
-    /// has all of them, so the bound of the log also bounds their number.
+    /// has all of them, so the limit of the log's size also limits their number.
     unrecorded: VecDeque<(SeqNo, SnapshotOp)>,
     /// The number of views at each point.
     views: BTreeMap<ReadPoint, usize>,
-    /// The views for which a run keeps versions.
+    /// The points of the views for which a run keeps versions that no other reader needs.
     costly: BTreeSet<ReadPoint>,
 }
 
@@ -88,8 +89,8 @@ impl SnapshotRegistry {
         }
     }
 
-    /// Registers a view at the point that `now` gives, and returns it. `now`
-    /// reads the visible number and the clock.
+    /// Registers a view at the point that `now` returns, and returns that point. `now` reads the
+    /// visible number and the clock.
     pub(crate) fn register_view(&self, now: impl FnOnce() -> ReadPoint) -> ReadPoint {
         let mut state = self.state.lock().unwrap();
         let point = now();
@@ -102,7 +103,7 @@ impl SnapshotRegistry {
         point
     }
 
-    /// Registers one more view at a point that is registered already.
+    /// Registers one more view at a point at which a view is registered already.
     pub(crate) fn share_view(&self, point: ReadPoint) {
         let mut state = self.state.lock().unwrap();
         *state
@@ -111,7 +112,7 @@ impl SnapshotRegistry {
             .expect("a view stands at this point") += 1;
     }
 
-    /// Remembers the views for which a new run keeps versions.
+    /// Records the views for which a new run keeps versions that no other reader needs.
     pub(crate) fn note_kept(&self, kept: &[KeptFor]) {
         if kept.is_empty() {
             return;
@@ -128,7 +129,8 @@ impl SnapshotRegistry {
         }
     }
 
-    /// Ends a view. Returns true if it was the last one at a point for which versions were kept.
+    /// Ends a view. Returns true if it was the last one at its point, and runs keep versions for
+    /// that point.
     pub(crate) fn release_view(&self, point: ReadPoint) -> bool {
         let mut state = self.state.lock().unwrap();
         let count = state
@@ -169,7 +171,7 @@ impl SnapshotRegistry {
         state.apply(seq, SnapshotOp::Create(record));
     }
 
-    /// Takes back a bookmark whose commit failed.
+    /// Removes a bookmark whose commit failed.
     pub(crate) fn retract_bookmark(&self, id: u64) {
         let mut state = self.state.lock().unwrap();
         let state = &mut *state;
@@ -194,8 +196,9 @@ impl SnapshotRegistry {
         state.apply(seq, SnapshotOp::Expiry(expiry));
     }
 
-    /// Returns the operations up to the commit `as_of` that the manifest does not have. The
-    /// manifest has those up to `recorded`, durably, so they are dropped here.
+    /// Returns the operations on snapshots up to the commit `as_of` that the manifest does not
+    /// have, and forgets the operations up to the commit `recorded`, which the manifest has
+    /// durably.
     pub(crate) fn changes(&self, recorded: SeqNo, as_of: SeqNo) -> SnapshotChanges {
         let mut state = self.state.lock().unwrap();
         let unrecorded = &mut state.unrecorded;
@@ -237,7 +240,7 @@ impl SnapshotRegistry {
         }
     }
 
-    /// Returns the bookmarks whose records fit, oldest first.
+    /// Returns the bookmarks for whose records `fits` returns true, oldest first.
     pub(crate) fn bookmarks_where(&self, fits: impl Fn(&SnapshotRecord) -> bool) -> Vec<Bookmark> {
         let state = self.state.lock().unwrap();
         let list = state.bookmarks.list.iter();
@@ -264,8 +267,8 @@ impl SnapshotRegistry {
         state.index.covering(table).next().is_some()
     }
 
-    /// Returns the boundaries of a table: its bookmarks and all views. `now_ms` is the time by the
-    /// clock that views read, taken before this call.
+    /// Returns the boundaries of a table: the points at which its snapshots and all views read.
+    /// `now_ms` is the time of the clock that views read, taken before this call.
     pub(crate) fn boundaries(&self, table: TableSpan<'_>, now_ms: u64) -> Boundaries {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table);
@@ -276,7 +279,7 @@ impl SnapshotRegistry {
         Boundaries::new(bookmarks.chain(views).collect(), now_ms)
     }
 
-    /// Returns the boundaries of a table with its bookmarks and without them, at one instant.
+    /// Returns the boundaries of a table with its bookmarks and without them, both at one instant.
     pub(crate) fn pin_points(&self, table: TableSpan<'_>, now_ms: u64) -> PinPoints {
         let state = self.state.lock().unwrap();
         let bookmarks: Vec<_> = state.index.covering(table).copied().collect();
@@ -304,8 +307,8 @@ impl SnapshotRegistry {
         SnapshotOverview::new(&state.index, views.collect())
     }
 
-    /// Returns the sequence numbers of a table's bookmarks and of all views, ascending; each once
-    /// for every bookmark and view that stands at it.
+    /// Returns the sequence numbers at which bookmarks of the table and all views read, ascending.
+    /// If several of them read at one number, it occurs once for each.
     pub(crate) fn boundary_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table).map(|bookmark| bookmark.at.seq);
@@ -315,8 +318,8 @@ impl SnapshotRegistry {
         seqs
     }
 
-    /// Returns the sequence numbers of a table's bookmarks alone, ascending, each once, for the
-    /// picker to keep runs apart. (Views are too short-lived to arrange files by.)
+    /// Returns the sequence numbers of a table's bookmarks alone, ascending, each once. Pickers do
+    /// not merge runs across these numbers. (Views are too short-lived to arrange files by.)
     pub(crate) fn bookmark_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table);
@@ -326,7 +329,7 @@ impl SnapshotRegistry {
         seqs
     }
 
-    /// Returns the sequence numbers at which several bookmarks of a table stand, as a snapshot and
+    /// Returns the sequence numbers at which several bookmarks of a table read, as a snapshot and
     /// its hold do.
     pub(crate) fn shared_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();

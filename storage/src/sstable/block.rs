@@ -62,7 +62,7 @@ pub(super) struct Found<'a> {
 
 impl Block {
     /// Creates a block of uncompressed bytes. Checks that they have room for entries and for as
-    /// many restart points as their end states.
+    /// many restart points as their last bytes state.
     pub(super) fn new(bytes: Bytes) -> Result<Self, Damage> {
         let damage = || {
             Damage(format!(
@@ -128,13 +128,13 @@ impl Block {
         self.entries_end
     }
 
-    /// The bytes of an entry's value, sharing the block's memory.
+    /// The value of an entry, at `range` in the block; it shares the block's memory.
     pub(super) fn value(&self, range: Range<usize>) -> Bytes {
         self.bytes.slice(range)
     }
 
-    /// As [`Self::value`], for a block that is no longer needed: the value takes over its reference
-    /// to the memory.
+    /// Does the same as [`Self::value`], for a block that is no longer needed: the value takes over
+    /// the block's reference to the memory.
     pub(super) fn into_value(self, range: Range<usize>) -> Bytes {
         let mut value = self.bytes;
         value.truncate(range.end);
@@ -152,13 +152,13 @@ impl Block {
         self.bytes.len()
     }
 
-    /// The memory of a block that is needed no more.
+    /// Returns the memory of a block that is no longer needed.
     pub(super) fn into_bytes(self) -> Bytes {
         self.bytes
     }
 
-    /// The keys and sequence numbers of two entries that have their full keys: the first one, and
-    /// the one at the last restart point.
+    /// The keys and sequence numbers of two entries that are stored with their full keys: the first
+    /// entry, and the one at the last restart point.
     pub(super) fn full_keys(&self) -> Result<[(&[u8], SeqNo); 2], Damage> {
         let full = |at: usize| {
             let entry = self.entry(at)?;
@@ -241,8 +241,8 @@ impl Block {
         Ok(None)
     }
 
-    /// Returns the entry at `start` if it is of `key`. The entry before it must be of `key`
-    /// too.
+    /// Returns the entry at the offset `start` if it is of `key`; `None` if it is not. The entry
+    /// before it must be of `key`, too.
     pub(super) fn find_older(&self, key: &[u8], start: usize) -> Result<Option<Found<'_>>, Damage> {
         let entry = self.entry(start)?;
         let Some(rest) = key.get(entry.shared..) else {

@@ -34,7 +34,7 @@ impl BlockBuilder {
     /// Appends a version, which must be greater than the one before.
     ///
     /// # Panics
-    /// When the block grows past 4 GiB, where restart offsets end.
+    /// When the block grows past 4 GiB, because restart offsets have 32 bits.
     pub(super) fn add(&mut self, key: &[u8], seq: SeqNo, kind: Kind, value: &[u8]) {
         let shared = if self.since_restart == self.restart_interval {
             let offset = u32::try_from(self.bytes.len()).expect("a block stays below 4 GiB");
@@ -72,12 +72,13 @@ impl BlockBuilder {
         self.bytes.len() + (self.restarts.len() + 1) * size_of::<u32>()
     }
 
-    /// The version added last, also when its block was cleared since.
+    /// The version that was added last, even if its block was cleared since.
     pub(super) fn last(&self) -> (&[u8], SeqNo) {
         (&self.last_key, self.last_seq)
     }
 
-    /// Closes the block and returns its bytes; go on with [`Self::clear`].
+    /// Closes the block and returns its bytes; [`Self::clear`] begins the next
+    /// one.
     pub(super) fn finish(&mut self) -> &[u8] {
         for restart in &self.restarts {
             self.bytes.extend_from_slice(&restart.to_le_bytes());

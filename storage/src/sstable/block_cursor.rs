@@ -8,7 +8,7 @@ use super::block::Block;
 use super::damage::Damage;
 use crate::key::{Kind, SeqNo};
 
-/// Walks a [`Block`]. Starts out nowhere; after damage it is nowhere again.
+/// Walks a [`Block`]. A new cursor stands on no entry, nor does one that has met damage.
 ///
 /// Unlike [`Block::find`] it assembles the whole key, because [`Cursor`](crate::key::Cursor)
 /// returns it as a slice; the buffer lives as long as the cursor.
@@ -141,7 +141,7 @@ impl BlockCursor {
         self.move_to_last_before(self.start)
     }
 
-    /// Moves to the entry that ends at `limit`; nowhere when `limit` is 0.
+    /// Moves to the entry that ends at the offset `limit`, or to no entry if `limit` is 0.
     fn move_to_last_before(&mut self, limit: usize) -> Result<(), Damage> {
         if limit == 0 {
             return Ok(());
@@ -169,8 +169,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Reads the entry at `start`, of whose key at most the first `known` bytes
-    /// are in `self.key`.
+    /// Reads the entry at the offset `start`. At most the first `known` bytes of its key are in
+    /// `self.key` already.
     #[inline]
     fn read(&mut self, start: usize, known: usize) -> Result<(), Damage> {
         self.valid = false;

@@ -20,7 +20,7 @@ use crate::key::{SeqNo, compare_versions};
 
 /// Bytes of a key in a head.
 const HEAD_BYTES: usize = size_of::<u64>();
-/// The entry in `lengths` of a bound that does not fit into a head.
+/// The value in `lengths` for a bound that does not fit into a head.
 const LONG: u8 = u8::MAX;
 
 /// The bound of a block: not below the last version of the block, and below the first version
@@ -117,8 +117,8 @@ impl Bounds {
         low
     }
 
-    /// Returns whether a bound is below `(key, seq)`; `rest` is the part of the key behind
-    /// the prefix.
+    /// Returns whether the bound at `position` is below `(key, seq)`; `rest` is the part of the key
+    /// behind the prefix.
     fn is_below(&self, position: usize, key: &[u8], rest: &[u8], seq: SeqNo) -> bool {
         match self.lengths[position] {
             LONG => {
@@ -152,9 +152,8 @@ impl Bounds {
     }
 }
 
-/// Returns the first eight bytes, padded with zeros, as a number that sorts as they do. Of
-/// two keys the one with the smaller head is smaller; if the heads are equal, the keys
-/// decide.
+/// Returns the first eight bytes, padded with zeros, as a number that sorts as the bytes do. Of two
+/// keys the one with the smaller head is smaller; if the heads are equal, the keys decide.
 fn head(rest: &[u8]) -> u64 {
     match rest.first_chunk::<HEAD_BYTES>() {
         Some(bytes) => u64::from_be_bytes(*bytes),

@@ -63,7 +63,8 @@ impl Weighter<BlockKey, Cached> for BlockWeighter {
     }
 }
 
-/// Handles evictions: keeps the count of partitions, and empties their slots.
+/// Handles evictions: updates the size of the cached partitions, and empties the slots of evicted
+/// ones.
 #[derive(Debug, Clone)]
 struct Evictions {
     partitions_bytes: Arc<AtomicU64>,
@@ -115,7 +116,8 @@ impl BlockCache {
 
     /// The maximum number of shards, each of which has a lock of its own. A thread that loses its
     /// core while it holds the lock blocks all other users of the shard: with four shards for each
-    /// core, the default of `quick_cache`, that was one read in a hundred of eight threads.
+    /// core, the default of `quick_cache`, one read in a hundred of eight threads was blocked like
+    /// this.
     const SHARDS_MAX: u64 = 64;
     /// The smallest capacity of a shard, with room for blocks of any usual size.
     const SHARD_BYTES_MIN: u64 = 1 << 20;
@@ -158,8 +160,8 @@ impl BlockCache {
         }
     }
 
-    /// A cache for what open tables leave of `shared_bytes`, and never for less than an
-    /// eighth of it.
+    /// A cache that gets the part of `shared_bytes` that open tables do not take, and at least an
+    /// eighth of `shared_bytes`.
     pub(crate) fn beside_tables(shared_bytes: u64) -> Self {
         Self {
             shared_bytes: Some(shared_bytes),
@@ -167,13 +169,13 @@ impl BlockCache {
         }
     }
 
-    /// Counts the memory of a table that was opened.
+    /// Adds the memory of a table that was opened to that of all open tables.
     pub(super) fn note_opened(&self, bytes: u64) {
         self.tables_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.share();
     }
 
-    /// Counts the memory of a table that was closed.
+    /// Subtracts the memory of a table that was closed from that of all open tables.
     pub(super) fn note_closed(&self, bytes: u64) {
         self.tables_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.share();
@@ -205,8 +207,8 @@ impl BlockCache {
         *self.blocks_bytes_max.lock().unwrap()
     }
 
-    /// Looks for a data block; a hit counts as a use and defends the block against
-    /// eviction.
+    /// Looks for a data block; a block that is found counts as used, and so is less likely to be
+    /// evicted.
     pub(super) fn get(&self, file_number: u64, offset: u64) -> Option<Block> {
         let blocks = self.blocks.as_ref();
         let found = match blocks.and_then(|blocks| blocks.get(&(file_number, offset))) {
@@ -230,9 +232,9 @@ impl BlockCache {
         evicted.blocks[0].take()
     }
 
-    /// Puts a partition that was just read into its slot and into the cache. If another thread was
-    /// faster, returns that thread's partition. Without a cache the partition only serves its
-    /// reader.
+    /// Puts a partition that was just read into its slot and into the cache, and returns it. If
+    /// another thread was faster, returns that thread's partition. If there is no cache, the
+    /// partition is not kept.
     pub(super) fn keep(
         &self,
         file_number: u64,
@@ -254,8 +256,8 @@ impl BlockCache {
         partition
     }
 
-    /// Notes the first use of a partition since the cache last checked for uses: that defends it
-    /// against eviction.
+    /// Notes the first use of a partition since the cache last checked for uses, so that the next
+    /// check does not evict it.
     #[cold]
     pub(super) fn note_use(&self, file_number: u64, offset: u64) {
         if let Some(blocks) = &self.blocks {

@@ -46,7 +46,8 @@ const TYPE_LZ4: u8 = 1;
 const TYPE_ZSTD: u8 = 2;
 /// Width of the uncompressed length before compressed data.
 const LENGTH_BYTES: usize = 4;
-/// Memory for a payload is a multiple of this, so that the next one may fit too.
+/// The memory for a payload is a multiple of this number of bytes, so that the next payload may fit
+/// into it, too.
 const MEMORY_STEP_BYTES: usize = 128;
 /// A byte of LZ4 data stands for at most this many bytes.
 const LZ4_RATIO_MAX: usize = 255;
@@ -60,7 +61,7 @@ thread_local! {
     static ZSTD: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Turns payloads into stored blocks; keeps its work memory from one to the next.
+/// Turns payloads into stored blocks; reuses its working memory from one payload to the next.
 #[derive(Default)]
 pub(super) struct Sealer {
     lz4_table: CompressTable,
@@ -90,8 +91,8 @@ impl Sealer {
         out.len() - start
     }
 
-    /// Appends `payload` as `pack` compresses it, or leaves `out` alone when that saves too
-    /// little.
+    /// Appends `payload` to `out`, compressed by `pack`, or leaves `out` unchanged if that saves
+    /// too little.
     fn put_packed(
         &mut self,
         payload: &[u8],

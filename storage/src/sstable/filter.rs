@@ -1,16 +1,15 @@
 //! A bloom filter over the user keys of a partition: it excludes most absent keys without a read
 //! of a data block.
 //!
-//! The bits a key sets follow from one 64-bit hash by double hashing (Kirsch
-//! and Mitzenmacher, "Less Hashing, Same Performance", 2006), so a lookup
-//! hashes its key once for all the runs it visits. See the book, Formats:
-//! SSTable.
+//! The bits that a key sets are derived from one 64-bit hash by double hashing (Kirsch and
+//! Mitzenmacher, "Less Hashing, Same Performance", 2006), so a lookup hashes its key once for all
+//! the runs it visits. See the book, Formats: SSTable.
 
 use bytes::Bytes;
 
 use super::damage::Damage;
 
-/// Upper end of the number of bits that a key sets.
+/// The greatest number of bits that a key sets.
 const PROBES_MAX: u8 = 30;
 
 /// The hash that [`Filter::may_contain`] takes: xxh3, 64 bits, no seed.
@@ -112,7 +111,7 @@ impl FilterBuilder {
     }
 }
 
-/// The bits of a key in a filter of `bytes` bytes.
+/// The positions of the bits that a key sets in a filter of `bytes` bytes.
 fn positions(hash: u64, probes: u8, bytes: usize) -> impl Iterator<Item = usize> {
     // The step's high half is the hash's low half: position and step are
     // independent where the multiplication below looks.

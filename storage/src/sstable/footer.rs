@@ -38,8 +38,8 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// Width of the footer in bytes. Later format versions keep it, so that this build can name
-    /// them in an error.
+    /// Width of the footer in bytes. Later format versions have the same width, so that this build
+    /// can name their version in an error.
     pub(super) const BYTES: usize = MAGIC_AT + MAGIC.len();
 
     fn handles(&self) -> [BlockHandle; 3] {
@@ -68,8 +68,8 @@ impl Footer {
     /// Reads the last bytes of the file `path` of `file_bytes` bytes.
     ///
     /// # Errors
-    /// `Corruption` when magic, checksum or handles are wrong;
-    /// `UnsupportedFormat` when all is well but of another version.
+    /// `Corruption` when magic, checksum or handles are wrong; `UnsupportedFormat` for an undamaged
+    /// footer of another version.
     pub(super) fn decode(bytes: &[u8; Self::BYTES], path: &Path, file_bytes: u64) -> Result<Self> {
         let offset = file_bytes.saturating_sub(Self::BYTES as u64);
         let damage = |detail| Err(Damage(detail).at(path, offset));

@@ -190,7 +190,7 @@ fn scan(
     Ok(scanned)
 }
 
-/// Makes every checksum right that can be found.
+/// Corrects every checksum in the bytes that can be found.
 pub(crate) fn reseal(bytes: &mut [u8]) {
     reseal_footer(bytes);
     let Some(last) = bytes.last_chunk::<{ Footer::BYTES }>() else {
@@ -363,9 +363,9 @@ pub(crate) fn parts(table: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Regression: the restart points of data blocks were verified, those of the index not: a table
-/// with one in the wrong place verified, and could not be read backwards. Now it does not open, or
-/// the partition does not read.
+/// Regression: the restart points of data blocks were verified, but not those of the index. A table
+/// with one of the latter in the wrong place passed, and could not be read backwards. Now the table
+/// does not open, or the partition cannot be read.
 #[cfg(test)]
 #[test]
 fn a_misplaced_restart_point_of_the_index_is_damage() {

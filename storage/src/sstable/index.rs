@@ -121,8 +121,8 @@ pub(super) struct IndexBuilder {
     value: Vec<u8>,
     /// The last version of the last data block, and the block's handle.
     last: Option<(Vec<u8>, SeqNo, BlockHandle)>,
-    /// The end of the last data block with a known bound, as an offset in the file. The bound of a
-    /// block is known once the next one begins.
+    /// The offset in the file at which the last data block with a known bound ends. The bound of a
+    /// block is known once the next block begins.
     data_end: u64,
 }
 

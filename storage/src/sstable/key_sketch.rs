@@ -54,7 +54,8 @@ impl KeySketch {
         }
     }
 
-    /// About how many different keys were added; two times in three it is wrong by less than 3.3%.
+    /// About how many different keys were added. The error is below 3.3% with a probability of two
+    /// thirds.
     pub fn distinct(&self) -> u64 {
         let mut counts = [0_u32; RANK_MAX as usize + 1];
         for &rank in &*self.ranks {

@@ -1,5 +1,5 @@
-//! SSTables: immutable sorted files of versions, what flush and compaction
-//! write and every read below the memtables goes to.
+//! SSTables: immutable sorted files of versions. Flushes and compactions write them, and every read
+//! that finds too little in the memtables reads them.
 //!
 //! ```text
 //!   SsTableWriter ── BlockBuilder ── compression ──► file

@@ -15,21 +15,21 @@ pub struct SsTableOptions {
     /// larger record gets a block of its own. Larger blocks compress better;
     /// smaller ones make a point read cheaper.
     pub block_bytes: u32,
-    /// Records between two full keys in a block, at least 1. More save space;
-    /// fewer make a search shorter.
+    /// Number of records from one full key to the next in a block, at least 1. A larger number
+    /// saves space; a smaller one makes a search shorter.
     pub restart_interval: u32,
     /// Size of the bloom filter, in bits per distinct key, at most 64. 10 lets
     /// about 1 % of absent keys through; 0 writes no filter.
     pub filter_bits_per_key: u32,
-    /// Filters have prefixes of keys beside the keys: a scan within one passes over the files
-    /// that have none of its keys. Worth it where such scans meet many runs; each prefix takes
-    /// as many bits as a key. Default: none.
+    /// The prefixes of keys that filters contain beside the keys. A scan within one prefix skips
+    /// files without keys of that prefix. This is worth its space where such scans meet many runs;
+    /// each prefix takes as many bits as a key. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter_prefix: Option<FilterPrefix>,
     /// The compression of data blocks and of the index.
     pub compression: Compression,
-    /// The compression of the oldest of a table's runs, which has most of its bytes and is
-    /// written least often; by default that of the others. (`bottommost_compression` of
+    /// The compression of the oldest of a table's runs, which has most of the table's bytes and is
+    /// written least often; by default that of the other runs. (`bottommost_compression` of
     /// RocksDB.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottom_compression: Option<Compression>,
@@ -49,10 +49,10 @@ impl Default for SsTableOptions {
 }
 
 impl SsTableOptions {
-    /// Upper end of `block_bytes`.
+    /// The greatest `block_bytes`.
     const BLOCK_BYTES_MAX: u32 = 16 << 20;
 
-    /// Returns the options of a run: the table's oldest, or one above it.
+    /// Returns the options for a new run; `is_oldest` is true for the oldest run of a table.
     pub(crate) fn of_run(&self, is_oldest: bool) -> Self {
         let at_bottom = self.bottom_compression.filter(|_| is_oldest);
         Self {
@@ -62,7 +62,7 @@ impl SsTableOptions {
         }
     }
 
-    /// Checks every range above.
+    /// Checks that each option is within its range.
     ///
     /// # Errors
     /// `InvalidRequest` names the option, its value and its range.

@@ -80,7 +80,7 @@ impl Partition {
         self.was_used.swap(false, Ordering::Relaxed)
     }
 
-    /// Empties the partition's slot, because the cache has evicted the partition.
+    /// Empties the slot of the partition, because the cache has evicted it.
     pub(super) fn leave(self: &Arc<Self>) {
         let (slots, position) = &self.home;
         if let Some(slots) = slots.upgrade() {

@@ -24,7 +24,7 @@ pub(super) struct PartitionBuilder {
     partition_bytes: usize,
     /// Whether the open partition has a key already.
     has_key: bool,
-    /// The prefix that was added last to the open partition, by its hash.
+    /// The hash of the prefix that was added last to the open partition.
     prefix: Option<u64>,
     done: Vec<BuiltPartition>,
     done_bytes: usize,
@@ -92,8 +92,8 @@ impl PartitionBuilder {
         self.filter.add(hash);
     }
 
-    /// Adds the prefix of a key of the open data block, by its hash. Keys with the same one come
-    /// one after the other.
+    /// Adds the prefix of a key of the open data block, by its hash. Keys with the same prefix must
+    /// come one after the other.
     pub(super) fn add_prefix(&mut self, hash: Option<u64>) {
         if let Some(hash) = hash.filter(|_| self.prefix != hash) {
             self.prefix = Some(hash);

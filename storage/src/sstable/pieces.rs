@@ -17,10 +17,10 @@ impl SsTable {
         self.partitions_over(range).count()
     }
 
-    /// The data blocks that may have keys of a range, in order. Unless `in_detail`, a partition
-    /// that lies within the range is one piece, and only the partitions at the ends of the range
-    /// are read. A partition that cannot be read is one piece, too: a read of its data will report
-    /// the damage.
+    /// The data blocks that may have keys of a range, in order, as pieces. Unless `in_detail`, a
+    /// partition that lies within the range is one piece, and only the partitions at the ends of
+    /// the range are read. A partition that cannot be read is one piece, too: a read of its data
+    /// will report the damage.
     pub(crate) fn pieces(&self, range: &KeyRange, in_detail: bool) -> Vec<Piece> {
         let mut pieces = Vec::new();
         for position in self.partitions_over(range) {
@@ -48,7 +48,8 @@ impl SsTable {
             .take_while(|&position| is_before(&self.first_key(position), range.end.as_ref()))
     }
 
-    /// A lower bound of the keys of a partition, which is not below those of the one before.
+    /// A lower bound of the keys of the partition at `position`, which is not below those of the
+    /// partition before.
     fn first_key(&self, position: usize) -> Vec<u8> {
         match position.checked_sub(1) {
             Some(before) => self.top().bound(before).0,

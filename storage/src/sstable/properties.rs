@@ -44,8 +44,8 @@ pub(crate) struct Properties {
     /// Number of versions that expire.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) expiring: u64,
-    /// The sketch of the user keys, to estimate the number of different keys here and in other
-    /// tables together; in hex in the file.
+    /// The sketch of the user keys, to estimate the number of different keys of this table and
+    /// others together; in hex in the file.
     #[serde(serialize_with = "sketch_to_hex", deserialize_with = "sketch_from_hex")]
     pub(crate) key_sketch: KeySketch,
     /// Length of the user keys of all versions together, in bytes.
@@ -64,8 +64,8 @@ pub(crate) struct Properties {
     /// The prefixes of keys in the table's filters, if they have any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) filter_prefixes: Option<PrefixesOf>,
-    /// The range tombstones of the run, or of the part of a merge that ended with this file, if
-    /// they are in this file.
+    /// The block with the range tombstones of the whole run, or of the part of a merge that ended
+    /// with this file; `None` if the block is in another file, or there are no range tombstones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) range_tombstones: Option<TombstoneProperties>,
     /// The table, and the part of its history in the file, for a repair without a manifest.
@@ -134,8 +134,8 @@ impl Properties {
         }
     }
 
-    /// Adds a version to the counts. The caller sets the largest key at the end, which saves a copy
-    /// for each version.
+    /// Adds a version to the counts. The caller sets the largest key once, at the end, so that it
+    /// is not copied for each version.
     pub(super) fn count(&mut self, key: &[u8], seq: SeqNo, kind: Kind, value_len: usize) {
         if self.entries == 0 {
             self.smallest_key = key.to_vec();

@@ -27,11 +27,12 @@ const BYTES_MAX: usize = 256 << 10;
 /// The largest stored block, in bytes, that is read into the buffer; a larger one is read past it.
 pub(super) const BLOCK_BYTES_MAX: u64 = (BYTES_MAX / 2) as u64;
 
-/// The stored bytes around the last requested block; grows while each block follows the one
-/// before, in either direction.
+/// Reads the stored bytes around the last requested block. The pieces grow while each block follows
+/// the one before, in either direction.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
-    /// Stored bytes from `start` on are in the first `filled` bytes.
+    /// A buffer, whose first `filled` bytes are the stored bytes of the file from the offset
+    /// `start` on.
     buffer: Vec<u8>,
     filled: usize,
     start: u64,
@@ -66,7 +67,8 @@ impl ReadAhead {
     /// last data block of the `file` ends.
     ///
     /// # Errors
-    /// `Io`, and `Corruption` where the file ends: of this block only.
+    /// `Io`; `Corruption` if the file ends within this block. A failure to read the blocks behind
+    /// it is no error.
     pub(super) fn stored(
         &mut self,
         file: &dyn ReadFile,
@@ -89,7 +91,7 @@ impl ReadAhead {
         Ok(&self.buffer[range])
     }
 
-    /// The stored bytes of a larger block, read past the buffer.
+    /// The stored bytes of a block that is larger than [`BLOCK_BYTES_MAX`], read past the buffer.
     pub(super) fn stored_large(
         &self,
         file: &dyn ReadFile,

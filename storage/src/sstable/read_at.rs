@@ -6,10 +6,11 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::file_system::ReadFile;
 
-/// Fills `buf` from `offset`, which was within the file when it was opened.
+/// Fills `buf` with the bytes of the file from `offset` on, which was within
+/// the file when it was opened.
 ///
 /// # Errors
-/// `Corruption` where the file ends before; `Io`.
+/// `Corruption` if the file ends before `buf` is full; `Io`.
 pub(super) fn read_at(file: &dyn ReadFile, path: &Path, buf: &mut [u8], offset: u64) -> Result<()> {
     fill(file, path, buf, offset, false)
 }

@@ -133,9 +133,9 @@ impl SsTable {
     }
 
     /// Calls `take` with the versions of `key` with sequence numbers `<= seq`, newest first, up to
-    /// the first that is no operand; tombstones included. Ends early if `take` returns true, because
-    /// it needs no older version, and returns true itself then. `hash` is [`super::key_hash`] of
-    /// `key`. Adds the cost of the lookup to `reads`.
+    /// the first that is no operand; tombstones included. If `take` returns true, because it needs
+    /// no older version, ends early and returns true. `hash` is [`super::key_hash`] of `key`. Adds
+    /// the cost of the lookup to `reads`.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
@@ -239,8 +239,8 @@ impl SsTable {
         Ok(Looked::Behind(seq))
     }
 
-    /// Whether a key from `start` on may have the prefix of `start`; `hash` is the
-    /// [`super::key_hash`] of that prefix. Filters must have prefixes of this kind.
+    /// Returns whether a key from `start` on may have the prefix of `start`; `hash` is the
+    /// [`super::key_hash`] of that prefix. The table's filters must have prefixes of the same kind.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
@@ -257,7 +257,7 @@ impl SsTable {
     }
 
     /// The partition at a position below the length of the top level. It is read through its slot,
-    /// and kept there if there is a cache.
+    /// and stays in the slot if there is a cache.
     #[inline]
     fn partition(&self, position: usize) -> Result<PartitionGuard> {
         if let Some(partition) = self.partitions.get(position) {
@@ -267,7 +267,8 @@ impl SsTable {
         self.read_partition(position).map(PartitionGuard::from)
     }
 
-    /// The partition at a position, for a cursor, which holds it for longer.
+    /// The partition at a position, for a cursor, which holds the partition for longer than a
+    /// lookup does.
     pub(super) fn partition_to_keep(&self, position: usize) -> Result<Arc<Partition>> {
         self.partition(position).map(PartitionGuard::into_arc)
     }
@@ -317,8 +318,8 @@ impl SsTable {
             .keep(number, place.filter.offset, &self.partitions, partition))
     }
 
-    /// The data block at a position of the index of a partition, by way of the cache, and whether
-    /// the cache had it.
+    /// Returns the data block at a position of the index of a partition, from the cache or the
+    /// disk, and whether the cache had it.
     fn data_block(
         &self,
         (number, partition): (usize, &Partition),
@@ -373,7 +374,8 @@ impl SsTable {
         self.cache.get(self.properties().file_number, handle.offset)
     }
 
-    /// Puts a data block into the cache, and keeps the memory of an evicted one.
+    /// Puts a data block into the cache. The memory of a block that is evicted for it is kept for
+    /// the next read.
     pub(super) fn cache_block(&self, handle: BlockHandle, block: &Block) {
         let number = self.properties().file_number;
         let evicted = self.cache.insert(number, handle.offset, block.clone());
@@ -382,9 +384,9 @@ impl SsTable {
         }
     }
 
-    /// Takes the table's partitions and their data blocks out of the cache, because the file is about
-    /// to be removed. Blocks of a partition that is not in memory are not used much, and are evicted
-    /// in time.
+    /// Removes the table's partitions and their data blocks from the cache, because the file is
+    /// about to be removed. Blocks of a partition that is not in memory stay: they are seldom used,
+    /// and evicted in time.
     pub(crate) fn forget_blocks(&self) {
         let number = self.properties().file_number;
         for (position, place) in self.top().places().enumerate() {
@@ -408,8 +410,8 @@ impl SsTable {
         read_block(&*self.file, &self.path, self.id(), handle)
     }
 
-    /// Reads a data block by way of the read-ahead, into the memory of `spare` if that is
-    /// free.
+    /// Reads a data block through the read-ahead buffer, into the memory of `spare` if nothing else
+    /// refers to that memory.
     pub(super) fn read_data_block_ahead(
         &self,
         handle: BlockHandle,
@@ -428,7 +430,7 @@ impl SsTable {
         payload.map_err(|damage| damage.at(path, handle.offset))
     }
 
-    /// Checks the length of a data block. Its place among the data was checked when the partition
+    /// Checks the length of a data block. The offset of the block was checked when the partition
     /// was read.
     fn check_handle(&self, handle: BlockHandle) -> Result<()> {
         if handle.len <= (PAYLOAD_BYTES_MAX + TRAILER_BYTES) as u64 {
@@ -446,7 +448,7 @@ impl SsTable {
         parts.read_partition(&*self.file, &self.path, position)
     }
 
-    /// Reads the parts that [`Self::open`] read once more, and the header, which must match the
+    /// Reads once more the parts that [`Self::open`] has read, and the header, which must match the
     /// footer.
     pub(super) fn reread_parts(&self) -> Result<Parts> {
         let mut header = [0; HEADER_BYTES];

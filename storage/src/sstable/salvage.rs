@@ -187,9 +187,9 @@ impl Salvage {
         })
     }
 
-    /// Reads the range tombstones that the properties name. Without properties, their block
-    /// is the part between data and partitions; if its bounds are unknown too, so is whether
-    /// there were any.
+    /// Reads the range tombstones that the properties name. Without properties, their block is the
+    /// part between data and partitions. If the bounds of that part are unknown, too, it is unknown
+    /// whether the file had range tombstones.
     fn tombstones(&mut self, bytes: &Bytes, footer: Option<&Footer>) {
         const HID: &str = "are lost, what they hid may show";
         let listed = self.properties.as_ref().map(|it| &it.range_tombstones);
@@ -253,7 +253,7 @@ impl Salvage {
     }
 
     /// Salvages the data blocks of a partition by its index. `last` is the bound of the block
-    /// before, if there is one: the versions must be behind it.
+    /// before the partition, if there is one: the versions must be behind that bound.
     fn by_partition(&mut self, bytes: &Bytes, index: &Index, mut last: Option<Bound>) {
         for IndexEntry { handle, bound } in index.entries() {
             let checked = part(bytes, self.id, handle).and_then(|payload| {
@@ -301,8 +301,8 @@ impl Salvage {
         }
     }
 
-    /// Follows the stored blocks from the start to `data_end`; where that is
-    /// not known, to the first filter, which is no block of versions.
+    /// Reads the stored blocks one after the other from the start to `data_end` or, if that is not
+    /// known, to the first filter, which is no block of versions.
     fn in_sequence(&mut self, bytes: &Bytes, data_end: Option<u64>) {
         let id = self.id;
         let found: Vec<_> = stored_blocks(bytes, id, HEADER_BYTES as u64).collect();
@@ -331,9 +331,9 @@ impl Salvage {
         }
     }
 
-    /// Takes stored blocks between two offsets, up to the first that is no block of versions behind
-    /// `last` and, if a `bound` is given, up to it. Returns the end of the last good block, and its
-    /// last version.
+    /// Adds the stored blocks `found` between two offsets to the good ones, up to the first that is
+    /// not a block of versions behind `last` or that has versions above `bound`. Returns the offset
+    /// at which the last good block ends, and its last version.
     fn take(
         &mut self,
         bytes: &Bytes,

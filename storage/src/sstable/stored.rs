@@ -20,7 +20,7 @@ thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Reads and checks one stored block, which must lie in the file.
+/// Reads and checks one stored block, which must lie within the file.
 pub(super) fn read_block(
     file: &dyn ReadFile,
     path: &Path,
@@ -30,7 +30,8 @@ pub(super) fn read_block(
     read_block_into(file, path, id, handle, Bytes::new())
 }
 
-/// As [`read_block`], into the memory of `spare`, if it is free and fits.
+/// Does the same as [`read_block`], and uses the memory of `spare` if nothing else refers to it and
+/// the block fits.
 pub(super) fn read_block_into(
     file: &dyn ReadFile,
     path: &Path,

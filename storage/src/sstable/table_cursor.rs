@@ -1,5 +1,5 @@
-//! A position in one SSTable, movable in both directions: a partition, a position in its
-//! index, and a cursor over the data block that this stands for.
+//! A position in one SSTable, movable in both directions: a partition, a position in the
+//! partition's index, and a cursor over the data block at that position.
 
 use std::sync::Arc;
 
@@ -14,25 +14,25 @@ use super::reader::SsTable;
 use crate::error::{Error, Result};
 use crate::key::{Cursor, Kind, SeqNo};
 
-/// A cursor with this surplus of cache misses over hits has read at length: more than a short
-/// scan needs. From then on its blocks are not put into the cache, so that they do not
+/// The surplus of cache misses over hits from which on a cursor counts as one that reads much: more
+/// than a short scan needs. Its further blocks are not put into the cache, so that they do not
 /// displace others.
 const SHORT_BLOCKS_MAX: u32 = 64;
 
-/// Walks a table; see [`Cursor`]. Keeps the table, a partition, a block, and what is read
-/// ahead.
+/// Walks a table; see [`Cursor`]. Holds the table, a partition, a block, and the bytes that were
+/// read ahead.
 #[derive(Debug)]
 pub(crate) struct SsTableCursor {
     table: Arc<SsTable>,
     fill_cache: bool,
-    /// Blocks that were not in the cache, minus those that were.
+    /// The number of loaded blocks that were not in the cache, minus those that were.
     misses: u32,
     ahead: ReadAhead,
     /// The position in the top level of the partition that the cursor was moved to last; the length
     /// of the top level or more if it is behind all partitions.
     number: usize,
-    /// The partition that was loaded last, with its position. It is not the one at `number` if
-    /// there is none there, or it could not be loaded.
+    /// The partition that was loaded last, with its position. That is not the one at `number` if
+    /// there is no partition at `number`, or the partition there could not be loaded.
     partition: Option<(usize, Arc<Partition>)>,
     /// While `data` is valid, the position of its block in the partition's index.
     at: usize,
@@ -41,14 +41,14 @@ pub(crate) struct SsTableCursor {
     /// The offset of the loaded block; `None` until the first one is loaded.
     data_offset: Option<u64>,
     /// The memory of the block that was loaded before the current one, to be used for the next: a
-    /// caller that moves on holds no value of it any more.
+    /// caller that moves on no longer holds a value of that block.
     spare: Bytes,
 }
 
 impl SsTable {
-    /// A cursor over all versions, standing nowhere yet. With `fill_cache` its blocks go through
-    /// the block cache until the cursor turns out to read at length: a scan of the table must not
-    /// displace what lookups need.
+    /// A cursor over all versions, which does not stand on any version yet. With `fill_cache` its
+    /// blocks go through the block cache until the cursor turns out to read much: a scan of the
+    /// table must not displace the blocks that lookups need.
     ///
     /// Without `fill_cache` the cursor does not even look into the block cache: it may run on a
     /// thread that loses its core at any moment, and must not lose it while it holds a lock that a
@@ -71,7 +71,7 @@ impl SsTable {
 }
 
 impl SsTableCursor {
-    /// Changes to another table of the same run, standing nowhere in it yet.
+    /// Changes to another table of the same run. The cursor does not stand on any version yet.
     pub(crate) fn change_table(&mut self, table: &Arc<SsTable>) {
         self.clear();
         self.data_offset = None;
@@ -86,8 +86,8 @@ impl SsTableCursor {
         self.data.clear();
     }
 
-    /// Goes to a partition, and stands nowhere in it yet. Returns the length of its index; `None`
-    /// if there is no partition at this position.
+    /// Goes to the partition at a position; the cursor does not stand on any version yet. Returns
+    /// the length of the partition's index; `None` if there is no partition at this position.
     fn enter_partition(&mut self, number: usize) -> Result<Option<usize>> {
         self.clear();
         (self.number, self.at) = (number, 0);
@@ -210,7 +210,8 @@ impl SsTableCursor {
         }
     }
 
-    /// Moves within the loaded block and returns whether that led to a version.
+    /// Makes the move `how` within the loaded block, and returns whether the cursor then stands on
+    /// a version.
     #[inline]
     fn move_data(
         &mut self,

@@ -24,7 +24,7 @@ pub(super) struct TopLevel {
     start: u64,
 }
 
-/// The offsets at which the parts of a partition end; those of the next one begin there.
+/// The offsets at which the parts of a partition end; the parts of the next partition begin there.
 #[derive(Debug, Clone, Copy)]
 struct Ends {
     data: u64,

@@ -25,9 +25,10 @@ impl SsTable {
     /// the index, filters and properties against the data, and that no byte lies outside of a
     /// block. Cost: the file read once.
     ///
-    /// Calls `found` for each error, and `step` after each data block, and after each partition whose
-    /// index cannot be read, with the length. Ends early if `step` breaks. The sums are compared with the
-    /// properties only if every block could be read.
+    /// Calls `found` for each error. Calls `step` after each data block, with the block's length,
+    /// and after each partition whose index cannot be read, with the length of its data. Ends early
+    /// if `step` breaks. The totals are compared with the properties only if every block could be
+    /// read.
     pub(crate) fn verify_all(
         &self,
         step: &mut dyn FnMut(u64) -> ControlFlow<()>,
@@ -117,14 +118,15 @@ impl SsTable {
     }
 }
 
-/// The properties of the data so far, to be compared with those that the table has recorded.
+/// The properties of the data that was read so far, to be compared with those that the table has
+/// recorded.
 struct Walk<'a> {
     parts: &'a Parts,
     seen: Properties,
     /// The prefixes in the filters, unless they are those of a merge operator.
     prefixes: Option<KeyPrefixes>,
-    /// The lower bound of all that follows: the last version, or after a block its bound in the
-    /// index.
+    /// The lower bound of all versions that follow: the last version that was read or, after the
+    /// end of a block, the bound of the block in the index.
     last: Bound,
 }
 
@@ -188,7 +190,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Continues after blocks that could not be checked.
+    /// Skips data that could not be checked: the blocks at `handle`, whose last version is at most
+    /// `bound`.
     fn pass_over(&mut self, handle: BlockHandle, bound: Bound) {
         self.seen.entries += 1;
         self.seen.data_end = handle.end().unwrap_or(self.seen.data_end);
@@ -235,7 +238,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Compares the sums over the data with the properties that the table has recorded.
+    /// Compares the totals over the data with the properties that the table has recorded.
     fn finish(mut self) -> Result<(), Damage> {
         let properties = &self.parts.properties;
         if let (Some(tombstones), Some(at)) = (&self.parts.tombstones, &properties.range_tombstones)

@@ -29,7 +29,8 @@ use crate::key::{Kind, RangeTombstones, SeqNo, compare_versions};
 use crate::mutation::{self, Mutation};
 use crate::read::{KeyPrefixes, ValueBounds};
 
-/// Finished blocks are gathered up to this size before the file is appended to.
+/// The number of bytes of finished blocks that are gathered in memory before they are appended to
+/// the file.
 const APPEND_BYTES: usize = 256 << 10;
 
 /// The limit of the top level of an index: offsets of restart points are four bytes wide.
@@ -104,14 +105,14 @@ impl SsTableWriter {
         })
     }
 
-    /// Gives an empty file another id.
+    /// Sets another id of the file. Nothing may have been written to the file yet.
     #[cfg(test)]
     pub(super) fn set_id(&mut self, id: FileId) {
         self.out.id = id;
         self.out.pending = id.header().to_vec();
     }
 
-    /// Ends partitions at another size than usual.
+    /// Sets the size at which partitions end.
     #[cfg(test)]
     pub(super) fn set_partition_bytes(&mut self, bytes: usize) {
         self.partitions.set_partition_bytes(bytes);
@@ -204,12 +205,12 @@ impl SsTableWriter {
         self.tombstones = tombstones;
     }
 
-    /// Sets the part of the database that the file stands for.
+    /// Sets the table and the part of its history that the file contains.
     pub(crate) fn set_origin(&mut self, origin: Origin) {
         self.properties.origin = Some(origin);
     }
 
-    /// Sets the bounds of all values that are in the file in the end.
+    /// Sets the bounds of the values that the finished file has.
     pub(crate) fn set_bounds(&mut self, bounds: ValueBounds) {
         self.properties.timestamps = bounds.timestamps;
         self.properties.expiries = bounds.expiries;
@@ -227,7 +228,7 @@ impl SsTableWriter {
         self.out.bytes() + (open + self.partitions.len()) as u64
     }
 
-    /// Whether the next key should go into another file, where files are to have about
+    /// Returns whether the next key should go into another file, if files are to have about
     /// `bytes_max` bytes.
     pub(crate) fn is_full(&self, bytes_max: u64) -> bool {
         self.file_bytes() >= bytes_max
@@ -314,7 +315,7 @@ impl SsTableWriter {
 /// Hashes of the prefixes of ascending keys.
 struct Prefixes {
     of: KeyPrefixes,
-    /// The prefix of the key before; empty at first.
+    /// The prefix of the previous key; empty at first, and if that key has none.
     last: Vec<u8>,
     hash: Option<u64>,
 }

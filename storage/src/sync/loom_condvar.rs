@@ -1,4 +1,4 @@
-//! Loom's condition variable with the methods of std's that it lacks.
+//! Loom's condition variable, with the methods that std's has and loom's lacks.
 
 use std::sync::LockResult;
 use std::time::Duration;

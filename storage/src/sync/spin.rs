@@ -8,8 +8,8 @@ const SPINS_MAX: usize = 500;
 #[cfg(any(loom, shuttle))]
 const SPINS_MAX: usize = 0;
 
-/// Waits for a condition that is expected to hold in a moment. Returns whether
-/// it did.
+/// Waits for a condition that is expected to become true in a moment. Returns
+/// whether it became true.
 pub(crate) fn spin_until(condition: impl Fn() -> bool) -> bool {
     (0..SPINS_MAX).any(|_| {
         std::hint::spin_loop();

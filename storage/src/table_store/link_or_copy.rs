@@ -16,9 +16,8 @@ pub(crate) enum Way {
     Copied,
 }
 
-/// Gives a file of `len` bytes, which never changes, the name `to`: a link, or a
-/// copy where it can have no link there. The name is durable after a
-/// `sync_dir`.
+/// Gives the file `from` of `len` bytes, which never changes, the second name `to` by a link, or
+/// copies it if the file can have no link at `to`. The name is durable after a `sync_dir`.
 ///
 /// # Errors
 /// [`Error::DiskFull`] names `to`, [`Error::Io`] names `from`.
@@ -30,7 +29,7 @@ pub(crate) fn link_or_copy(disk: &dyn TableFiles, from: &Path, to: &Path, len: u
     Ok(Way::Copied)
 }
 
-/// Links a file; false if it can have no link there.
+/// Links a file; returns false if the file can have no link at `to`.
 ///
 /// # Errors
 /// As [`link_or_copy`].

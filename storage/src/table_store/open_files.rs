@@ -18,7 +18,7 @@ use arc_swap::ArcSwapOption;
 use super::TableStore;
 use crate::file_system::ReadFile;
 
-/// About this many places in the ring may belong to tables that are gone.
+/// The approximate number of places in the ring that may belong to tables that no longer exist.
 const GONE_MAX: usize = 64;
 
 /// The descriptors that are held for calls that write: a new segment of the log needs three at once,
@@ -29,7 +29,7 @@ const SPARES: usize = 4;
 pub(crate) struct OpenFiles {
     max: usize,
     open: AtomicUsize,
-    /// The open tables, and some that are gone.
+    /// The open tables, and some tables that no longer exist.
     ring: Mutex<VecDeque<Weak<TableFile>>>,
     /// Files that are open for nothing but their descriptors.
     spares: Mutex<Vec<Arc<dyn ReadFile>>>,
@@ -298,8 +298,8 @@ mod tests {
         assert!(Arc::ptr_eq(&opened, &all[0].opened.load_full().unwrap()));
     }
 
-    /// Merges replace tables for ever. Few databases have as many tables as may be open, so the
-    /// places of tables that are gone must not wait for that limit to be reached.
+    /// Merges replace tables for ever. Few databases have as many tables as may be open at once, so
+    /// the places of tables that no longer exist must be freed before that limit is reached.
     #[test]
     fn tables_that_are_gone_leave_nothing_behind() {
         let tables = tables(20);

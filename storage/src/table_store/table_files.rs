@@ -5,24 +5,23 @@ use std::path::Path;
 
 use crate::file_system::FileSystem;
 
-/// A disk whose files can have a second name, and which knows how much space it has:
-/// [`LocalTables`](crate::LocalTables) lie on it.
+/// A disk whose files can have second names, and which reports its free space.
+/// [`LocalTables`](crate::LocalTables) are stored on such a disk.
 pub trait TableFiles: FileSystem {
-    /// Gives a file a second name (a hard link). Both names share its bytes;
-    /// removing one keeps the other. Of a symbolic link it is the file behind it
-    /// that gets the name. The new name is durable after [`FileSystem::sync_dir`] of
-    /// its directory.
+    /// Gives a file a second name (a hard link). Both names share its bytes; removing one keeps the
+    /// other. If `from` is a symbolic link, the file that it leads to gets the name. The new name
+    /// is durable after [`FileSystem::sync_dir`] of its directory.
     ///
     /// # Errors
-    /// `ErrorKind::AlreadyExists` when the name is taken; `CrossesDevices` or
-    /// `Unsupported` where this cannot be: copy the file then.
+    /// `ErrorKind::AlreadyExists` when the name is taken; `CrossesDevices` or `Unsupported` if the
+    /// file can have no link at `to`: the caller copies the file then.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let _ = (from, to);
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Removes an empty directory. After a crash it may be there again. A path that is something
-    /// else stays, symbolic links included, and a directory with files in it is refused with
-    /// [`io::ErrorKind::DirectoryNotEmpty`]. Where this is not supported, a backup makes no
+    /// Removes an empty directory. After a crash the directory may exist again. A path that is no
+    /// directory stays, as do symbolic links, and a directory with files in it is refused with
+    /// [`io::ErrorKind::DirectoryNotEmpty`]. If a disk does not support this, a backup makes no
     /// directory for links, and holds the log instead.
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
         let _ = dir;

@@ -66,7 +66,8 @@ use crate::mutation::{self, Mutation};
 use crate::read::{ExpiryBounds, Merger};
 use crate::version::{Source, TableVersion};
 
-/// The numbers and the times that part two readers.
+/// The sequence numbers and times of the changes that a newer reader may see and an older one does
+/// not.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChangeWindow {
     /// The window has the numbers above `after`, up to `up_to` inclusive.
@@ -86,8 +87,8 @@ pub(crate) struct ChangedSources {
 }
 
 impl ChangeWindow {
-    /// The window between two readers, the second of which does not stand below the first. Its
-    /// time may be the earlier one all the same, if the clock was set back in between.
+    /// The window between two readers. `newer` must not stand below `older` in the order of
+    /// commits, but may have the earlier time, if the clock was set back in between.
     pub(crate) fn between(older: ReadPoint, newer: ReadPoint) -> Self {
         let (one, other) = (older.read_time_ms, newer.read_time_ms);
         Self {
@@ -106,8 +107,9 @@ impl ChangeWindow {
         bounds.may_expire(self.after_ms, self.up_to_ms) && !mutation::is(Mutation::OverlookExpiries)
     }
 
-    /// Returns true if the version at which a source stands is a change of its key. Expiries within it
-    /// count only if `may_expire` is true.
+    /// Returns true if the version at which the cursor `source` stands is a change of its key
+    /// between the two readers. Expiries in the version are considered only if `may_expire` is
+    /// true.
     pub(crate) fn is_change(&self, source: &Source, may_expire: bool, merger: &Merger) -> bool {
         let seq = source.seq();
         if seq > self.after || !may_expire {
@@ -131,8 +133,8 @@ impl ChangeWindow {
         RangeTombstones::build(same, None)
     }
 
-    /// Returns cursors, which stand nowhere yet, over the sources that may have changes of these
-    /// keys. Of a memtable nothing is known but where it begins.
+    /// Returns cursors, which do not stand on any version yet, over the sources that may have
+    /// changes of these keys. Of a memtable only the number after which it begins is known.
     pub(crate) fn sources(
         &self,
         version: &TableVersion,
@@ -168,7 +170,7 @@ impl ChangeWindow {
         }
     }
 
-    /// Whether some of these numbers, both included, are in the window.
+    /// Returns whether some number from `smallest` to `largest`, both included, is in the window.
     fn meets(&self, smallest: SeqNo, largest: SeqNo) -> bool {
         let straddles = smallest <= self.after;
         smallest <= self.up_to

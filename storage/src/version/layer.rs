@@ -9,7 +9,7 @@ use crate::runs::Run;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Layer<'v> {
     Memtable(&'v Arc<Memtable>),
-    /// An ingested run that has its place among the memtables.
+    /// An ingested run that stands among the memtables.
     WaitingRun(&'v Arc<Run>),
     Run(&'v Arc<Run>),
 }
@@ -25,8 +25,8 @@ impl Layer<'_> {
         }
     }
 
-    /// Returns the upper bound over several layers. All of them count, because layers are in
-    /// the order of commits: the last one may have the greatest timestamp.
+    /// Returns the upper bound over several layers. The bound needs all of them: layers are in the
+    /// order of commits, and the last one may have the greatest timestamp.
     pub(super) fn greatest_timestamp_of(layers: impl Iterator<Item = Self>) -> i64 {
         let first = mutation::replace(usize::MAX, Mutation::StopByTheNextSource, 1);
         let each = layers.take(first).map(Self::greatest_timestamp);

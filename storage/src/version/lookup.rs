@@ -10,7 +10,8 @@ use crate::read::{Fold, FoundSoFar, IsEnough, Merger};
 use crate::runs::Run;
 use crate::sstable::{ReadCounters, key_hash};
 
-/// A reader that met this many operands in a memtable leaves a fold of them there.
+/// The number of operands of a key in a memtable from which on a reader stores a fold of them in
+/// the memtable.
 const OPERANDS_TO_FOLD: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// A look-up of one key: the versions found so far, and its cost.
@@ -46,7 +47,7 @@ impl<'k, 't> Lookup<'k, 't> {
         &self.reads
     }
 
-    /// The value that was found.
+    /// Returns the value of the key that was found; `None` if the key has none.
     ///
     /// # Errors
     /// As [`Fold::finish`].
@@ -65,7 +66,8 @@ impl<'k, 't> Lookup<'k, 't> {
         self.key
     }
 
-    /// Notes that a range tombstone of this number, in the next source, covers the key.
+    /// Records that a range tombstone with the number `tombstone`, in the next source, covers the
+    /// key.
     pub(super) fn hide_below(&mut self, tombstone: SeqNo) {
         self.fold.hide_below(tombstone);
     }
@@ -86,20 +88,20 @@ impl<'k, 't> Lookup<'k, 't> {
         Ok(())
     }
 
-    /// Notes whether a source had versions of the key, and whether the base was among them: the
-    /// newest version that is no operand.
+    /// Records whether a source had versions of the key, and whether the base, the newest version
+    /// that is no operand, was among them.
     fn note(&mut self, has_any: bool, is_based: bool) {
         self.is_done = is_based || self.fold.is_covered();
         self.has_found |= has_any;
         self.has_changed |= has_any;
     }
 
-    /// Whether anything was found of any key.
+    /// Returns whether a version of any of the keys was found.
     pub(super) fn any_found(lookups: &[Self]) -> bool {
         lookups.iter().any(|lookup| lookup.has_found)
     }
 
-    /// Returns whether more was found of any key since the last call.
+    /// Returns whether further versions of any of the keys were found since the last call.
     pub(super) fn take_changed(lookups: &mut [Self]) -> bool {
         let take = |any, lookup: &mut Self| any | std::mem::take(&mut lookup.has_changed);
         lookups.iter_mut().fold(false, take)
@@ -147,8 +149,8 @@ impl<'k, 't> Lookup<'k, 't> {
         }
     }
 
-    /// Takes the versions of a memtable from the newest that the reader sees; true when the
-    /// base is reached.
+    /// Adds the versions of a memtable, from `newest`, the newest that the reader sees, on; returns
+    /// true if the base is reached.
     ///
     /// Many operands become one fold for later readers, who find it at the newest of them
     /// ([`Memtable::leave_fold`]). Only readers that see this operand use the fold, and it

@@ -7,9 +7,9 @@ use crate::key::{Cursor, Kind, SeqNo};
 use crate::memtable::MemtableCursor;
 use crate::runs::RunCursor;
 
-/// A position in one source of a table; see [`Cursor`]. An enum rather than a trait object:
-/// the branch between the two kinds is nearly always predicted, and both are inlined into the
-/// loop around them, which virtual calls are not.
+/// A position in one source of a table; see [`Cursor`]. An enum rather than a trait object: the
+/// branch between the two kinds of sources is nearly always predicted, and the code of both is
+/// inlined into the loop around it, which virtual calls are not.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,

@@ -29,9 +29,9 @@ use crate::runs::{FileMeta, Quarantine, Run, RunFile, Sought};
 use crate::sstable::SsTable;
 use crate::version::{Layer, Lookup, Source, Tombstones};
 
-/// The largest number of partitions of a range that is cut between data blocks. A range with more
-/// is cut between partitions: each is a small part of it then, and reading all of them would take
-/// long.
+/// The largest number of partitions in a key range that is cut between data blocks. A range with
+/// more partitions is cut between partitions: each is a small part of the range then, and reading
+/// all of them would take long.
 const PARTITIONS_IN_DETAIL_MAX: usize = 256;
 
 #[derive(Debug, Clone)]
@@ -45,8 +45,8 @@ pub(crate) struct TableVersion {
 }
 
 impl TableVersion {
-    /// A version with these runs, and `memtable` as its first memtable and the model of later
-    /// ones.
+    /// Creates a version with these runs, and with `memtable` as its open memtable; later memtables
+    /// copy the settings of this one.
     pub(crate) fn new(memtable: Memtable, runs: Vec<Arc<Run>>) -> Self {
         Self {
             memtable: Arc::new(memtable),
@@ -56,7 +56,7 @@ impl TableVersion {
     }
 
     /// Adds to each look-up the versions of its key numbered `<= seq`, as many as it needs. Every
-    /// commit with such a number has succeeded or failed already. Keys that ascend and are
+    /// commit with such a number must have succeeded or failed already. Keys that ascend and are
     /// neighbours cost less. A range tombstone of a source hides older versions in the source, and
     /// all in older sources. If `enough` is given, the reading ends as soon as `enough` returns
     /// true.
@@ -166,8 +166,8 @@ impl TableVersion {
         memtables.chain(runs.map(Tombstones::OfRun)).collect()
     }
 
-    /// Keys that cut what a reader at `seq` sees of a range into at most `parts`
-    /// pieces of about as many bytes on disk, ascending, each within the range.
+    /// Keys that cut the part of a range that a reader at `seq` sees into at most `parts` pieces
+    /// with about the same number of bytes on disk. The keys ascend, and each is within the range.
     pub(crate) fn split_keys(&self, seq: SeqNo, range: &KeyRange, parts: usize) -> Vec<Bytes> {
         let pieces = self.pieces(seq, range);
         let total: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
@@ -194,9 +194,9 @@ impl TableVersion {
         self.frozen.iter().filter_map(|memtable| memtable.run())
     }
 
-    /// Returns the number of runs that may be merged, without those in `left_out`, and may overlap.
-    /// The output of an unfinished merge in parts is not counted, because it has no key of the rest
-    /// of its inputs; of a stuck merge, no run is counted.
+    /// Returns the number of runs that may be merged and may have keys in common, without those in
+    /// `left_out`. The output of an unfinished merge in parts is not counted, because it has none
+    /// of the keys that its inputs still have; of a stuck merge, no run is counted.
     pub(crate) fn mergeable_runs(&self, left_out: &HashSet<RunId>) -> usize {
         let mergeable = |run: &&Arc<Run>| run.is_mergeable() && !left_out.contains(&run.id());
         let all = self.runs.iter().filter(mergeable).count();
@@ -232,8 +232,8 @@ impl TableVersion {
         Some(next)
     }
 
-    /// Returns this version with a whole file in the place of a damaged one, or of itself if
-    /// it did not open; `None` if no run has the file.
+    /// Returns this version with an undamaged file in the place of a damaged one, or with the same
+    /// file opened once more, if it did not open before; `None` if no run has the file.
     pub(crate) fn restored(
         &self,
         damaged: FileNumber,
@@ -259,8 +259,7 @@ impl TableVersion {
         Some(next)
     }
 
-    /// All runs, those included that wait for their place in the list; newest
-    /// first.
+    /// All runs, also the ingested ones that are not in the run list yet; newest first.
     pub(crate) fn all_runs(&self) -> impl Iterator<Item = &Arc<Run>> {
         self.waiting_runs().chain(&self.runs)
     }
@@ -318,7 +317,7 @@ impl TableVersion {
     }
 
     /// Returns this version with a run that the next commit ingests, above all other sources;
-    /// `layer` holds the run.
+    /// `layer` is the memtable that holds the run.
     pub(crate) fn ingested(&self, layer: &Arc<Memtable>) -> Self {
         let end = layer.end_seq().and_then(SeqNo::before).unwrap_or_default();
         let mut next = self.rotated(end).unwrap_or_else(|| self.clone());
@@ -327,8 +326,8 @@ impl TableVersion {
         next
     }
 
-    /// Returns this version without a layer whose commit failed; `None` if the layer is not
-    /// there.
+    /// Returns this version without a memtable that holds an ingested run, whose commit failed;
+    /// `None` if this version does not have the memtable.
     pub(crate) fn without(&self, layer: &Arc<Memtable>) -> Option<Self> {
         let mut next = self.clone();
         next.frozen.retain(|other| !Arc::ptr_eq(other, layer));
@@ -348,9 +347,9 @@ impl TableVersion {
         next
     }
 
-    /// Returns this version with the contiguous `inputs` replaced by `output`, or the part of
-    /// the inputs before `rest`; and the files that it no longer contains. With `onto` the
-    /// output goes into the run behind the inputs.
+    /// Returns this version with `output` in the place of the contiguous `inputs` or, if `rest` is
+    /// given, of their keys before `rest`; and the files that the new version no longer contains.
+    /// With `onto`, the output is added to the run `onto`, which is behind the inputs.
     pub(crate) fn compacted(
         &self,
         inputs: &[RunId],

@@ -28,8 +28,8 @@ use crate::log_store::LogStore;
 use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, spin_until};
 
-/// Memory for groups is kept up to this, so that a large value does not hold on to
-/// as much for ever.
+/// The most memory, in bytes, that is kept for the next group, so that a single large value does
+/// not occupy as much for ever.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
 /// A position in the log, in record bytes since its start (all segments).
@@ -56,7 +56,7 @@ pub(crate) struct Wal {
     listener: Listener,
 }
 
-/// A change in what the log can do.
+/// A change in the ability of the log to accept records.
 #[derive(Debug)]
 pub(crate) enum WalEvent<'a> {
     /// A failure stopped all writes, with this cause. It happens once.
@@ -83,7 +83,7 @@ impl fmt::Debug for Listener {
 #[derive(Debug)]
 struct Buffer {
     bytes: Vec<u8>,
-    /// The position after the last pushed record.
+    /// The position behind the last pushed record.
     end: u64,
     /// Number of records in `bytes`.
     records: u64,
@@ -93,9 +93,9 @@ struct Buffer {
 }
 
 impl Wal {
-    /// Continues the log of `dir` after `end` with segment `next`; `old` are the
-    /// segments that are there (number, bytes), ascending. A segment is opened
-    /// by the first write, never by opening the log.
+    /// Continues the log of `dir` after `end` with the segment `next`; `old` are the existing
+    /// segments (number, bytes), ascending. A segment is opened by the first write, never by this
+    /// call.
     pub(crate) fn new(
         log_store: Arc<dyn LogStore>,
         dir: &Path,
@@ -125,8 +125,8 @@ impl Wal {
         }
     }
 
-    /// Sets the callback for events of the log. It is called while locks are held. Only the first
-    /// callback counts.
+    /// Sets the callback for events of the log. The callback runs while locks are held. Later calls
+    /// of this method have no effect.
     pub(crate) fn on_event(&self, hear: impl Fn(WalEvent<'_>) + Send + Sync + 'static) {
         drop(self.listener.0.set(Box::new(hear)));
     }
@@ -137,8 +137,8 @@ impl Wal {
         }
     }
 
-    /// Appends a record to the buffer; the caller holds the order lock, so that
-    /// the log stands in commit order. Returns the position after it.
+    /// Appends a record to the buffer, and returns the position after the record. The caller holds
+    /// the order lock, so that the log is in commit order.
     pub(crate) fn push(&self, first: SeqNo, count: u32, payload: &[u8]) -> Position {
         let durable = self.durable_lsn.load(Ordering::Relaxed);
         let mut buffer = self.buffer.lock().unwrap();
@@ -154,19 +154,19 @@ impl Wal {
         Position(buffer.end)
     }
 
-    /// Returns once the record that ends at `position` is in the file, with all
-    /// before it that was not refused: it then survives a crash of the process.
+    /// Returns once the record that ends at `position`, and all records before it that were not
+    /// refused, are in the file: they then survive a crash of the process.
     ///
     /// # Errors
-    /// [`Error::DiskFull`] when the record found no space, [`Error::NoDescriptor`] when no segment
-    /// could be opened for it: it is nowhere then.
+    /// [`Error::DiskFull`] when there was no space for the record, [`Error::NoDescriptor`] when no
+    /// segment could be opened for it: the record is nowhere in the log then.
     /// [`Error::ReadOnly`] when a write or an fsync failed, now or earlier.
     pub(crate) fn write_to(&self, position: Position) -> Result<()> {
         self.written(position).map(drop)
     }
 
-    /// Returns once the record that ends at `position` is durable, with all
-    /// before it that was not refused: it then survives a crash of the machine.
+    /// Returns once the record that ends at `position`, and all records before it that were not
+    /// refused, are durable: they then survive a crash of the machine.
     ///
     /// # Errors
     /// As [`Wal::write_to`].
@@ -235,8 +235,8 @@ impl Wal {
         }
     }
 
-    /// Makes everything durable that has been pushed so far. Refused records are no error
-    /// here: only the threads that pushed them get it.
+    /// Makes everything durable that has been pushed so far. Refused records are no error here:
+    /// only the threads that pushed them get the error.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let end = self.buffer.lock().unwrap().end;
         let progress = self.settled(end)?;
@@ -289,7 +289,8 @@ impl Wal {
         progress.closed.len() + usize::from(progress.segment.is_some())
     }
 
-    /// Returns the newest segment that certainly exists; without any, the next one.
+    /// Returns the number of the newest segment that certainly exists; if none does, the number of
+    /// the next one.
     pub(crate) fn newest_segment(&self) -> FileNumber {
         let progress = self.progress.lock().unwrap();
         // The segment that a writer has taken out counts too: the result never goes back.
@@ -307,8 +308,9 @@ impl Wal {
         closed.any(|(number, _)| *number < floor) && !is_held
     }
 
-    /// Deletes the closed segments numbered below `floor`, oldest first, so that the rest
-    /// never has a hole. While they are held, none goes; the next call makes up for it.
+    /// Deletes the closed segments numbered below `floor`, oldest first, so that no segment is ever
+    /// missing between two others. While a [`SegmentHold`] exists, none is deleted; the next call
+    /// after that deletes them.
     ///
     /// # Errors
     /// [`Error::DiskFull`] if there is no space to remove a segment; the next call tries again.
@@ -342,9 +344,8 @@ impl Wal {
         SegmentHold(self)
     }
 
-    /// The segments, ascending, each with its bytes up to the end of the last
-    /// record that is written: everything acknowledged so far. The last one may
-    /// grow beyond that.
+    /// The segments, ascending, each with its length in bytes up to the end of the last record that
+    /// was written: they contain everything acknowledged so far. The last segment may be longer.
     ///
     /// # Errors
     /// As [`Wal::write_to`].
@@ -379,7 +380,7 @@ impl Wal {
         from.elapsed()
     }
 
-    /// The cause of the failure after which nothing is written any more.
+    /// The cause of the failure that ended all writes; `None` without a failure.
     pub(crate) fn failure(&self) -> Option<Arc<str>> {
         self.progress.lock().unwrap().failed.clone()
     }
@@ -426,8 +427,8 @@ impl Wal {
     /// segment is closed before.
     ///
     /// # Errors
-    /// The error of a sync that failed meanwhile. The outcome of the group itself is in the
-    /// progress.
+    /// The error of a sync that failed meanwhile. The outcome of the write itself is recorded in
+    /// the progress.
     fn write_group<'a>(
         &'a self,
         mut progress: MutexGuard<'a, Progress>,
@@ -510,9 +511,10 @@ impl Wal {
         self.is_writing.store(writing, Ordering::Release);
     }
 
-    /// Waits for a writer for about as long as a write into the page cache takes; then until
-    /// [`Wal::wake`]. Sleeping would take longer, and so would waking, which the writer has to do.
-    /// Only one thread may spin: others would take the writer's processor.
+    /// Waits for the writer: spins for about as long as a write into the page cache takes, then
+    /// sleeps until [`Wal::wake`]. Falling asleep takes longer than such a write, and so does
+    /// waking, which costs the writer time. Only one thread may spin: others would take the
+    /// writer's processor.
     fn spin_and_wait<'a>(&'a self, progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
         drop(progress);
         let is_over = spin_until(|| !self.is_writing.load(Ordering::Acquire));
@@ -540,7 +542,7 @@ impl Wal {
         }
     }
 
-    /// Takes the pushed records, and leaves `empty` for later ones.
+    /// Returns the buffer of pushed records, and puts `empty` in its place for later ones.
     fn take_buffer(&self, empty: Vec<u8>) -> Buffer {
         let mut buffer = self.buffer.lock().unwrap();
         Buffer {
@@ -550,9 +552,9 @@ impl Wal {
         }
     }
 
-    /// Refuses a group for which there was no space or no descriptor, and the records pushed
-    /// behind it. All written records are durable, unless a sync under way fails: the segment
-    /// was cut back and synced, or the one before it closed.
+    /// Refuses a group for which there was no space or no descriptor, and the records pushed behind
+    /// it. All records before it are durable, unless a sync under way fails: the segment was cut
+    /// back and synced, or the segment before it was closed.
     fn refuse(&self, progress: &mut Progress, group: &Buffer, error: Error) {
         let mut buffer = self.buffer.lock().unwrap();
         buffer.bytes = Vec::new();
@@ -597,7 +599,7 @@ impl Wal {
     }
 }
 
-/// Keeps the log's segments where they are until it drops.
+/// A guard that keeps all segments of the log from being deleted while it lives.
 #[derive(Debug)]
 pub(crate) struct SegmentHold<'a>(&'a Wal);
 

@@ -31,8 +31,8 @@ pub(super) struct Progress {
     pub(super) failed: Option<Arc<str>>,
     /// The open segment; the writer takes it out while it writes.
     pub(super) segment: Option<OpenSegment>,
-    /// The segment last written to, and its bytes up to the end of the last
-    /// group that was written whole; known also while a writer is at work.
+    /// The segment that was last written to, and its length in bytes up to the end of the last
+    /// group that was written as a whole; also known while a writer is at work.
     pub(super) written_segment: Option<(FileNumber, u64)>,
     /// The number of threads that wait for `progressed`.
     pub(super) waiting: usize,
@@ -84,8 +84,8 @@ impl Progress {
         }
     }
 
-    /// Counts refused records, at least one, as written: those from the end of the log
-    /// up to `to`.
+    /// Marks `records` records as refused with this error, at least one: those from the end of the
+    /// written part of the log up to the position `to`, which becomes the new end of that part.
     pub(super) fn refuse(&mut self, to: u64, records: u64, error: Error) {
         let from = std::mem::replace(&mut self.written.pushed, to);
         match self.refused.last_mut().filter(|last| last.to == from) {

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use crc32fast::Hasher;
 
-/// The distance in bytes between the ends of the prefixes whose checksums are kept.
+/// The distance in bytes between the ends of two neighbouring prefixes whose checksums are
+/// recorded.
 const STEP_BYTES: usize = 4 << 10;
 
 /// The checksums of some prefixes of the same bytes. CRC-32 is linear: the checksum of `A` followed

@@ -54,7 +54,7 @@ impl RecordHeader {
         out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Reads a header; `None` when fewer bytes than a header are left.
+    /// Reads a header; `None` if the bytes are fewer than a header has.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..RECORD_HEADER_BYTES)?;
         Some(Self {

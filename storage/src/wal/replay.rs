@@ -1,5 +1,4 @@
-//! The reading side: segments back into commits, telling a torn tail from
-//! damage.
+//! The reading side: decodes segments into commits, and distinguishes a torn tail from damage.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -33,9 +32,9 @@ pub(crate) struct Replayed {
     pub(crate) end: Lsn,
 }
 
-/// The segments of a directory with these numbers, ascending and without a hole
-/// from the first number on. Those below are not needed; a crash while they were
-/// removed may have left any of them.
+/// The segments of a directory with these numbers, ascending; none may be missing between the first
+/// number and the last segment. Segments below the first number are not needed; a crash while they
+/// were removed may have left any of them.
 ///
 /// # Errors
 /// [`Error::Corruption`] when a segment is missing. The log is never trimmed to
@@ -91,9 +90,9 @@ pub(crate) fn remove_segments(
     log_store.sync_dir(dir).map_err(Error::io("sync", dir))
 }
 
-/// Calls `commit(first, operations, payload, offset)` for each record of a
-/// segment, in order. `last_segment` allows a torn tail; `base` is where the
-/// segment before ended, if there was one.
+/// Calls `commit(first, operations, payload, offset)` for each record of a segment, in order. With
+/// `last_segment`, a torn tail is no error; `base` is the position at which the segment before
+/// ended, if there was one.
 ///
 /// # Errors
 /// [`Error::Corruption`] with file and offset for everything but a torn tail.
@@ -191,7 +190,8 @@ pub(crate) fn renumbered_header(
 /// read.
 ///
 /// # Errors
-/// [`Error::DiskFull`], [`Error::Io`]; the segment is as it was, or as it shall be.
+/// [`Error::DiskFull`], [`Error::Io`]; the segment then is as before the call, or as after one that
+/// succeeds.
 pub(crate) fn settle(
     log_store: &dyn LogStore,
     dir: &Path,
@@ -294,8 +294,8 @@ pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<RecordHeader, String>
     Ok(header)
 }
 
-/// The offset of a good record behind a bad one at `bad` that was written when
-/// the bad one's bytes were durable already.
+/// The offset of a good record behind the bad one at `bad`, if that record was written when the
+/// bytes of the bad one were durable already.
 fn later_record_that_counts_on(
     bytes: &[u8],
     bad: usize,

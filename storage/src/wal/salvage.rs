@@ -14,13 +14,12 @@ use crate::error::Result;
 use crate::formats::WAL;
 use crate::key::{NUMBER_MAX, SeqNo};
 
-/// Calls `commit(first, operations, payload)` for the good records of a segment, in order,
-/// and `lost(offset, bytes, detail)` for the parts between them. `last` is the number of the
-/// last operation before; it is set to the last one here.
+/// Calls `commit(first, operations, payload)` for the good records of a segment, in order, and
+/// `lost(offset, bytes, detail)` for the parts between them. `last` is the number of the last
+/// operation before the segment, and is set to that of the last operation in it.
 ///
-/// Records behind a bad one count when they follow one another without a gap to
-/// the end of the segment: bytes of a value may look like a record, but not
-/// like that.
+/// Records behind a bad one are used only if they follow one another without a gap to the end of
+/// the segment: bytes of a value may look like a record, but not like a whole sequence of them.
 pub(crate) fn salvage_segment(
     bytes: &Bytes,
     last: &mut SeqNo,
@@ -106,7 +105,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The record at `at`, if there can be one after the operation `last`.
+    /// The record at the offset `at`, if it is good and can follow the operation numbered `last`.
     fn good_record(&self, at: usize, last: SeqNo) -> Option<RecordHeader> {
         let header = RecordHeader::decode(&self.bytes[at..])?;
         let end = at + header.record_bytes();
@@ -123,7 +122,8 @@ impl<'a> Search<'a> {
         is_good.then_some(header)
     }
 
-    /// Whether good records follow one another from here to the end.
+    /// Returns whether good records follow one another from the offset `at` to the end of the
+    /// segment; `last` is the number of the last operation before `at`.
     fn reaches_the_end(&mut self, mut at: usize, mut last: SeqNo) -> bool {
         let mut passed = Vec::new();
         while at < self.bytes.len() {
@@ -201,9 +201,9 @@ mod tests {
             .collect()
     }
 
-    /// Regression: behind a damaged record of noise, a checksum over megabytes was taken at one
-    /// offset in two hundred: a repair took hours for a value of 64 MiB. One of a log was followed
-    /// to its end from each record in it.
+    /// Regression: behind a damaged record of noise, a checksum over megabytes was computed at one
+    /// offset in two hundred: a repair took hours for a value of 64 MiB. In a value that was itself
+    /// a log, the search followed the records to the end of the value from each of them.
     #[test]
     fn a_large_value_that_is_damaged_is_passed_over_in_linear_time() {
         let log = vec![vec![7; 100]; 100_000];

@@ -69,8 +69,8 @@ impl OpenSegment {
 }
 
 impl SegmentFiles {
-    /// Creates the files' state without opening any: `next` is the segment that the first write
-    /// makes, and `bytes` is the size of all existing segments together.
+    /// Creates the state without opening any file: `next` is the number of the segment that the
+    /// first write makes, and `bytes` is the size of all existing segments together.
     pub(super) fn new(
         log_store: Arc<dyn LogStore>,
         dir: &Path,
@@ -120,8 +120,8 @@ impl SegmentFiles {
         Ok(())
     }
 
-    /// Appends a group to the open segment, after closing it when it is full, or if
-    /// `closes`.
+    /// Appends a group to the open segment. If that segment is full, or if `closes`, closes it
+    /// first, and appends the group to a new one.
     pub(super) fn write_group(
         &self,
         segment: Option<OpenSegment>,
@@ -181,8 +181,8 @@ impl SegmentFiles {
         Ok(())
     }
 
-    /// Makes a segment. No record is in it yet, so one that cannot be made whole is removed, and the
-    /// group is refused.
+    /// Makes a segment. No record is in it yet, so a segment that cannot be made completely is
+    /// removed, and the group is refused.
     fn open_segment(&self, number: FileNumber, base: Lsn) -> Result<OpenSegment, WriteFailure> {
         let path = files::wal(&self.dir, number);
         let made = self.make_segment(&path, number, base);

@@ -1,5 +1,5 @@
-//! Backups: the files that they hold while they copy, their checks, and the state that they
-//! leave.
+//! Backups: the files that they keep from being removed while they copy, the checks of these files,
+//! and the state of the directory after a backup.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -52,8 +52,8 @@ fn database(mem: &MemDisk) -> Db {
     db
 }
 
-/// Has the next backup copy the files, because links to its target fail, as on another file system.
-/// Links to the folder beside the database, which come first, succeed.
+/// Makes the next backup copy its files, because links into its target fail, as on another file
+/// system. Links into the folder beside the database, which come first, succeed.
 fn move_target_away(mem: &MemDisk, db: &Db) {
     let files = db.backup("/linked").unwrap().files;
     for nth in files + 1..=2 * files {
@@ -326,8 +326,8 @@ fn only_a_backup_of_the_same_database_that_was_not_opened_for_writing_is_replace
 }
 
 /// Regression: the database was put back to an earlier state, as by a snapshot of its file system,
-/// and gave the numbers of files again: a file of the first backup counted as the one of that
-/// number.
+/// and then used the same file numbers again: a file of the first backup was taken for the new file
+/// with its number.
 #[test]
 fn a_backup_with_other_files_under_the_same_numbers_is_refused_and_stays() {
     let mem = MemDisk::new();
@@ -359,8 +359,8 @@ fn a_backup_with_other_files_under_the_same_numbers_is_refused_and_stays() {
     assert!(contents(&mem, TARGET) == before);
 }
 
-/// Regression: the segments of an interrupted backup lie behind the log of the older one, and were
-/// its continuation once that was opened.
+/// Regression: the segments of an interrupted backup stand behind the log of the older backup, and
+/// were read as its continuation when the older backup was opened.
 #[test]
 fn the_log_of_an_older_backup_ends_where_it_ended_whatever_a_later_one_left() {
     let mem = MemDisk::new();

@@ -21,7 +21,8 @@ use rand::RngExt;
 /// The directory of files that are ingested.
 const OUT: &str = "/out";
 
-/// Bytes of a cell: when it expires, in milliseconds since the Unix epoch, and a letter.
+/// The size of a cell in bytes: the time at which the cell expires, in milliseconds since the Unix
+/// epoch, and a letter.
 const CELL_BYTES: usize = 9;
 const NEVER_MS: u64 = u64::MAX;
 
@@ -64,7 +65,7 @@ impl MergeOperator for Cells {
     }
 }
 
-/// The letters that a snapshot shows of each key.
+/// The letters of each key that a snapshot shows.
 fn visible(table: &SnapshotTable) -> Content {
     let letters = |value: &[u8]| {
         let live = cells(value)
@@ -76,7 +77,7 @@ fn visible(table: &SnapshotTable) -> Content {
     all.map(|(key, value)| (key, letters(&value))).collect()
 }
 
-/// Returns the keys whose values differ between the two contents, or that only one has.
+/// Returns the keys whose values differ between the two contents, or that are in only one of them.
 fn differences(one: &Content, other: &Content) -> BTreeSet<Vec<u8>> {
     let keys = one.keys().chain(other.keys());
     keys.filter(|key| one.get(*key) != other.get(*key))

@@ -1,5 +1,5 @@
-//! Merges: pickers of one's own, merges beside each other, and space that comes
-//! back when a snapshot goes.
+//! Merges: pickers of one's own, merges beside each other, and space that becomes free when a
+//! snapshot is deleted.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -205,8 +205,8 @@ fn what_a_flush_keeps_under_a_range_tombstone_comes_back_with_its_snapshot() {
     assert_eq!((stats.tables[0].file_bytes, stats.compactions), (0, 1));
 }
 
-/// A picker of pairs of neighbouring runs that flushes wrote. Such a run has some fifty commits,
-/// and a merged one has more.
+/// A picker that merges pairs of neighbouring runs that flushes wrote. It recognizes them by their
+/// size: such a run has some fifty commits, and a merged one has more.
 #[derive(Debug, Default)]
 struct Pairs {
     on: AtomicBool,
@@ -271,8 +271,8 @@ fn two_merges_of_one_table_go_on_beside_each_other() {
     });
 }
 
-/// A merge operator that waits for the door to be open before it joins operands, so that a merge
-/// takes long.
+/// A merge operator that waits until the door is open before it joins operands, so that a merge
+/// lasts until the test opens the door.
 #[derive(Debug)]
 struct AppendBehindDoor(Arc<Door>);
 
@@ -465,8 +465,8 @@ fn after_a_failure_nothing_is_merged_that_could_not_be_installed() {
     assert_eq!(content(table.range::<&[u8], _>(..)).unwrap().len(), 101);
 }
 
-/// Regression: blocks of files that had gone kept those of their successor out of the cache, the
-/// more the more often they had been read.
+/// Regression: blocks of removed files stayed in the cache, above all blocks that had been read
+/// often, so there was no room for blocks of the new files.
 #[test]
 fn blocks_of_files_that_went_leave_the_cache() {
     let mem = MemDisk::new();
@@ -485,8 +485,9 @@ fn blocks_of_files_that_went_leave_the_cache() {
     assert!(db.stats().cache_bytes > 0);
 }
 
-/// Regression: merges kept a disk busy that was needed for something else, and nothing but closing
-/// the database held them up. Writers wait for no merge meanwhile, however many runs there are.
+/// Regression: merges kept a disk busy that was needed for something else, and only closing the
+/// database stopped them. While merges are paused, writers do not wait for merges, however many
+/// runs there are.
 #[test]
 fn no_merge_begins_while_merges_are_paused() {
     const RUNS: u64 = 60;

@@ -145,7 +145,8 @@ fn snapshots_cover_the_tables_of_their_time_over_drops_truncations_and_reopening
     });
 }
 
-/// A table that is being created or dropped beside a new snapshot is in it or not, and that never changes.
+/// A table that is being created or dropped while a snapshot is created is either covered by it or
+/// not, and that never changes.
 #[test]
 fn a_snapshot_keeps_its_tables_whatever_is_created_and_dropped_beside_it() {
     let mem = MemDisk::new();

@@ -79,8 +79,8 @@ fn read_damaged(mem: &MemDisk) -> Result<Everything, Error> {
     outcome
 }
 
-/// The states of a log whose last records are lost. Damage to the last segment alone cannot
-/// be distinguished from this: a torn tail looks the same.
+/// The states of the database when the last records of the log are lost. Damage to the last segment
+/// alone cannot be distinguished from a torn tail, so these states are allowed.
 fn states_of_a_torn_tail(mem: &MemDisk) -> Vec<Everything> {
     let last = files(mem, ".log").pop().unwrap();
     let mut states = Vec::new();

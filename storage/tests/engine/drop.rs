@@ -109,7 +109,7 @@ fn each_snapshot_sees_the_table_of_its_time() {
     assert_eq!(db.stats().tables.len(), 0);
 }
 
-/// A table that is gone must not hold on to the log; its writes in there belong to no table.
+/// A removed table must not keep the log; its writes in the log belong to no table.
 #[test]
 fn the_log_of_a_forgotten_table_is_passed_over_and_goes() {
     let mem = MemDisk::new();
@@ -139,8 +139,8 @@ fn the_log_of_a_forgotten_table_is_passed_over_and_goes() {
     assert!(db.stats().wal_segments <= 1, "{}", db.stats().wal_segments);
 }
 
-/// The log goes on naming a table that is gone, by its id: given again, the new
-/// table would have the old one's writes.
+/// The log still names a removed table by its id: if a new table got that id, it would have the
+/// writes of the old one.
 #[test]
 fn the_id_of_a_dropped_table_is_not_given_again() {
     let mem = MemDisk::new();

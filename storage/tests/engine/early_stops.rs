@@ -18,7 +18,8 @@ use ebb_storage::{
 };
 use rand::RngExt;
 
-/// Columns, each with a timestamp and a value, as "a=7:x b=3:y". The greater of both wins.
+/// Columns by name, each with a timestamp and a value, as in "a=7:x b=3:y". Of two entries for a
+/// column, the greater one stays.
 type Columns = BTreeMap<String, (i64, String)>;
 
 fn columns(value: &str) -> Option<Columns> {
@@ -84,7 +85,8 @@ fn options(mem: &MemDisk) -> Options {
     }
 }
 
-/// Returns whether each of the keys has the `requested` columns, newer than all that is left.
+/// Returns whether each of the keys has the `requested` columns, and those are newer than all data
+/// that is left to read.
 fn has_all(found: &FoundSoFar<'_>, requested: &[&str]) -> bool {
     found.values.iter().all(|value| {
         let value = value.as_ref().map(|value| Register::read(value).unwrap());
@@ -106,7 +108,8 @@ fn of_requested(value: Option<String>, requested: &[&str]) -> String {
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
-/// Reads two keys with an early stop; true when it stopped.
+/// Reads two keys, and stops as soon as both have the requested columns. Returns whether the reader
+/// stopped early, and these columns of each key.
 fn stops(view: &View, table: &Table, keys: [&str; 2], requested: &[&str]) -> (bool, Vec<String>) {
     let stopped = Cell::new(false);
     let enough = |found: &FoundSoFar<'_>| {
@@ -190,8 +193,9 @@ fn an_early_stop_includes_a_full_memtable_that_is_not_flushed() {
     assert_eq!(found, ["v=9:future"; 2]);
 }
 
-/// Regression: the properties of a file hold for a bad block in it, too, and the manifest has the
-/// bounds of one that does not open. A reader failed at such a file, whatever it had.
+/// Regression: the bounds of timestamps of a damaged file are known, for a bad block from the
+/// file's properties, and for a file that does not open from the manifest. A reader failed at such
+/// a file, whatever the bounds were.
 #[test]
 fn a_damaged_file_is_waited_for_only_if_it_has_later_timestamps() {
     for (old, is_whole, is_decided) in [

@@ -104,8 +104,8 @@ fn a_merge_that_cannot_sync_the_log_leaves_no_file() {
     assert_eq!(files(&mem, ".sst"), before);
 }
 
-/// Without an fsync an acknowledged write may go with the machine, never with the
-/// process: what the disk shows at that moment is what the next process finds.
+/// Without an fsync an acknowledged write may be lost in a crash of the machine, but never in one
+/// of the process: the next process finds the disk as it was at that moment.
 #[test]
 fn what_was_acknowledged_survives_a_crash_of_the_process() {
     let mem = MemDisk::new();
@@ -159,8 +159,8 @@ fn a_hole_in_what_was_never_synced_is_a_torn_tail_and_no_damage() {
     assert!(found.len() > 2, "the log was torn at {found:?} only");
 }
 
-/// Regression: a crash between the making of a file and the edit that names it left an orphan,
-/// whose number the next opening gave to another file. A pin from before found it.
+/// Regression: a crash after a file was made and before an edit named it left an orphan. The next
+/// opening gave the orphan's number to another file, which a pin from before the crash then read.
 #[test]
 fn no_number_of_a_file_is_used_twice_whatever_the_power_does() {
     let test = "no_number_of_a_file_is_used_twice_whatever_the_power_does";

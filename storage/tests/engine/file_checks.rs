@@ -18,7 +18,7 @@ const DAY_MS: u64 = 86_400_000;
 const MONTH: Duration = Duration::from_secs(30 * 86_400);
 const RUNS: u8 = 4;
 
-/// A database with a table of [`RUNS`] runs, each of one file, and the clock that it goes by.
+/// A database whose table has [`RUNS`] runs of one file each, and the clock of the database.
 fn database() -> (MemDisk, ManualClock, Options) {
     let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(1_000_000));
     let options = Options {
@@ -37,7 +37,7 @@ fn database() -> (MemDisk, ManualClock, Options) {
     (mem, clock, options)
 }
 
-/// Checks the file that is due, and returns its path.
+/// Checks the file whose check is due now, if there is one, and returns its path.
 fn check(db: &Db) -> Option<PathBuf> {
     let mut check = db.next_file_check(MONTH).unwrap()?;
     let path = check.path().to_path_buf();
@@ -46,7 +46,7 @@ fn check(db: &Db) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Checks all files that are due.
+/// Checks all files whose checks are due now, and returns their paths.
 fn check_all(db: &Db) -> Vec<PathBuf> {
     std::iter::from_fn(|| check(db)).collect()
 }

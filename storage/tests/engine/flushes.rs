@@ -50,8 +50,8 @@ fn many_tiny_tables_share_their_syncs() {
     db.verify().unwrap();
 }
 
-/// Several threads write memtables, those of one table one after the other, and a thread that has
-/// enough of them installs the runs of all threads.
+/// Several threads write memtables to files. Memtables of one table are written one after the
+/// other. A thread installs the runs of all threads at once when there are enough of them.
 #[test]
 fn flushes_beside_each_other_lose_nothing() {
     const TABLES: usize = 12;

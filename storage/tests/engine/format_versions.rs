@@ -25,7 +25,7 @@ fn database() -> MemDisk {
     mem
 }
 
-/// The newest file with this in its name.
+/// The newest file with `part` in its name.
 fn file(mem: &MemDisk, part: &str) -> PathBuf {
     let mut paths = mem.list(DIR.as_ref()).unwrap();
     paths.retain(|path| path.to_string_lossy().contains(part));

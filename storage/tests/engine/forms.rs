@@ -8,7 +8,7 @@ use ebb_storage::{
     Table, TableOptions, TieredPicker,
 };
 
-/// The part size, in bytes, that makes each merge a single part.
+/// A part size, in bytes, that is so large that each merge has a single part.
 const WHOLE: u64 = 64 << 20;
 const PARTS: u64 = 16 << 10;
 
@@ -72,8 +72,8 @@ fn rows(table: &Table) -> Content {
     content(table.range::<&[u8], _>(..)).unwrap()
 }
 
-/// Returns the bytes of two flushed runs, the bytes of the run that is merged of them, and its
-/// rows.
+/// Returns the bytes of two flushed runs together, the bytes of the run into which they are merged,
+/// and its rows.
 fn flushed_and_merged(form: SsTableOptions, part_bytes: u64) -> (u64, u64, Content) {
     let mem = MemDisk::new();
     let (db, table) = open_with(options(&mem, part_bytes), form.clone());

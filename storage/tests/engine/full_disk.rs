@@ -183,8 +183,9 @@ fn a_put_succeeds_though_the_flush_that_it_triggers_does_not() {
     assert_eq!(table.get(b"k").unwrap().unwrap(), "3");
 }
 
-/// Regression: file systems that allocate late, and thin volumes, find out at a sync. A sync of
-/// names, or one of the manifest, stopped all writes until the next opening.
+/// Regression: file systems that allocate late, and thin volumes, report a lack of space only at a
+/// sync. When that was the sync of file names, or of the manifest, all writes stopped until the
+/// next opening.
 #[test]
 fn a_flush_that_finds_no_space_at_a_sync_leaves_nothing_and_is_done_again() {
     // The syncs of the two copies of the edit come behind the one of the file.

@@ -20,16 +20,16 @@ use ebb_storage::{
 };
 use rand::RngExt;
 
-/// The longest delay of a write after its timestamp, less twice the skew.
+/// The longest delay of a write after its timestamp, in seconds, less twice the skew.
 const GRACE_S: i64 = 20;
-/// The most by which a timestamp is ahead of the time.
+/// The greatest number of seconds by which a timestamp is ahead of the time.
 const SKEW_S: i64 = 2;
 
 /// The place of the cell that deletes a whole row or, in the head of a group, the whole group.
 const DELETION: u8 = 0;
 
-/// A cell of a value: a write or a deletion with its timestamp. The greatest of several
-/// counts.
+/// A cell of a value: a write or a deletion with its timestamp. Of several cells in one place, the
+/// greatest stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cell {
     timestamp: i64,
@@ -89,9 +89,9 @@ fn deleted_to(cells: &Cells) -> i64 {
     cells.get(&DELETION).map_or(i64::MIN, |d| d.timestamp)
 }
 
-/// A merge operator in which the greatest timestamp decides. A key begins with its group. The key
-/// with "-" behind the group is the head, whose deletion is that of the group. A key that begins
-/// with "z" belongs to no group.
+/// A merge operator in which the greatest timestamp decides. The first byte of a key is its group.
+/// The key of the group with "-" behind it is the head, whose deletion deletes the whole group. A
+/// key that begins with "z" belongs to no group.
 #[derive(Debug, Clone, Copy)]
 struct LastWrite {
     knows_timestamps: bool,
@@ -159,11 +159,11 @@ impl MergeOperator for LastWrite {
     }
 }
 
-/// The positions of some runs in a list, newest first, and the length of the list.
+/// The positions of some neighbouring runs in a table's list of runs, newest first, and the length
+/// of the list.
 type Places = (Range<usize>, usize);
 
-/// A picker of planned merges: it picks these runs while the list has the expected number of
-/// them.
+/// A picker that merges the runs at the planned positions, once the list has the planned length.
 #[derive(Debug, Clone, Default)]
 struct PlannedMerge(Arc<Mutex<Option<Places>>>);
 
@@ -309,7 +309,7 @@ impl Bench {
         self.db.stats().tables[0].versions
     }
 
-    /// Returns the number of keys with a live value, under a group's prefix or a whole key.
+    /// Returns the number of keys with a live value that begin with `prefix`.
     fn live(&self, prefix: &str) -> usize {
         let view = self.db.view();
         let range = view.prefix(&self.table, prefix.as_bytes());
@@ -329,7 +329,7 @@ fn deletion(timestamp: i64, local_s: i64) -> Cell {
 
 type Live = BTreeSet<(Vec<u8>, u8, u8)>;
 
-/// The cells that a reader sees at a time, by key, place and byte.
+/// Returns the cells that a reader at the time `now_s` sees, by key, place and byte.
 fn live_cells<K: AsRef<[u8]>, V: AsRef<[u8]>>(all: &[(K, V)], now_s: i64) -> Live {
     let mut live = Live::new();
     let decoded = |value: &V| decode(value.as_ref()).unwrap();
@@ -572,8 +572,8 @@ fn the_deletions_of_a_group_stay_when_a_value_in_it_cannot_be_read() {
     assert!(bench.table.get(b"a-").unwrap().is_some());
 }
 
-/// A key that was deleted by commit and merged into again has one version, which hides
-/// what an older run has. When it is purged something must go on to hide that.
+/// A key that was deleted by commit and merged into again has one version, which also hides the
+/// older versions in an older run. When that version is purged, something must still hide these.
 #[test]
 fn what_a_purged_value_replaced_stays_hidden() {
     let bench = Bench::new();

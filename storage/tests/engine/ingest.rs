@@ -156,9 +156,9 @@ fn what_is_ingested_stands_at_its_commit_among_writes_and_snapshots() {
     assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
 }
 
-/// Regression: ingesting links files, so the database shares their bytes with the names that the
-/// writer gave them. A second writer of the same name opened those names and cut them to nothing,
-/// and with them the table's own files.
+/// Regression: an ingest links files, so the names that the writer gave them lead to the database's
+/// own bytes. A second writer with the same names opened these files and truncated them, and so the
+/// files of the table.
 #[test]
 fn operands_that_are_ingested_meet_those_that_were_there_and_come_later() {
     let mem = MemDisk::new();
@@ -338,8 +338,8 @@ fn a_transaction_is_in_conflict_with_what_was_ingested_into_its_keys() {
     outside.commit().unwrap();
 }
 
-/// Writes rows, ingests, writes, ingests and writes; the first `installed` ingests are in the
-/// manifest, the others wait.
+/// Writes rows, ingests, writes, ingests and writes. The first `installed` ingests are in the
+/// manifest; the other ones are only in the log.
 fn layered(mem: &MemDisk, installed: usize) -> (Db, Keyspace, Table) {
     let (db, keyspace, table) = open(mem);
     for (round, key) in ["b", "d"].into_iter().enumerate() {
@@ -435,8 +435,8 @@ fn a_repair_has_what_was_ingested_whether_flushed_or_not() {
     }
 }
 
-/// An ingested file does not contain the id of its table; without a manifest only the log
-/// does. A repair once took such a file for lost and saved it all the same.
+/// An ingested file does not contain the id of its table; without a manifest only the log names the
+/// table. A repair once reported such a file as lost, although it saved the file.
 #[test]
 fn without_a_manifest_the_log_names_the_table_of_an_ingested_file() {
     for installed in 0..3 {
@@ -473,8 +473,8 @@ fn without_a_manifest_the_log_names_the_table_of_an_ingested_file() {
     }
 }
 
-/// A backup or verification once took the state without a table that was created
-/// and written to before it took the end of the log.
+/// A backup or a verification once captured the state, then a table was created and written to, and
+/// then it read the end of the log: the state lacked the table.
 #[test]
 fn tables_created_beside_a_verification_are_no_damage() {
     let mem = MemDisk::new();
@@ -494,8 +494,8 @@ fn tables_created_beside_a_verification_are_no_damage() {
     });
 }
 
-/// Ingests beside writers, flushes and merges of threads: each is seen whole, and
-/// of a key the last commit counts.
+/// Ingests beside writers, flushes and merges of threads: readers see all of an ingest or nothing,
+/// and of each key the value of the last commit.
 #[test]
 fn threads_see_each_ingest_whole() {
     let mem = MemDisk::new();

@@ -19,7 +19,7 @@ const EIO: i32 = 5;
 
 const RUNS: u8 = 9;
 /// The number of keys of a run. Only the run `BAD_RUN`, whose first data block has a bad byte, has
-/// more.
+/// more keys.
 const KEYS: u8 = 50;
 const BAD_RUN: u8 = 4;
 const BAD_RUN_KEYS: u8 = 60;
@@ -59,7 +59,7 @@ impl Faults {
     }
 }
 
-/// A database with runs of "users" that are worth a merge. Merges are paused.
+/// A database whose table "users" has runs that the picker would merge. Merges are paused.
 struct Fixture {
     faults: Arc<Mutex<Faults>>,
     clock: ManualClock,
@@ -117,7 +117,7 @@ impl Fixture {
         self.faults.lock().unwrap().fault = fault;
     }
 
-    /// Ends the pause of merges, which meet this fault.
+    /// Makes this fault occur from now on, and ends the pause of merges, which then meet it.
     fn begin(&mut self, fault: Fault) {
         self.set(Some(fault));
         drop(self.pause.take());
@@ -128,7 +128,7 @@ impl Fixture {
         tables.find(|table| table.name == "users").unwrap()
     }
 
-    /// The numbers of runs of "users": all, and those that are left out.
+    /// The number of runs of "users", and the number of those that are left out of merges.
     fn runs(&self) -> (usize, usize) {
         let stats = self.of_users();
         (stats.runs.len(), stats.left_out_runs)
@@ -187,8 +187,8 @@ fn a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can() {
     }
 }
 
-/// Regression: one read that failed in a merge, or three that were wrong of a file that is whole,
-/// stopped the writes of all tables.
+/// Regression: one failed read in a merge, or three reads that returned wrong bytes of an undamaged
+/// file, stopped the writes of all tables.
 #[test]
 fn what_a_merge_cannot_read_stops_no_write() {
     for fault in [Fault::Unreadable(EIO), Fault::WrongEverySecondTime] {

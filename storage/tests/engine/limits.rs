@@ -1,5 +1,5 @@
-//! The longest keys and values, the empty ones, and those beyond, by every way
-//! in.
+//! The longest keys and values, empty ones, and those that are too long, by
+//! every way to write them.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The low-water mark: below it writes are refused, what gives space back works, and writes resume by
-//! themselves.
+//! The low-water mark: below it writes are refused, operations that free space work, and writes
+//! resume by themselves.
 
 use std::path::Path;
 

@@ -45,10 +45,11 @@ fn on_disk(disk: HookedDisk) -> Options {
 
 const WRITERS: u64 = 3;
 const WRITES: u32 = 2000;
-/// A writer checks the statistics once in this many writes.
+/// The number of writes after which a writer checks the statistics again.
 const WRITES_PER_LOOK: u32 = 50;
 
-/// Sizes in bytes while 6 MB were written.
+/// Sizes in bytes of a database to which 6 MB were written, the greatest unless a field states
+/// otherwise.
 #[derive(Debug, Default)]
 struct Sizes {
     memtables_max: u64,
@@ -151,7 +152,7 @@ fn the_log_keeps_within_its_bound() {
     });
 }
 
-/// Writes until there is an error, to one table after the other.
+/// Writes until a write fails, to one table after the other. Returns the error.
 fn write_until_refused(tables: &[Table]) -> Error {
     let mut tables = tables.iter().cycle();
     let mut i = 0_u32;

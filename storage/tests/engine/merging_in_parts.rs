@@ -16,8 +16,8 @@ use ebb_storage::{
 };
 use rand::RngExt;
 
-/// A picker that merges the newest runs that are not busy into one, if there are two: all of them
-/// at first.
+/// A picker that merges the newest runs, up to the first one that is busy, into one, if there are
+/// at least two of them.
 #[derive(Debug)]
 struct FreeRuns;
 
@@ -29,7 +29,7 @@ impl CompactionPicker for FreeRuns {
     }
 }
 
-/// A disk that is full once `left` more SSTables were created.
+/// A disk that has space for `left` more SSTables, and is full after that.
 #[derive(Clone)]
 struct Filling {
     disk: HookedDisk,
@@ -107,8 +107,8 @@ fn key(i: u32) -> Vec<u8> {
 
 const KEYS: u32 = 300;
 
-/// Writes runs with puts, deletions, operands, range tombstones, perhaps one of them
-/// ingested, and a snapshot between them. Returns the content in the end, and that of the
+/// Writes runs with puts, deletions, operands and range tombstones, and a snapshot between them;
+/// one run is ingested if `ingests_on` is given. Returns the content at the end, and that of the
 /// snapshot.
 fn write(
     ingests_on: Option<&MemDisk>,
@@ -172,8 +172,8 @@ fn copied_backup(mem: &MemDisk, db: &Db) {
     }
 }
 
-/// Damages all files that are in a backup, and restores them: they are the same files with
-/// higher numbers.
+/// Damages all files that the backup has, too, and restores them from it: they then have the same
+/// bytes under higher numbers.
 fn restore_all(mem: &MemDisk, options: Options) {
     let copies = mem.list("/backup".as_ref()).unwrap();
     let copies = copies.iter().filter(|path| is_sstable(path));
@@ -321,9 +321,9 @@ fn what_is_read_between_two_parts_is_what_was_there_before_also_after_a_restart(
 }
 
 /// The input files of an unfinished merge still hold versions that were merged away, such as a
-/// value that was dropped with its deletion. The manifest records that they no longer count, and so
-/// do the output files, for a repair without a manifest. (An ingested file does not name its table,
-/// so it is lost without a manifest.)
+/// value that was dropped with its deletion. The manifest records that these versions are no longer
+/// part of the run, and so do the output files, for a repair without a manifest. (An ingested file
+/// does not name its table, so it is lost without a manifest.)
 #[test]
 fn a_repair_between_two_parts_brings_nothing_back_with_and_without_a_manifest() {
     let test = "a_repair_between_two_parts_brings_nothing_back_with_and_without_a_manifest";
@@ -362,9 +362,9 @@ fn a_repair_between_two_parts_brings_nothing_back_with_and_without_a_manifest() 
     });
 }
 
-/// A file that is rewritten gets a higher number than the outputs of merges, too. It stands only for the
-/// keys that still count of its run, so it shadows no output. Each file has a damaged header, without
-/// which everything can be read.
+/// A file that is rewritten gets a higher number than the outputs of merges. It replaces older data
+/// only for those of its keys that are still part of its run, so it hides no output. Each file in
+/// this test has a damaged header, without which everything can be read.
 #[test]
 fn a_rewritten_input_or_output_of_an_unfinished_merge_changes_nothing() {
     let test = "a_rewritten_input_or_output_of_an_unfinished_merge_changes_nothing";
@@ -444,9 +444,9 @@ fn a_restored_input_does_not_shadow_the_merge_that_replaced_a_part_of_it() {
     assert!(found == now);
 }
 
-/// Regression: a file stood for the keys between its first and its last: the repair did not know of
-/// a deletion that was dropped between two files, with the value that it deleted, and the value was
-/// still in a file that is merged in part.
+/// Regression: a file was taken to cover only the keys from its first to its last. The repair
+/// overlooked a deletion between two files that a merge had dropped together with the value that it
+/// deleted, while a partly merged file still had the value.
 #[test]
 fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
     let mem = MemDisk::new();

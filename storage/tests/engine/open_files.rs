@@ -1,4 +1,5 @@
-//! More tables than the process may have files open, and a process that has none left.
+//! More tables than the number of files that the process may open, and a process that cannot open
+//! any more file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

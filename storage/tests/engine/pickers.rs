@@ -21,9 +21,9 @@ use rand::RngExt;
 /// is merged into the next.
 #[derive(Debug)]
 struct Leveled {
-    /// More small runs than this are merged into the first level.
+    /// The greatest number of small runs: more are merged into the first level.
     fresh_max: usize,
-    /// The size in bytes from which a run is a level.
+    /// The size in bytes from which on a run is a level.
     level_bytes_min: u64,
     fanout: u64,
 }

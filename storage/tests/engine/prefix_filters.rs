@@ -42,7 +42,7 @@ fn sstable(filter_prefix: Option<FilterPrefix>) -> SsTableOptions {
     }
 }
 
-/// The size limit of files with which each run is a single file.
+/// A file size, in bytes, that is so large that each run is a single file.
 const LARGE: usize = 64 << 20;
 
 fn options(mem: &MemDisk, file_bytes: usize) -> Options {
@@ -75,8 +75,9 @@ fn key(number: u32, row: u32) -> Vec<u8> {
     }
 }
 
-/// Four runs, each with a quarter of all prefixes, of one to three rows each. Neighbours differ in
-/// the last digit alone, mostly, so what bounds a partition is often a prefix.
+/// Four runs, each with a quarter of all prefixes, and one to three rows for each prefix.
+/// Neighbouring prefixes mostly differ in the last digit alone, so the bound of a partition is
+/// often a prefix.
 fn filled(
     mem: &MemDisk,
     of: FilterPrefix,

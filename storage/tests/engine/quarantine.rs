@@ -27,7 +27,7 @@ use rand::RngExt;
 
 const KEYS: u8 = 60;
 
-/// The expected rows: of the table now, and of each snapshot.
+/// The expected rows: those of the table now, and those of each snapshot.
 #[derive(Debug, Clone, Default)]
 struct Model {
     now: Content,
@@ -47,7 +47,8 @@ fn options(mem: &MemDisk) -> Options {
     }
 }
 
-/// Gives up the listed losses of the table `users`. Lists again if merges have changed them.
+/// Accepts the losses of the table `users` that are listed, and rewrites its files. Lists them
+/// again if merges have changed the list.
 fn rewrite(db: &Db) -> ebb_storage::Result<LossReport> {
     loop {
         let accepted = db.list_lost("app", "users")?.token.unwrap_or_default();
@@ -102,8 +103,8 @@ fn write(rng: &mut Rng, table: &Table, model: &mut Content, operations: usize) {
     }
 }
 
-/// A database with snapshots, operands and range tombstones in runs of several files, all
-/// flushed, and what "users" holds. "other" has each key with its own value.
+/// A database with snapshots, operands and range tombstones in runs of several files, all flushed,
+/// and the expected rows of its table "users". The table "other" has each key with its own value.
 fn database(seed: u64) -> (MemDisk, Model) {
     let (mem, mut rng, mut model) = (MemDisk::new(), rng(seed), Model::default());
     let db = Db::open(DIR, options(&mem)).unwrap();
@@ -127,7 +128,7 @@ fn database(seed: u64) -> (MemDisk, Model) {
     (mem, model)
 }
 
-/// The number of right results, and of errors that name the damaged file.
+/// The number of right results of reads, and of errors that name the damaged file.
 #[derive(Debug, Default)]
 struct Answers {
     right: u64,
@@ -158,7 +159,8 @@ impl Answers {
         }
     }
 
-    /// Checks that a scan gives right entries, in order, and ends there or with an error.
+    /// Checks that a scan returns only expected entries, in order, and then either reaches the end
+    /// of the range or fails with an error that names a damaged file.
     fn scan<'a>(
         &mut self,
         found: impl Iterator<Item = Result<Entry, Error>>,
@@ -201,7 +203,8 @@ impl Answers {
     }
 }
 
-/// Reads all in all ways. "other" must be whole where the damage is in "users".
+/// Reads everything in all ways. The table "other" must be undamaged, because only files of "users"
+/// are damaged.
 fn read(db: &Db, model: &Model, damaged: &[PathBuf]) -> Answers {
     let mut answers = Answers::default();
     let [users, _] = tables(db);
@@ -243,7 +246,7 @@ fn delete_snapshots(db: &Db) {
     }
 }
 
-/// The files of "users": those of "other" hold its keys as values too.
+/// The files of "users". Files of "other" may contain its keys, too, as values.
 fn files_of_users(mem: &MemDisk) -> Vec<PathBuf> {
     let db = Db::open(DIR, options(mem)).unwrap();
     delete_snapshots(&db);
@@ -419,8 +422,8 @@ fn a_copied_backup_gives_back_everything_and_a_linked_one_has_the_damage_too() {
     assert!(restored > 20, "{restored}");
 }
 
-/// Regression: a file without a name read well as long as the database was open, so it counted as
-/// whole and was not restored. The next opening was without it.
+/// Regression: a file whose name was removed could be read as long as the database was open, so it
+/// counted as undamaged and was not restored. The next opening did not find it.
 #[test]
 fn a_file_that_is_removed_while_it_is_open_is_restored() {
     let (mem, model) = database(3);
@@ -648,8 +651,8 @@ fn what_is_above_a_file_that_does_not_open_is_kept_until_that_is_whole_again() {
     }
 }
 
-/// Regression: a file that was ingested and is damaged before the manifest names it: the log has
-/// its record. It kept the database from opening.
+/// Regression: an ingested file that was damaged before the manifest named it, so that only the log
+/// had its record, kept the database from opening.
 #[test]
 fn a_damaged_file_that_only_the_log_names_is_in_quarantine_too() {
     let mem = MemDisk::new();

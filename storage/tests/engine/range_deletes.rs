@@ -6,7 +6,7 @@ use crate::common::{content, manual};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Keyspace, Options, Table, TableOptions, WriteBatch};
 
-/// A range of keys as text, "a-m" from a up to m.
+/// A range of keys from its text form: "a-m" is from "a" up to "m", exclusive.
 fn range(text: &str) -> (std::ops::Bound<String>, std::ops::Bound<String>) {
     use std::ops::Bound::*;
     let (lower, upper) = text.split_once('-').unwrap();
@@ -132,8 +132,8 @@ fn bounds_of_a_deleted_range_may_be_the_key_behind_the_longest() {
     refused(table.delete_range(..=behind), &["262146"]);
 }
 
-/// The space of a truncated table comes back without a byte of it being read or
-/// written again; with a snapshot of it, once that is deleted.
+/// The space of a truncated table becomes free without a byte of the table being read or written
+/// again. If a snapshot covers the table, that happens when the snapshot is deleted.
 #[test]
 fn a_truncated_table_gives_its_space_back_unread() {
     for with_snapshot in [false, true] {
@@ -171,8 +171,9 @@ fn a_truncated_table_gives_its_space_back_unread() {
     }
 }
 
-/// A run is as wide as its range tombstones: a run that goes because all its keys are deleted
-/// once more would take tombstones along that still hide older versions.
+/// A run covers the keys of its range tombstones, too: if a run were dropped as soon as all keys of
+/// its versions are deleted again, tombstones that still hide older versions would be dropped with
+/// it.
 #[test]
 fn a_run_whose_keys_are_covered_stays_for_its_range_tombstones() {
     let mem = MemDisk::new();
@@ -193,8 +194,8 @@ fn a_run_whose_keys_are_covered_stays_for_its_range_tombstones() {
     assert_eq!(keys(&table), "");
 }
 
-/// A range tombstone that a flush or a merge leaves out has to hide nothing in
-/// older runs, and nothing that goes on in its own.
+/// A range tombstone that a flush or a merge leaves out must hide nothing in older runs, and
+/// nothing that stays in its own run.
 #[test]
 fn range_tombstones_stay_while_anything_is_under_them_and_go_in_the_end() {
     let mem = MemDisk::new();

@@ -18,7 +18,7 @@ use ebb_storage::{
     TableFiles, WriteBatch, WriteFile, verify,
 };
 
-/// A disk that takes no change, and records the operations that tried one.
+/// A disk that refuses all changes, and records the operations that tried one.
 #[derive(Debug, Clone)]
 struct Sealed {
     mem: MemDisk,
@@ -200,7 +200,8 @@ fn a_verification_shares_the_lock_with_readers_and_keeps_writers_out() {
     assert!(bytes(&mem) == before);
 }
 
-/// A plain copy may lack the lock's file. Readers make none, and so keep no writer away.
+/// A plain copy of a database may lack the lock file. Readers do not make one, and so keep no
+/// writer away.
 #[test]
 fn without_a_lock_file_readers_read_and_no_writer_is_kept_away() {
     let mem = database();
@@ -304,7 +305,8 @@ fn an_opening_without_a_database_creates_nothing() {
     disk.assert_left_alone();
 }
 
-/// With and without a lock's file: a plain copy may lack it, and none can be made.
+/// With and without a lock file: a plain copy may lack it, and in a read-only directory none can be
+/// made.
 #[test]
 fn a_read_only_directory_on_the_real_disk_is_read() {
     use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! Repair: known failures, each with its story. Random damage to random databases is tested in the
-//! crate `ebb-tests`.
+//! Repair: tests of known failures, each described at its test. Random damage to random databases
+//! is tested in the crate `ebb-tests`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -268,8 +268,9 @@ fn without_a_manifest_a_segment_that_is_missing_between_others_is_reported() {
     assert_eq!(of_log, [&segments[2]]);
 }
 
-/// Snapshots list no tables, and without a manifest only the files have the commits after which their tables
-/// were created. A snapshot would show a later table too, as an empty one.
+/// Snapshots list no tables, and without a manifest only the files contain the commits after which
+/// their tables were created. Without these commits, a snapshot would also show tables that were
+/// created later, as empty ones.
 #[test]
 fn without_a_manifest_snapshots_cover_the_tables_of_their_time() {
     let mem = MemDisk::new();

@@ -13,7 +13,7 @@ use ebb_storage::{
     TableFiles, TableOptions, TableStats, WriteBatch, WriteOptions,
 };
 
-/// Enough free space for a part of it to be held back.
+/// An amount of free space, in bytes, that is enough for a part to be held back as the reserve.
 const PLENTY_BYTES: u64 = 64 << 20;
 
 struct Full {
@@ -287,7 +287,8 @@ fn a_full_disk_does_not_keep_the_log() {
     db.verify().unwrap();
 }
 
-/// Regression: the reserve had zeros: a file system that compresses stored them in no space at all.
+/// Regression: the reserve consisted of zeros, which a file system that compresses stored in no
+/// space at all.
 #[test]
 fn the_reserve_has_random_bytes_and_one_with_others_is_replaced() {
     let mem = MemDisk::new();

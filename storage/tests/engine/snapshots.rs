@@ -73,7 +73,7 @@ fn pins(db: &Db) -> SnapshotPins {
     pins.unwrap().expect("the pass was not ended")
 }
 
-/// The bytes that a snapshot of the keyspace `app` pins alone.
+/// The bytes that the snapshot `name` of the keyspace `app` pins, and no other snapshot does.
 fn alone(pins: &SnapshotPins, name: &str) -> PinnedBytes {
     pins.alone[&("app".to_string(), name.to_string())]
 }
@@ -148,8 +148,8 @@ fn an_expired_snapshot_whose_name_is_taken_keeps_no_dropped_table() {
     assert_eq!(f.db.stats().tables.len(), 0);
 }
 
-/// Regression: whether an expired snapshot could be deleted depended on whether a flush had come
-/// by: it was while its record was there, and was not found after.
+/// Regression: an expired snapshot could be deleted as long as its record existed, and was not
+/// found after a flush had removed the record.
 #[test]
 fn an_expired_snapshot_is_not_there_to_be_deleted_before_a_flush_or_after() {
     let f = fixture(Maintenance::Manual);
@@ -254,8 +254,9 @@ fn a_snapshot_lists_the_tables_that_it_covers_and_reads() {
     assert_eq!(one.approximate_bytes, runs[1].bytes);
 }
 
-/// Compares pinned bytes with a list of all versions ever written: what a snapshot pins is what
-/// would go if it alone were deleted, and what all pin is what would go with all of them.
+/// Compares pinned bytes with a list of all versions ever written: a snapshot pins the bytes that
+/// would be freed if it alone were deleted, and all snapshots together pin those that would be
+/// freed if all were deleted.
 #[test]
 fn pinned_bytes_are_what_deleting_snapshots_frees() {
     let test = "pinned_bytes_are_what_deleting_snapshots_frees";
@@ -351,8 +352,9 @@ impl CompactionPicker for Everything {
     }
 }
 
-/// The bytes that are shown before five snapshots are deleted are within a tenth of those that come
-/// back, for compressed data, whether or not the version that hides another is in the same run.
+/// The number of pinned bytes that is reported before five snapshots are deleted is within a tenth
+/// of the bytes that are freed, for compressed data, whether or not the version that hides another
+/// is in the same run.
 #[test]
 fn the_bytes_that_snapshots_pin_come_back() {
     for merged in [false, true] {

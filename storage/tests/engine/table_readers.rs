@@ -15,7 +15,7 @@ use ebb_storage::{
 };
 use rand::RngExt;
 
-/// Keys are of one byte below this one.
+/// The number of keys. Each key is a single byte below this number.
 const KEYS: u8 = 40;
 
 /// Makes random writes of all kinds, with a flush now and then.
@@ -37,7 +37,8 @@ fn change(db: &Db, table: &Table, rng: &mut Rng) {
 
 type Bounds = (Bound<&'static [u8]>, Bound<&'static [u8]>);
 
-/// Bounds of all kinds, some of them with no key between them, some the wrong way round.
+/// Bounds of all kinds: some have no key between them, and in some the lower bound is above the
+/// upper one.
 fn bounds() -> Vec<Bounds> {
     let keys: [&'static [u8]; 4] = [&[3], &[17], &[17, 0], &[KEYS]];
     let at_keys = keys.map(|key| [Included(key), Excluded(key)]);
@@ -55,7 +56,7 @@ fn owned(entry: Result<Entry>) -> (Vec<u8>, Vec<u8>) {
     (key.to_vec(), value.to_vec())
 }
 
-/// Asserts that each method of a reader returns the content `then`.
+/// Asserts that each method of a reader returns the content `then` or its part.
 fn assert_reads(reader: &dyn TableReader, then: &Content) {
     let numbers: Vec<[u8; 1]> = (0..=KEYS).map(|number| [number]).collect();
     let keys: Vec<&[u8]> = numbers.iter().map(|key| &key[..]).collect();

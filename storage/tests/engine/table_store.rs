@@ -12,8 +12,8 @@ use ebb_storage::{
     SortedWriterOptions, SyncFile, Table, TableStore, WriteFile, repair, verify,
 };
 
-/// A store of objects: no directories, no second names, and deleted objects go when they are
-/// swept.
+/// A store of objects: it has no directories and no second names, and keeps deleted objects until
+/// it is swept.
 #[derive(Debug, Clone)]
 struct Shelf {
     name: &'static str,

@@ -1,4 +1,5 @@
-//! Transactions: one instant to read at, its own writes on top, and the first committer wins.
+//! Transactions: they read at one instant, with their own writes on top, and the first committer of
+//! a key wins.
 
 use std::collections::BTreeMap;
 
@@ -371,7 +372,8 @@ fn log_table(db: &Db) -> Table {
     db.keyspace("app").unwrap().table("log", options).unwrap()
 }
 
-/// Many threads add to the same counters; the sums of acknowledged updates count.
+/// Many threads add to the same counters, which in the end have the sums of the acknowledged
+/// updates.
 #[test]
 fn no_update_is_lost_among_threads() {
     let (db, users, _) = open(Options {

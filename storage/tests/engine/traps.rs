@@ -53,9 +53,9 @@ fn names(keyspace: &Keyspace) -> Vec<String> {
     snapshots.map(|snapshot| snapshot.name).collect()
 }
 
-/// A flush puts a snapshot into the manifest. The power fails, and with it goes the unsynced
-/// part of the log. A database that counts on from the end of its log gives numbers again
-/// that the snapshot may see, and the next write slips into it.
+/// A flush puts a snapshot into the manifest. The power fails, and the unsynced part of the log is
+/// lost. A database that continued the sequence numbers from the end of its log would use numbers
+/// again that the snapshot sees, so the next write would appear in the snapshot.
 #[test]
 fn sequence_reuse_a_write_after_a_crash_does_not_slip_into_a_snapshot() {
     for seed in 0..50 {
@@ -80,9 +80,9 @@ fn sequence_reuse_a_write_after_a_crash_does_not_slip_into_a_snapshot() {
     }
 }
 
-/// The end of the log rots after a snapshot and its files are in the manifest, and passes for
-/// torn off by a crash. A database that counts on from the end of the rest of the log gives
-/// the snapshot's numbers again.
+/// The end of the log is damaged after a snapshot and its files are in the manifest, and looks as
+/// if a crash had torn it off. A database that continued the sequence numbers from the end of the
+/// remaining log would use the snapshot's numbers again.
 #[test]
 fn sequence_reuse_a_write_after_the_log_is_cut_does_not_slip_into_a_snapshot() {
     for cut in 0.. {
@@ -115,8 +115,8 @@ fn sequence_reuse_a_write_after_the_log_is_cut_does_not_slip_into_a_snapshot() {
     }
 }
 
-/// A merge records the current snapshots. A snapshot that is in the manifest while the log
-/// has lost writes below it is not what it was.
+/// A merge records the current snapshots in the manifest. If the log then loses writes below a
+/// recorded snapshot, the snapshot shows less than when it was created.
 #[test]
 fn sequence_reuse_a_bookmark_is_never_more_durable_than_the_writes_below_it() {
     for seed in 0..50 {
@@ -414,10 +414,10 @@ fn wal_synced_before_install_a_batch_over_two_tables_does_not_tear() {
     assert!(lost > 0, "no restart lost anything that was not synced");
 }
 
-/// A reader takes the number up to which it reads and one table's files, then the next
-/// table's, while writers go on and merges drop what no reader needs. If number and
-/// registration are two steps, or each table has its own instant, the reader sees half of a
-/// batch or misses a version.
+/// A reader gets the number up to which it reads and the files of one table, then those of the next
+/// table, while writers go on and merges drop the versions that no reader needs. If the number were
+/// read before the reader is registered, or each table were read at its own instant, the reader
+/// would see half of a batch or miss a version.
 #[test]
 fn read_views_show_all_tables_at_one_instant_under_writers_and_merges() {
     let mem = MemDisk::new();
@@ -502,7 +502,7 @@ fn read_views_show_all_tables_at_one_instant_under_writers_and_merges() {
 }
 
 /// A view has the number of the last write that it sees. If a boundary were the first number that
-/// its readers do not see, they would lose that write to the next one.
+/// its readers do not see, a merge would drop that write in favour of the next one.
 #[test]
 fn read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it() {
     let mem = MemDisk::new();

@@ -49,9 +49,9 @@ fn held_disk() -> (HookedDisk, Arc<Door>) {
     (disk, door)
 }
 
-/// While no flush gets on, writers spend the tokens that there are, which lasts
-/// for a part of the way to the limit. Then each write waits for a moment, and at
-/// the limit all wait for the flush, which lets them go on.
+/// While no flush makes progress, writers first spend the tokens that are available, which lasts
+/// for a part of the way to the limit. Then each write waits for a moment, and at the limit all
+/// writers wait for the flush, after which they go on.
 #[test]
 fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
     must_end(|| {
@@ -142,7 +142,7 @@ fn a_table_dropped_meanwhile_is_not_waited_for() {
     });
 }
 
-/// The usual picker, which picks nothing until it is on.
+/// The usual picker, which picks nothing until it is switched on.
 #[derive(Debug, Default)]
 struct Switched {
     on: AtomicBool,
@@ -156,7 +156,8 @@ impl CompactionPicker for Switched {
     }
 }
 
-/// Runs count as long as there is a merge to wait for, and only then.
+/// Writers wait because of the number of runs as long as there is a merge to wait for, and only
+/// then.
 #[test]
 fn writers_wait_for_merges_until_there_are_fewer_runs() {
     must_end(|| {
@@ -186,8 +187,8 @@ fn writers_wait_for_merges_until_there_are_fewer_runs() {
     });
 }
 
-/// Snapshots hold the runs apart: there are more of them than any limit, and nothing to wait for.
-/// At the same time memtables fill up faster than is allowed.
+/// Snapshots keep the runs from being merged: there are more runs than any limit, and no merge to
+/// wait for. At the same time memtables fill up faster than they may be flushed.
 #[test]
 fn strict_bounding_and_many_snapshots_stall_no_writer_for_ever() {
     must_end(|| {
@@ -375,8 +376,8 @@ fn a_pause_of_merges_holds_no_writer_up() {
 
 const CALLER: &str = "caller";
 
-/// A flush by a caller fails while a writer waits for it. Returns the error of the flush and the
-/// outcome of the write. The caller creates its SSTable behind `door`.
+/// Makes a flush by a caller fail while a writer waits for it. Returns the error of the flush and
+/// the outcome of the write. The caller of the flush waits at `door` before it creates its SSTable.
 fn fail_while_a_writer_waits(
     (db, table): (&Db, &Table),
     door: &Door,

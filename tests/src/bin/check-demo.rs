@@ -51,8 +51,8 @@ fn is_machine_busy(run: &Value) -> bool {
     mean_cores > run["cores"].as_f64().unwrap_or(f64::INFINITY) / 2.0
 }
 
-/// Returns one line for each thing that is wrong with the day. If `may_cancel`, a cancelled job is
-/// accepted.
+/// Returns one line for each fault in `result`, the result of a simulated day under one policy. If
+/// `may_cancel`, a cancelled job is accepted.
 fn faults(result: &Value, may_cancel: bool) -> Vec<String> {
     let policy = result["policy"].as_str().unwrap_or("no policy");
     let mut wrong = Vec::new();
@@ -124,7 +124,8 @@ fn faults(result: &Value, may_cancel: bool) -> Vec<String> {
     wrong
 }
 
-/// Returns whether the demo cancelled the job long after its day, and nothing else was wrong with it.
+/// Returns whether the demo cancelled the job, because it was not done long after the end of the
+/// simulated day, and the job has no other fault.
 fn is_cancelled(job: &Value) -> bool {
     let failure = job["failure"].as_str().unwrap_or_default();
     job["finished_s"].is_null() && failure.ends_with("and cancelled")
@@ -136,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// A day of two cores on which each of four jobs met its goal.
+    /// Returns the result of a simulated day on two cores in which each of four jobs met its goal.
     fn day() -> Value {
         let job = json!({
             "name": "A", "failure": null, "finished_s": 3.0, "goal_s": 4.0, "met": true, "tasks": 8,

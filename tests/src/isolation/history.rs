@@ -8,9 +8,9 @@ pub type Element = u32;
 /// The content of a key; `None` if the key does not exist.
 pub type Content = Option<Vec<Element>>;
 
-/// Keys below this one are lists. Transactions read them and append to them, so a list shows the
-/// order of its writers. The other keys are registers, which are put and deleted without a read
-/// before.
+/// The first key that is a register. Keys below this one are lists. Transactions read them and
+/// append to them, so a list shows the order of its writers. Registers are put and deleted without
+/// a read before.
 pub const LISTS: Key = 14;
 /// Number of keys that transactions use.
 pub const KEYS: Key = 22;

@@ -107,8 +107,8 @@ fn work(shared: &Shared<'_>, threads: usize, rng: &mut ChaCha8Rng) -> Vec<Done> 
     })
 }
 
-/// Draws the options of a life. A single worker does the maintenance itself, in steps of its own
-/// and nowhere else: then a failed commit is known to have left nothing, and the life repeats from
+/// Draws the options of a life. If there is a single worker, it does the maintenance itself, as
+/// separate steps: then a failed commit is known to have left nothing, and the life repeats from
 /// its seed.
 fn options(config: &Config, mem: &MemDisk, rng: &mut ChaCha8Rng) -> Options {
     let manual = config.threads == 1;

@@ -35,7 +35,7 @@ struct Versions(BTreeMap<Key, BTreeMap<u64, Version>>);
 
 struct Version {
     content: Content,
-    /// Whether the writer of the version did nothing but merge into the key.
+    /// Whether the transaction that wrote the version did nothing but merge into the key.
     merged: bool,
 }
 
@@ -85,8 +85,8 @@ impl Versions {
         last.map_or(&None, |(_, version)| &version.content)
     }
 
-    /// Returns the first commit after `start` and before `end` that writes a key. Unless `merges`,
-    /// commits that only merge do not count.
+    /// Returns the number of the first commit after `start` and before `end` that writes a key.
+    /// Unless `merges`, commits that do nothing but merge into the key are passed over.
     fn written_between(&self, key: Key, start: u64, end: u64, merges: bool) -> Option<u64> {
         let mut later = self.0.get(&key)?.range(start + 1..end);
         let found = later.find(|(_, version)| merges || !version.merged);

@@ -18,7 +18,7 @@ fn append(key: Key, element: u32) -> Step {
     Step::Append { key, element }
 }
 
-/// Reads a list that does not exist, and appends to it.
+/// The steps that read a list which does not exist yet, and append to it.
 fn first(key: Key, element: u32) -> [Step; 2] {
     [read(key, &[]), append(key, element)]
 }
@@ -54,7 +54,8 @@ fn history<const N: usize>(transactions: [(u64, Outcome, Vec<Step>); N], in_turn
     }
 }
 
-/// Asserts that the black box reports one of `anomalies`, and the exact checker reports `exact`.
+/// Asserts that the black box reports one of `anomalies`, and that the exact checker reports a
+/// violation with the text `exact`.
 #[track_caller]
 fn assert_caught(history: &History, anomalies: &[&str], exact: &str) {
     let found = black_box::check(history);

@@ -235,8 +235,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Records a read, and guards the list if the transaction also merges into it. Without the
-    /// guard others may merge in between, and the content that was read, own element included,
-    /// would never have existed.
+    /// guard others may merge into the list before the commit, and the content that was read, own
+    /// element included, would never have existed.
     fn note_read(&mut self, one: &mut Open, key: Key, value: Option<&[u8]>) -> Result<()> {
         let content = value.map(decode);
         one.record.steps.push(Step::Read { key, content });

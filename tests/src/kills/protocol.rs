@@ -13,7 +13,7 @@ use crate::setup::START_MS;
 pub const WRITERS: u32 = 3;
 /// Number of threads that run scripts, with every kind of operation, beside the writers of batches.
 pub const SCRIPTS: u32 = 2;
-/// Number of batches of writer 0 between two snapshots, which it creates.
+/// Number of batches that writer 0 writes before it creates the next snapshot.
 pub const SNAPSHOT_EVERY: u64 = 200;
 
 /// Returns options under which a store flushes and compacts all the time. Processes take the

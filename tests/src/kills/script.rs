@@ -13,9 +13,10 @@ use crate::seed::rng;
 use crate::session::{Setup, read_prefixed};
 use crate::setup::{START_MS, tables};
 
-/// Every kind of change, in the thread's own keyspaces. Time stands still: a TTL either ends at
-/// once, or later than any process lives. Flushes and merges are rare, because the store does them
-/// all the time for the writers of batches, and a thread that requests one waits for that work too.
+/// Every kind of change, in the thread's own keyspaces. The clock stands still: a TTL either ends
+/// at once, or later than any process lives. Flushes and merges are rare: the store does them all
+/// the time for the writers of batches, and a thread that requests one has to wait for that work,
+/// too.
 const MIX: Mix = Mix {
     advance: 0,
     reopen: 0,
@@ -68,7 +69,7 @@ impl Script {
         &self.world
     }
 
-    /// Counts the next operation as done, and returns the outcome that it must have.
+    /// Marks the next operation as done, and returns the outcome that it must have.
     pub fn advance(&mut self) -> Outcome {
         let outcome = self.world.apply(&self.next);
         self.done += 1;
@@ -104,9 +105,9 @@ impl Script {
         }
     }
 
-    /// Compares the content of the store with the model: all operations that count as done must be
-    /// there, and the next one entirely or not at all. If the next one is there, it counts as done
-    /// from then on.
+    /// Compares the content of the store with the model: all operations that are marked as done
+    /// must be there, and the next one entirely or not at all. If the next one is there, it is
+    /// marked as done.
     ///
     /// # Errors
     /// If the store has other content.

@@ -48,8 +48,8 @@ impl State {
         self.tables[table.index()].as_ref()
     }
 
-    /// Counts tables that do not exist as empty ones, and all keyspaces as existing. A table is
-    /// created by an edit of the manifest, which has no place in the commit order.
+    /// Returns this state with missing tables as empty ones, and all keyspaces as existing. A table
+    /// is created by an edit of the manifest, which has no place in the commit order.
     pub fn without_existence(mut self) -> Self {
         self.keyspaces.fill(true);
         for table in &mut self.tables {

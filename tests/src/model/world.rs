@@ -86,7 +86,7 @@ impl StoredSnapshot {
 }
 
 impl World {
-    /// Returns what is visible now.
+    /// Returns the content that is visible at the time of the world.
     pub fn seen(&self) -> State {
         self.seen_at(self.now_ms)
     }
@@ -136,8 +136,8 @@ impl World {
         found.filter(|snapshot| snapshot.is_there(self.now_ms))
     }
 
-    /// Creates and drops keyspaces and tables until the same ones exist as in `state`; new tables
-    /// are empty.
+    /// Creates and drops keyspaces and tables until exactly those of `state` exist; new tables are
+    /// empty.
     pub fn exist_as(&mut self, state: &State) {
         self.keyspaces = state.keyspaces;
         for (mine, seen) in self.tables.iter_mut().zip(&state.tables) {

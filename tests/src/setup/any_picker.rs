@@ -5,8 +5,8 @@ use rand::RngExt;
 
 use crate::seed::{Rng, rng};
 
-/// Picks arbitrary neighbouring runs that are not busy, also a single run. A table of the same
-/// shape gets the same pick.
+/// Picks arbitrary neighbouring runs that are not busy, also a single run. The pick depends only on
+/// the seed and the shape of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct AnyValid {
     /// The seed of the picks.
@@ -23,8 +23,8 @@ impl CompactionPicker for AnyValid {
     }
 }
 
-/// Picks valid runs or nonsense: no runs, or runs that do not exist, are busy, lie apart, or are
-/// named twice.
+/// Picks valid runs, or makes an invalid pick: no runs, or runs that do not exist, are busy, are no
+/// neighbours, or are named twice.
 #[derive(Debug, Clone, Copy)]
 pub struct Anything {
     /// The seed of the picks.

@@ -15,8 +15,8 @@ use crate::disk::{INGEST_DIR, MemDisk, manual};
 use crate::seed::{Rng, rng};
 use crate::session::Setup;
 
-/// The number of seeds after which [`drawn_maintenance`] repeats: background threads flush and
-/// compact in one of them.
+/// The number of seeds after which [`drawn_maintenance`] repeats: for one seed in this many,
+/// background threads flush and compact.
 pub const MAINTENANCE_PERIOD: u64 = 5;
 
 /// One way to run a list. Reads must return the same in each way.
@@ -69,7 +69,7 @@ impl Way {
         }
     }
 
-    /// Returns the options after this many reopenings, if they change.
+    /// Returns the options for the opening after `reopenings` others; `None` if they do not change.
     pub fn reopened(self, mem: &MemDisk, reopenings: u64) -> Option<Options> {
         let Self::Drawn(seed) = self else {
             return None;
@@ -112,8 +112,8 @@ fn drawn_way(seed: u64, rng: &mut Rng, options: Options) -> Options {
     }
 }
 
-/// Draws the number of bytes that a set-up is made for. They range from hardly anything in a
-/// memtable to nearly a whole list.
+/// Draws the number of bytes from which the sizes of a set-up are derived. With the smallest
+/// number, a memtable holds hardly anything; with the largest one, it holds nearly a whole list.
 fn some_bytes(rng: &mut Rng) -> u64 {
     1 << rng.random_range(12..19)
 }

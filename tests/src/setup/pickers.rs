@@ -14,7 +14,7 @@ use rand::RngExt;
 use super::any_picker::{AnyValid, Anything};
 use crate::seed::Rng;
 
-/// A picker: its name, its weight when one is drawn, and its constructor, which draws its numbers.
+/// A picker: its name, its weight in random draws, and its constructor, which draws its numbers.
 type Entry = (&'static str, u32, fn(&mut Rng) -> Arc<dyn CompactionPicker>);
 
 /// All pickers.

@@ -15,8 +15,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Runs `check` with each seed that is due: the regressions of `test`, then `count` seeds from 1 on,
-/// or the seeds that the environment chooses (see the [module](self)).
+/// Runs `check` with each seed of this run: the regressions of `test`, then `count` seeds from 1
+/// on, or the seeds that the environment chooses (see the [module](self)).
 ///
 /// `test` is the name of the test function. Names must differ within the workspace, because the file
 /// of regressions has one list for all crates.
@@ -62,7 +62,7 @@ pub fn explores() -> bool {
 struct Environment {
     seed: Option<u64>,
     seeds: Option<u64>,
-    /// The first seed to explore from.
+    /// The drawn seed from which the run counts up; `None` unless the run explores.
     drawn: Option<u64>,
 }
 
@@ -106,7 +106,7 @@ impl Plan {
 }
 
 /// Returns the seeds of `test` in the text of the file of regressions. Empty lines and lines that
-/// begin with `#` do not count.
+/// begin with `#` are skipped.
 ///
 /// # Panics
 /// If another line is not of the form `TEST SEED`.

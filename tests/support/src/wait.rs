@@ -4,12 +4,12 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The time after which a wait is a hang. It ends tests that would run for ever, and is far above
-/// what the slowest machine needs: threads of the idle class make hardly any progress beside a
-/// build.
+/// The time after which a test that still waits fails. The limit ends tests that would run for
+/// ever, and is far above the longest wait on the slowest machine: threads of the idle class make
+/// hardly any progress beside a build.
 pub const HANG: Duration = Duration::from_secs(180);
 
-/// The time between two looks at the condition.
+/// The time between two checks of the condition.
 const POLL_EVERY: Duration = Duration::from_millis(2);
 
 /// Waits until `condition` returns true. `what` is a clause that completes "waited for", such as

@@ -78,16 +78,16 @@ fn a_backup_opens_as_the_database_and_goes_its_own_way() {
     });
 }
 
-/// Makes the next backup copy its files: links to the target fail, as on another file system. The
-/// links of `files` to the folder beside the database come first, and succeed.
+/// Makes the next backup copy its files: links into its target fail, as on another file system. The
+/// first `files` links, which lead into the folder beside the database, succeed.
 fn move_target_away(mem: &MemDisk, files: u64) {
     for nth in files + 1..=2 * files {
         mem.fail_next(FaultOp::Link, nth, ErrorKind::CrossesDevices);
     }
 }
 
-/// Returns the calls at which power is lost, each in a database of its own: about 50, spread
-/// evenly over `calls`, and the last `dense`.
+/// Returns the calls at which power is lost, each in a database of its own: about 50, spread evenly
+/// over `calls` calls, and the last `dense` calls.
 fn calls_to_fail(seed: u64, calls: u64, dense: u64) -> impl Iterator<Item = u64> {
     let stride = calls.div_ceil(50);
     (1..=calls + 1).filter(move |call| call % stride == seed % stride || calls < call + dense)
@@ -149,7 +149,7 @@ fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
 }
 
 /// Returns a database that was changed since its backup, and the content of the backup. The
-/// database still has some files of the backup; in every other pair of seeds, a merge has replaced
+/// database still has some files of the backup; in two of every four seeds, a merge has replaced
 /// the others.
 fn backed_up_and_changed(seed: u64, mem: &MemDisk) -> (Made, World) {
     let mut source = database(seed, mem, 120);
@@ -332,7 +332,7 @@ fn a_full_disk_fails_the_backup_and_leaves_nothing() {
     assert_holds(&open_at(&mem, TARGET, &world).unwrap(), &world);
 }
 
-/// Stops the writers also if the test panics: the scope waits for them.
+/// Stops the writers when it is dropped, also by a panic of the test: the scope waits for them.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

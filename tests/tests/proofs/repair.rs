@@ -207,8 +207,8 @@ impl Case {
         found.unwrap_or_default()
     }
 
-    /// Returns the content of a table. A table without its merge operator does not read; then the
-    /// report must name the operator as lost.
+    /// Returns the content of a table. A table whose merge operator is lost cannot be read; then
+    /// the report must name the operator as lost.
     fn read(&self, db: &Db, report: &RepairReport, keyspace: &str, name: &str) -> Option<Content> {
         let table = db
             .existing_keyspace(keyspace)

@@ -15,7 +15,7 @@ use super::{LoadReport, Message, Order, VALUE_BYTES};
 use crate::ycsb::cql::{Operations, Plan, RawClient};
 use crate::ycsb::{Interval, Latencies, Pace};
 
-/// Connections of the client, over one thread.
+/// The number of connections of the client, which has one thread.
 const CONNECTIONS: usize = 32;
 /// The interval at which an open loop sends the operations that are due and reads the responses. If
 /// it woke up for each request, the wake-ups of client and server would cost more than the request.
@@ -42,7 +42,8 @@ pub fn run_client(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Passes on each order with the flag that ends it early.
+/// Reads orders from standard input, and sends each with a flag that ends it early. An order to
+/// stop, and the end of the input, set the flag of the order before.
 fn read_orders(orders: &mpsc::Sender<(Order, Arc<AtomicBool>)>) {
     let mut stop = Arc::new(AtomicBool::new(false));
     for line in std::io::stdin().lock().lines() {

@@ -76,7 +76,8 @@ pub(super) struct LoadReport {
     pub p50_us: f64,
     pub p99_us: f64,
     pub p999_us: f64,
-    /// Operations that the server rejected for overload. Their latencies are not counted.
+    /// The number of operations that the server rejected for overload. Their latencies are not
+    /// counted.
     pub refused: u64,
     /// The run interval by interval. The client sends intervals one by one, not in its report.
     #[serde(skip)]

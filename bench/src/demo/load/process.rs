@@ -1,4 +1,4 @@
-//! The demo's side of the client's process: sends orders, and keeps what the client reports.
+//! The demo's side of the client's process: sends orders, and collects the client's reports.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};

@@ -55,7 +55,7 @@ pub struct JobSettings {
     pub in_processes: bool,
     /// The part of the machine that jobs never get.
     pub reserve: f64,
-    /// Whether jobs read through the block cache, as a program does that does not use the store's
+    /// Whether jobs read through the block cache, like a program that does not use the store's
     /// scans for analytics.
     pub through_cache: bool,
 }

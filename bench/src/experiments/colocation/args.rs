@@ -93,8 +93,8 @@ impl ColocationArgs {
         }
     }
 
-    /// Returns length and number of windows. `full` and `quick` are a part's defaults: seconds, and
-    /// rounds.
+    /// Returns the length of a window and the number of rounds. `full` and `quick` are a part's
+    /// defaults, without and with `--quick`: the seconds of a window, and the number of rounds.
     pub fn extent(&self, full: (u64, u32), quick: (u64, u32)) -> Extent {
         let (window_s, rounds) = if self.quick { quick } else { full };
         let rounds = self.rounds.unwrap_or(rounds);

@@ -1,4 +1,4 @@
-//! The latencies of a window, in a form that can be pooled and drawn again.
+//! The latencies of a window, in a form from which windows can be merged, and drawn repeatedly.
 
 use hdrhistogram::Histogram;
 
@@ -31,12 +31,13 @@ impl FromIterator<u64> for Counts {
     }
 }
 
-/// The windows of one condition. They share one list of latencies, so that the histogram of a draw
-/// is a sum of counts.
+/// The windows of one condition. They share one list of latencies, so that the histogram of several
+/// windows is a sum of counts.
 pub struct Pool {
-    /// All latencies that occur in a window, ascending, in nanoseconds.
+    /// All distinct latencies that occur in any of the windows, ascending, in nanoseconds.
     latencies: Vec<u64>,
-    /// For each window, pairs of a position in `latencies` and a count.
+    /// For each window, pairs of a position in `latencies` and the number of operations that took
+    /// this long.
     windows: Vec<Vec<(u32, u64)>>,
 }
 
@@ -64,13 +65,14 @@ impl Pool {
         self.windows.len()
     }
 
-    /// Returns the `quantiles` (each 0 to 1) of all windows, in microseconds; NaN without operations.
+    /// Returns the `quantiles` (each 0 to 1) of the latencies of all windows, in microseconds; NaN
+    /// without operations.
     pub fn all_us<const N: usize>(&self, quantiles: [f64; N]) -> [f64; N] {
         self.quantiles_us(0..self.len(), quantiles)
     }
 
-    /// Returns the `quantiles` (each 0 to 1) of the windows in `drawn`, in microseconds. A window
-    /// that is drawn twice counts twice. NaN without operations.
+    /// Returns the `quantiles` (each 0 to 1) of the latencies of the windows at the positions
+    /// `drawn`, in microseconds. A window that is drawn twice counts twice. NaN without operations.
     pub fn quantiles_us<const N: usize>(
         &self,
         drawn: impl Iterator<Item = usize>,

@@ -16,11 +16,11 @@ use super::setup::{Load, Setup};
 pub struct Curve {
     pub objective: Objective,
     pub seconds: f64,
-    /// The p99 of the load alone, as the guard measured it, in microseconds; `None` if it could
-    /// not.
+    /// The p99 of the load alone, as the guard measured it, in microseconds; `None` if the guard
+    /// did not know it at the end.
     pub alone_us: Option<f64>,
-    /// The mean part of the capacity left that the guard allowed in the second half of the time,
-    /// pauses included.
+    /// The mean fraction of the capacity left that the guard allowed jobs in the second half of the
+    /// run, pauses included.
     pub allowed: f64,
     pub points: Vec<PricePoint>,
 }

@@ -9,12 +9,12 @@ use ebb_jobs::SnapshotInput;
 use ebb_scheduler::runtime::{Input, JobHandle, RecordSink, Split, TaskError};
 use ebb_storage::SnapshotTable;
 
-/// Pieces of the text. A task reads one, in some tens of milliseconds.
+/// The number of pieces of the text. A task reads one piece, in some tens of milliseconds.
 const PIECES: usize = 16;
 /// The number of tasks: far more than the machine completes in a window.
 const TASKS: u32 = 4000;
-/// Rows of a range that is read through the block cache. A range with more rows counts as long, and
-/// long ranges bypass the cache.
+/// The number of rows in a range that is read through the block cache. A range with more rows
+/// counts as long, and long ranges bypass the cache.
 const ROWS_A_RANGE: usize = 1000;
 /// The bytes that a task reads before it adds them to the shared counter. Threads that updated a
 /// shared counter for each row would contend for it, and the measurement would be one of
@@ -101,7 +101,7 @@ impl Input for Endless {
 /// The snapshot in short ranges, which are read through the block cache.
 struct CachedRanges {
     table: SnapshotTable,
-    /// The first keys of all pieces but the first, ascending.
+    /// The first key of each piece except for the first piece, ascending.
     cuts: Vec<Vec<u8>>,
 }
 

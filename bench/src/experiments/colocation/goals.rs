@@ -21,7 +21,7 @@ pub struct GoalsTrial {
     pub goal_hours: Vec<Option<f64>>,
     /// The 99th percentile of the load alone, in microseconds, from a faster run of the same day.
     pub alone_p99_us: f64,
-    /// The results of each pair, in the order of the arguments.
+    /// The results of each pair of policy and forecast, in the order of the arguments.
     pub contenders: Vec<GoalsRow>,
 }
 
@@ -34,14 +34,15 @@ pub struct GoalsRow {
     pub goals: usize,
     pub met: usize,
     /// The hours of the day at which jobs ended, in the order of submission: for each job the
-    /// median over the days on which it did.
+    /// median over the days on which it ended; `None` if it ended on none.
     pub finished_hours: Vec<Option<f64>>,
     /// The 99th percentile of the load, in microseconds: the median over the days.
     pub p99_us: f64,
     /// The error of f(t): the mean absolute difference from the granted capacity, divided by the
     /// mean granted capacity. The median over the days.
     pub forecast_off: f64,
-    /// The signed error of f(t): above 0 if f(t) promised more capacity than there was.
+    /// The signed error of f(t), divided by the mean granted capacity: above 0 if f(t) promised
+    /// more capacity than there was. The median over the days.
     pub forecast_bias: f64,
 }
 

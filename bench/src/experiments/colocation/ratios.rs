@@ -8,20 +8,22 @@ use super::counts::{Counts, Pool};
 use super::window::Window;
 use crate::experiments::statistics::mean;
 
-/// Windows with jobs compared with windows of the load alone. All windows of a condition that count
-/// are pooled.
+/// Windows with jobs compared with windows of the load alone. All windows of a condition that are
+/// not excluded are pooled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratios {
     pub windows: usize,
     pub p50: Estimate,
     pub p99: Estimate,
     pub p999: Estimate,
-    /// The ratio of the 99th percentiles of the time until a whole batch was done.
+    /// The ratio of the 99th percentile of the time until a whole batch was done to that of the
+    /// load alone.
     pub batch_p99: Estimate,
-    /// The ratio of the 99th percentiles of the time until a thread took an operation that was due.
+    /// The ratio of the 99th percentile of the time until a thread took a due operation to that of
+    /// the load alone.
     pub dispatch_p99: Estimate,
-    /// The ratio of the 99th percentiles during the lead of a window, when the guard has not
-    /// measured the new load yet; `None` without a lead.
+    /// The ratio of the 99th percentile during the lead of a window, when the guard has not
+    /// measured the new load yet, to that of the load alone; `None` without a lead.
     pub lead_p99: Option<Estimate>,
     /// CPU used by jobs, divided by the CPU that the load alone left idle.
     pub idle_cpu_used: f64,
@@ -32,7 +34,8 @@ pub struct Ratios {
     /// The part of the windows that was left out because the machine paused; `None` if pauses could
     /// not be observed.
     pub paused: Option<f64>,
-    /// The ratio of the block cache's hit rates; `None` if no block was read.
+    /// The ratio of the block cache's hit rate to that beside the load alone; `None` if no block
+    /// was read.
     pub cache_hits: Option<f64>,
 }
 

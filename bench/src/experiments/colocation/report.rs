@@ -33,7 +33,7 @@ pub struct Report {
     pub step: Option<Step>,
     pub reserves: Option<Trial>,
     pub policies: Option<Trial>,
-    /// The objective of the guard in part guard.
+    /// The objective of the guard in the part `guard` of the experiment.
     pub objective: Option<Objective>,
     pub guard: Option<Trial>,
     pub isolate: Vec<Trial>,
@@ -49,9 +49,9 @@ pub struct Report {
 pub struct LoadRow {
     /// The part of the machine that the load should use, 0 to 1.
     pub load: f64,
-    /// The part of the machine that the load used alone.
+    /// The part of the machine that the load used without jobs, 0 to 1.
     pub load_achieved: f64,
-    /// Operations that were due together.
+    /// The number of operations that were due together.
     pub batch: u32,
     pub managed_p99_over_alone: f64,
     pub managed_p99_over_alone_low: f64,

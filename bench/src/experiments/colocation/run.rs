@@ -34,8 +34,8 @@ const YIELDS_US: [Option<u64>; 4] = [Some(50), Some(100), Some(200), None];
 const MIDDLE: f64 = 0.5;
 /// The size of a block cache that holds about a third of the records.
 const SMALL_CACHE_BYTES: u64 = 8 << 20;
-/// The disk's assumed bandwidth for read tokens, in bytes per second: about half of what jobs read
-/// without a limit.
+/// The disk bandwidth that is assumed where the reads of jobs are limited, in bytes per second:
+/// about half of what jobs read without a limit.
 const DISK_BYTES_PER_S: u64 = 20 << 20;
 /// The ratio of the guard's objective to the p99 of the load alone.
 const OBJECTIVE_OVER_ALONE: f64 = 1.5;
@@ -111,7 +111,8 @@ impl Parts<'_> {
         Ok(rows)
     }
 
-    /// Measures reserves of idle CPU: the p99 against the CPU that jobs use, in a dozen points.
+    /// Measures the p99 of the load and the CPU that jobs use, for a dozen sizes of the reserve
+    /// that jobs never get.
     fn reserves(&self) -> Result<Trial> {
         let reserves = [
             0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.475,
@@ -127,7 +128,8 @@ impl Parts<'_> {
         self.trial("reserves", &self.first_load()?, extent, &reserves)
     }
 
-    /// Measures how often tasks yield, against the p99 and the CPU that jobs use.
+    /// Measures the p99 of the load and the CPU that jobs use, for several intervals after which
+    /// tasks yield.
     fn yields(&self) -> Result<Trial> {
         let contenders = YIELDS_US.map(|every_us| {
             let name = every_us.map_or("tasks never yield".to_string(), |us| {
@@ -294,7 +296,7 @@ fn policies_of_days() -> Vec<DemoDay> {
     Policy::compared().into_iter().map(day).collect()
 }
 
-/// Returns days with each forecast, under the policies that plan by one.
+/// Returns days with each kind of forecast, under each policy that plans by a forecast.
 fn forecasts() -> Vec<DemoDay> {
     let from = [
         ForecastFrom::Oracle,

@@ -22,11 +22,13 @@ const VALUE_BYTES: usize = 256;
 /// The default number of operations that are due together: those of one page that a front end
 /// builds.
 pub const BATCH: u32 = 50;
-/// The run of a load before it counts: threads get warm, and the governor measures the load.
+/// The time for which a load runs before it is measured: threads get warm, and the governor
+/// measures the load.
 pub const LEAD: Duration = Duration::from_millis(500);
 /// The longest measurement of the load's cost; shorter windows shorten it.
 const MEASURED_MAX: Duration = Duration::from_secs(2);
-/// The longest window that leaves out operations that were due while the machine paused.
+/// The length of a window up to which operations that were due while the machine paused are left
+/// out.
 const PAUSES_WITHIN: Duration = Duration::from_secs(10);
 /// The largest error of a load's use of the machine, as a part of the intended use.
 const SHARE_OFF_MAX: f64 = 0.02;
@@ -38,12 +40,12 @@ const CORRECTIONS_MAX: usize = 8;
 pub struct Load {
     /// The moments at which operations are due.
     pub pace: Pace,
-    /// Operations that are due together. One by one they would wake a thread tens of thousands of
-    /// times a second, and much of the measurement would be of wake-ups.
+    /// The number of operations that are due together. One by one they would wake a thread tens of
+    /// thousands of times a second, and much of the measurement would be of wake-ups.
     pub batch: u32,
-    /// The time before the load counts.
+    /// The time at the start of the load that is not measured.
     pub lead: Duration,
-    /// The moments at which the time that counts is cut into sections, relative to the end of the
+    /// The moments at which the measured time is cut into sections, relative to the end of the
     /// lead. The end of the last section is not among them.
     pub cuts: Vec<Duration>,
 }
@@ -142,7 +144,7 @@ impl Setup {
         })))
     }
 
-    /// Starts the load, which counts for `length` after its lead. Records its latencies in
+    /// Starts the load, which is measured for `length` after its lead. Records its latencies in
     /// `latencies`, for a guard. The sections of its report are the lead, and then the pieces
     /// between the load's cuts.
     pub fn start_load(

@@ -16,11 +16,13 @@ use super::window::Window;
 
 const FROM: f64 = 0.1;
 const TO: f64 = 0.6;
-/// The time with the low load before the step; [`AFTER`] is measured after the step.
+/// The time with the low load before the step. [`AFTER`] is the time with the high load after the
+/// step.
 const BEFORE: Duration = Duration::from_secs(1);
 const AFTER: Duration = Duration::from_secs(1);
 const PIECE: Duration = Duration::from_millis(100);
-/// The largest ratio of the latency to that of the load alone at which the latency has recovered.
+/// The largest ratio of the latency to that of the load alone at which the latency counts as
+/// recovered.
 const BACK: f64 = 1.2;
 
 #[derive(Debug, Clone, Serialize)]
@@ -110,7 +112,7 @@ fn step_window(trial: &Trial, piece: usize) -> StepWindow {
 }
 
 /// Returns the first piece, counted from 1, such that neither its ratio nor any later one is above
-/// [`BACK`].
+/// [`BACK`]; `None` if the last ratio is.
 fn back_in_window(
     ratios: impl DoubleEndedIterator<Item = f64> + ExactSizeIterator,
 ) -> Option<usize> {

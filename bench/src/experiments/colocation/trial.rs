@@ -20,8 +20,8 @@ use crate::experiments::statistics::mean;
 
 /// The seed of the windows' order: the same in each run.
 const SEED: u64 = 0xebb;
-/// The half width of the confidence interval for which the number of needed rounds is estimated: that of
-/// the ratio of p99 between the two conditions of the load alone.
+/// The half width of the confidence interval for which the number of needed rounds is estimated. The
+/// interval is that of the ratio of p99 between the two conditions of the load alone.
 const HALF_WIDTH: f64 = 0.05;
 /// The first two conditions: both are the load alone.
 const ALONE: [&str; 2] = ["alone", "alone again"];
@@ -31,8 +31,7 @@ const ALONE: [&str; 2] = ["alone", "alone again"];
 pub struct Contender {
     pub name: String,
     pub beside: Beside,
-    /// The number of rounds of which the contender runs in one, starting with the first round; at
-    /// least 1.
+    /// The contender runs in one of this many rounds, starting with the first; at least 1.
     pub every: u32,
 }
 
@@ -46,7 +45,8 @@ impl Contender {
     }
 }
 
-/// Returns managed jobs, and unmanaged jobs in one round of `unmanaged_every`.
+/// Returns two contenders: managed jobs in each round, and unmanaged jobs in one of `unmanaged_every`
+/// rounds.
 pub fn both(unmanaged_every: u32) -> [Contender; 2] {
     [
         managed("managed", JobSettings::default()),
@@ -67,18 +67,20 @@ pub struct Trial {
     pub name: String,
     /// Length of each window, without its lead, in seconds.
     pub window_s: f64,
-    /// Length of the lead before each window, which does not count, in seconds.
+    /// Length of the lead, in seconds: the time before each window in which the load runs and is not
+    /// measured.
     pub lead_s: f64,
     pub rounds: u32,
     /// The estimated number of rounds after which the ratio of p99 between the two conditions of the
-    /// load alone has a confidence interval of 5% to either side. The estimate uses all windows of
-    /// the load alone that count.
+    /// load alone has a confidence interval of 5% to either side. The estimate uses all windows of the
+    /// load alone that were not spoiled.
     pub rounds_needed: u32,
-    /// Windows of all conditions that other processes or the host spoiled.
+    /// The number of windows, over all conditions, that other processes or the host spoiled.
     pub windows_spoiled: usize,
-    /// Whether spoiled windows count, because a condition had no others.
+    /// Whether spoiled windows are included in the results, because a condition had no other windows.
     pub spoiled_count: bool,
-    /// Median latency of the load alone, in microseconds, over all windows that count.
+    /// Median latency of the load alone, in microseconds, over all windows that are not excluded as
+    /// spoiled.
     pub alone_p50_us: f64,
     pub alone_p99_us: f64,
     pub alone_p999_us: f64,
@@ -88,8 +90,7 @@ pub struct Trial {
     pub transactional_cores: f64,
     /// Cores that the load alone left idle.
     pub idle_cores: f64,
-    /// The windows of the second condition alone, compared with those of the first: differences
-    /// from 1 are noise.
+    /// The second condition of the load alone, compared with the first: differences from 1 are noise.
     pub alone_again: Ratios,
     /// The contenders, each compared with all windows of the load alone.
     pub contenders: Vec<Against>,
@@ -194,7 +195,8 @@ impl Trial {
 }
 
 impl Trial {
-    /// Returns the windows that count.
+    /// Returns those of `windows` that are included in the results: the ones that were not spoiled, or
+    /// all if a condition has no other windows.
     pub fn counted<'a>(&self, windows: &'a [Window]) -> Vec<&'a Window> {
         counted(windows, self.spoiled_count)
     }
@@ -205,7 +207,7 @@ impl Trial {
     }
 }
 
-/// Returns the conditions that run in a round, in random order.
+/// Returns the positions in `conditions` of those that run in a round, in random order.
 fn turns(conditions: &[&Contender], round: u32, rng: &mut ChaCha8Rng) -> Vec<usize> {
     let plays = |turn: &usize| round.is_multiple_of(conditions[*turn].every);
     let mut turns: Vec<usize> = (0..conditions.len()).filter(plays).collect();
@@ -227,8 +229,8 @@ fn counted(windows: &[Window], spoiled_count: bool) -> Vec<&Window> {
     }
 }
 
-/// Returns the rounds that are needed, judged by windows of the load alone. Assumes that as many
-/// windows will be spoiled as before. If fewer than two windows count, returns the number of
+/// Returns the number of rounds that are needed, judged by windows of the load alone. Assumes that as
+/// many windows will be spoiled as before. If fewer than two windows count, returns the number of
 /// windows so far.
 fn needed(alone: &[Vec<Window>]) -> u32 {
     let played = alone.iter().map(Vec::len).sum::<usize>();

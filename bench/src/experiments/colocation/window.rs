@@ -27,7 +27,7 @@ pub struct Window {
     /// The part of the window that was left out because the machine paused; `None` if pauses could
     /// not be observed.
     pub paused: Option<f64>,
-    /// Operations that were due and that no thread took.
+    /// The number of operations that were due and that no thread took.
     pub operations_unserved: u64,
     /// Cores that the load used, with flushes and merges of the store.
     pub transactional_cores: f64,
@@ -47,7 +47,8 @@ pub struct Window {
     pub scheduling_class: Option<String>,
     /// The disturbance by others, from the start of the load to its end.
     pub disturbance: Disturbance,
-    /// Latencies that count: from the time at which an operation was due to its end.
+    /// Latencies of operations after the lead, from the time at which an operation was due to its
+    /// end.
     #[serde(skip)]
     pub latencies: Counts,
     /// Latencies of whole batches: from the time at which a batch was due to the end of its last
@@ -57,13 +58,14 @@ pub struct Window {
     /// Delays of dispatch: from the time at which an operation was due until a thread took it.
     #[serde(skip)]
     pub dispatch: Counts,
-    /// Latencies during the lead, which do not count; empty without a lead.
+    /// Latencies during the lead, the time before the measured part of the window; empty without a
+    /// lead.
     #[serde(skip)]
     pub lead: Counts,
     /// Whether there are latencies of a lead.
     #[serde(skip)]
     pub has_lead: bool,
-    /// Latencies that count, for each piece between the load's cuts.
+    /// Latencies of operations after the lead, for each piece between the load's cuts.
     #[serde(skip)]
     pub pieces: Vec<Counts>,
 }

@@ -17,9 +17,9 @@ use crate::sim::{Curves, Line};
 
 const BOUNDARY: f64 = 6.8;
 const SERVICE_VARIANCE: f64 = 1.6;
-/// Distances from the boundary of the capacity region, each with the length of its measurement in
-/// quarters of the slots. A backlog is independent of its past after about (sigma^2 + nu^2) / eps^2
-/// slots, 3,400 at the smallest distance.
+/// The distances from the boundary of the capacity region, in tasks per slot, each with the length
+/// of its measurement in quarters of `--slots`. A backlog is independent of its past after about
+/// (sigma^2 + nu^2) / eps^2 slots, 3,400 at the smallest distance.
 const DISTANCES: [(f64, u64); 6] = [(1.6, 1), (0.8, 1), (0.4, 1), (0.2, 2), (0.1, 4), (0.05, 16)];
 
 pub fn run(setting: &Setting) -> Result<Part> {

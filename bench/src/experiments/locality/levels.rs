@@ -1,4 +1,5 @@
-//! The survey's claims: the loads at which each policy is stable, and its task delays.
+//! The claims of a survey of scheduling with data locality: the loads at which each policy is
+//! stable, and its task delays.
 //!
 //! Eight nodes in two racks, with one task per job. Loads are parts of the capacity from the linear
 //! programme.
@@ -13,8 +14,8 @@ use crate::number::{NONE, fixed, percent};
 use crate::queueing::{Case, QueueingRow, run_cases};
 use crate::sim::{Curves, Line};
 
-/// Loads as parts of the capacity, each with the length of its measurement in quarters of the
-/// slots.
+/// The loads as parts of the capacity, each with the length of its measurement in quarters of
+/// `--slots`.
 const LOADS: [(f64, u64); 8] = [
     (0.3, 1),
     (0.5, 1),
@@ -26,7 +27,8 @@ const LOADS: [(f64, u64); 8] = [
     (0.995, 8),
 ];
 
-/// Alpha, beta, gamma. Here beta^2 is above alpha gamma, and in `SLOW_RACK` below it.
+/// The rates alpha, beta and gamma of tasks with local data, with data in the rack, and with remote
+/// data. Here beta^2 is above alpha gamma, and in `SLOW_RACK` below it.
 const FAST_RACK: [f64; 3] = [0.8, 0.5, 0.2];
 const SLOW_RACK: [f64; 3] = [0.8, 0.3, 0.25];
 
@@ -111,18 +113,19 @@ pub fn run(setting: &Setting) -> Result<Part> {
 
 /// The policy that the others are compared with.
 const OURS: &str = "late-binding";
-/// The bar for the ratio of the mean task delay of [`OURS`] to the least one of the published
-/// policies.
+/// The largest acceptable ratio of the mean task delay of [`OURS`] to the least one of the
+/// published policies.
 const BAR: f64 = 1.03;
 
-/// Returns the delays of one policy by load; `None` where the backlog grows.
+/// Returns the mean task delay of one policy for each load; `None` where the backlog grows.
 fn delays_of(rows: &[QueueingRow], policy: &str) -> Vec<Option<f64>> {
     let of = rows.iter().filter(|row| row.policy == policy);
     of.map(|row| row.measured.task_delay.filter(|_| row.stable))
         .collect()
 }
 
-/// Returns for each load the least delay of the published policies that do not know the rates.
+/// Returns for each load the least delay of the published policies that do not know the service
+/// rates; `None` if none of them is stable.
 fn best(rows: &[QueueingRow]) -> Vec<Option<f64>> {
     let published = (QUEUEING_POLICIES.iter()).filter(|p| p.name != OURS && !p.knows_rates);
     let delays: Vec<_> = published.map(|p| delays_of(rows, p.name)).collect();
@@ -131,7 +134,7 @@ fn best(rows: &[QueueingRow]) -> Vec<Option<f64>> {
 }
 
 /// Returns for each load the ratio of the delay of [`OURS`] to the least delay of the published
-/// policies.
+/// policies; `None` if either does not exist because the backlog grows.
 fn ratios(rows: &[QueueingRow]) -> Vec<Option<f64>> {
     let both = delays_of(rows, OURS).into_iter().zip(best(rows));
     both.map(|(ours, best)| Some(ours? / best?)).collect()
@@ -200,7 +203,8 @@ fn stable_up_to(settings: &[(String, Vec<QueueingRow>)]) -> Table {
     })
 }
 
-/// Returns the delays near the capacity: the subject of heavy-traffic optimality.
+/// Returns a table of the delays at the highest load, relative to the least delay of the published
+/// policies: the subject of heavy-traffic optimality.
 fn near(settings: &[(String, Vec<QueueingRow>)]) -> Table {
     let title = "Mean task delay at the highest load over the least of the published policies";
     by_policy(title, settings, |rows, policy| {

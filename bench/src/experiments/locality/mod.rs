@@ -4,7 +4,7 @@
 //! ```text
 //!   throughput     Wang, figures 3 and 4: where naive fair sharing and JSQ-MaxWeight end
 //!   heavy_traffic  Wang, theorems 2 to 4: the backlog near the boundary
-//!   levels         the survey: which policy is stable at three levels of locality
+//!   levels         a survey: which policy is stable at three levels of locality
 //! ```
 
 mod heavy_traffic;
@@ -67,7 +67,7 @@ pub enum Which {
     Throughput,
     /// Wang, theorem 4: ten nodes near the boundary of the capacity region
     HeavyTraffic,
-    /// The survey: eight nodes in two racks, and the loads at which policies are stable
+    /// Eight nodes in two racks: the loads at which policies are stable
     Levels,
 }
 
@@ -85,7 +85,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// Returns a run of this many quarters of the slots.
+    /// Returns the parameters of a run over this many quarters of `--slots`.
     fn run(&self, quarters: u64) -> Run {
         Run::new(self.slots * quarters / 4, self.seed)
     }

@@ -34,9 +34,9 @@ use crate::threads::value_of;
 use crate::ycsb::KEY_BYTES;
 use crate::ycsb::cql::enter_idle_class;
 
-/// The bar for the ratio of the p99 of reads beside a backup to that of the load alone.
+/// The largest acceptable ratio of the p99 of reads beside a backup to that of the load alone.
 const P99_MAX: f64 = 1.1;
-/// The bar for the ratio of the rate of a backup to that of `cp` and `sync`.
+/// The smallest acceptable ratio of the rate of a backup to that of `cp` and `sync`.
 const RATE_MIN: f64 = 0.8;
 
 #[derive(Debug, Clone, Serialize)]
@@ -45,7 +45,7 @@ pub struct Backup {
     pub bytes: u64,
     /// The folder on another file system in which the copies were made.
     pub target: PathBuf,
-    /// Operations per second of a closed loop.
+    /// The peak rate: operations per second of a closed loop.
     pub peak_ops_per_s: f64,
     /// Operations per second of the load: half of the peak, unless a rate was given.
     pub rate_ops_per_s: f64,
@@ -55,12 +55,12 @@ pub struct Backup {
     pub alone_again: Estimate,
     /// The ratio of the p99 of reads beside backups to that alone.
     pub beside: Estimate,
-    /// Backups that completed beside windows.
+    /// The number of backups that completed beside windows.
     pub backups: u64,
-    /// Windows of each condition (alone, alone again, beside) that were not spoiled. Spoiled
-    /// windows count too if any condition has fewer than two unspoiled ones.
+    /// The number of windows of each condition (alone, alone again, beside backups) that were not
+    /// spoiled. If any condition has fewer than two of these, spoiled windows are compared too.
     pub windows: Vec<usize>,
-    /// Operations that were due and never began, over all windows.
+    /// The number of operations that were due and never began, over all windows.
     pub unserved: u64,
     /// Megabytes per second of a backup, round by round.
     pub backup_mb_per_s: Vec<f64>,
@@ -245,7 +245,8 @@ pub(super) fn back_up(jobs: &JobsClient, dir: &Path) -> Result<BackupInfo> {
     Ok(info)
 }
 
-/// Returns the rate of a copy into `dir`, which returns its bytes. Removes the copy.
+/// Calls `copy`, which copies files into `dir` and returns the number of bytes. Returns the rate in
+/// megabytes per second, and removes the copy.
 fn mb_per_s(dir: &Path, copy: impl FnOnce() -> Result<u64>) -> Result<f64> {
     let began = Instant::now();
     let bytes = copy()?;

@@ -23,7 +23,8 @@ use crate::experiments::statistics::mean;
 use crate::threads::value_of;
 use crate::ycsb::cql::{Plan, RawClient, enter_idle_class, pages};
 
-/// Rows of the pager's pages, unless they reach the server's limit of bytes before.
+/// The number of rows in a page of the client that pages, unless the page reaches the server's
+/// limit of bytes before.
 const PAGE_ROWS: u32 = 1000;
 
 /// The index of the condition with three jobs in the server.
@@ -35,7 +36,7 @@ const CONDITIONS: usize = 4;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct BesideLoad {
-    /// Operations per second of a closed loop.
+    /// The peak rate: operations per second of a closed loop.
     pub peak_ops_per_s: f64,
     /// Operations per second of the load: half of the peak, unless a rate was given.
     pub rate_ops_per_s: f64,
@@ -49,17 +50,18 @@ pub struct BesideLoad {
     pub jobs: Estimate,
     /// The ratio of the cores that the jobs used to those that the load alone left idle.
     pub idle_cpu_used: f64,
-    /// The ratio of the p99 beside the pager to that alone.
+    /// The ratio of the p99 beside the client that pages to that alone.
     pub pager: Estimate,
     /// The part of the time that is left out because the machine paused, for each condition; `None`
     /// if pauses could not be observed.
     pub paused: Option<Vec<f64>>,
-    /// Rows that the pager read per second.
+    /// Rows per second that the client that pages read.
     pub paged_rows_per_s: f64,
-    /// Windows of each condition that other processes did not spoil. Spoiled windows count too if
-    /// any condition has fewer than two unspoiled ones.
+    /// The number of windows of each condition (alone, alone again, beside jobs, beside a client
+    /// that pages) that were not spoiled. If any condition has fewer than two of these, spoiled
+    /// windows are compared too.
     pub windows: Vec<usize>,
-    /// Operations that were due and never began, over all windows.
+    /// The number of operations that were due and never began, over all windows.
     pub unserved: u64,
 }
 

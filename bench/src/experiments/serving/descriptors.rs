@@ -33,16 +33,16 @@ use crate::ycsb::cql::{Operations, Plan, RawClient, pages};
 const FILES_MAX: u32 = 1024;
 /// Connections to each server: those of the load, and one for other requests.
 const CONNECTIONS: u64 = 500;
-/// The bar for the ratio of the p99 of reads with the limit to that with all SSTables open.
+/// The largest acceptable ratio of the p99 of reads with the limit to that with all SSTables open.
 const P99_MAX: f64 = 1.05;
 /// The smallest size of a file, as a part of the keys and values that were written to it: about
 /// half of a value can be compressed, see `ycsb::records`.
 const COMPRESSED_MIN: f64 = 0.4;
-/// Rows of the scan's pages.
+/// The number of rows in a page of the scan.
 const PAGE_ROWS: u32 = 1000;
 /// The longest wait for the merges.
 const MERGE_MAX: Duration = Duration::from_secs(600);
-/// The time between two looks at the merges.
+/// The time between two checks whether the merges are done.
 const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Serialize)]
@@ -50,9 +50,9 @@ pub struct Descriptors {
     /// The limit of open files.
     pub files_max: u32,
     pub connections: u64,
-    /// SSTables of the table.
+    /// The number of SSTables of the table before the merges.
     pub sstables: u64,
-    /// Operations per second of a closed loop, with all SSTables open.
+    /// The peak rate: operations per second of a closed loop, with all SSTables open.
     pub peak_ops_per_s: f64,
     /// Operations per second of the load: half of the peak, unless a rate was given.
     pub rate_ops_per_s: f64,
@@ -63,15 +63,15 @@ pub struct Descriptors {
     pub open_again: Estimate,
     /// The ratio of the p99 of reads with the limit to that with all SSTables open.
     pub limited: Estimate,
-    /// Windows of each condition (open, open again, limited) that were not spoiled. Spoiled windows
-    /// count too if any condition has fewer than two unspoiled ones.
+    /// The number of windows of each condition (all SSTables open, open again, with the limit) that were
+    /// not spoiled. If any condition has fewer than two of these, spoiled windows are compared too.
     pub windows: Vec<usize>,
-    /// Blocks that reads with the limit did not find in the cache, over all windows.
+    /// The number of blocks that reads with the limit did not find in the cache, over all windows.
     pub cache_misses: u64,
-    /// Rows that the full scan read.
+    /// The number of rows that the full scan read.
     pub scanned_rows: u64,
     pub backup_files: u64,
-    /// SSTables after the merges.
+    /// The number of SSTables after the merges.
     pub sstables_merged: u64,
     /// The time that calls of the server waited for a descriptor, in seconds.
     pub descriptor_wait_s: f64,
@@ -230,7 +230,7 @@ fn cut(args: &ServingArgs, from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Overwrites half of the records, and waits until merges have replaced most of the SSTables. Returns
-/// the number that is left.
+/// the number of SSTables that are left.
 fn merge(
     setting: &Setting<'_>,
     jobs: &JobsClient,

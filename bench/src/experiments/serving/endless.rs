@@ -45,11 +45,11 @@ const READER: &str = "reader";
 /// The scan that [`READER`] repeats. It names no partition, so it may read the whole table.
 const SCAN: &str = "SELECT y_id FROM ycsb.usertable LIMIT 100";
 const SCAN_ROWS: usize = 100;
-/// The time that the server gives a request.
+/// The time after which a request of the server ends with a time-out.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
-/// Rows of the table of numbers.
+/// The number of rows in the table of numbers.
 const NUMBERS: u32 = 1000;
-/// The bar for the ratio of the p99 of reads beside the statements to that of the load alone.
+/// The largest acceptable ratio of the p99 of reads beside the statements to that of the load alone.
 const P99_MAX: f64 = 1.2;
 /// The most memory that the statements may add to the server's. Each statement that runs keeps some
 /// megabytes; the rest is for memtables, the block cache and what the allocator keeps.
@@ -71,7 +71,7 @@ const SCHEMA: [&str; 3] = [
 
 #[derive(Debug, Clone, Serialize)]
 pub struct EndlessStatements {
-    /// Operations per second of a closed loop.
+    /// The peak rate: operations per second of a closed loop.
     pub peak_ops_per_s: f64,
     /// Operations per second of the load: half of the peak, unless a rate was given.
     pub rate_ops_per_s: f64,
@@ -79,28 +79,29 @@ pub struct EndlessStatements {
     pub p99_us: f64,
     /// The load alone compared with itself: noise.
     pub alone_again: Beside,
-    /// The load beside the statements and the scans.
+    /// The measurement of the load while the endless statements and the scans run.
     pub beside: Beside,
     /// The number of idle-class threads in the windows of `beside_counting` and `beside_writing`.
     pub idle_threads: usize,
-    /// The load beside idle-class threads of another process that only count.
+    /// The measurement of the load while threads of another process, in the idle CPU class, only count.
     pub beside_counting: Beside,
-    /// The load beside idle-class threads of another process that write to 64 MiB each.
+    /// The measurement of the load while threads of another process, in the idle CPU class, write to 64
+    /// MiB of memory each.
     pub beside_writing: Beside,
-    /// The ratio of the p99 beside the statements to that beside the threads that write.
+    /// The ratio of the p99 beside the statements to that beside the threads that write to memory.
     pub over_writing: Estimate,
-    /// The stages of operations, by condition.
+    /// The tail of the time that operations spent in each stage, by condition.
     pub stages: Vec<StagesOf>,
-    /// Statements that ended with their time-out.
+    /// The number of statements that ended with their time-out.
     pub timed_out: u64,
     /// The longest time until one of the statements that `timed_out` counts was answered, in
     /// seconds.
     pub timed_out_s_max: f64,
-    /// Scans of the third user that completed.
+    /// The number of scans of the third user that completed.
     pub scans: u64,
     /// The longest time of a completed scan of the third user, in seconds.
     pub scan_s_max: f64,
-    /// Scans of the third user that timed out.
+    /// The number of scans of the third user that timed out.
     pub scans_timed_out: u64,
     /// Total duration of the windows beside the statements, in seconds.
     pub beside_s: f64,
@@ -110,7 +111,7 @@ pub struct EndlessStatements {
     pub most_bytes: u64,
 }
 
-/// The tails of the stages of operations under a condition.
+/// The tail of the time that operations spent in each stage, under one condition.
 #[derive(Debug, Clone, Serialize)]
 pub struct StagesOf {
     pub condition: &'static str,
@@ -364,8 +365,8 @@ fn play(
     Window::new(plan, &tally, reads, disturbance, server_use)
 }
 
-/// Calls `run` beside the statements that never end and the scans. Returns also counts of the
-/// requests of both.
+/// Calls `run` beside the statements that never end and the scans. Returns also the counts of the
+/// statements and of the scans.
 fn beside_others<T>(
     address: SocketAddr,
     run: impl FnOnce() -> Result<T>,

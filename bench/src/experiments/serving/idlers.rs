@@ -16,11 +16,12 @@ use clap::{Args, ValueEnum};
 
 use crate::ycsb::cql::enter_idle_class;
 
-/// Threads for each core: one of them runs, also while another one moves to another core.
+/// The number of threads for each core: with two, one runs also while the other one moves to another
+/// core.
 const THREADS_PER_CORE: usize = 2;
 /// The memory of each thread that walks over memory: more than the caches of a core.
 pub const MEMORY_BYTES: usize = 64 << 20;
-/// The words of a cache line of 64 bytes.
+/// The number of words in a cache line of 64 bytes.
 const LINE_WORDS: usize = 8;
 /// The line that the process prints once all of its threads are in the idle class.
 const RUNNING: &str = "running";
@@ -79,7 +80,7 @@ pub fn run_idlers(args: &IdlersArgs) -> Result<()> {
 }
 
 impl IdleWork {
-    /// Returns the memory over which a thread walks: for one that only counts, a single line.
+    /// Returns the memory over which a thread walks: for one that only counts, a single cache line.
     fn memory(self) -> Vec<u64> {
         let bytes = match self {
             Self::Count => LINE_WORDS * size_of::<u64>(),

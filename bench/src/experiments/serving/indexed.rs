@@ -24,9 +24,9 @@ use crate::console::progress_bar;
 use crate::experiments::statistics::median;
 use crate::ycsb::cql::{prepare, query};
 
-/// Rows with the same value of the indexed column, when the table is loaded.
+/// The number of rows with the same value of the indexed column, when the table is loaded.
 const ROWS_OF_VALUE: u64 = 10;
-/// Bytes of the column without an index.
+/// The length of a value of the column without an index, in bytes.
 const TEXT_BYTES: usize = 100;
 /// Seed of the rows that are read and written.
 const SEED: u64 = 19;

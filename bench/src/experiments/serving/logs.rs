@@ -22,7 +22,7 @@ use crate::ycsb::cql::{Operations, Plan, RawClient};
 
 /// The load: 95% reads.
 const WORKLOAD: &str = "b";
-/// The bar for the ratio of the cost of a request with the log to that without.
+/// The largest acceptable ratio of the cost of a request with the log to that without.
 const RATIO_MAX: f64 = 1.01;
 
 /// A function that returns one kind of cost.
@@ -40,7 +40,7 @@ pub struct Cost {
 /// The result of the part.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Logs {
-    /// Requests of each run.
+    /// The number of requests in each run.
     pub requests: u64,
     /// The cost at the server with `--log off`.
     pub silent: Cost,

@@ -38,10 +38,11 @@ use crate::threads::{pause, value_of};
 const PROGRAMS: usize = 2;
 /// The goal of the aggregates that have one, in seconds.
 const GOAL_S: f64 = 5.0;
-/// The bar for the ratio of the time of an aggregate beside the programs to that of one alone.
+/// The largest acceptable ratio of the time of an aggregate beside the programs to that of an
+/// aggregate alone.
 const WALL_MAX: f64 = 12.0;
-/// The bar for the ratio of the p99 of reads with jobs to that without: for the upper end of its
-/// interval.
+/// The largest acceptable upper end of the confidence interval of the ratio of the p99 of reads with
+/// jobs to that without.
 const P99_MAX: f64 = 1.2;
 /// The time that the programs run, or have ended, before an aggregate begins: the server averages
 /// the CPU time of other processes over two seconds.
@@ -53,7 +54,7 @@ const JOB_MAX: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Neighbours {
-    /// Rows of the aggregated table.
+    /// The number of rows of the aggregated table.
     pub rows: u64,
     /// The number of busy programs.
     pub programs: usize,
@@ -63,9 +64,9 @@ pub struct Neighbours {
     pub beside_s: Vec<f64>,
     /// Wall time of an aggregate with a goal beside the programs, in seconds, round by round.
     pub with_goal_s: Vec<f64>,
-    /// Aggregates that met their goal.
+    /// The number of aggregates that met their goal.
     pub goals_met: usize,
-    /// Operations per second of a closed loop beside the programs.
+    /// The peak rate: operations per second of a closed loop beside the programs.
     pub peak_ops_per_s: f64,
     /// Operations per second of the load: half of the peak, unless a rate was given.
     pub rate_ops_per_s: f64,
@@ -75,12 +76,12 @@ pub struct Neighbours {
     pub alone_again: Estimate,
     /// The ratio of the p99 of reads with jobs to that without.
     pub with_jobs: Estimate,
-    /// Aggregates that completed in the windows with jobs.
+    /// The number of aggregates that completed in the windows with jobs.
     pub completed: u64,
-    /// Windows of each condition (without, without again, with) that were not spoiled. Spoiled
-    /// windows count too if any condition has fewer than two unspoiled ones.
+    /// The number of windows of each condition (without jobs, without jobs again, with jobs) that were
+    /// not spoiled. If any condition has fewer than two of these, spoiled windows are compared too.
     pub windows: Vec<usize>,
-    /// Operations that were due and never began, over all windows.
+    /// The number of operations that were due and never began, over all windows.
     pub unserved: u64,
 }
 
@@ -192,8 +193,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
     })
 }
 
-/// A program that counts, and checks at intervals that its parent is alive, so that none is left if
-/// the parent is killed.
+/// A shell program that counts without end, and checks at intervals that its parent is alive, so that
+/// none is left if the parent is killed.
 const COUNTS: &str =
     r#"while kill -0 "$PPID"; do n=0; while [ $n -lt 100000 ]; do n=$((n + 1)); done; done"#;
 

@@ -25,17 +25,19 @@ use crate::ycsb::{Pace, Workload};
 
 /// The load: 95% reads.
 const WORKLOAD: &str = "b";
-/// The time at the start of a window that does not count: the server detects an overload only after
-/// an interval.
+/// The time at the start of a window that is not measured: the server detects an overload only
+/// after an interval.
 const LEAD: Duration = Duration::from_millis(500);
-/// The interval of the load's timer, as in the measurement `beside`.
+/// The interval at which the client of the load sends requests and reads responses, as in the
+/// measurement `beside`.
 const TICK: Duration = Duration::from_micros(100);
-/// Requests under way on a connection: more than the server queues before it detects an overload.
+/// The number of requests under way on a connection: more than the server queues before it detects
+/// an overload.
 const IN_FLIGHT: usize = 1024;
-/// Requests under way on each connection of the closed loop that measures the peak. With more,
-/// requests queue so long that the server rejects some.
+/// The number of requests under way on each connection of the closed loop that measures the peak.
+/// With more, requests queue so long that the server rejects some.
 const PEAK_IN_FLIGHT: usize = 1;
-/// Cores of the server and of the client.
+/// The numbers of the cores on which the server and the client run.
 const CORES: [usize; 2] = [0, 1];
 /// The part of a core that the server gets.
 const PART_OF_CORE: f64 = 0.2;
@@ -55,7 +57,7 @@ struct Clients {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct OverloadedLoad {
-    /// Operations per second of a closed loop.
+    /// The peak rate: operations per second of a closed loop.
     pub peak_ops_per_s: f64,
     /// Windows at half of the peak.
     pub half: Vec<Window>,
@@ -76,7 +78,7 @@ pub struct Window {
     pub p999_us: f64,
     pub served_per_s: f64,
     pub refused_per_s: f64,
-    /// Operations that were due and never began.
+    /// The number of operations that were due and never began.
     pub unserved: u64,
 }
 

@@ -20,9 +20,9 @@ use crate::number::fixed;
 use crate::threads::pause;
 use crate::ycsb::cql::{KEYSPACE, Operations, Plan, TABLE};
 
-/// Snapshots of a round.
+/// The number of snapshots in a round.
 const SNAPSHOTS: u64 = 5;
-/// The lower bar for the ratio of reported bytes to freed bytes; [`RATIO_MAX`] is the upper one.
+/// The smallest acceptable ratio of reported bytes to freed bytes; [`RATIO_MAX`] is the largest.
 const RATIO_MIN: f64 = 0.9;
 const RATIO_MAX: f64 = 1.1;
 /// The time after the last request in which the server becomes idle, and begins to merge.
@@ -33,11 +33,11 @@ const MERGES_MAX: Duration = Duration::from_secs(600);
 /// The result of the part, round by round.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Pinned {
-    /// The server's estimate, which reads no data, in bytes.
+    /// The pinned bytes by the server's estimate, which reads no data, for each round.
     pub estimated_bytes: Vec<f64>,
-    /// The server's count, by a pass over the table, in bytes.
+    /// The pinned bytes by the server's count in a pass over the table, for each round.
     pub counted_bytes: Vec<f64>,
-    /// The bytes of files that were freed.
+    /// The bytes of files that the deletion of the snapshots freed, for each round.
     pub freed_bytes: Vec<f64>,
 }
 

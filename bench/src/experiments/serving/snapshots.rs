@@ -21,18 +21,18 @@ use crate::threads::pause;
 use crate::ycsb::Latencies;
 use crate::ycsb::cql::query;
 
-/// Tables of the keyspace.
+/// The number of tables of the keyspace.
 const TABLES: u64 = 500;
-/// Snapshots that there are in the end.
+/// The number of snapshots in the end.
 const SNAPSHOTS: u64 = 1000;
-/// Snapshots whose latencies are reported together.
+/// The number of snapshots whose latencies are reported together.
 const STAGE: u64 = 100;
-/// Idle connections that are registered for events, as each driver keeps one.
+/// The number of idle connections that are registered for events, as each driver keeps one.
 const DRIVERS: usize = 10;
-/// The bar for the p99 of CREATE SNAPSHOT.
+/// The largest acceptable p99 of CREATE SNAPSHOT, in milliseconds.
 const CREATE_MS_MAX: f64 = 50.0;
-/// The bar for the CPU at rest that the snapshots add, in cores: about as much as a server without
-/// snapshots uses.
+/// The largest acceptable CPU at rest that the snapshots add, in cores: about as much as a server
+/// without snapshots uses.
 const REST_CORES_MAX: f64 = 0.01;
 /// The time over which CPU at rest is measured. The kernel counts it in steps of 10 ms.
 const REST: Duration = Duration::from_secs(20);
@@ -47,7 +47,7 @@ const CREATE_KEYSPACE: &str =
 pub struct Snapshots {
     pub tables: u64,
     pub drivers: usize,
-    /// Snapshots in the end.
+    /// The number of snapshots in the end.
     pub snapshots: u64,
     /// Latencies of CREATE SNAPSHOT, in groups of a hundred.
     pub creates: Vec<Latencies>,
@@ -164,7 +164,8 @@ fn driver(server: &Server) -> Result<Client> {
     Ok(client)
 }
 
-/// Calls `statement`, which returns a latency, with each number of a snapshot.
+/// Calls `statement` with the number of each snapshot. Returns the latencies that `statement`
+/// returns, in groups of [`STAGE`].
 fn in_stages(
     setting: &Setting<'_>,
     name: &str,

@@ -23,8 +23,8 @@ const METRIC: &str = "ebb_cql_stage_duration_seconds_bucket{";
 /// The server's stages, in order.
 const STAGES: [&str; 3] = ["queued", "executed", "sent"];
 
-/// The stages of the operations of a condition. Windows that were spoiled are in them too. The server's
-/// stages have all operations of a window, also those before latencies count.
+/// The times that the operations of a condition spent in each stage. Windows that were spoiled are
+/// included. The server's stages include all operations of a window, also those before latencies count.
 #[derive(Debug, Default)]
 pub struct Stages {
     /// Delays of operations until the client sent them; `None` before the first window.
@@ -32,7 +32,7 @@ pub struct Stages {
     server: ServerStages,
 }
 
-/// A window that has begun: the server's stages by then.
+/// A window that has begun, with the server's metrics of its stages at that moment.
 #[derive(Debug)]
 pub struct BegunWindow {
     client: JobsClient,
@@ -170,8 +170,8 @@ impl ServerStages {
 }
 
 impl Buckets {
-    /// Adds the requests that are in `after` and were not in `before`. Buckets that are not empty have
-    /// the same bounds.
+    /// Adds the requests that are in `after` and were not in `before`. Histograms that are not empty
+    /// have the same bounds.
     fn add_difference(&mut self, after: &Self, before: &Self) {
         if self.0.is_empty() {
             self.0 = after.0.iter().map(|(bound_s, _)| (*bound_s, 0)).collect();
@@ -183,7 +183,7 @@ impl Buckets {
     }
 
     /// Returns a quantile in seconds, as if the requests of a bucket were spread evenly over it; NaN
-    /// without requests. A request above all bounds counts as the last bound.
+    /// without requests. A request above all bounds counts with the last bound.
     fn quantile_s(&self, quantile: f64) -> f64 {
         let all = self.0.last().map_or(0, |(_, count)| *count);
         if all == 0 {

@@ -15,22 +15,23 @@ use crate::ycsb::{Pace, Workload};
 
 /// The workload: 95% reads.
 const WORKLOAD: &str = "b";
-/// The time at the beginning of a window that does not count.
+/// The time at the beginning of a window in which latencies are not measured.
 pub(super) const LEAD: Duration = Duration::from_millis(500);
 /// The interval at which the client sends the operations that are due and reads the responses. If
 /// it woke up for each request, the wake-ups would double the cost of a request for both client and
 /// server.
 const TICK: Duration = Duration::from_micros(100);
-/// The number of closed loops whose median rate is the peak: the first one has cold caches.
+/// The number of closed loops that are run to find the peak rate, which is their median rate: the
+/// first one has cold caches.
 const PEAK_RUNS: usize = 3;
 
 /// A load with a constant rate.
 pub(super) struct SteadyLoad {
-    /// The rate of a closed loop.
+    /// The median rate of closed loops, in operations per second.
     pub(super) peak_ops_per_s: f64,
-    /// The rate of the load: half of the peak, unless a rate was given.
+    /// The rate of the load, in operations per second: half of the peak, unless a rate was given.
     pub(super) rate_ops_per_s: f64,
-    /// One window of the load.
+    /// The plan of one window of the load.
     pub(super) plan: Plan,
 }
 

@@ -41,10 +41,10 @@ use crate::threads::{pause, value_of};
 use crate::ycsb::Operation;
 use crate::ycsb::cql::{Plan, RawClient, enter_idle_class};
 
-/// The bar for the ratio of the p99 of reads with consoles to that without: for the upper end of
-/// its interval.
+/// The largest acceptable upper end of the confidence interval of the ratio of the p99 of reads with
+/// consoles to that without.
 const P99_MAX: f64 = 1.1;
-/// Event streams that are open at once.
+/// The number of event streams that are open at once.
 const STREAMS: usize = 200;
 /// The number of jobs in the list: the most that a server remembers.
 const JOBS: u32 = 1000;
@@ -76,7 +76,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Serialize)]
 pub struct WatchedLoad {
-    /// Operations per second of a closed loop.
+    /// The peak rate: operations per second of a closed loop.
     pub peak_ops_per_s: f64,
     /// Operations per second of the load: half of the peak, unless a rate was given.
     pub rate_ops_per_s: f64,
@@ -91,11 +91,11 @@ pub struct WatchedLoad {
     pub watched: Estimate,
     pub streams: usize,
     pub jobs: usize,
-    /// Events of all streams, over all windows.
+    /// The number of events of all streams, over all windows.
     pub events: u64,
-    /// Lists that were fetched, over all windows.
+    /// The number of lists that were fetched, over all windows.
     pub lists: u64,
-    /// Scrapes of the metrics, over all windows.
+    /// The number of scrapes of the metrics, over all windows.
     pub scrapes: u64,
     pub list_bytes: usize,
     pub scrape_bytes: usize,
@@ -103,10 +103,11 @@ pub struct WatchedLoad {
     pub http_cpu_ms_per_s: f64,
     /// The CPU time of the consoles' thread, which is in the idle class, in milliseconds per second.
     pub consoles_cpu_ms_per_s: f64,
-    /// Windows of each condition (without, without again, with) that were not spoiled. Spoiled
-    /// windows count too if any condition has fewer than two unspoiled ones.
+    /// The number of windows of each condition (without consoles, without consoles again, with consoles)
+    /// that were not spoiled. If any condition has fewer than two of these, spoiled windows are compared
+    /// too.
     pub windows: Vec<usize>,
-    /// Operations that were due and never began, over all windows.
+    /// The number of operations that were due and never began, over all windows.
     pub unserved: u64,
 }
 

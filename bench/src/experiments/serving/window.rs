@@ -13,16 +13,16 @@ use crate::experiments::statistics::mean;
 use crate::ycsb::Operation;
 use crate::ycsb::cql::{Plan, RawClient, Tally};
 
-/// The conditions that are the load alone. They come first in each part.
+/// The numbers of the two conditions that are the load alone. They come first in each part.
 pub const ALONE: [usize; 2] = [0, 1];
 
 /// The measurements of one window.
 #[derive(Debug)]
 pub struct Window<M> {
     latencies: Counts,
-    /// Operations that were due and never began.
+    /// The number of operations that were due and never began.
     pub unserved: u64,
-    /// Operations of the client that the server rejected for overload.
+    /// The number of the client's operations that the server rejected for overload.
     refused: u64,
     /// True if other processes or the host took too much of the machine.
     is_spoiled: bool,
@@ -39,8 +39,8 @@ pub struct Windows<M>(Vec<Vec<Window<M>>>);
 pub struct ServerUse {
     /// CPU time, in seconds.
     pub cpu_s: f64,
-    /// Resident memory, in bytes: at the end of the window, or the peak within it if the part
-    /// measures that.
+    /// Resident memory, in bytes: at the end of the window, or the peak within it if the part of
+    /// the experiment measures peaks.
     pub memory_bytes: u64,
 }
 
@@ -51,12 +51,12 @@ pub struct Beside {
     pub p99: Estimate,
     /// The ratio of the server's CPU time in a window to that of the load alone.
     pub cpu: f64,
-    /// The client's operations that the server rejected for overload.
+    /// The number of the client's operations that the server rejected for overload.
     pub refused: u64,
-    /// Windows that were not spoiled. Spoiled windows count too if any condition has fewer than two
-    /// unspoiled ones.
+    /// The number of windows that were not spoiled. If any condition has fewer than two of these,
+    /// spoiled windows are compared too.
     pub windows: usize,
-    /// The largest resident memory of the server in any window, in bytes.
+    /// The largest resident memory of the server in a window of the condition, in bytes.
     pub most_bytes: u64,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for Beside {
 }
 
 impl<M> Window<M> {
-    /// Returns the window in which `plan` was run. Only `latencies` count.
+    /// Returns the window in which `plan` was run. Only the operations in `latencies` are compared.
     ///
     /// # Errors
     /// When the server returned wrong values.
@@ -98,7 +98,7 @@ impl<M> Window<M> {
 }
 
 impl Window<()> {
-    /// Runs a window of the load. Only its reads count.
+    /// Runs a window of the load. Only its reads are compared.
     ///
     /// # Errors
     /// When the server fails or returns wrong values.
@@ -130,8 +130,8 @@ impl<M> Windows<M> {
         self.0.iter().map(whole).collect()
     }
 
-    /// Returns the windows of `conditions` that count: those that were not spoiled. If any condition
-    /// has fewer than two of these, all windows count.
+    /// Returns the windows of `conditions` that are compared: those that were not spoiled, or all
+    /// windows if any condition has fewer than two of these.
     pub fn counting(&self, conditions: &[usize]) -> impl Iterator<Item = &Window<M>> {
         let are_enough = self.whole().iter().all(|whole| *whole >= 2);
         self.played(conditions)
@@ -151,14 +151,14 @@ impl<M> Windows<M> {
         self.pool(&ALONE).all_us(quantiles)
     }
 
-    /// Returns the ratio of the p99 of a condition to that of other conditions.
+    /// Returns the ratio of the p99 of the condition of this number to that of `others` together.
     pub fn p99(&self, condition: usize, others: &[usize]) -> Estimate {
         p99_ratio(&self.pool(&[condition]), &self.pool(others))
     }
 }
 
 impl Windows<ServerUse> {
-    /// Compares a condition with others.
+    /// Compares the condition of this number with `others`.
     pub fn beside(&self, condition: usize, others: &[usize]) -> Beside {
         let cpu_s = |conditions: &[usize]| mean(self.played(conditions).map(|it| it.more.cpu_s));
         let played = || self.0[condition].iter();

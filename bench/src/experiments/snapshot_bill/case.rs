@@ -215,7 +215,7 @@ fn last_versions(scale: &Scale) -> Vec<u64> {
     versions
 }
 
-/// Checks that every entry reads as its version in `versions`.
+/// Checks that a read of every entry returns the version in `versions`.
 fn check(
     versions: &[u64],
     get: impl Fn(&[u8]) -> ebb_storage::Result<Option<Value>>,

@@ -13,7 +13,7 @@ use crate::experiments::statistics::median;
 #[derive(Debug, Serialize)]
 pub struct Bill {
     pub settings: Scale,
-    /// SSTables of the same data, freshly loaded and settled, in bytes.
+    /// The size of the SSTables of the same data, freshly loaded and settled, in bytes.
     pub live_bytes: u64,
     /// The ratio to `live_bytes` of SSTables and log with the snapshot.
     pub disk_over_live: f64,

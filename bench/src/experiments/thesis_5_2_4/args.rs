@@ -92,16 +92,16 @@ pub struct Sizes {
 /// The size of an experiment, the same in each of its processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
-    /// Records that each execution begins with.
+    /// The number of records that each execution begins with.
     pub records: u64,
     pub value_bytes: u64,
-    /// Operations of an execution at full speed.
+    /// The number of operations of an execution at full speed.
     pub operations: u64,
     /// Length of an execution that keeps up with its target, in seconds.
     pub target_s: f64,
-    /// Executions of each kind.
+    /// The number of executions of each kind.
     pub rounds: u32,
-    /// Executions of workload A one after the other.
+    /// The number of executions of workload A one after the other.
     pub iterations: u32,
     pub threads: u32,
     /// Size at which a memtable is flushed, in KiB.

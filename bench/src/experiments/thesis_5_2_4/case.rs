@@ -20,8 +20,8 @@ use crate::ycsb::{
     Driver, Latencies, LatencyFrom, Operation, Pace, ReadFrom, Report, RunOptions, Source, Workload,
 };
 
-/// The number of records for each read with which a process warms its cache. At the usual sizes the
-/// reads fill the cache, and all compared processes do the same.
+/// To warm its cache, a process reads as many records as the data has, divided by this number. At
+/// the usual sizes the reads fill the cache, and all compared processes do the same.
 const RECORDS_PER_WARM_UP: u64 = 4;
 
 /// The fewest operations of an execution at a target rate: the mean of fewer is not meaningful.
@@ -64,9 +64,9 @@ pub struct Execution {
     pub reads: Latencies,
     /// Latencies of updates, inserts and read-modify-writes.
     pub writes: Latencies,
-    /// Point reads by the number of SSTables that they searched. Element i counts reads that
-    /// searched i runs of the table; the last element also counts reads that searched more. A run's
-    /// SSTables have disjoint keys, so a read searches one of them.
+    /// The number of point reads by the number of SSTables that they searched. Element i counts
+    /// reads that searched i runs of the table; the last element also counts reads that searched
+    /// more. A run's SSTables have disjoint keys, so a read searches one of them.
     pub reads_by_sstables: Vec<u64>,
     /// Blocks that a point read fetched from the disk, on average.
     pub blocks_read_per_read: f64,

@@ -101,7 +101,8 @@ impl Run {
         }
     }
 
-    /// Returns the execution of a row of `table`. The last row is at full speed or beyond.
+    /// Returns the execution for a row of `table`. The last row has a target of full speed or more,
+    /// so its execution runs at full speed.
     pub fn in_row(workload: Mix, reads: Reads, table: &[TargetRow], row: usize) -> Self {
         if row + 1 == table.len() {
             Self::saturating(workload, reads)

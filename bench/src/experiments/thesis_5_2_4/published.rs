@@ -51,12 +51,12 @@ pub const TABLE_5_5: [(Mix, [f64; 2]); 5] = [
 /// executions, in milliseconds (section 5.2.4.4).
 pub const SNAPSHOT_EACH_MS: [f64; 2] = [18.17, 22.87];
 
-/// SSTables in the cluster after ten executions, for Original and S/N (a new snapshot for each
-/// execution).
+/// The number of SSTables in the cluster after ten executions, for Original and S/N (a new snapshot
+/// for each execution).
 pub const SSTABLES_AFTER: [u32; 2] = [193, 532];
 
 /// Returns the thesis's full speed, in operations per second. For workload D it is from the text.
-/// The thesis does not give it for A, so its last target stands for it.
+/// For A, which has no number there, it is the last target of Table 5.4.
 pub fn maximum_ops_per_s(workload: Mix) -> f64 {
     match workload {
         Mix::D => 4400.0,

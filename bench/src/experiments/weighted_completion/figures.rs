@@ -11,7 +11,7 @@ use super::{Part, bar};
 use crate::columns::row;
 use crate::sim::{Curves, Line, Progress, in_parallel};
 
-/// Points of a figure for one seed.
+/// Points of a figure that are computed together, for one seed.
 struct Case {
     figure: &'static Figure,
     xs: &'static [f64],
@@ -19,7 +19,8 @@ struct Case {
 }
 
 impl Case {
-    /// Returns the cases of a figure: one for each point, or all points in one if they share work.
+    /// Returns the cases of a figure for the seeds 1 to `seeds`: for each seed, one case with all
+    /// points if they share work, or else a case for each point.
     fn of(figure: &'static Figure, seeds: u64) -> impl Iterator<Item = Self> {
         let length = if figure.together { figure.xs.len() } else { 1 };
         (figure.xs.chunks(length))
@@ -43,7 +44,7 @@ pub fn chosen(only: &[u32]) -> impl Iterator<Item = &'static Figure> {
     FIGURES.iter().filter(chosen)
 }
 
-/// Runs a figure with seeds 1 to `seeds`.
+/// Runs a figure with seeds 1 to `seeds`; `None` for the figure's own number of seeds.
 pub fn run(figure: &'static Figure, seeds: Option<u64>, threads: usize) -> Result<Part> {
     let cases: Vec<Case> = Case::of(figure, seeds.unwrap_or(figure.seeds)).collect();
     let bar = bar(cases.len());
@@ -69,7 +70,8 @@ pub fn run(figure: &'static Figure, seeds: Option<u64>, threads: usize) -> Resul
     Ok(part)
 }
 
-/// Returns the mean over seeds of the number at position `name`, in the cases at `x`.
+/// Returns the mean over the cases at `x` of the number at position `name` in the figure's list of
+/// names.
 fn at(cases: &[Numbers], x: f64, name: usize) -> f64 {
     let of = cases.iter().filter(|case| case.x == x);
     Interval::of(&of.map(|case| case.numbers[name]).collect::<Vec<_>>()).mean

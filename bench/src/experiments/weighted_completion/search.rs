@@ -10,7 +10,7 @@ use super::{Part, SEEDS, algorithms, bar};
 use crate::msjo::{Study, run as run_study};
 use crate::sim::in_parallel;
 
-/// Our algorithm, and then the ones that it is compared with.
+/// Our algorithm, and then those with which it is compared.
 const NAMES: [&str; 7] = [
     "lp-search",
     "huwf-non-idling",

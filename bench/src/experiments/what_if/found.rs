@@ -9,12 +9,12 @@ use crate::number::percent;
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
     trials: Vec<Trial>,
-    /// Trials that were given up. They count for nothing else.
+    /// The number of trials that were given up. They are in no other field.
     given_up: u32,
-    /// The predicted victims against the real ones.
+    /// The agreement of the predicted victims with the real ones.
     victims: Agreement,
-    /// The predicted victims against the real ones in the first pair of runs alone. `None` if there
-    /// is only one pair.
+    /// The agreement of the predicted victims with the real ones in the first pair of runs alone.
+    /// `None` if there is only one pair.
     by_first_pair: Option<Agreement>,
     /// The victims in the second pair of runs, as a prediction of those in the first: it shows how
     /// much of the outcome is chance. `None` if there is only one pair.
@@ -28,11 +28,11 @@ pub(super) struct Found {
 /// The agreement of predicted victims with real ones.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct Agreement {
-    /// Victims that were predicted.
+    /// The number of victims that were predicted.
     predicted: usize,
-    /// Real victims.
+    /// The number of real victims.
     real: usize,
-    /// Real victims that were predicted.
+    /// The number of real victims that were predicted.
     both: usize,
     /// `both` divided by `predicted`. `None` if no victim was predicted.
     precision: Option<f64>,
@@ -41,8 +41,8 @@ struct Agreement {
 }
 
 impl Agreement {
-    /// Compares the victims by `is_predicted` with those by `is_real`. Both functions get a trial
-    /// and the index of a job.
+    /// Counts the jobs of all trials that are victims according to `is_predicted`, to `is_real`,
+    /// and to both. Both functions get a trial and the index of a job.
     fn of(
         trials: &[Trial],
         is_predicted: fn(&Trial, usize) -> bool,

@@ -27,7 +27,8 @@ pub(super) struct TrialRun {
     pub jobs: Vec<JobRun>,
     /// The other job. `None` in a run without that job.
     pub other: Option<OtherJob>,
-    /// Mean number of cores that were left for jobs, from the prediction to the last end.
+    /// Mean number of cores that were left for jobs, from the prediction to the end of the last
+    /// job.
     pub left_cores: f64,
 }
 
@@ -127,8 +128,8 @@ pub(super) mod tests {
         }
     }
 
-    /// A trial of jobs with these predictions. For each pair of runs it takes the jobs that meet
-    /// their goals with the other job, and those that do so without.
+    /// A trial of jobs with these predictions. Each of `pairs` has the jobs that meet their goals
+    /// with the other job, and those that meet them without.
     pub fn trial(predicted: &[bool], pairs: &[(&[bool], &[bool])]) -> Trial {
         let pair = |&(with, without): &(&[bool], &[bool])| RunPair {
             with: run(true, predicted, with),
@@ -150,7 +151,7 @@ pub(super) mod tests {
         assert_eq!(trial.other_error_ratio(), Some(0.5));
     }
 
-    /// The second job misses its goal once in either way.
+    /// The second job misses its goal once with the other job, and once without.
     #[test]
     fn of_three_pairs_of_runs_the_majority_counts() {
         let trial = trial(

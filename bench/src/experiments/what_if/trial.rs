@@ -27,7 +27,7 @@ use crate::threads::{pause, value_of};
 
 /// CPU time of a task, in seconds.
 const TASK_CPU_S: f64 = 0.05;
-/// The time that many jobs run before the first prediction is timed.
+/// The time for which [`MANY_JOBS`] jobs run before the first prediction is timed.
 const BEFORE_ANSWERS: Duration = Duration::from_millis(500);
 /// The number of jobs that run while predictions are timed.
 pub(super) const MANY_JOBS: u32 = 100;
@@ -107,8 +107,8 @@ impl Host {
         latest.map_or(0.0, |latest| latest.others_cores)
     }
 
-    /// Measures the number of points that a second of CPU time computes. The server keeps a profile
-    /// of these jobs, and bases its predictions on it.
+    /// Measures the number of points that jobs compute in a second of CPU time. The server bases
+    /// its predictions on the profile of the jobs that run for this.
     pub fn warm_up(&mut self) -> Result<()> {
         for _ in 0..2 {
             let job = DrawnJob {

@@ -71,8 +71,8 @@ impl Heat<'_> {
         picture.to_svg()
     }
 
-    /// Returns the colour of a value, from 0 to [`STEPS`] - 1; values beyond the scale have its
-    /// last colour.
+    /// Returns the colour of a value, from 0 to [`STEPS`] - 1; values beyond an end of the scale
+    /// have the colour of that end. `None` for NaN.
     fn level(&self, value: f64) -> Option<u32> {
         let (_, low, high) = self.scale;
         let part = (value - low) / (high - low);

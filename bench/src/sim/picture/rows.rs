@@ -27,7 +27,7 @@ struct Row {
     label: String,
     /// The lower and the upper end of the axis.
     y: (f64, f64),
-    /// A horizontal line across the row.
+    /// The value at which a horizontal line is drawn across the row; `None` for no line.
     level: Option<f64>,
     traces: Vec<Trace>,
     /// Times to mark, each with its text: S for the submission, D for the goal.

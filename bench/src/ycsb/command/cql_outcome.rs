@@ -22,16 +22,16 @@ pub struct CqlOutcome {
     pub elapsed_s: f64,
     pub operations: u64,
     pub throughput_ops_per_s: f64,
-    /// Operations of an open loop that were due before the end and never began. If there are any,
-    /// the rate was too high for server and client.
+    /// The number of operations of an open loop that were due before the end and never began. If
+    /// there are any, the rate was too high for server and client.
     pub operations_unserved: u64,
     /// Latencies of each kind of operation that occurred.
     pub latencies: BTreeMap<Operation, Latencies>,
     pub latencies_all: Latencies,
-    /// Values that were damaged, belonged to another record, or were read from a snapshot although
-    /// this run wrote them.
+    /// The number of values that were damaged, belonged to another record, or were read from a
+    /// snapshot although this run wrote them.
     pub mismatches: u64,
-    /// Reads of existing records that returned none.
+    /// The number of reads of existing records that found no record.
     pub not_found: u64,
     pub records_scanned: u64,
     /// CPU time of the client for an operation, in microseconds.
@@ -50,7 +50,7 @@ pub struct CqlSettings {
     pub server: SocketAddr,
     pub client: ClientArg,
     pub connections: usize,
-    /// Requests under way on each connection.
+    /// The number of requests under way on each connection.
     pub in_flight: u64,
     /// The interval at which an open loop sent due operations and read responses, in microseconds;
     /// 0 if it did so without delay.
@@ -62,7 +62,7 @@ pub struct CqlSettings {
     /// Whether client and server share a session, and other groups that the kernel schedules by.
     pub sessions: Sessions,
     pub cpus: usize,
-    /// Records in the table when the run began.
+    /// The number of records in the table when the run began.
     pub records: u64,
     pub value_bytes: u64,
     pub read_from: String,

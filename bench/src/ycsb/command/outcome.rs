@@ -56,7 +56,7 @@ pub struct Settings {
 
 #[derive(Debug, Serialize)]
 pub struct BytesWritten {
-    /// Keys and values that were written, uncompressed.
+    /// Bytes of keys and values that were written, uncompressed.
     pub user_bytes: u64,
     /// Bytes appended to the WAL.
     pub wal_bytes: u64,
@@ -74,15 +74,15 @@ pub struct BytesWritten {
 #[derive(Debug, Serialize)]
 pub struct Reads {
     pub point_reads: u64,
-    /// Runs of SSTables that a read searched.
+    /// The mean number of runs of SSTables that a point read searched.
     pub runs_touched_per_read: f64,
     pub blocks_read_per_read: f64,
     pub blocks_cached_per_read: f64,
-    /// Files that a filter excluded.
+    /// The mean number of files per point read that a filter excluded.
     pub filter_skips_per_read: f64,
 }
 
-/// Delays of writes, until flushes or compactions caught up.
+/// The delays of writes until flushes or compactions caught up.
 #[derive(Debug, Serialize)]
 pub struct WriteStalls {
     /// The number of writes that were stopped.

@@ -4,7 +4,7 @@
 pub enum Verdict {
     /// All reads returned what was written.
     Right,
-    /// Some reads returned a wrong value, or none.
+    /// Some reads returned a wrong value, or no value.
     WrongReads,
 }
 

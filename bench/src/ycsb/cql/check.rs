@@ -38,7 +38,7 @@ pub(super) fn check_frame(
     Ok(true)
 }
 
-/// Checks the value of a record; `None` if there was no row.
+/// Checks the value that a read of a record returned, which is `None` if there was no row.
 pub(super) fn check_read(
     number: u64,
     value: Option<Option<&[u8]>>,

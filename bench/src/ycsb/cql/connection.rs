@@ -81,7 +81,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Reads once what has arrived. The poll reports when there is more.
+    /// Reads once from the socket. If more has arrived, the next poll reports the socket again.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<()> {
         match self.stream.read(buffer) {
             Ok(0) => bail!("the server closed a connection"),

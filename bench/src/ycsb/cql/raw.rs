@@ -33,8 +33,8 @@ pub(crate) struct RawClient {
 }
 
 impl RawClient {
-    /// Opens `connections`, spread over `threads`. Logs in as `account` if the server requires a
-    /// login. Creates the table if there is none, and counts its records.
+    /// Opens this number of connections, spread over `threads`. Logs in as `account` if the server
+    /// requires a login. Creates the table if there is none, and counts its records.
     pub(crate) fn connect(
         address: SocketAddr,
         account: Option<&Account>,

@@ -65,8 +65,8 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Calls `work` with each part and its number, each in a thread of its own. Adds up their counts
-/// and CPU times, without operations that were due while the machine paused.
+/// Calls `work` with each of `parts` and its number, in a thread of its own. Adds up the counts and
+/// CPU times that the calls return, without operations that were due while the machine paused.
 ///
 /// # Errors
 /// The first error of a thread, which also ends the other threads. A panic does the same, and

@@ -15,8 +15,8 @@ use super::server_process::ServerProcess;
 /// Whether this process and the server are in the same groups of the kernel's scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Sessions {
-    /// Whether the kernel schedules by session (`kernel.sched_autogroup_enabled`); `None` if it
-    /// cannot.
+    /// Whether the kernel schedules by session (`kernel.sched_autogroup_enabled`); `None` if the
+    /// kernel has no such setting.
     pub sched_autogroup: Option<bool>,
     /// Whether this process and the server are in one session; `None` if the server's process is
     /// not known.

@@ -12,27 +12,27 @@ use crate::ycsb::{HIDDEN_MAX, Operation, Pauses};
 /// Counts and latencies of a run, of one thread or of all.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
-    /// Latencies that count, in nanoseconds, by the position in [`Operation::ALL`].
+    /// Latencies after the plan's lead, in nanoseconds, by the position in [`Operation::ALL`].
     pub nanos: [Histogram<u64>; Operation::ALL.len()],
     /// Delays of operations of an open loop, from the time at which each was due until it was sent,
-    /// in nanoseconds. Only operations that count are recorded, also those in pauses.
+    /// in nanoseconds. Operations after the plan's lead are recorded, also those in pauses.
     pub late_nanos: Histogram<u64>,
-    /// If the plan leaves out pauses, the operations that count, kept until the pauses are known;
-    /// those that were due in a pause are then left out. Empty if the plan does not.
+    /// If the plan leaves out pauses, the operations after its lead, kept until the pauses are
+    /// known; those that were due in a pause are then left out. Else empty.
     pub timed: Vec<TimedOperation>,
-    /// The time for which the machine paused while latencies counted, with the time until the
-    /// backlog was worked off. `None` if pauses were not observed.
+    /// The time for which the machine paused after the plan's lead, with the time until the backlog
+    /// was worked off. `None` if pauses were not observed.
     pub paused: Option<Duration>,
-    /// Operations that were completed, also those before latencies count.
+    /// The number of operations that were completed, also those within the plan's lead.
     pub operations: u64,
-    /// Operations of an open loop that were due and never began.
+    /// The number of operations of an open loop that were due and never began.
     pub unserved: u64,
-    /// Operations that the server rejected for overload, of those that count.
+    /// The number of operations after the plan's lead that the server rejected for overload.
     pub refused: u64,
-    /// Values that were damaged, belonged to another record, or were newer than the snapshot from
-    /// which they were read.
+    /// The number of values that were damaged, belonged to another record, or were newer than the
+    /// snapshot from which they were read.
     pub mismatches: u64,
-    /// Reads of existing records that returned none.
+    /// The number of reads of existing records that found no record.
     pub not_found: u64,
     pub records_scanned: u64,
     /// The time from the start of the run to the end of the last operation.
@@ -95,8 +95,8 @@ impl Tally {
         }
     }
 
-    /// Records the latencies of operations that were not due in a pause. Latencies count between
-    /// `from` and `until`.
+    /// Records the latencies of operations that were not due in a pause, and the paused time
+    /// between `from` and `until`. If most of this time was paused, all latencies are recorded.
     pub(super) fn leave_out(&mut self, pauses: Option<&Pauses>, from: Instant, until: Instant) {
         let leaves_out = pauses.filter(|pauses| !pauses.hide_most(from, until));
         for timed in std::mem::take(&mut self.timed) {
@@ -114,8 +114,8 @@ impl Tally {
         Ok(())
     }
 
-    /// Returns whether the machine paused for most of the time in which latencies of `plan` count.
-    /// If so, the window is spoiled.
+    /// Returns whether the machine paused for most of the time of `plan` after its lead. If so, the
+    /// window is spoiled.
     pub(crate) fn is_mostly_paused(&self, plan: &Plan) -> bool {
         let counted = plan.duration.map(|all| all.saturating_sub(plan.lead));
         (self.paused.zip(counted))

@@ -168,7 +168,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Appends the first request of the next operation. Returns false if there is none.
+    /// Appends the first request of the next operation. Returns false if there is no next
+    /// operation.
     fn begin(&mut self, slot: Slot, from: Instant) -> bool {
         let next = if self.shared.begins() {
             self.feed.next()
@@ -350,7 +351,8 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Returns the time until the next tick since `start`.
+/// Returns the time from `now` to the next tick. Ticks are `tick` apart, and the first one is at
+/// `start`.
 fn until_tick(start: Instant, tick: Duration, now: Instant) -> Duration {
     let lasted = now.saturating_duration_since(start).as_nanos();
     let into = lasted % tick.as_nanos();

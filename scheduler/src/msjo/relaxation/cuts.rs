@@ -16,7 +16,7 @@ pub(super) struct Cuts {
     /// violating them.
     pub drop_slack: bool,
     /// Whether rows are sought too at the point halfway between the solution and the best
-    /// no-violation solution: they cut deeper.
+    /// no-violation solution: such rows cut deeper.
     pub halfway: bool,
 }
 

@@ -96,8 +96,9 @@ impl<'a> Pools<'a> {
         }
     }
 
-    /// Drafts the slots of one pool. `elsewhere` has each job's slots on the other pool, of the
-    /// kind placed by need, and `reduces_elsewhere` the job's reduces there.
+    /// Drafts the slots of one pool. `elsewhere[i]` is the number of slots that the job at position
+    /// i has on the other pool, of the kind placed by need, and `reduces_elsewhere[i]` the number
+    /// of its reduces there.
     fn draft(&self, pool: Pool, elsewhere: &[u32], reduces_elsewhere: &[u32]) -> Draft<'a> {
         let scope = Scope {
             view: self.view,
@@ -141,7 +142,7 @@ impl<'a> Pools<'a> {
     }
 }
 
-/// Reduces of each job that run on P_acc: they need no slot on P_reg.
+/// The number of reduces of each job that run on P_acc: they need no slot on P_reg.
 fn accelerated_reduces(view: &ClusterView) -> Vec<u32> {
     let on_accelerated = |job: &JobView| {
         let reduces = job.running_of(TaskKind::Reduce);

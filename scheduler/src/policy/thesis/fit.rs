@@ -43,8 +43,8 @@ pub struct Interval {
 /// The result of Algorithm 2.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReverseFit {
-    /// Tasks of each job that found no room later and have to run in the coming cycle, in the order
-    /// of the input. For a job past its goal these are all its tasks.
+    /// The number of tasks of each job that found no room later and have to run in the coming
+    /// cycle, in the order of the input. For a job past its goal these are all its tasks.
     pub now_tasks: Vec<f64>,
     /// The intervals, earliest first.
     pub intervals: Vec<Interval>,
@@ -98,7 +98,9 @@ pub fn reverse_fit(
 }
 
 impl Interval {
-    /// fit(p, a, b): takes room for up to `tasks`, and returns how many found room.
+    /// The function fit(p, a, b) of the thesis: takes room in this interval for up to `tasks` tasks
+    /// of `task_work` each, and returns the number of tasks that found room; fractions are parts of
+    /// a task.
     fn fit(&mut self, tasks: f64, task_work: f64) -> f64 {
         let work = tasks * task_work;
         let room = (self.free_work - self.placed_work).max(0.0);

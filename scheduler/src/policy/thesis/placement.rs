@@ -23,7 +23,8 @@ use std::collections::{BinaryHeap, VecDeque};
 pub(in crate::policy) struct Need {
     /// The remaining work of the job.
     pub workload: Workload,
-    /// The least number of slots in the coming cycle that keeps the goal, from Algorithm 2.
+    /// The least number of slots in the coming cycle with which the job can still meet its goal,
+    /// from Algorithm 2.
     pub s_fit: f64,
     /// The number of slots to hold on average until the goal.
     pub s_req: f64,

@@ -46,8 +46,8 @@ impl Priority {
         }
     }
 
-    /// Returns the priority of the job at position `job` if it holds `slots`. A late job without slots
-    /// is taken to get one, so that its lateness is finite.
+    /// Returns the priority of the job at position `job` of the view if it holds `slots` slots. A
+    /// late job without slots is taken to get one, so that its lateness is finite.
     pub fn of(view: &ClusterView, job: usize, workload: &Workload, slots: u32) -> Self {
         let unmeasured = workload.kind == TaskKind::Map && view.jobs[job].done_maps == 0;
         let (class, urgency) = match view.jobs[job].job.goal_s {
@@ -70,8 +70,8 @@ pub(super) fn lack(view: &ClusterView, workload: &Workload, goal_s: f64, slots: 
     required_slots(workload.work_s(), goal_s, workload.tail_s, view.now_s, cap) - f64::from(slots)
 }
 
-/// Returns the class of a job that is on time and measured, and its urgency there, by the slots that it
-/// lacks.
+/// Returns the class of a job that is on time and measured, and its urgency within the class, from
+/// the number of slots that it lacks.
 pub(super) fn class_of_need(lack: f64) -> (Class, f64) {
     if lack > 0.0 {
         (Class::Needy, lack)
@@ -80,11 +80,13 @@ pub(super) fn class_of_need(lack: f64) -> (Class, f64) {
     }
 }
 
-/// Drafts slots one at a time for the first job of the queue, which then moves back in it.
+/// Drafts slots one at a time, each for the first job of the queue, which then moves back in the
+/// queue.
 ///
-/// `priority` returns the priority of a job that has a number of slots, or `None` if the job gets
-/// no more slots in this scope. `reduces_elsewhere` are the reduces of each job with slots outside
-/// of the scope; it may be empty.
+/// `priority` gets the position of a job and a number of slots, and returns the priority of the job
+/// with that number of slots, or `None` if the job gets no more slots in this scope.
+/// `reduces_elsewhere[i]` is the number of slots for reduces that the job at position i has outside
+/// of the scope; the list may be empty.
 pub(super) fn draft_by_priority<'a>(
     scope: Scope<'a>,
     workloads: &[Workload],

@@ -107,7 +107,7 @@ pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
     needs
 }
 
-/// Running tasks that keep their slots, of the kind placed by utility.
+/// The number of the job's running tasks that keep their slots, of the kind placed by utility.
 fn held_slots(view: &ClusterView, job: &JobView) -> f64 {
     match view.preemption {
         Preemption::Never => job.running_of(view.utility_kind(job)).count() as f64,

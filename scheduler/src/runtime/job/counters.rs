@@ -24,7 +24,7 @@ pub struct Counters {
     pub shuffle_cpu_ns: u64,
     /// Peak memory of the buffers of one attempt, in bytes.
     pub memory_bytes_max: u64,
-    /// Keys reduced.
+    /// The number of keys that were reduced.
     pub reduce_groups: u64,
     /// Records read by reduces.
     pub reduce_input_records: u64,
@@ -34,13 +34,13 @@ pub struct Counters {
     pub output_records: u64,
     /// Key and value bytes written to the output.
     pub output_bytes: u64,
-    /// Tasks that succeeded.
+    /// The number of tasks that succeeded.
     pub tasks_done: u64,
-    /// Attempts that failed.
+    /// The number of attempts that failed.
     pub attempts_failed: u64,
-    /// Failed attempts that were followed by another one.
+    /// The number of failed attempts that were followed by another one.
     pub tasks_retried: u64,
-    /// Second attempts that were started beside slow first ones.
+    /// The number of second attempts that were started beside slow first ones.
     pub speculative_attempts: u64,
 }
 

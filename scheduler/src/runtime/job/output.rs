@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// a place of its own until it finishes. Only one of them finishes. An attempt that hangs is left
 /// behind: its writer may still be open, or be dropped, after the commit.
 pub trait Output: Send + Sync {
-    /// Refuses, at submission, an output that `commit` would refuse.
+    /// Called at submission. Fails if it is already certain that `commit` would fail.
     ///
     /// # Errors
     /// If the output can certainly not be committed.

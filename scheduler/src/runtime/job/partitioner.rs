@@ -65,7 +65,7 @@ pub enum Partitioning {
     /// gives the same ranges. A key with more records than an even part gets a range of its own,
     /// and some ranges may stay empty.
     SampledRanges {
-        /// Records of the input to sample.
+        /// The number of input records to sample.
         records: u32,
     },
 }

@@ -79,12 +79,12 @@ pub struct MeasuredProfile {
 
 /// The largest factor, up or down, between the sizes of the measured and of the next input for
 /// which the profile applies. A task has costs that do not grow with its bytes. For a job of four
-/// rows they are all of its cost, and scaled in proportion they would make a large job seem a
-/// hundred times as long as it is.
+/// rows these costs are all that was measured; scaled in proportion to the bytes, they would make a
+/// large job seem a hundred times as long as it is.
 const REACH: f64 = 10.0;
 
 impl MeasuredProfile {
-    /// Adds an attempt if its result counts.
+    /// Adds the measures of an attempt if its result counts.
     pub fn add(&mut self, attempt: &AttemptRecord) {
         if attempt.outcome == AttemptOutcome::Done {
             match attempt.kind {

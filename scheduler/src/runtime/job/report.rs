@@ -110,17 +110,17 @@ pub struct JobStatus {
     pub finished_s: Option<f64>,
     /// The present share of the job, in hundredths of a core; 0 when unmanaged.
     pub share_hundredths: u32,
-    /// Running attempts.
+    /// The number of attempts that run at present.
     pub tasks_running: u32,
-    /// Finished maps.
+    /// The number of finished maps.
     pub maps_done: u32,
     /// Total number of maps.
     pub maps_total: u32,
-    /// Finished reduces.
+    /// The number of finished reduces.
     pub reduces_done: u32,
     /// Total number of reduces.
     pub reduces_total: u32,
-    /// Attempts that failed so far.
+    /// The number of attempts that have failed so far.
     pub attempts_failed: u64,
     /// CPU time used so far, in seconds.
     pub cpu_s: f64,
@@ -157,7 +157,7 @@ pub struct RuntimeStatus {
     pub jobs: Vec<JobStatus>,
 }
 
-/// One job in one control cycle.
+/// The share and the CPU time of one job in one control cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct JobSample {
     /// The job's id.
@@ -168,7 +168,7 @@ pub struct JobSample {
     pub used_cpu_s: f64,
 }
 
-/// One control cycle.
+/// The record of one control cycle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CycleSample {
     /// The start of the cycle in seconds of the runtime's time.

@@ -13,8 +13,8 @@ use crate::model::JobId;
 use crate::runtime::error::SubmitError;
 use std::sync::Arc;
 
-/// The number of records that [`JobSpec::globally_sorted`] samples: with ten reduces, each gets an
-/// even part within a tenth.
+/// The number of records that [`JobSpec::globally_sorted`] samples: with ten reduces, the part of
+/// each differs from an even part by at most about a tenth.
 pub const SAMPLE_RECORDS: u32 = 10_000;
 
 /// A job: its functions, input, output and goal.

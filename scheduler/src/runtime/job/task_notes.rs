@@ -6,8 +6,9 @@ use crate::runtime::error::TaskError;
 /// in any record. The job's output reads them when it commits.
 ///
 /// Tasks on threads of this process share one object. A process that runs tasks has an object of
-/// its own; its notes come here with the end of each task, before the task's rows count. So at the
-/// commit this object has the notes of all successful tasks, and perhaps those of other attempts.
+/// its own; its notes are added to the object of this process at the end of each task, before the
+/// task's rows count. So at the commit the object of this process has the notes of all successful
+/// tasks, and perhaps those of other attempts.
 pub trait TaskNotes: Send + Sync {
     /// Returns all notes that tasks in this process have taken so far. They are sent at the end of
     /// each task, so they should be short.

@@ -8,14 +8,15 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-/// Ticks after which an account reads the wall clock, if it has not handled [`BYTES_PER_LOOK`]
-/// before. A read costs some 25 ns, a record rarely less.
+/// The number of ticks (steps of work) after which an account reads the wall clock, unless it has
+/// handled [`BYTES_PER_LOOK`] bytes sooner. Reading the clock costs some 25 ns; handling a record
+/// rarely costs less.
 const TICKS_PER_LOOK: u32 = 8;
 const BYTES_PER_LOOK: usize = 4 << 10;
 
 /// The receiver of an attempt's payments, which decides when the attempt may go on.
 pub(in crate::runtime) trait Payee {
-    /// Wall time between two settlements.
+    /// The wall time after which a thread pays again for its use: the time between two settlements.
     fn settle_every(&self) -> Duration;
 
     /// Wall time after which a thread of a low class offers its core to others; `None` for never.
@@ -33,9 +34,9 @@ pub(in crate::runtime) trait Payee {
 }
 
 /// The account of an attempt. It stays on the one thread that works for the attempt, hence the
-/// cells. Its drop, also by a panic, pays for the use since the last settlement; the job's next
-/// attempt waits for that debt. The functions that may wait return an error once the attempt or its
-/// job is cancelled.
+/// cells. Its drop, also by a panic, charges the job for the use since the last settlement; the
+/// job's next attempt waits until that debt is paid. The functions that may wait return an error
+/// once the attempt or its job is cancelled.
 pub(in crate::runtime) struct Account<T, S>
 where
     T: Deref<Target: Payee>,
@@ -44,7 +45,8 @@ where
     payee: T,
     settle_every: Duration,
     yielding: RefCell<Yielding>,
-    /// True if the thread was on the floor when `yielding` began.
+    /// True if the thread was on the floor (the ordinary class, with a high nice value) when
+    /// `yielding` was created.
     was_on_floor: Cell<bool>,
     state: S,
     settled_cpu: Cell<Duration>,
@@ -91,7 +93,8 @@ where
         self.tick(bytes)
     }
 
-    /// Counts a step of work on `bytes` bytes. Settles now and then.
+    /// Counts a step of work on `bytes` bytes. Now and then pays for the use so far, and waits
+    /// until the job may use more.
     pub fn tick(&self, bytes: usize) -> Result<(), TaskError> {
         self.state.step();
         self.ticks.set(self.ticks.get() + 1);
@@ -102,7 +105,8 @@ where
         self.look()
     }
 
-    /// Offers the core to others, and settles if the last settlement is long enough ago.
+    /// Offers the core to other threads, and settles if the time between two settlements has
+    /// passed.
     pub fn look(&self) -> Result<(), TaskError> {
         self.state.step();
         self.ticks.set(0);
@@ -124,12 +128,13 @@ where
         waited
     }
 
-    /// Adds `units` of the input to the handled ones.
+    /// Adds `units` to the part of the input that the attempt has handled.
     pub fn add_handled(&self, units: u64) {
         self.handled.set(self.handled.get() + units);
     }
 
-    /// Pays for the use of another process that works for this attempt.
+    /// Charges the attempt for the CPU time and the input bytes that another process has used to
+    /// work for it.
     pub fn pay(&self, cpu_s: f64, read_bytes: u64) {
         self.state.charge_s(cpu_s);
         self.payee.pay(cpu_s, read_bytes);
@@ -154,8 +159,8 @@ where
     }
 }
 
-/// Returns the state with which the calling thread, in its present class, offers its core to
-/// others.
+/// Creates the state by which the calling thread, in its present class, now and then offers its
+/// core to others.
 fn yielding(payee: &(impl Payee + ?Sized)) -> Yielding {
     (payee.yield_every()).map_or_else(Yielding::never, Yielding::of_current_thread)
 }

@@ -43,7 +43,7 @@ impl<'a> Attempt<'a> {
     /// Requests permission to make the output final, which only one attempt at a task may do.
     ///
     /// # Errors
-    /// If another attempt has it, or the job stops; return the error to the caller.
+    /// If another attempt has the permission, or the job stops; return the error to the caller.
     pub fn may_finish(&self) -> Result<(), TaskError> {
         if (self.may_finish)() {
             Ok(())
@@ -69,7 +69,7 @@ impl<'a> Attempt<'a> {
         });
     }
 
-    /// Changes the counters.
+    /// Applies `change` to the attempt's counters.
     pub fn count(&self, change: impl FnOnce(&mut Counters)) {
         change(&mut self.counters.borrow_mut());
     }

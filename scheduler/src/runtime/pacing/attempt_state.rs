@@ -14,7 +14,7 @@ pub(in crate::runtime) struct AttemptState {
     /// A number that changes with every record and checkpoint. Written by one thread only.
     steps: AtomicU64,
     waiting: AtomicBool,
-    /// Handled and total input, in any unit.
+    /// The handled part of the input and, in the next field, the whole input, in any unit.
     handled: AtomicU64,
     input: AtomicU64,
     memory_bytes: AtomicU64,
@@ -22,7 +22,7 @@ pub(in crate::runtime) struct AttemptState {
     left_behind: AtomicBool,
     in_process: AtomicBool,
     on_floor: AtomicBool,
-    /// The thread that runs the attempt, or 0 before its start.
+    /// The number of the worker thread that runs the attempt, or 0 before its start.
     worker: AtomicU64,
     place: Mutex<Option<Place>>,
 }
@@ -117,8 +117,8 @@ impl AttemptState {
         self.in_process.load(Ordering::Relaxed)
     }
 
-    /// Records whether the attempt's thread, or its process, runs on the floor instead of in the
-    /// idle class.
+    /// Records whether the attempt's thread, or its process, runs on the floor (in the ordinary
+    /// class, with a high nice value) instead of in the idle class.
     pub fn set_on_floor(&self, is_on_floor: bool) {
         self.on_floor.store(is_on_floor, Ordering::Relaxed);
     }

@@ -23,8 +23,8 @@ pub const BURST_S: f64 = 0.02;
 /// noticed within this time.
 const WAIT_S_MAX: f64 = 0.1;
 
-/// Wall time between two settlements. Reading a thread's CPU time is a system
-/// call; every half millisecond it costs less than a thousandth, and a paced job
+/// Wall time between two settlements, at which a thread pays for its use. Reading a thread's CPU
+/// time is a system call; every half millisecond it costs less than a thousandth, and a paced job
 /// still runs in steps far below what a transaction would notice.
 pub(in crate::runtime) const SETTLE_EVERY: Duration = Duration::from_micros(500);
 
@@ -41,7 +41,7 @@ pub(in crate::runtime) struct Pacer {
     paced: bool,
     /// Wall time after which the job's tasks offer their cores to others.
     yield_every: Option<Duration>,
-    /// The bytes that all jobs of the runtime may read.
+    /// The limit for the bytes that all jobs of the runtime together read.
     reads: Arc<ReadBudget>,
     /// The class in which tasks of all jobs run.
     class: Arc<TaskClass>,

@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The class of the task threads of a runtime. The control thread sets it, and task threads follow.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct TaskClass {
-    /// True if tasks leave the ordinary class. If false, there is no floor either.
+    /// True if tasks run in the idle class or on the floor. If false, they are always ordinary
+    /// threads.
     lowers: bool,
     /// True if the system lets a thread leave the idle class again.
     can_raise: bool,
@@ -29,8 +30,9 @@ pub(in crate::runtime) struct TaskClass {
 }
 
 impl TaskClass {
-    /// Creates the idle class if `lowers`, otherwise the ordinary class, which never changes. The
-    /// calling thread must have the nice value of the process.
+    /// Starts with tasks in the idle class if `lowers` is true. Otherwise tasks are always in the
+    /// ordinary class. `can_raise` is true if the system lets a thread leave the idle class again.
+    /// The calling thread must have the nice value of the process.
     pub fn new(lowers: bool, can_raise: bool) -> Self {
         Self {
             lowers,
@@ -40,15 +42,16 @@ impl TaskClass {
         }
     }
 
-    /// Sets whether tasks run on the floor, and returns whether they do: never in the ordinary
-    /// class.
+    /// Sets whether tasks run on the floor instead of in the idle class. Returns whether they do so
+    /// now: never if tasks are in the ordinary class.
     pub fn set_on_floor(&self, is_on_floor: bool) -> bool {
         let is_on_floor = is_on_floor && self.lowers;
         self.is_on_floor.store(is_on_floor, Ordering::Relaxed);
         is_on_floor
     }
 
-    /// Moves the calling thread, which is of the ordinary class, to the floor or to the idle class.
+    /// Moves the calling thread, which is of the ordinary class, to the floor if `is_on_floor` is
+    /// true, otherwise to the idle class.
     pub fn enter(&self, is_on_floor: bool) {
         if is_on_floor {
             enter_floor();
@@ -71,8 +74,8 @@ impl TaskClass {
         }
     }
 
-    /// Like [`follow`](Self::follow), for the thread that works for an attempt. This process cannot
-    /// raise the process of an attempt, and such a process lowers itself.
+    /// Like [`follow`](Self::follow), for the thread that works for an attempt. A process that
+    /// works for an attempt lowers itself; this process, its parent, cannot raise it.
     pub fn follow_with(&self, attempt_state: &AttemptState) {
         let is_on_floor = attempt_state.is_on_floor();
         if is_on_floor || !attempt_state.is_in_process() {

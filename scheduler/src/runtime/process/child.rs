@@ -29,8 +29,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Wall time between two settlements. Each settlement is a message and its answer, so this is
-/// longer than on a thread; it is a fifth of the burst that a job may save up.
+/// Wall time between two settlements, at which the process pays for its use. Each settlement is a
+/// message and its answer, so this time is longer than on a thread; it is a fifth of the burst that
+/// a job may save up.
 const SETTLE_EVERY: Duration = Duration::from_millis(4);
 
 /// The most bytes of rows that a child gathers before it sends them to the parent.
@@ -160,7 +161,8 @@ fn limit_this_process(memory_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs one task, and returns its end for the parent. A reduce sends its rows while it runs.
+/// Runs one task, and returns the message for the parent about its end. A reduce sends its rows
+/// while it runs.
 fn carry_out(
     order: Order,
     job: &mut TaskContext,

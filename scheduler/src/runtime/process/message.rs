@@ -34,8 +34,8 @@ pub(super) enum ToChild {
 pub(super) struct Order {
     /// The core that the child must tie itself to.
     pub core: Option<u32>,
-    /// True if the child runs on the floor. A process inherits its class from the thread that
-    /// starts it.
+    /// True if the child runs on the floor (in the ordinary class, with a high nice value), not in
+    /// the idle class. A process inherits its class from the thread that starts it.
     pub is_on_floor: bool,
     /// Path of the job's spill directory.
     directory: Vec<u8>,
@@ -114,9 +114,9 @@ pub(super) struct Failure {
 enum FailureKind {
     /// Another attempt may do better.
     Failed,
-    /// [`TaskError::Invalid`].
+    /// No other attempt would succeed, because a record is invalid: [`TaskError::Invalid`].
     Invalid,
-    /// [`TaskError::Fatal`].
+    /// No other attempt would succeed, for another reason: [`TaskError::Fatal`].
     Fatal,
 }
 
@@ -148,7 +148,8 @@ pub(super) struct Use {
     pub cpu_ns: u64,
     /// Bytes of input since the last report.
     pub read_bytes: u64,
-    /// The size of the attempt's whole input, and of its handled part, in a unit of the attempt.
+    /// The size of the attempt's whole input and, in the next field, of the part that is handled,
+    /// in any unit.
     pub input: u64,
     pub handled: u64,
     /// Memory of the attempt's buffers.
@@ -165,6 +166,8 @@ pub(super) struct TaskResult {
 }
 
 impl TaskResult {
+    /// Describes the result of a task for the parent.
+    ///
     /// # Errors
     /// If the name of a run's file is not valid UTF-8.
     pub fn new(counters: Counters, runs: &[Run], notes: Vec<u8>) -> Result<Self, TaskError> {
@@ -238,6 +241,8 @@ pub(super) struct SegmentDescription {
 }
 
 impl SegmentDescription {
+    /// Describes a segment for the other process.
+    ///
     /// # Errors
     /// If the name of the segment's file is not valid UTF-8.
     pub fn new(segment: &Segment) -> Result<Self, TaskError> {
@@ -255,6 +260,8 @@ impl SegmentDescription {
         })
     }
 
+    /// Returns the segment, with its file in `directory`.
+    ///
     /// # Errors
     /// If the description names no file in `directory`, or an impossible place in a file.
     pub fn into_segment(self, directory: &Path) -> Result<Segment, FrameError> {
@@ -277,6 +284,8 @@ impl SegmentDescription {
     }
 }
 
+/// Serialises a message.
+///
 /// # Errors
 /// If the message cannot be serialised.
 pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>, TaskError> {
@@ -284,6 +293,8 @@ pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>, TaskError> {
         .map_err(|e| TaskError::failed(format!("encoding a message between processes: {e}")))
 }
 
+/// Deserialises a message.
+///
 /// # Errors
 /// If the bytes are no message of this type.
 pub(super) fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, FrameError> {

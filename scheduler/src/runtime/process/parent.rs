@@ -19,8 +19,9 @@ use crate::runtime::shuffle::run::Segment;
 /// amount.
 const READ_BYTES_MAX: u64 = 1 << 30;
 
-/// Runs an attempt, with its number, at a task in a process of `pool`. `segments` are the input of
-/// a reduce. The process is kept for the next task if the attempt succeeds, and killed otherwise.
+/// Runs an attempt at `task`, with the attempt number `number`, in a process of `pool`. `segments`
+/// are the input of a reduce. The process is kept for the next task if the attempt succeeds, and
+/// killed otherwise.
 ///
 /// # Errors
 /// The errors of a task on a thread, and an error if the process ends.
@@ -86,7 +87,8 @@ pub(in crate::runtime) fn run_in_process(
     Ok(DutyResult { counters, runs })
 }
 
-/// Returns whether the result is still needed.
+/// Returns whether the result of the attempt is still needed: neither the attempt was stopped nor
+/// the job cancelled.
 fn is_needed(job: &JobContext, attempt_state: &AttemptState) -> bool {
     !attempt_state.is_stopped() && !job.pacer.is_cancelled()
 }
@@ -99,7 +101,8 @@ struct Exchange<'a> {
     attempt: &'a Attempt<'a>,
     /// The writer of the attempt's rows, if the task has any.
     writer: Option<Box<dyn OutputWriter>>,
-    /// Handled part of the attempt's input.
+    /// The part of the attempt's input that the process has handled, by its last report; 0 before
+    /// the first.
     handled: u64,
 }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// The time that the parent waits for a child before it checks whether the result is still needed.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// An upper bound of the cores of a machine.
+/// An upper bound of the number of cores of a machine.
 const CORES_MAX: u64 = 1024;
 
 /// Signal of a process that called `abort`, as Rust's allocator does when memory runs out.
@@ -40,8 +40,8 @@ impl TaskProcesses {
         [&limit[..], &self.description].concat()
     }
 
-    /// Starts a process. It inherits the class of the calling thread, which is on the floor if
-    /// `is_on_floor`.
+    /// Starts a process. It inherits the class of the calling thread; `is_on_floor` is true if
+    /// this class is the floor.
     fn start(&self, is_on_floor: bool) -> io::Result<Process> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(LOOK_EVERY))?;
@@ -88,7 +88,8 @@ impl Pool {
         drop(idle);
     }
 
-    /// Returns an idle process of the class of the calling thread, or a new one.
+    /// Returns an idle process, or starts a new one. The process has the class of the calling
+    /// thread, which is on the floor if `is_on_floor` is true.
     pub(super) fn take(
         &self,
         is_on_floor: bool,
@@ -126,7 +127,8 @@ pub(super) enum FromChild<'a> {
 pub(super) struct Process {
     pub line: Line,
     pub meter: Meter,
-    /// True if the process is on the floor instead of in the idle class.
+    /// True if the process runs on the floor (in the ordinary class, with a high nice value), not
+    /// in the idle class.
     pub is_on_floor: bool,
 }
 
@@ -140,6 +142,8 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// Sends a message to the process.
+    ///
     /// # Errors
     /// If the process has ended, or the message cannot be serialised.
     pub fn send_message(

@@ -5,17 +5,18 @@
 //!
 //! Cycles in which a job ran out of tasks do not count. The share of such a cycle goes partly
 //! unused because of the ends of tasks, which a look ahead models itself; with them in the ratio,
-//! it would count this loss twice. Nor do cycles with a share for second attempts count, which no
-//! look ahead models. All other cycles of a job with few tasks count, because its share is never
-//! larger than these tasks can use.
+//! the look ahead would count this loss twice. Nor do cycles with a share for second attempts
+//! count, which no look ahead models. All other cycles of a job with few tasks count, because its
+//! share is never larger than these tasks can use.
 
 use super::shares::TASK_HUNDREDTHS_MAX;
 
 /// The time constant of the average, in seconds with a share: long compared with a burst of the
 /// token bucket, short compared with a job.
 const LATELY_S: f64 = 10.0;
-/// The weight of the usual ratio of all jobs in the ratio of one job, in core-seconds granted.
-/// Before the job's first measurement the usual ratio counts alone.
+/// The weight of the usual ratio of all jobs in the estimated ratio of one job, in core-seconds:
+/// once this much CPU time was granted to the job, its own ratio has the same weight. Before the
+/// job's first measurement only the usual ratio counts.
 const BELIEVED_CPU_S: f64 = 0.5;
 /// The granted core-seconds of earlier jobs above which their weight in the usual ratio is halved
 /// before another job is added.
@@ -24,7 +25,8 @@ const USUAL_CPU_S: f64 = 100.0;
 /// speed.
 const RATIO_MIN: f64 = 0.05;
 
-/// The CPU time that a job was granted and used, in seconds. Older times count less.
+/// The CPU time that a job was granted and used, in seconds. Older cycles have less weight in the
+/// sums.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::runtime) struct GrantUse {
     turned_s: Option<f64>,
@@ -34,9 +36,9 @@ pub(in crate::runtime) struct GrantUse {
 }
 
 impl GrantUse {
-    /// Adds the time since the last call, which ends at `now_s`. During that time the job had the
-    /// share `share_hundredths`; now it has `runnable_tasks`. `used_cpu_s` is the CPU time that the
-    /// job has used since its start.
+    /// Adds the time from the last call to `now_s`. The job had the share `share_hundredths` in
+    /// that time. `runnable_tasks` is the number of tasks that the job can run now. `used_cpu_s` is
+    /// the CPU time that the job has used since its start.
     pub fn turn(
         &mut self,
         now_s: f64,

@@ -26,9 +26,10 @@ pub(in crate::runtime) struct LiveJob {
     pub pending_maps: u32,
     pub pending_reduces: u32,
     pub done_maps: u32,
-    /// Kind and CPU time used so far, in seconds, of each running task.
+    /// The kind of each running task, and the CPU time that it has used so far, in seconds.
     pub running: Vec<(TaskKind, f64)>,
-    /// Second attempts that would help if capacity is left; no plan includes them.
+    /// The number of second attempts at slow tasks that would help if capacity is left; no plan
+    /// includes them.
     pub speculative: u32,
     /// Estimated CPU time of a map, in seconds.
     pub map_cpu_s: f64,
@@ -37,12 +38,12 @@ pub(in crate::runtime) struct LiveJob {
 }
 
 impl LiveJob {
-    /// Tasks that could run at once in the present phase.
+    /// The number of tasks that could run at once in the present phase.
     pub fn runnable_tasks(&self) -> u32 {
         self.running.len() as u32 + self.waiting_tasks()
     }
 
-    /// Tasks that could run at once in the present phase but do not run.
+    /// The number of tasks that could run at once in the present phase but do not run.
     pub fn waiting_tasks(&self) -> u32 {
         let maps_left =
             self.pending_maps > 0 || self.running.iter().any(|(kind, _)| *kind == TaskKind::Map);
@@ -89,8 +90,8 @@ impl Slot {
         }
     }
 
-    /// The time that a piece of a task of `cpu_s` takes in its slot, in seconds. All pieces
-    /// together have the task's work.
+    /// The time that a piece of a task takes in its slot, in seconds; the whole task takes `cpu_s`
+    /// seconds of CPU. All pieces together have the task's work.
     fn piece_s(self, cpu_s: f64) -> f64 {
         let pieces_hundredths = f64::from(self.pieces_per_task * self.share_hundredths);
         cpu_s * f64::from(TASK_HUNDREDTHS_MAX) / pieces_hundredths
@@ -143,7 +144,7 @@ fn with_earlier_goal(job: Job, goal_margin: f64) -> Job {
     }
 }
 
-/// Builds the view for a control cycle of `cycle_s` that starts at `now_s`.
+/// Builds the view for a control cycle of `cycle_s` seconds that starts at `now_s`.
 pub(in crate::runtime) fn live_view(
     (now_s, cycle_s): (f64, f64),
     goal_margin: f64,

@@ -37,7 +37,8 @@ const STEP_OF_AHEAD: f64 = 0.03;
 /// the time from now to the modelled instant. In the runtime such an event starts a control cycle
 /// at once.
 const STEP_OF_AHEAD_MIN: f64 = 0.002;
-/// The remaining CPU time of a task that has used more than the mean, as a part of the mean.
+/// The remaining CPU time that is assumed for a task that has used more than the mean of its kind,
+/// as a fraction of that mean.
 const OVERDUE_PART: f64 = 0.1;
 /// The shortest step, in seconds, so that rounding does not stop the model's clock.
 const MOMENT_S: f64 = 1e-9;
@@ -56,7 +57,7 @@ pub struct Situation {
     pub(in crate::runtime) goal_margin: f64,
     pub(in crate::runtime) slot_hundredths: u32,
     pub(in crate::runtime) cores: u32,
-    /// The part of their shares that jobs usually use, 0.05 to 1.
+    /// The fraction of their shares that jobs usually use, 0.05 to 1.
     pub(in crate::runtime) usual_speed: f64,
     pub(in crate::runtime) jobs: Vec<OutstandingJob>,
 }
@@ -64,11 +65,11 @@ pub struct Situation {
 /// A job that is not submitted, for a prediction of its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HypotheticalJob {
-    /// Map tasks; at least 1.
+    /// The number of map tasks; at least 1.
     pub maps: u32,
     /// CPU time of each map task in seconds; positive.
     pub map_cpu_s: f64,
-    /// Reduce tasks.
+    /// The number of reduce tasks.
     pub reduces: u32,
     /// CPU time of each reduce task in seconds; positive.
     pub reduce_cpu_s: f64,
@@ -78,7 +79,7 @@ pub struct HypotheticalJob {
     pub weight: f64,
     /// The most cores that the job may use; `None` for all.
     pub cores: Option<u32>,
-    /// How many times the job runs all its tasks, one time after the other; at least 1.
+    /// The number of times that the job runs all its tasks, one time after the other; at least 1.
     pub steps: u32,
 }
 
@@ -101,9 +102,9 @@ pub(in crate::runtime) struct OutstandingJob {
     task_s: (f64, f64),
     done_maps: u32,
     cores: u32,
-    /// The part of its share that the job uses, 0.05 to 1.
+    /// The fraction of its share that the job uses, 0.05 to 1.
     speed: f64,
-    /// The remaining phases. Tasks of the first one run.
+    /// The remaining phases, maps before reduces. The tasks of the first phase run at present.
     phases: VecDeque<Phase>,
 }
 
@@ -392,7 +393,8 @@ impl Situation {
         (hundredths.max(0.0) as u32).min(self.cores * 100)
     }
 
-    /// Returns the placement of the policy at `now_s`, or `None` if the policy panics.
+    /// Returns the placement of the policy for `jobs` at `now_s`; `None` if the policy panics.
+    /// `expected` is the capacity over time.
     fn decide(
         &self,
         now_s: f64,
@@ -411,7 +413,8 @@ impl Situation {
         catch(|| self.policy.decide(&view).placement).ok()
     }
 
-    /// Returns the share of each job in hundredths of a core, in the order of `jobs`.
+    /// Returns the share that `placement` gives to each job, in hundredths of a core, in the order
+    /// of `jobs`.
     fn share_out(
         &self,
         placement: &Placement,

@@ -29,7 +29,8 @@ pub(in crate::runtime) struct Holder {
     pub has_share: bool,
     /// True if the job has had no share for at least a whole control cycle.
     pub is_paused: bool,
-    /// Tasks that the job's share could run beside its running ones, if they had memory.
+    /// The number of tasks that the job's share could run beside its running ones, if they had
+    /// memory.
     pub starts: u32,
     /// The job's running attempts that were not stopped, each with the kind of its task.
     pub attempts: Vec<(TaskKind, ActiveAttempt)>,
@@ -40,7 +41,8 @@ pub(in crate::runtime) struct Holder {
 pub(in crate::runtime) struct Space {
     /// The most attempts that may run at once.
     pub attempts_max: u32,
-    /// Attempts that were left behind: their memory cannot be taken back.
+    /// The number of attempts whose hanging threads were left behind: their memory cannot be
+    /// taken back.
     pub left_behind: u32,
     /// True if attempts have exceeded the limit for a whole control cycle.
     pub is_exceeded: bool,

@@ -11,11 +11,11 @@ pub(in crate::runtime) const TASK_HUNDREDTHS_MAX: u32 = 100;
 pub struct Claimant {
     /// Id, submission and goal.
     pub job: Job,
-    /// Slots in the policy's placement.
+    /// The number of slots that the policy's placement gives to the job.
     pub slots: u32,
-    /// Tasks that could run at once now.
+    /// The number of tasks that could run at once now.
     pub runnable_tasks: u32,
-    /// Second attempts at slow tasks that could run beside the `runnable_tasks`.
+    /// The number of second attempts at slow tasks that could run beside the `runnable_tasks`.
     pub speculative: u32,
 }
 

@@ -13,8 +13,8 @@ use std::cmp::Reverse;
 /// An attempt is slow when it has run for this many times the typical length of a task.
 const SLOWNESS: f64 = 1.5;
 
-/// Run time of a first attempt below which it gets no second one, in seconds: an attempt has a
-/// cost, and progress in so short a time is no good estimate.
+/// The time in seconds that a first attempt must have run before its task gets a second one: an
+/// attempt has a cost, and progress in so short a time is no good estimate.
 pub(in crate::runtime) const SPECULATE_AFTER_S: f64 = 1.0;
 
 /// Progress above which an attempt in the idle class ends before a new one on the floor would.
@@ -52,7 +52,8 @@ pub(in crate::runtime) fn speculative_max(tasks: u32) -> u32 {
     tasks.div_ceil(TASKS_PER_SPECULATIVE)
 }
 
-/// Returns the task for a second attempt, if any, when tasks typically take `typical_s` seconds.
+/// Returns the number of the task that should get a second attempt, or `None`. Tasks of the kind
+/// typically take `typical_s` seconds.
 pub(in crate::runtime) fn straggler(
     paces: impl IntoIterator<Item = Pace>,
     typical_s: f64,
@@ -65,9 +66,9 @@ pub(in crate::runtime) fn straggler(
         .map(|pace| pace.index)
 }
 
-/// Returns the task for a second attempt on the floor, if any. `tasks` are those whose attempts are
-/// all in the idle class, each with the finished part of its work, 0 to 1. The task with the least
-/// progress comes first.
+/// Returns the number of the task that should get a second attempt on the floor, or `None`. `tasks`
+/// are those whose attempts are all in the idle class, each with the finished part of its work, 0
+/// to 1. The task with the least progress comes first.
 pub(in crate::runtime) fn starved(tasks: impl IntoIterator<Item = (u32, f64)>) -> Option<u32> {
     (tasks.into_iter())
         .filter(|(_, progress)| *progress < OVERTAKEN_PROGRESS_MAX)

@@ -13,11 +13,12 @@ const TASK_CPU_S_MIN: f64 = 1e-6;
 #[derive(Clone, Debug, Default)]
 pub(in crate::runtime) struct Slot {
     pub state: TaskState,
-    /// Attempts that were started.
+    /// The number of attempts at the task that were started.
     attempts: u32,
-    /// Attempts that failed.
+    /// The number of attempts at the task that failed.
     pub failures: u32,
-    /// The one attempt that may finish the output.
+    /// The number of the one attempt that may finish the output; `None` before an attempt has this
+    /// permission.
     pub finishing: Option<u32>,
 }
 
@@ -26,9 +27,10 @@ pub(in crate::runtime) struct Slot {
 pub(in crate::runtime) struct RunningAttempt {
     pub state: Arc<AttemptState>,
     pub started_s: f64,
-    /// Seconds since the start of the attempt in which its job had no share.
+    /// The time since the start of the attempt during which its job had no share, in seconds.
     paused_s: f64,
-    /// Seconds without a step, although the attempt could run, up to the last call of `watch`.
+    /// The time without progress, although the attempt could run, up to the last call of `watch`,
+    /// in seconds.
     still_s: f64,
     steps_seen: u64,
     /// True if the attempt was stopped for its memory.
@@ -62,7 +64,7 @@ pub(in crate::runtime) struct TaskSet {
     done_cpu_s: f64,
     done_running_s: f64,
     estimate_cpu_s: f64,
-    /// The task for the next second attempt.
+    /// The number of the task that should get the next second attempt; `None` if no task is slow.
     pub straggler: Option<u32>,
 }
 
@@ -107,7 +109,8 @@ impl TaskSet {
         self.running.values().map(|running| &running.state)
     }
 
-    /// CPU time used by each running task; the larger one of two attempts.
+    /// The CPU time used by each running task, in seconds; of two attempts at a task, the larger
+    /// one.
     pub fn running_cpu_s(&self) -> Vec<f64> {
         let mut by_task: BTreeMap<u32, f64> = BTreeMap::new();
         for ((index, _), running) in &self.running {
@@ -144,7 +147,8 @@ impl TaskSet {
         self.start_attempt(index, now_s)
     }
 
-    /// Ends the attempt of a thread that left; its task waits for another thread.
+    /// Ends the attempt of a thread that left the lease; the attempt's task waits for another
+    /// thread.
     pub fn leave(&mut self, index: u32, attempt: u32) {
         if let Some(gone) = self.stop(index, attempt) {
             self.done_cpu_s += gone.state.used_s();
@@ -199,8 +203,8 @@ impl TaskSet {
         Some(running)
     }
 
-    /// Counts the task as done by `winner`, and stops other attempts at it. Returns whether there
-    /// are any.
+    /// Counts the task with the number `index` as done by `winner`, and stops the other attempts at
+    /// it. Returns whether there were other attempts.
     pub fn win(&mut self, index: u32, winner: &RunningAttempt, now_s: f64) -> bool {
         self.slots[index as usize].state = TaskState::Done;
         self.done += 1;
@@ -265,7 +269,7 @@ impl TaskSet {
     }
 
     /// Checks all attempts after `elapsed_s` seconds; `could_run` is whether the job had a share in
-    /// that time. Returns the task and number of each attempt that made no step for `stall_s`
+    /// that time. Returns the task and number of each attempt that made no progress for `stall_s`
     /// seconds, and updates the straggler. An attempt that was stopped has no reason to wait, so
     /// its time counts in any case.
     ///
@@ -320,8 +324,8 @@ impl TaskSet {
         self.straggler = starved(tasks);
     }
 
-    /// The attempts at a task, or none if one of them is on the floor, moves there, or is about to
-    /// end.
+    /// The attempts at the task with the number `index`; none if one of them is on the floor, moves
+    /// there by itself (`can_move`), or is about to end.
     fn starved_attempts(&self, index: u32, can_move: bool) -> Vec<&AttemptState> {
         let slot = &self.slots[index as usize];
         let attempts = self.running.range((index, 0)..=(index, u32::MAX));

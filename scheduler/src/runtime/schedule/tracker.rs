@@ -38,10 +38,11 @@ mod following;
 mod lease;
 mod look;
 
-/// The number of failed attempts at a task that fails its job; 4 is usual in MapReduce systems.
+/// A job fails once this many attempts at one of its tasks have failed; 4 is usual in MapReduce
+/// systems.
 pub const ATTEMPTS_MAX: u32 = 4;
 
-/// The number of threads left behind that fails a job: its code hangs.
+/// A job fails once this many of its attempts were left behind on hanging threads: its code hangs.
 const LEFT_BEHIND_MAX: u32 = ATTEMPTS_MAX;
 
 /// A piece of work for a worker.
@@ -53,7 +54,7 @@ pub(in crate::runtime) enum Work {
         attempt: u32,
         attempt_state: Arc<AttemptState>,
     },
-    /// The split of the input, which is the output of an earlier job.
+    /// The splitting of the input, which is the output of an earlier job.
     Split,
     Commit,
     Abort,
@@ -126,8 +127,8 @@ impl Tracker {
         tracker
     }
 
-    /// Returns the next piece of work for this job. A task requires `may_start`; commit and abort
-    /// need no share.
+    /// Returns the next piece of work for this job. A task is started only if `may_start` is true,
+    /// because it needs a share; a split, a commit or an abort needs none.
     pub fn claim(&mut self, may_start: bool, now_s: f64) -> Option<Work> {
         match self.stage {
             _ if self.is_lease() => None,
@@ -228,8 +229,9 @@ impl Tracker {
         }
     }
 
-    /// Counts an attempt that failed: another one follows, or the job fails. Returns true if the
-    /// job fails, at once if every attempt would fail in this way.
+    /// Counts an attempt that failed. Another one follows, unless too many attempts at the task
+    /// have failed or every attempt would fail in this way: then the job fails. Returns whether it
+    /// does.
     pub fn task_failed(
         &mut self,
         task: TaskId,
@@ -289,7 +291,7 @@ impl Tracker {
     }
 
     /// Stops a straggler's attempt in the idle class, so that an attempt on the floor can have its
-    /// memory. Returns false like [`preempt`](Self::preempt).
+    /// memory. Returns false if no memory can be freed this way.
     pub fn preempt_straggler(&mut self) -> bool {
         let kind = self.kind();
         self.stage == Stage::Tasks && self.set(kind).preempt_straggler()
@@ -302,9 +304,10 @@ impl Tracker {
         all.filter(|_| self.stage == Stage::Tasks && !self.is_lease())
     }
 
-    /// Checks all attempts. Gives up, as failed, those without progress for `stall_s` seconds in
-    /// which the job could run, and returns them. The attempts of a job that stops can always run,
-    /// because nothing makes them wait.
+    /// Checks all attempts; `could_run` is whether the job had a share since the last check. Gives
+    /// up, as failed, those without progress for `stall_s` seconds in which the job could run, and
+    /// returns them. The attempts of a job that stops can always run, because nothing makes them
+    /// wait.
     pub fn watch(&mut self, now_s: f64, could_run: bool, stall_s: f64) -> Vec<Arc<AttemptState>> {
         let elapsed_s = now_s - std::mem::replace(&mut self.watched_s, now_s);
         if let Some(lease) = &mut self.lease {

@@ -9,7 +9,7 @@ use std::iter::repeat_n;
 /// Initial number of slots; a power of two.
 const SLOTS_MIN: usize = 1 << 8;
 
-/// Records after which the benefit of lookups is evaluated.
+/// The number of records after which the benefit of lookups is evaluated.
 const TRIAL_RECORDS: u32 = 1 << 16;
 
 /// Lookups go on if at least one in this many lookups has found a record.
@@ -54,7 +54,8 @@ impl KeyIndex {
         !self.gave_up
     }
 
-    /// Returns the record with this hash for which `is_it` returns true, or the free slot for it.
+    /// Returns the number of the record with this hash for which `is_it`, called with record
+    /// numbers, returns true, or the free slot for such a record.
     pub fn find(&mut self, hash: u64, is_it: impl Fn(usize) -> bool) -> Result<usize, Vacancy> {
         self.looks += 1;
         if self.looks == TRIAL_RECORDS {

@@ -37,8 +37,8 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 const BLOCK_BYTES_MIN: usize = 1 << 10;
 const BLOCK_BYTES_MAX: usize = 16 << 10;
 
-/// A record of a run takes at most one part in this many of the memory of a task. So a fifth of
-/// the memory holds the block of the longest record, raw and compressed.
+/// The longest record of a run takes at most the memory of a task divided by this number. So a
+/// fifth of the memory holds the block of the longest record, raw and compressed.
 const RECORDS_PER_MEMORY_MIN: usize = 10;
 
 /// Refuses a record of `record_bytes` that would exceed the memory limit of a task with
@@ -61,7 +61,8 @@ pub(in crate::runtime) fn check_record_bytes(
     )))
 }
 
-/// Blocks that are stored raw after one that compression did not halve: one in sixteen is tried.
+/// The number of blocks that are stored raw after a block that compression did not halve. Then
+/// compression is tried again: on one block in sixteen.
 const RAW_BLOCKS: u32 = 15;
 
 const HEADER_BYTES: usize = 16;
@@ -90,7 +91,7 @@ fn checksum(header: &[u8], data: &[u8]) -> u64 {
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Run {
     pub segments: Vec<Segment>,
-    /// Records in all segments.
+    /// The number of records in all segments.
     pub records: u64,
     /// Length of the file in bytes.
     pub bytes: u64,
@@ -135,7 +136,7 @@ pub(in crate::runtime) struct RunWriter {
     /// Header and data of the block that is being written.
     stored: Vec<u8>,
     table: CompressTable,
-    /// Blocks to be stored raw before the next attempt to compress one.
+    /// The number of blocks to be stored raw before the next attempt to compress one.
     raw_blocks_left: u32,
     run: Run,
     segment: Segment,
@@ -271,7 +272,8 @@ pub(in crate::runtime) struct SegmentReader {
     header: [u8; HEADER_BYTES],
     stored: Vec<u8>,
     raw: Vec<u8>,
-    /// The record under the cursor: start of its key, its value, and its end.
+    /// The record under the cursor: the positions of its key, of its value and of its end in the
+    /// block; `None` at the end of the segment.
     at: Option<[usize; 3]>,
 }
 

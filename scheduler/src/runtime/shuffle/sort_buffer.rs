@@ -27,13 +27,13 @@ use xxhash_rust::xxh3::xxh3_64;
 const CHUNK_BYTES_MIN: usize = 1 << 10;
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of the key in an entry's order; the other four are the partition.
+/// The number of key bytes in the sort order of an entry; the other four bytes are the partition.
 const ORDER_KEY_BYTES: usize = PREFIX_BYTES - size_of::<u32>();
 const ORDER_KEY_BITS: u32 = 8 * ORDER_KEY_BYTES as u32;
 
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
-/// Comparisons between two reads of the clock: some microseconds.
+/// The number of comparisons between two reads of the clock; they take some microseconds.
 const COMPARISONS_PER_LOOK: u32 = 512;
 
 /// The place and the sort order of one record.
@@ -50,7 +50,7 @@ struct Entry {
 #[derive(Debug)]
 pub(in crate::runtime) struct SortBuffer {
     chunks: Vec<Vec<u8>>,
-    /// The chunk that is being filled; later ones are empty.
+    /// The position of the chunk that is being filled; later chunks are empty.
     filling: usize,
     entries: Vec<Entry>,
     budget_bytes: usize,
@@ -65,8 +65,8 @@ pub(in crate::runtime) struct SortBuffer {
 pub(in crate::runtime) enum CombineOutcome {
     /// The record was combined into one in the buffer.
     Done,
-    /// The record must be pushed. The vacancy is the slot where later lookups find it, if it should
-    /// be found.
+    /// The record was not combined and must be pushed. The vacancy, if there is one, is its slot in
+    /// the index, so that later records can be combined with it.
     Apart(Option<Vacancy>),
     /// The buffer must be emptied first.
     Full,
@@ -284,8 +284,8 @@ impl Entry {
             .then_with(|| self.place().cmp(&other.place()))
     }
 
-    /// A number that ascends in the order of emission. An empty record takes no space: of two
-    /// records at one place, the longer came later.
+    /// A tuple that ascends in the order in which records are emitted. An empty record takes no
+    /// space: of two records at one place, the longer came later.
     fn place(&self) -> (u32, u32, u32) {
         (self.chunk, self.start, self.value_len)
     }

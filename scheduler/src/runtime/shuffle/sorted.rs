@@ -17,7 +17,7 @@ pub struct Values<'a> {
     source: &'a mut (dyn Sorted + 'a),
     attempt: &'a Attempt<'a>,
     key: &'a [u8],
-    /// Units of the attempt's input in one value.
+    /// The units of the attempt's input that each value counts as.
     units: u64,
     /// True if the cursor is on a value that was already returned.
     is_current_returned: bool,

@@ -45,7 +45,8 @@ struct Claim<'a> {
     end: Search,
 }
 
-/// The end of the wait for the sample.
+/// The result of a wait for the ranges: this map takes the sample itself, or another one has done
+/// so.
 enum Turn<'a> {
     Mine(Claim<'a>),
     Over(Arc<RangePartitioner>),
@@ -59,8 +60,8 @@ impl Drop for Claim<'_> {
 }
 
 impl JobRanges {
-    /// Returns the ranges of `job` with these splits; `find` determines them if no attempt has.
-    /// Returns `None` if the partitioner needs no sample.
+    /// Returns the ranges of `job` with these splits; `find` determines them if no attempt has done
+    /// so before. Returns `None` if the partitioner needs no sample.
     ///
     /// # Errors
     /// Those of `find`, and an error if `is_needed` returns false while another attempt takes the
@@ -88,7 +89,7 @@ impl JobRanges {
         Ok(Some(ranges))
     }
 
-    /// Waits until no other attempt takes the sample.
+    /// Waits until no other attempt takes the sample. Fails if `is_needed` returns false before.
     fn turn(&self, is_needed: impl Fn() -> bool) -> Result<Turn<'_>, TaskError> {
         let mut search = self.lock();
         loop {

@@ -50,7 +50,7 @@ impl Drop for Fixture {
     }
 }
 
-/// A fixture in which attempts may hang for `stall_s` seconds.
+/// A fixture in which attempts are given up after they have hung for `stall_s` seconds.
 fn fixture(management: Management, stall_s: f64) -> Fixture {
     fixture_with(RuntimeOptions {
         management,
@@ -106,8 +106,8 @@ impl Fixture {
         }
     }
 
-    /// Advances the clock in steps far below the limit, so that only hanging attempts reach the
-    /// limit.
+    /// Advances the clock until `done` returns true, in steps far below the limit, so that only
+    /// hanging attempts reach the limit.
     fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
         wait::until(what, || {
             self.clock.advance_s(0.5);

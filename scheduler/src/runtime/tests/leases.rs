@@ -310,7 +310,8 @@ struct ModelJob {
     /// True for a lease in which all threads stay.
     is_steady: bool,
     share_hundredths: u32,
-    /// Cycles that began without a thread in the lease, since the last one entered.
+    /// The number of cycles that began without a thread in the lease since the last thread
+    /// entered.
     idle_cycles: u32,
     granted_s: f64,
     used_s: f64,

@@ -384,8 +384,8 @@ fn a_job_takes_memory_for_no_more_tasks_than_its_share_fills() {
     }
 }
 
-/// The policy moves the share back and forth between two jobs: each loses its work as often, but
-/// never fails.
+/// The policy moves the share back and forth between two jobs: each loses its work again and again,
+/// but does not fail.
 #[test]
 fn a_job_that_is_preempted_again_and_again_does_not_fail() {
     let scarce = ScarceMemory::new(1);

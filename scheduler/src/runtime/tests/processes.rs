@@ -496,7 +496,7 @@ fn processes_of_a_paced_job_pay_for_their_use_and_pause_until_it_is_earned() {
     let _ = job.wait();
 }
 
-/// The real clock instead of one that the test advances.
+/// Uses the machine's clock, not one that the test advances.
 #[test]
 #[ignore = "nightly: compares CPU time with the time that passes meanwhile"]
 fn processes_of_a_paced_job_use_no_more_than_its_share() {

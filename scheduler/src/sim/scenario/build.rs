@@ -20,7 +20,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
-/// A checked point of a scenario that can draw replicas.
+/// One point of a scenario, with checked numbers. It can draw replicas of the point.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub config: SimConfig,

@@ -143,7 +143,7 @@ fn index_of(path: &str) -> Option<(usize, &str)> {
     Some((index.parse().ok()?, behind))
 }
 
-/// The path of the field whose key or value is at `at`.
+/// The path of the field whose key or value contains the byte of `text` at the offset `at`.
 fn field_at(text: &str, at: usize) -> Option<String> {
     fn within(table: &DeTable<'_>, at: usize) -> Option<String> {
         for (key, value) in table {

@@ -28,7 +28,7 @@ pub(super) fn listed_jobs(
         .collect()
 }
 
-/// The id of the job at a position of the file.
+/// The id of the job at the position `index` among the listed jobs of the file.
 fn id_at(index: usize) -> JobId {
     JobId(index as u64 + 1)
 }
@@ -70,8 +70,8 @@ fn job(
     Ok((built, tasks.replicas))
 }
 
-/// Fails if the job could only start after the horizon: it starts in the first control cycle
-/// after its submission.
+/// Fails if the listed job at position `index` could only start after the horizon: it starts
+/// in the first control cycle after its submission.
 fn starts_before_the_end(index: usize, job: &SimJob, config: &SimConfig) -> FieldResult<()> {
     let horizon_s = config.horizon_s;
     let submitted_s = job.job.submitted_s;

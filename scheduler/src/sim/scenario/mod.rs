@@ -99,7 +99,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// Draws the configuration and the jobs of one replica. The same seed draws the same.
+    /// Draws the configuration and the jobs of one replica. The same seed draws the same replica.
     ///
     /// # Errors
     /// When the draw is larger than a run may be; see [`Workload::draw`](super::Workload::draw).

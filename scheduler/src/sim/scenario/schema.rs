@@ -49,8 +49,8 @@ pub(super) struct Run {
     pub horizon_s: f64,
     pub reduces: ReduceStart,
     pub spread: Spread,
-    /// Begin of the measured time, in seconds. Jobs count that are submitted or finished
-    /// between its begin and its end.
+    /// Begin of the measured time, in seconds. Only jobs that are submitted or finished
+    /// within the measured time count.
     pub measure_from_s: f64,
     pub measure_until_s: Option<f64>,
     /// Replicas of each split for applications that do not set their own; 0: input is

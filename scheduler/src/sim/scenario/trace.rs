@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 /// The trace files that a scenario names.
 pub(super) struct Traces<'a> {
-    /// Returns the text of a file, or why it cannot be read.
+    /// Returns the text of a file, or the reason why it cannot be read.
     text_of: &'a dyn Fn(&str) -> Result<String, String>,
     /// Number of steps of all series that were read so far; a series that is read twice
     /// counts twice.

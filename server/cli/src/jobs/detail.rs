@@ -154,7 +154,8 @@ fn counters(counters: &Value) -> Vec<String> {
     lines
 }
 
-/// `map 3`, or in a chain `2: map 3`.
+/// Names the task of an attempt: `map 3`, or `2: map 3` if it is of the second job in a chain of
+/// jobs.
 fn task(attempt: &JobAttempt, is_chain: bool) -> String {
     let kind = attempt.record.kind;
     let of = if is_chain {

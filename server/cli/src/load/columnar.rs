@@ -24,7 +24,7 @@ const METADATA: &str = ".metadata.json";
 /// The beginning of a path that names a place in a bucket of S3.
 const BUCKET: &str = "s3://";
 
-/// The same beginning as Hadoop and Spark write it.
+/// The beginnings with which Hadoop and Spark name a place in a bucket of S3.
 const HADOOP_BUCKETS: [&str; 2] = ["s3a://", "s3n://"];
 
 /// An input whose columns have types, as a path of the command line names it.
@@ -157,7 +157,8 @@ fn local(path: &Path) -> &Path {
     place.map_or(path, Path::new)
 }
 
-/// Returns the Parquet files or the Iceberg table that a path names; `None` if the path may be one of text.
+/// Returns the Parquet files or the Iceberg table that a path names; `None` if the path names neither, and so may
+/// name text.
 fn input(path: &Path) -> Option<Input> {
     let table = |path: &Path, tag: Option<&str>| Input::Table {
         path: path.to_path_buf(),

@@ -100,7 +100,8 @@ fn open<'b, 'n>(
     }
 }
 
-/// Chooses the columns to load: those of the command line, or all, which all sources then have.
+/// Chooses the columns to load: those of the command line, or else all. In the second case, all sources
+/// must have the same columns.
 fn columns(chosen: &[String], sources: &[Source]) -> Result<Vec<String>, CliError> {
     let all = sources.first().map(Source::columns).unwrap_or_default();
     let columns = if chosen.is_empty() { all } else { chosen };

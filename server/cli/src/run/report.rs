@@ -76,7 +76,7 @@ impl Report<'_> {
         inputs.flat_map(|input| &input.skipped).collect()
     }
 
-    /// Returns descriptions of what the job put in place.
+    /// Returns descriptions of the output that the job has put in place.
     fn notes(&self) -> &[String] {
         self.job.end.as_ref().map_or(&[], |end| &end.notes)
     }

@@ -122,8 +122,9 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// A folder that does not exist, and one that does: the sources of this crate.
+    /// A folder that does not exist.
     const NOWHERE: &str = "no-such-directory";
+    /// A folder that exists: the sources of this crate.
     const SOMEWHERE: &str = "src";
 
     #[test]

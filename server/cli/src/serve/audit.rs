@@ -31,7 +31,7 @@ impl AuditLogs {
         })
     }
 
-    /// Writes the entries that wait to the files.
+    /// Writes all waiting entries to the files of the logs.
     pub(super) fn flush(&self) {
         self.changes.flush();
         if let Some(writes) = &self.writes {

@@ -9,19 +9,20 @@ use ebb_cql_server::serve::Tls;
 use super::log_levels::SERVER;
 
 const DAY_S: u64 = 24 * 60 * 60;
-/// A certificate with fewer days left is reported. A certificate of 90 days, as public authorities issue
-/// them, was renewed before that, if its renewal works.
+/// The number of days before its end from which on a certificate is reported. Certificates of 90 days, as
+/// public authorities issue them, are renewed earlier, if their renewal works.
 const REPORTED_DAYS: u64 = 30;
 
 /// Reports the certificate of a server while it expires soon.
 #[derive(Debug, Default)]
 pub(super) struct ExpiryWatch {
-    /// The end of the certificate that was reported last, and the time of the report.
+    /// The time at which the last reported certificate expires, and the time of the report, both in seconds
+    /// since 1970.
     reported: Option<(u64, u64)>,
 }
 
 impl ExpiryWatch {
-    /// Logs the certificate in use if that is due.
+    /// Logs that the certificate in use expires soon, if it does and such a line is due.
     pub(super) fn look(&mut self, tls: &Tls) {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_s = now_s.map_or(0, |since| since.as_secs());

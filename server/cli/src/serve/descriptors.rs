@@ -6,29 +6,31 @@ use tracing::{info, warn};
 use super::log_levels::SERVER;
 use crate::open_files::RAISE_LIMIT;
 
-/// Connections for CQL if the settings name no number.
+/// The greatest number of connections for CQL if the settings name none.
 const CQL_DEFAULT: u32 = 20_000;
-/// Files for the log, the manifest, merges, spilled runs, health checks, `/proc` and child processes.
-/// Each thread may have one more, such as an SSTable that the cache closes meanwhile.
+/// The number of files reserved for the log, the manifest, merges, spilled runs, health checks,
+/// `/proc` and child processes. One more is reserved for each thread, such as an SSTable that the
+/// cache is about to close.
 const RESERVE: u32 = 64;
 
 /// The shares of a limit of open files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DescriptorBudget {
-    /// Files that the process may have open.
+    /// The number of files that the process may have open.
     pub(super) limit: u32,
     reserve: u32,
-    /// SSTables that are open at once.
+    /// The greatest number of SSTables that are open at once.
     pub(super) tables: u32,
     /// Connections for CQL.
     pub(super) cql: u32,
-    /// Connections to the port for HTTP, and as many to the socket.
+    /// The greatest number of connections to the port for HTTP. The socket for jobs may have as many,
+    /// too.
     pub(super) http: u32,
 }
 
 impl DescriptorBudget {
-    /// Divides `limit` for a server with `threads` threads. `cql_max` is the setting for CQL, if there
-    /// is one.
+    /// Divides `limit` for a server with `threads` threads. `cql_max` is the greatest number of
+    /// connections for CQL by the settings, if they name one.
     ///
     /// Tables get three eighths and not half, which an embedded store takes: half would leave fewer
     /// than 500 connections of the common limit of 1,024.
@@ -47,7 +49,8 @@ impl DescriptorBudget {
         }
     }
 
-    /// Logs the shares, and that there are fewer connections than `cql_max` if that is so.
+    /// Logs the shares. Warns if they leave fewer connections for CQL than `cql_max`, the number in
+    /// the settings.
     pub(super) fn log(&self, cql_max: Option<u32>) {
         let Self {
             limit,

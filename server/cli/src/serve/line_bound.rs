@@ -3,20 +3,22 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// The log lines that may come at once of one kind, unless the kind has another bound.
+/// The number of log lines of one kind that may come at once, unless the kind has another bound.
 const LINES_BURST: f64 = 50.0;
-/// The log lines per second of one kind in the long run, unless the kind has another bound.
+/// The number of log lines of one kind per second in the long run, unless the kind has another
+/// bound.
 const LINES_PER_S: f64 = 10.0;
-/// The lines about administration that may come at once: a script may make or change many objects.
+/// The number of log lines about administration that may come at once: a script may make or change
+/// many objects.
 const ADMINISTRATION_LINES_BURST: f64 = 2000.0;
-/// The lines about administration per second in the long run.
+/// The number of log lines about administration per second in the long run.
 const ADMINISTRATION_LINES_PER_S: f64 = 100.0;
-/// The lines that may come at once about a state that changes back and forth.
+/// The number of log lines that may come at once about a state that changes back and forth.
 const STATE_LINES_BURST: f64 = 10.0;
-/// The lines about a state that changes back and forth, per second in the long run.
+/// The number of log lines per second about a state that changes back and forth, in the long run.
 const STATE_LINES_PER_S: f64 = 0.1;
 
-/// The bound on the lines of one kind.
+/// The bound on the log lines of one kind.
 #[derive(Debug)]
 pub(super) struct LineBound(Mutex<Bound>);
 
@@ -54,7 +56,7 @@ struct Bound {
     per_s: f64,
     level: f64,
     at: Instant,
-    /// The lines dropped since the last written one.
+    /// The number of lines dropped since the last written one.
     left_out: u64,
 }
 

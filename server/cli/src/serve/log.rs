@@ -82,7 +82,8 @@ pub(super) fn begin(levels: &LogLevels, format: Option<LogFormat>) -> Log {
     }
 }
 
-/// Returns the layer that makes a line of each event, and passes it to a writer of `writer`.
+/// Returns the layer that makes a line of each event, and passes the line to a writer that `writer`
+/// returns.
 fn lines<W: Write + 'static>(
     format: LogFormat,
     is_colored: bool,

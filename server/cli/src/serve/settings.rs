@@ -33,9 +33,9 @@ const ALIKE: f64 = 0.8;
 /// The start of the names of environment variables of settings.
 const VARIABLE_START: &str = "EBB_";
 
-/// The bounds on the setting `request-bytes-max`. Drivers' queries of system tables fit into the least
-/// value; the greatest is the limit of the protocol.
+/// The least value of the setting `request-bytes-max`. Drivers' queries of system tables fit into it.
 const REQUEST_BYTES_LEAST: u64 = 64 << 10;
+/// The greatest value of the setting `request-bytes-max`: the limit of the protocol.
 const REQUEST_BYTES_MOST: u64 = 256 << 20;
 
 /// The greatest value of the setting `analytics-floor`, far above the cores of any machine.
@@ -45,9 +45,11 @@ const FLOOR_CORES_MOST: f64 = 1024.0;
 const FORMER_MEMORY: &str = "memory-bytes";
 const FORMER_MEMORY_VARIABLE: &str = "EBB_MEMORY_BYTES";
 
-/// The least memory and the shortest log with which a server still works well.
+/// The least memory with which a server still works well.
 const MEMORY_BYTES_LEAST: u64 = 16 << 20;
+/// The least memory for memtables with which a server still works well.
 const MEMTABLES_BYTES_LEAST: u64 = 4 << 20;
+/// The shortest log with which a server still works well.
 const WAL_BYTES_LEAST: u64 = 4 << 20;
 
 /// The time at which a write is acknowledged.

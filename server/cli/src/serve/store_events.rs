@@ -136,8 +136,8 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
     stopped
 }
 
-/// Returns the bound on lines about space. Writes have their own, so that merges that find space
-/// now and then hide no line about writes.
+/// Returns the bound on log lines about a lack of space. Lines about writes have a bound of their own, so
+/// that frequent lines about merges do not displace them.
 fn bound_of(bounds: &[LineBound; 2], space_use: SpaceUse) -> &LineBound {
     let [of_writes, of_others] = bounds;
     match space_use {

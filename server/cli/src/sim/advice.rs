@@ -105,7 +105,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     json_or_text(args.json, &result, |printer| printer.lines(lines(&result)))
 }
 
-/// Returns the past of each replica, computed on all cores.
+/// Simulates each replica, on all cores, and returns its jobs with a goal: the room of each until
+/// its goal, and whether it met the goal.
 fn all_past(
     point: &Point,
     policy: &dyn Policy,

@@ -1,4 +1,4 @@
-//! `ebb sim experiments`: repeats the experiments of the thesis.
+//! `ebb sim experiments`: repeats the experiments of J. Polo's thesis on schedulers.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ Examples:
   ebb sim experiments all --report results  all, with pictures, in results/NAME
   ebb sim experiments motivation --scenario its scenario, to be changed and run";
 
-/// Run an experiment of the thesis, or list them.
+/// Run an experiment of J. Polo's thesis on schedulers, or list the experiments.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

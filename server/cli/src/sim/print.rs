@@ -28,7 +28,8 @@ pub(super) fn write_json(result: &StudyResult, path: &Path) -> Result<()> {
     std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Prints two tables per point: of the policies, and of the listed jobs.
+/// Prints two tables for each point of a scenario, that is for each combination of swept values: of the
+/// policies, and of the listed jobs.
 pub(super) fn print(printer: &mut Printer, result: &StudyResult) -> Result<()> {
     let replicas = counted(result.replicas.into(), "replica");
     printer.line(format_args!(
@@ -161,7 +162,8 @@ fn jobs(point: &PointResult) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Nothing is left on the first point; on the second, one job outlasts the run.
+    /// A scenario with two points. On the first one no capacity is left for jobs; on the second one, a job
+    /// takes longer than the run.
     const NEVER: &str = r#"
 policies = ["fifo"]
 offline_bound = true

@@ -182,7 +182,7 @@ pub(super) struct CapacityArgs {
 #[derive(Serialize)]
 struct CapacityResult {
     title: String,
-    /// The sum of the loads of the scenario's streams.
+    /// The load of all streams of tasks in the scenario together, in tasks per slot.
     load: f64,
     #[serde(flatten)]
     capacity: Capacity,

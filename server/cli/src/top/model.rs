@@ -85,7 +85,8 @@ impl Model {
         all.map(|job| &*job.record.id)
     }
 
-    /// Returns the index of what is chosen in `list`, which is `jobs` or `maintenance`.
+    /// Returns the index of the chosen job, backup or verification in `list`, which is `jobs` or
+    /// `maintenance`; `None` if it is not there.
     pub(super) fn chosen_of(&self, list: &[JobView]) -> Option<usize> {
         let chosen = self.chosen.as_ref()?;
         list.iter().position(|job| job.record.id == *chosen)

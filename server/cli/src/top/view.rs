@@ -12,11 +12,11 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState
 use super::model::Model;
 use crate::print::counted;
 
-/// Lines of the pictures of the load and of what jobs used.
+/// The number of lines on the screen for the pictures of the load and of what jobs used.
 const PICTURE_LINES: u16 = 6;
-/// Lines of the backups and verifications, at most.
+/// The greatest number of lines on the screen for backups and verifications.
 const MAINTENANCE_LINES: u16 = 7;
-/// Lines of the tables of the database, at most.
+/// The greatest number of lines on the screen for the tables of the database.
 const TABLE_LINES: u16 = 8;
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
@@ -39,7 +39,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     frame.render_widget(Paragraph::new(model.footer()).dim(), foot);
 }
 
-/// The lines of a table with a border and a head; none if it is empty.
+/// Returns the number of lines for a table of `rows` rows with its border and head; 0 if it has no
+/// rows.
 fn table_lines(rows: usize, lines_max: u16) -> u16 {
     if rows == 0 {
         return 0;
@@ -47,7 +48,8 @@ fn table_lines(rows: usize, lines_max: u16) -> u16 {
     u16::try_from(rows + 3).map_or(lines_max, |lines| lines.min(lines_max))
 }
 
-/// Three lines: where the cores go, latencies against the objective, the guard.
+/// Returns three lines: the use of the cores; requests and latencies; the objective, and the guard
+/// that limits jobs for its sake.
 fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
     let last = load.samples.last().copied().unwrap_or_default();
     let cores = format!(
@@ -238,7 +240,7 @@ fn draw_tables(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     frame.render_widget(table, area);
 }
 
-/// A time in microseconds.
+/// Formats a time that is given in microseconds.
 fn time(us: f64) -> String {
     match us {
         us if us < 1000.0 => format!("{us:.0} us"),
@@ -246,7 +248,7 @@ fn time(us: f64) -> String {
     }
 }
 
-/// A time from now on, in seconds; before now with a minus.
+/// Formats the time from now to an event, given in seconds; a time before now has a minus.
 fn span(seconds: f64) -> String {
     let sign = if seconds < 0.0 { "-" } else { "" };
     match seconds.abs() {

@@ -242,8 +242,8 @@ fn unread_responses_take_bounded_memory() {
     assert!(grown_mib <= 2 * 256, "{grown_mib} MiB");
 }
 
-/// Connects, and requests more than sockets hold from the table of [`wide_table`]. Returns the client
-/// once the first response has begun; it reads none of them.
+/// Connects, and requests more bytes of the table of [`wide_table`] than sockets hold. Returns the
+/// client once the first response has begun to arrive. The client reads no response.
 fn deaf(server: &Server) -> Client {
     let mut deaf = server.client_with(Compression::None);
     let text = "SELECT * FROM shop.wide";

@@ -18,7 +18,7 @@ const ROWS: i32 = 100;
 const OF_ONE: i32 = PARTITIONS * ROWS / 3;
 /// The index builds under way.
 const BUILDS: &str = "SELECT index_name FROM system_views.index_builds";
-/// The most databases that are made until a kill cuts a build.
+/// The greatest number of databases that are made until a kill interrupts the build of an index.
 const TRIES: usize = 20;
 
 fn count(client: &mut Client, text: &str) -> usize {

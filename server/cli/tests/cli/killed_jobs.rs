@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use crate::place::Place;
 use crate::serving::Server;
 
-/// The kills of a run without `EBB_KILLS`.
+/// The number of kills in a run without `EBB_KILLS`.
 const KILLS: u64 = 2;
-/// The fewest jobs that are at work at once before the first kill.
+/// The least number of jobs that run at once before the first kill.
 const JOBS: usize = 20;
 
 /// The applications of the jobs, each with the arguments of `ebb run` that compute the same.
@@ -81,7 +81,7 @@ fn client(place: &Place) -> JobsClient {
     client.expect("a server holds the database")
 }
 
-/// Returns the number of jobs that have ended, and of those at work.
+/// Returns the number of jobs that have ended, and the number of those that run.
 fn counted(jobs: &[JobView]) -> (usize, usize) {
     let ended = |view: &&JobView| view.record.state != RecordState::Started;
     let at_work = jobs.iter().filter(|view| view.is_running()).count();

@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::place::Place;
 use crate::serving::{Server, query};
 
-/// The kills of a run without `EBB_KILLS`.
+/// The number of kills in a run without `EBB_KILLS`.
 const KILLS: u64 = 4;
 const WRITERS: i32 = 4;
 /// The number of rows at which a writer deletes its oldest ones.
@@ -35,7 +35,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Returns the next write, and the rows after it.
+    /// Returns the statement of the next write, and the rows after this write.
     fn next(self) -> (String, Self) {
         let Self { id, begin, end } = self;
         if end - begin == ROWS_MAX {
@@ -102,7 +102,7 @@ impl Definer {
         (text, Self { steps })
     }
 
-    /// Returns the numbers of the existing tables and of the existing snapshots.
+    /// Returns the numbers in the names of the tables and of the snapshots that should exist.
     fn has(self) -> (BTreeSet<i32>, BTreeSet<i32>) {
         let (mut tables, mut snapshots) = (BTreeSet::new(), BTreeSet::new());
         for step in 0..self.steps {

@@ -195,9 +195,9 @@ impl Place {
         command
     }
 
-    /// Waits until the lock of a database is free that this process has closed. A child that
-    /// another test forks has copies of all file handles, that of the lock too, until it executes
-    /// its program.
+    /// Waits until the lock of a database that this process has closed is free. A child that another
+    /// test forks has copies of all file handles, including that of the lock, until it executes its
+    /// program.
     #[track_caller]
     pub fn until_unlocked(&self) {
         until("the lock of the database", || {

@@ -59,7 +59,7 @@ impl Load {
     }
 }
 
-/// A curve, and the time.
+/// A price curve, and the time of the simulated load.
 struct Run {
     price: Price,
     rng: ChaCha8Rng,

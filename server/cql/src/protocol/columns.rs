@@ -194,7 +194,8 @@ impl Columns {
     }
 }
 
-/// Returns the encoded columns `read` with each duration, at `places`, encoded as `durations`.
+/// Returns a copy of encoded columns in which each `duration` type, at one of the `places`, is
+/// encoded as `durations` determines.
 fn with_durations(read: &[u8], places: &[Range<usize>], durations: DurationOption) -> Bytes {
     let mut out = Vec::with_capacity(read.len());
     let mut from = 0;
@@ -212,8 +213,8 @@ fn table<'a>(reader: &mut Reader<'a>) -> Result<(&'a str, &'a str)> {
     Ok((reader.string(what)?, reader.string(what)?))
 }
 
-/// Reads the next column. For each duration in its type it appends a range to `durations`: the bytes
-/// that were left to read before the duration, and after it.
+/// Reads the next column. For each duration in its type it appends a range to `durations`: the number
+/// of bytes that were left to read before the duration, and after it.
 fn column<'a>(
     reader: &mut Reader<'a>,
     global: Option<(&'a str, &'a str)>,

@@ -90,7 +90,7 @@ pub enum ErrorKind {
     Config,
     /// The object that CREATE names exists.
     AlreadyExists {
-        /// The keyspace, also of the table.
+        /// The keyspace that exists, or that contains the table.
         keyspace: String,
         /// The table; empty for a keyspace.
         table: String,

@@ -14,11 +14,11 @@ const SCHEMA: &str = "SCHEMA_CHANGE";
 /// The event types that a connection has registered for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventTypes {
-    /// Nodes that join and leave.
+    /// Whether the connection has registered for events of nodes that join and leave.
     pub topology: bool,
-    /// Nodes that go up and down.
+    /// Whether the connection has registered for events of nodes that go up and down.
     pub status: bool,
-    /// Changes of the schema.
+    /// Whether the connection has registered for changes of the schema.
     pub schema: bool,
 }
 

@@ -75,7 +75,8 @@ impl<'a> Startup<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Decodes the request in a frame. Bytes after it are ignored, as the specification requires.
+    /// Decodes the request in a frame. Bytes after the request are ignored, as the specification
+    /// requires.
     ///
     /// # Errors
     /// If the opcode is unknown or that of a response, or the body is malformed.

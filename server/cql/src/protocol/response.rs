@@ -65,8 +65,8 @@ pub struct Prepared {
     /// The id by which EXECUTE refers to the result's columns, since version 5; empty before.
     pub result_metadata_id: Bytes,
     pub markers: Columns,
-    /// The markers of the partition key's columns, in the key's order; empty unless all have one.
-    /// Drivers use them to find the replica.
+    /// The indexes of the markers for the partition key's columns, in the key's order; empty unless
+    /// each column has a marker. Drivers use them to find the replica.
     pub partition_key_markers: Vec<u16>,
     /// The result's columns; `None` if the statement is not a SELECT.
     pub columns: Option<Columns>,
@@ -185,7 +185,8 @@ impl Response {
 }
 
 impl Answer {
-    /// Decodes the response in a frame. Bytes after it are ignored, as the specification requires.
+    /// Decodes the response in a frame. Bytes after the response are ignored, as the specification
+    /// requires.
     ///
     /// # Errors
     /// If the opcode is unknown or that of a request, or the body is malformed.

@@ -333,7 +333,7 @@ fn duration(bytes: &[u8]) -> Option<usize> {
     (at > 0 && !goes_on).then_some(at)
 }
 
-/// Returns the length of a duration's unit.
+/// Returns the length of the unit of a duration, if `bytes` begin with one.
 fn unit(bytes: &[u8]) -> Option<usize> {
     const MICRO: &[u8] = "\u{b5}".as_bytes();
     let lower = |at: usize| bytes.get(at).map(u8::to_ascii_lowercase);
@@ -345,7 +345,8 @@ fn unit(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the length of `P1Y2M3DT4H5M6S`, `P3W` or `P0001-02-03T04:05:06`, in capitals.
+/// Returns the length of a duration such as `P1Y2M3DT4H5M6S`, `P3W` or `P0001-02-03T04:05:06`, in
+/// capitals, if `bytes` begin with one.
 fn iso_duration(bytes: &[u8]) -> Option<usize> {
     if bytes.first() != Some(&b'P') {
         return None;

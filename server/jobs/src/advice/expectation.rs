@@ -23,17 +23,16 @@ pub struct JobAdvice {
     pub maps: u32,
     /// Number of reduce tasks.
     pub reduces: u32,
-    /// The id of the job that left the profile.
+    /// The id of the earlier job whose profile the advice is based on.
     pub profile_of: String,
-    /// Whether the profile is of the same work; otherwise it is of other work of the
-    /// application.
+    /// True if that earlier job did the same work; false if it was other work of the same application.
     pub is_same_work: bool,
-    /// The lateness, if the job has a goal and `median_s` is after it.
+    /// The lateness, if the job has a goal and `median_s` is later than the goal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
 }
 
-/// The reason why there is no estimate for an application of this name.
+/// The reason why there is no estimate for an application.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WhyUnknown {
     /// No run of the application has left a profile yet.
@@ -53,7 +52,7 @@ pub enum WhyUnknown {
     /// The input of the application has nothing to read.
     #[error("how long {0} takes is not known: there is nothing to read")]
     NothingToRead(String),
-    /// The only profiles are of far fewer bytes, or of far more.
+    /// The only profiles are of inputs with far fewer, or far more, bytes than the input of the job.
     #[error(
         "how long {name} takes is not known: it reads {asked_bytes} bytes, and all that is known \
          is job {profile_of}, which read {known_bytes}"
@@ -61,11 +60,11 @@ pub enum WhyUnknown {
     FarOff {
         /// The name of the application.
         name: String,
-        /// The job that left the profile.
+        /// The id of the earlier job that the profile is of.
         profile_of: String,
-        /// Bytes of the splits of the measured job.
+        /// The size in bytes of the input of that earlier job.
         known_bytes: u64,
-        /// Bytes of the splits of the new job.
+        /// The size in bytes of the input of the job to be estimated.
         asked_bytes: u64,
     },
 }
@@ -76,8 +75,8 @@ pub struct Expected<'a> {
     pub name: &'a str,
     /// The job or chain to run.
     pub work: &'a Work,
-    /// The profile of an earlier execution. `Some(None)`: there is none; `None`: there is no
-    /// database.
+    /// The profile of an earlier execution. `Some(None)` if no profile is known; `None` if there is no
+    /// database that could have one.
     pub known: Option<Option<&'a KnownProfile>>,
     /// Cores that the job may use.
     pub cores: u32,
@@ -91,7 +90,7 @@ pub struct Expected<'a> {
     pub publications: &'a [ProfileRecord],
 }
 
-/// The number of a job's tasks and their CPU times, by the profile of an earlier job.
+/// The number of a job's tasks and their CPU times, estimated by the profile of an earlier job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizedJob {
     /// Number of map tasks.
@@ -106,7 +105,8 @@ pub struct SizedJob {
     pub cores: u32,
 }
 
-/// A job with the size of its input and the profile of an earlier job of the same kind.
+/// The basis of an estimate: a job, the size of its input, and the profile of an earlier job of the
+/// same application.
 struct Basis<'a> {
     spec: &'a JobSpec,
     maps: u32,

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 
 use ebb_colocate::LoadMonitor;
 
-/// The time over which the use of other processes is measured. The kernel counts in ticks of 10
-/// ms.
+/// The length of the measurement of the CPU use of other processes. The kernel counts CPU use in
+/// ticks of 10 ms.
 const MEASURE_FOR: Duration = Duration::from_millis(200);
 
-/// The cores that other processes leave on this machine, or the floor of jobs if that is more.
+/// The number of cores that other processes leave free on this machine, or the number of cores that
+/// jobs are guaranteed (the floor) if that is more.
 pub struct FreeCores {
     others: Others,
-    /// Cores that jobs get even while other processes hold all; 0 for none.
+    /// The number of cores that jobs get even while other processes use all cores; 0 if nothing is
+    /// guaranteed.
     floor_cores: f64,
 }
 
@@ -35,15 +37,15 @@ impl FreeCores {
         }
     }
 
-    /// Creates the free cores beside a measured use of `others_cores` cores, for callers that
-    /// measure all the time.
+    /// Creates the free cores from a known CPU use of other processes, `others_cores` cores, for
+    /// callers that measure this use continuously.
     pub fn beside(others_cores: f64) -> Self {
         Self::new(Others::Known {
             cores: others_cores,
         })
     }
 
-    /// Starts to measure the use of other processes.
+    /// Starts to measure the CPU use of other processes.
     pub fn start() -> Self {
         Self::new(Others::Measured {
             by: LoadMonitor::start(),
@@ -51,7 +53,7 @@ impl FreeCores {
         })
     }
 
-    /// Sets the cores that jobs get even while other processes hold all.
+    /// Sets the number of cores that jobs get even while other processes use all cores.
     #[must_use]
     pub fn with_floor(self, floor_cores: f64) -> Self {
         Self {
@@ -60,9 +62,9 @@ impl FreeCores {
         }
     }
 
-    /// Returns how many of `cores` cores are free for a job on a machine of `machine_cores`;
-    /// all of them where the system does not show what processes use. After
-    /// [`start`](Self::start) it first waits until a fifth of a second was measured.
+    /// Returns how many of the `cores` cores of a job are free, on a machine of `machine_cores`
+    /// cores; all of them where the system does not show the CPU use of processes. After
+    /// [`start`](Self::start), waits until a fifth of a second was measured.
     pub fn of(self, cores: u32, machine_cores: u32) -> f64 {
         let others_cores = match self.others {
             Others::Known { cores } => cores,

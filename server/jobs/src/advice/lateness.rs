@@ -16,10 +16,10 @@ use crate::application::Application;
 use crate::history::ProfileRecord;
 use crate::request::PublishRequest;
 
-/// The application whose profiles have the rates of publications.
+/// The application by whose profiles the speed of publications is predicted.
 pub const PUBLICATION: &str = PublishRequest::NAME;
 
-/// The lateness of a job: its predicted end is after its goal.
+/// The lateness of a job whose predicted end is after its goal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Lateness {
@@ -30,18 +30,19 @@ pub struct Lateness {
     pub publication: Option<PublicationOutlook>,
 }
 
-/// The prediction for a job that other machines run over a publication of its input.
+/// The prediction for a job that runs on other machines, over a publication of its input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PublicationOutlook {
     /// The job id of an earlier publication, whose measured CPU time is the basis of this prediction.
     pub profile_of: String,
-    /// Input bytes that the publication `profile_of` wrote in a second of CPU time.
+    /// The number of input bytes that the publication `profile_of` wrote per second of CPU time.
     pub bytes_per_cpu_s: f64,
-    /// The time of a publication of the input, in seconds, on the cores that are free for the job here.
+    /// The predicted time of a publication of the input, in seconds, on the cores that are free for the job on this
+    /// machine.
     pub publish_s: f64,
-    /// The least number of machines that meet the goal, each with as many free cores as the job may use
-    /// here; `None` if no number of machines does.
+    /// The least number of machines that meet the goal, if each has as many free cores as the job may use on this
+    /// machine; `None` if no number of machines does.
     pub machines: Option<u32>,
 }
 
@@ -52,19 +53,19 @@ pub(super) struct PredictedJob {
     pub(super) goal_s: f64,
     /// The predicted end in seconds from the start.
     pub(super) end_s: f64,
-    /// CPU time of all tasks in seconds.
+    /// The predicted CPU time of all tasks together, in seconds.
     pub(super) cpu_s: f64,
     /// Cores that the job may use.
     pub(super) cores: u32,
-    /// The number of cores that are free for the job, also in parts; positive.
+    /// The number of cores that are free for the job, which may be a fraction; positive.
     pub(super) free_cores: f64,
     /// Bytes of the input's splits; 0 if they are not known.
     pub(super) bytes_in: u64,
 }
 
 impl PredictedJob {
-    /// Returns the lateness, or `None` if the predicted end is not after the goal. `publications` are the
-    /// profiles of publications.
+    /// Returns the lateness, or `None` if the predicted end is not after the goal. `publications` are the profiles of
+    /// earlier publications.
     pub(super) fn lateness(&self, publications: &[ProfileRecord]) -> Option<Lateness> {
         let late_by_s = self.end_s - self.goal_s;
         // The end is infinite if it lies beyond the horizon of the simulation.
@@ -74,8 +75,9 @@ impl PredictedJob {
         })
     }
 
-    /// Returns the prediction by the latest publication of all rows whose profile applies to the input. A publication
-    /// of changes, whose job has another name, does not count: its time does not show that of all rows.
+    /// Returns the prediction by the profile of the latest publication in `publications` that wrote all rows and
+    /// whose size is like that of the input; `None` if there is none. A publication of changes only, whose job has
+    /// another name, is ignored: its time does not show the time for all rows.
     fn publication(&self, publications: &[ProfileRecord]) -> Option<PublicationOutlook> {
         let outlooks = publications.iter().filter_map(|profile| {
             let measured = profile.measured(PUBLICATION)?;
@@ -95,7 +97,8 @@ impl PredictedJob {
         outlooks.max_by(|a, b| a.profile_of.cmp(&b.profile_of))
     }
 
-    /// Returns the least number of machines that meet the goal if they begin after `publish_s` seconds.
+    /// Returns the least number of machines that meet the goal if they begin `publish_s` seconds after the start;
+    /// `None` if no number does.
     fn machines(&self, publish_s: f64) -> Option<u32> {
         let left_s = self.goal_s - publish_s;
         let cores = self.cpu_s / left_s;
@@ -111,7 +114,7 @@ mod tests {
     use super::*;
     use crate::publish::CHANGES_JOB;
 
-    /// A job of 240 s of CPU time over 1000 bytes, on two cores of which others take one.
+    /// A job with 240 s of CPU time and 1000 bytes of input, on two cores, one of which other processes use.
     const JOB: PredictedJob = PredictedJob {
         goal_s: 60.0,
         end_s: 240.0,

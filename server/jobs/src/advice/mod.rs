@@ -1,13 +1,13 @@
-//! Advice before a job starts: the probability that it meets its goal, and the goal
-//! that it almost certainly meets.
+//! Advice before a job starts: the probability that it meets its goal, and the earliest goal that
+//! it almost certainly meets.
 //!
 //! The work is estimated from the last execution, whose profile is in the history.
-//! [`ebb_scheduler::planning`] simulates the job many times over on the given number of
-//! cores. Task lengths are those of the profile, times a random factor that is as far from
-//! 1 as earlier estimates were wrong.
+//! [`ebb_scheduler::planning`] simulates the job many times over on the given number of cores. Task
+//! lengths are those of the profile, times a random factor; the more earlier estimates were wrong,
+//! the farther this factor is from 1.
 //!
-//! The more the sizes of the input and of the measured input differ, the wider is the range
-//! of the answer. If one is more than ten times as large as the other, there is none
+//! The more the sizes of the input and of the measured input differ, the wider is the predicted
+//! range. If one is more than ten times as large as the other, there is no prediction
 //! ([`WhyUnknown::FarOff`]).
 
 mod expectation;
@@ -30,18 +30,18 @@ pub use self::expectation::{Expected, JobAdvice, SizedJob, WhyUnknown};
 pub use self::free_cores::FreeCores;
 pub use self::lateness::{Lateness, PUBLICATION, PublicationOutlook};
 
-/// The probability with which a safe goal is met.
+/// The probability of meeting the goal for which [`Advice::safe_goal_s`] is computed.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The number of simulated futures, and the largest number of tasks in all of them
-/// together: with very many tasks there are fewer futures.
+/// The largest number of simulations of a job. A job with very many tasks is simulated fewer times,
+/// so that the simulations have at most `TASKS_MAX` tasks together.
 const FUTURES_MAX: usize = 200;
 const FUTURES_MIN: usize = 40;
 const TASKS_MAX: usize = 200_000;
 
-/// The assumed error of an estimate before any estimate was compared with a run: the
-/// standard deviation of the logarithm of the time taken over the estimate. A fifth for the
-/// same work again, a half for other work of the application.
+/// The assumed error of an estimate of the same work as before, when no earlier estimate can be
+/// compared with a run: the standard deviation of the logarithm of a run's time divided by its
+/// estimate. For other work of the application it is `OTHER_WORK_LOG_SD`.
 const SAME_WORK_LOG_SD: f64 = 0.2;
 const OTHER_WORK_LOG_SD: f64 = 0.5;
 
@@ -49,34 +49,35 @@ const OTHER_WORK_LOG_SD: f64 = 0.5;
 /// large as the measured one, or e times as small. It is not known which part of a task's work is
 /// in proportion to its bytes.
 const LOG_SD_PER_E: f64 = 0.5;
-/// The least part of a core that a slot has, in hundredths, however much other processes
-/// use. With less, the simulation would be meaningless.
+/// The least capacity of a core, in hundredths, that a simulation assumes, however much other
+/// processes use. With less, the simulation would be meaningless.
 const FREE_HUNDREDTHS_MIN: f64 = 5.0;
 
-/// A job that is about to start.
+/// The facts about a job that is about to start. Its length is predicted from these facts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     /// Number of map tasks.
     pub maps: u32,
     /// Number of reduce tasks.
     pub reduces: u32,
-    /// Bytes of the input's splits; 0: not known.
+    /// Bytes of the input's splits; 0 if they are not known.
     pub bytes_in: u64,
     /// The profile of an earlier execution.
     pub measured: MeasuredProfile,
-    /// Whether the execution of `measured` did the same work.
+    /// True if the execution that `measured` is of did the same work as this job.
     pub is_same_work: bool,
-    /// The [`Advice::took_over_estimate`] of earlier executions.
+    /// The [`Advice::took_over_estimate`] of earlier executions: for each, the ratio of its time to
+    /// its estimate.
     pub took_over_estimate: Vec<f64>,
     /// Cores that the job may use.
     pub cores: u32,
-    /// The number of cores that are free for the job, also in parts, 0 to `cores`.
+    /// The number of cores that are free for the job, 0 to `cores`, which may be a fraction.
     pub free_cores: f64,
     /// The goal in seconds from the start.
     pub goal_s: Option<f64>,
 }
 
-/// The prediction for a job.
+/// The prediction for a job before its start.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Advice {
@@ -89,7 +90,7 @@ pub struct Advice {
     pub safe_goal_s: f64,
     /// The probability for which `safe_goal_s` was computed.
     pub confidence: f64,
-    /// The estimated number of cores that are free for the job.
+    /// The number of cores that the prediction assumes to be free for the job.
     pub free_cores: f64,
     /// The estimated CPU time of a map task, in seconds.
     pub map_task_cpu_s: f64,
@@ -103,9 +104,9 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Returns the ratio of `took_s`, the time that a run took, to the estimate from its
-    /// tasks without the learned factor. So the next estimate learns the whole ratio, and
-    /// not only the error that was left.
+    /// Returns the ratio of `took_s`, the time that a run took in seconds, to the estimate without
+    /// the learned factor. So the next estimate learns the whole ratio, and not only the remaining
+    /// error.
     pub fn took_over_estimate(&self, took_s: f64) -> f64 {
         took_s / self.median_s * self.learned_factor
     }
@@ -113,9 +114,9 @@ impl Advice {
 
 /// Predicts the length of a job. The result depends on the question only.
 ///
-/// Assumes that this process runs nothing else, that other processes go on using as much of
-/// the machine, that work is in proportion to the bytes read, and that a task takes as long
-/// as its CPU time on a free core.
+/// Assumes that this process runs nothing else, that other processes continue to use as much of the
+/// machine as now, that work is in proportion to the bytes read, and that a task takes as long as
+/// its CPU time on a free core.
 ///
 /// # Errors
 /// When the numbers make no sense, for example if there is no map.
@@ -191,9 +192,9 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
     })
 }
 
-/// Returns the mean and the standard deviation of the logarithm of the time taken over the
-/// estimate. One more execution with the assumed error is added to the earlier ones. The
-/// less the input is like the measured one, the larger is the standard deviation.
+/// Returns the mean and the standard deviation of the logarithm of a run's time divided by its
+/// estimate. One more execution with the assumed error is added to the earlier ones. The more the
+/// size of the input differs from that of the measured one, the larger is the standard deviation.
 fn off(question: &Question) -> (f64, f64) {
     let believed = if question.is_same_work {
         SAME_WORK_LOG_SD
@@ -213,8 +214,8 @@ fn off(question: &Question) -> (f64, f64) {
     )
 }
 
-/// Returns task lengths with this mean, and with the spread that was measured: of n
-/// log-normal numbers the largest is about exp(sd * sqrt(2 ln n)) times the median.
+/// Returns the distribution of task lengths with the mean `mean_s`, and with the spread that was
+/// measured: of n log-normal numbers the largest is about exp(sd * sqrt(2 ln n)) times the median.
 fn length(measured: &TaskMeasures, mean_s: f64) -> TaskLength {
     let tasks = measured.tasks as f64;
     let measured_mean_s = measured.cpu_s / tasks.max(1.0);
@@ -229,7 +230,7 @@ fn length(measured: &TaskMeasures, mean_s: f64) -> TaskLength {
     }
 }
 
-/// Returns the simulation of one job on cores that it has to itself.
+/// Returns one simulation of a job that has `cores` cores to itself, with the random seed `seed`.
 fn future(cores: u32, job: SimJob, seed: u64) -> Result<Future, SimError> {
     let mean_s = |length: &TaskLength| length.mean_s();
     let work_s = mean_s(&job.map_length) * f64::from(job.maps)
@@ -249,7 +250,7 @@ fn future(cores: u32, job: SimJob, seed: u64) -> Result<Future, SimError> {
 mod tests {
     use super::*;
 
-    /// Ten maps of 2 s and a reduce of 4 s, of 1000 bytes.
+    /// A job of ten map tasks of 2 s each and a reduce task of 4 s, with 1000 bytes of input.
     fn question() -> Question {
         let all = |tasks: u64, cpu_s: f64, bytes_in: u64| TaskMeasures {
             tasks,

@@ -54,7 +54,7 @@ pub struct AggregateRequest {
         arg(long, value_name = "COLUMN,...", value_delimiter = ',')
     )]
     pub of: Vec<String>,
-    /// Quantiles of these columns, from 0 to 1.
+    /// Quantiles to compute of these columns, each from 0 to 1.
     #[serde(default)]
     #[cfg_attr(
         feature = "args",
@@ -95,7 +95,7 @@ const INTEGERS: [&str; 6] = ["bigint", "counter", "int", "smallint", "tinyint", 
 /// The columns to group by and to aggregate, and the quantiles.
 #[derive(Debug, Clone)]
 pub struct Aggregation {
-    /// The group's columns, then the aggregated ones.
+    /// The columns to group by, then the columns to aggregate.
     columns: Columns,
     groups: usize,
     quantiles: Vec<f64>,
@@ -107,7 +107,7 @@ impl Aggregation {
     /// 0 to 1.
     ///
     /// # Errors
-    /// When there is no such column.
+    /// When `schema` lacks one of the columns.
     pub fn new(
         schema: &RecordFormat,
         by: &[String],
@@ -167,11 +167,11 @@ impl Aggregation {
     }
 }
 
-/// Returns a job that aggregates in `reduces` reduce tasks, at least one. Its rows have the
-/// format [`Aggregation::rows`]. All numbers are exact, except for means (see
-/// [`Number::mean`]) and quantiles, which lie within [`RELATIVE_ERROR`] of the value with
-/// the rank. A row in which a column is missing or empty does not count for that column; a
-/// field that is no number fails the job. A group column that is missing is the empty text.
+/// Returns a job that aggregates in `reduces` reduce tasks, at least one. The rows of the result
+/// have the format [`Aggregation::rows`]. All numbers are exact, except for means (see
+/// [`Number::mean`]) and quantiles, which differ by at most [`RELATIVE_ERROR`] from the exact
+/// value. A row in which a column is missing or empty does not count for that column; a field that
+/// is no number fails the job. A group column that is missing is the empty text.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -202,7 +202,7 @@ pub fn spec(
 struct Measures {
     count: u64,
     sum: Number,
-    /// The smallest and the greatest value, if there is any.
+    /// The smallest and the greatest value; `None` if there are no values.
     ends: Option<(Number, Number)>,
     sketch: Sketch,
 }
@@ -248,7 +248,7 @@ impl Measures {
     ///   count, u64 | with a count: sum | beyond 1: min, max | with quantiles: sketch
     /// ```
     ///
-    /// With one value, sum, min and max are that value and only the sum is written.
+    /// With one value, sum, min and max are that value, and only the sum is written.
     fn encode(&self, has_sketch: bool, bytes: &mut Vec<u8>) {
         bytes.extend(self.count.to_le_bytes());
         if let Some((min, max)) = &self.ends {
@@ -286,7 +286,8 @@ impl Measures {
     }
 }
 
-/// Appends the aggregate of a column of one row; see [`Measures::encode`].
+/// Appends the aggregate of a column over one row, whose value is `value`, in the encoding of
+/// [`Measures::encode`].
 fn encode_one(value: Option<Number>, sketched: Option<f64>, bytes: &mut Vec<u8>) {
     let Some(value) = value else {
         return bytes.extend(0_u64.to_le_bytes());
@@ -354,7 +355,7 @@ impl Group {
     }
 }
 
-/// Emits a group of one row.
+/// The mapper of an aggregation. Emits each row as the aggregates of a group with one row.
 struct GroupMapper {
     aggregation: Arc<Aggregation>,
     seen: Arc<SeenColumns>,

@@ -1,15 +1,14 @@
-//! Quantiles from counts in buckets, after DDSketch (Masson, Rim and Lee, VLDB 2019). Every
-//! bucket is as wide as a fixed part of its values, so that a quantile lies within that
-//! part of the value with the rank, whatever the values are. The sketches of parts add up
-//! to the sketch of the whole.
+//! Quantiles from counts in buckets, after DDSketch (Masson, Rim and Lee, VLDB 2019). The width of
+//! a bucket is a fixed fraction of its values, so the relative error of a quantile is bounded,
+//! whatever the values are. The sketches of parts add up to the sketch of the whole.
 
 use std::collections::BTreeMap;
 
-/// The largest distance of a quantile from the value with the rank, as a part of that
-/// value.
+/// The largest relative error of a quantile: its distance from the exact quantile, as a fraction of
+/// the exact one.
 pub const RELATIVE_ERROR: f64 = 0.005;
 
-/// Ratio of the ends of a bucket.
+/// The ratio of the upper end of a bucket to its lower end.
 const GAMMA: f64 = (1.0 + RELATIVE_ERROR) / (1.0 - RELATIVE_ERROR);
 
 /// The number of values in each bucket. The bucket of positive values in `(GAMMA^(i-1),
@@ -45,8 +44,8 @@ impl Sketch {
         self.zeros += other.zeros;
     }
 
-    /// Returns the smallest value that at least the part `q` (0 to 1) of all values does
-    /// not exceed; `None` without values.
+    /// Returns the quantile `q` (0 to 1) within [`RELATIVE_ERROR`]: the smallest value such that at
+    /// least this fraction of all values is less or equal. `None` if there are no values.
     pub(super) fn quantile(&self, q: f64) -> Option<f64> {
         let middle = |bucket: i32| 2.0 * GAMMA.powi(bucket) / (GAMMA + 1.0);
         let negative = self.negative.iter().rev();
@@ -88,7 +87,8 @@ impl Sketch {
         }
     }
 
-    /// Decodes a sketch from the start of `bytes`, and removes it there.
+    /// Decodes a sketch from the start of `bytes`, and removes the bytes that it took. Returns
+    /// `None` if they are no sketch.
     pub(super) fn decode(bytes: &mut &[u8]) -> Option<Self> {
         let zeros = u64::from_le_bytes(take(bytes)?);
         let negative = u32::from_le_bytes(take(bytes)?);

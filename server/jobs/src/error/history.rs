@@ -14,7 +14,7 @@ pub enum HistoryError {
          of ebb knows version {known:?} only: use the build that wrote it"
     )]
     Version {
-        /// The version of the history.
+        /// The version that the stored history has.
         found: String,
         /// The version that this build reads.
         known: &'static str,

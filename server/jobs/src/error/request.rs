@@ -1,9 +1,9 @@
 //! The errors of job requests.
 
-/// A request that cannot be followed.
+/// The error of a request that is malformed or cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// The request has another version.
+    /// The request has a version that this build does not support.
     #[error(
         "the job request has version {found}, and this build of ebb knows version {known} only: \
          use the build that wrote it"
@@ -14,7 +14,7 @@ pub enum RequestError {
         /// The version that this build reads.
         known: u32,
     },
-    /// The JSON is not that of a request.
+    /// The JSON is malformed, or is not a job request.
     #[error("the job request cannot be read: {0}")]
     Malformed(serde_json::Error),
     /// The request makes no sense; the text is the reason.

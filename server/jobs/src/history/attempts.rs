@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Result, read_row};
 
-/// The largest number of attempts that are kept per job: the first ones. Later attempts are
+/// The largest number of attempts that are recorded per job: the first ones. Later attempts are
 /// only counted.
 pub const ATTEMPTS_KEPT_MAX: u32 = 10_000;
 
@@ -31,7 +31,7 @@ pub(super) struct AttemptTable {
 }
 
 impl AttemptTable {
-    /// Adds attempts, the first as number `first` of the job, all by one commit.
+    /// Adds attempts of the job with the id `job`, numbered from `first` on, all by one commit.
     pub(super) fn add(&self, job: &str, first: u32, attempts: &[JobAttempt]) -> Result<()> {
         let mut batch = WriteBatch::new();
         for (number, attempt) in (first..).zip(attempts) {
@@ -51,8 +51,8 @@ impl AttemptTable {
         Ok(attempts)
     }
 
-    /// Returns at most `count_max` attempts of a job, each with its number as the key has it. With
-    /// `after`, only attempts with greater numbers.
+    /// Returns at most `count_max` attempts of a job, each with its number, in digits as in the key
+    /// of its row. With `after`, only attempts with greater numbers.
     pub(super) fn after(
         &self,
         job: &str,

@@ -22,8 +22,8 @@ pub struct BackupRequest {
 pub struct BackupReport {
     /// The outcome: succeeded, failed or cancelled.
     pub outcome: Outcome,
-    /// The sizes of the backup, and the damage in its files; `None` if it was not finished. The
-    /// history has the first 100 damaged files.
+    /// The sizes of the backup, and the damage in its files; `None` if the backup was not finished.
+    /// Of damaged files, the history has the first 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupInfo>,
 }
@@ -48,8 +48,8 @@ impl BackupRequest {
 }
 
 impl BackupReport {
-    /// Returns the report of a finished backup. Its outcome is a failure if the backup has damage and
-    /// an older one stays in its place.
+    /// Returns the report of a finished backup. If the backup has damage, so that an older backup was
+    /// not replaced by it, the outcome is a failure.
     pub fn finished(made: BackupInfo) -> Self {
         let outcome = if made.older_stays {
             let cause = "files are damaged or missing, and the older backup stays";
@@ -65,7 +65,7 @@ impl BackupReport {
         }
     }
 
-    /// The report of a backup that failed for this reason.
+    /// The report of a backup that failed for the reason `cause`.
     pub fn failed(cause: String) -> Self {
         Self {
             outcome: Outcome::Failed { cause },
@@ -80,7 +80,7 @@ impl BackupReport {
         }
     }
 
-    /// Returns whether the backup was made and has no damage.
+    /// Returns whether the backup was finished and has no damage.
     pub fn is_good(&self) -> bool {
         let made = self.backup.as_ref();
         self.outcome == Outcome::Succeeded && made.is_some_and(|made| made.damaged.is_empty())
@@ -88,7 +88,7 @@ impl BackupReport {
 }
 
 impl JobRecord {
-    /// The record of a backup that started at this time.
+    /// The record of a backup that started at `started_unix_ms`.
     pub fn of_backup(id: String, request: &BackupRequest, started_unix_ms: u64) -> Self {
         Self::started(id, BACKUP, request.to_json(), started_unix_ms)
     }
@@ -109,8 +109,8 @@ impl JobRecord {
         serde_json::from_value(report.clone()).ok()
     }
 
-    /// Returns the time as of which a backup without damage has the data, in milliseconds since
-    /// 1970; `None` for any other job.
+    /// Returns the time whose data the backup contains, in milliseconds since 1970; `None` for a
+    /// backup with damage or without an end, and for any other job.
     pub fn good_backup_unix_ms(&self) -> Option<u64> {
         let report = self.backup_report()?;
         report.is_good().then_some(self.started_unix_ms)
@@ -118,8 +118,9 @@ impl JobRecord {
 }
 
 impl History {
-    /// Records a backup that started at this time. A backup that is recorded before its state is
-    /// captured would contain its own record, as that of a job that never ends.
+    /// Records a backup that started at `started_unix_ms`. Must be called after the state to back up
+    /// was captured: otherwise the backup would contain its own record, as that of a job that never
+    /// ends.
     ///
     /// # Errors
     /// When the store fails.
@@ -129,7 +130,7 @@ impl History {
         added.map(|(record, ())| record)
     }
 
-    /// Records how a backup ended.
+    /// Records the end of the backup `job`.
     ///
     /// # Errors
     /// When the store fails.
@@ -142,8 +143,9 @@ impl History {
         self.end(job, state, Some(json!(report)))
     }
 
-    /// Returns the time as of which the last backup without damage has the data, in milliseconds
-    /// since 1970. Its record is kept, whatever jobs come after it.
+    /// Returns the time whose data the last backup without damage contains, in milliseconds since
+    /// 1970; `None` if there is no such backup. The record of that backup is kept, whatever jobs come
+    /// after it.
     ///
     /// # Errors
     /// When the store fails.

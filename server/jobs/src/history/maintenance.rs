@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::JobRecord;
 
-/// The application of backups. No application of job requests has this name.
+/// The application name of backups. No application that a job request can name has it.
 pub const BACKUP: &str = "backup";
 
-/// The application of verifications. No application of job requests has this name.
+/// The application name of verifications. No application that a job request can name has it.
 pub const VERIFY: &str = "verify";
 
 /// The largest number of damaged files that the record of a backup or a verification has.
@@ -18,9 +18,9 @@ pub(super) const DAMAGED_KEPT_MAX: usize = 100;
 /// The options of a backup or a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MaintenanceOptions {
-    /// The user or the token that requested it.
+    /// The name of the user or of the token that requested the job.
     pub by: String,
-    /// The largest rate in bytes per second, if there is a limit.
+    /// The largest rate of the job's reads, in bytes per second; `None` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bytes_per_s: Option<NonZeroU64>,
 }

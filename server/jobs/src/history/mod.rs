@@ -8,10 +8,9 @@
 //! | `attempts` | an attempt at one of its tasks: times, CPU, bytes, the outcome |
 //! | `profiles` | measurements of the tasks of an application, for its next execution |
 //!
-//! A job is recorded before it starts and again when it has ended. One process at a
-//! time has a database open, so a job that is recorded as started when a database is
-//! opened is one of a process that ended before it: unfinished. Its request is in the
-//! record, so that it can be started again.
+//! A job is recorded before it starts and again when it has ended. Only one process at a time has a database open. So
+//! a job whose record has no end when a database is opened is unfinished: the process that ran it has ended. The
+//! record has the request, so that the job can be started again.
 
 mod attempts;
 mod backup;
@@ -52,11 +51,11 @@ pub use ebb_tables::names::SYSTEM_KEYSPACE;
 /// reads. An upgrade of an older one would go into [`History::open`].
 const HISTORY_VERSION: &str = "1";
 
-/// The number of ended jobs that are kept, beside the last backup without damage.
+/// The number of ended jobs whose records are kept, in addition to the last backup without damage.
 const ENDED_JOBS_MAX: usize = 1000;
 
-/// The largest number of starts of a job that were not parked. If its process ended before the job each
-/// time, the job may be the reason.
+/// The largest number of starts of a job, without those after which it was parked. If the process ended before the job
+/// after each of these starts, the job may be the reason.
 pub const STARTS_MAX: u32 = 3;
 
 /// The result of the history's operations.
@@ -68,15 +67,15 @@ pub struct History {
     jobs: Table,
     attempts: AttemptTable,
     profiles: ProfileTable,
-    /// Locked while the id of a new job is chosen.
+    /// The lock that is held while the id of a new job is chosen.
     beginning: Arc<Mutex<()>>,
 }
 
 impl History {
-    /// Opens the history, and creates it when absent.
+    /// Opens the history of a database, and creates it when absent.
     ///
     /// # Errors
-    /// When it is of another version, or the store fails.
+    /// When the history has another version, or the store fails.
     pub fn open(db: &Db) -> Result<Self> {
         let keyspace = db.keyspace(SYSTEM_KEYSPACE)?;
         let format = keyspace.table("format", TableOptions::default())?;
@@ -89,10 +88,10 @@ impl History {
         )
     }
 
-    /// Opens the history if any job was recorded. Creates nothing.
+    /// Opens the history of a database; `None` if there is none. Creates nothing.
     ///
     /// # Errors
-    /// When it is of another version, or the store fails.
+    /// When the history has another version, or the store fails.
     pub fn existing(db: &Db) -> Result<Option<Self>> {
         let found = db.existing_keyspace(SYSTEM_KEYSPACE);
         let found = found
@@ -137,9 +136,9 @@ impl History {
         begun.map(|(record, ())| record)
     }
 
-    /// Records a job like [`begin`](Self::begin), under the first free id that `claim` claims. The claim is
-    /// made before the record can be read, so no other request claims the job in between. The result has
-    /// the claim.
+    /// Records a job like [`begin`](Self::begin), under the first free id for which `claim` returns a claim, and
+    /// returns that claim, too. The claim is made before others can read the record, so no other request claims the
+    /// job in between.
     ///
     /// # Errors
     /// When the store fails.
@@ -156,7 +155,8 @@ impl History {
         })
     }
 
-    /// Adds a record, which `make` makes from the first free id that `claim` claims, and the time.
+    /// Adds the record that `make` returns for an id and the current time. The id is the first free one for which
+    /// `claim` returns a claim.
     fn add<C>(
         &self,
         mut claim: impl FnMut(&str) -> Option<C>,
@@ -193,8 +193,8 @@ impl History {
         Ok((job, claimed))
     }
 
-    /// Records that an unfinished job is about to start again, over these snapshots of its
-    /// own. Deletes the attempts of its last start, because their results are lost.
+    /// Records that an unfinished job is about to start again, over the snapshots `own`, which were made for it.
+    /// Deletes the attempts of its last start, because their results are lost.
     ///
     /// # Errors
     /// When the store fails.
@@ -212,7 +212,7 @@ impl History {
         Ok(again)
     }
 
-    /// Records that a process that stops has parked a job, which the next process starts again.
+    /// Records that a process that shuts down has parked a job, so that the next process starts it again.
     ///
     /// # Errors
     /// When the store fails.
@@ -223,9 +223,8 @@ impl History {
         })
     }
 
-    /// Records that a job is about to put its output in place and, for a table of CQL, the
-    /// timestamp of the rows. Syncs the record to the disk, because the output may be there
-    /// before any later record.
+    /// Records that a job is about to put its output in place and, if the output is a CQL table, the timestamp of the
+    /// rows (`written_us`). Syncs the record to the disk, because the output may be there before any later record.
     ///
     /// # Errors
     /// When the store fails.
@@ -251,7 +250,7 @@ impl History {
         })
     }
 
-    /// Deletes a job that did not start after all, with its attempts.
+    /// Deletes the record of a job that did not start after all, and its attempts.
     ///
     /// # Errors
     /// When the store fails.
@@ -283,10 +282,10 @@ impl History {
         self.attempts.after(id, after, count_max)
     }
 
-    /// Records the profile of `job`, by the names of the jobs that it consists of, for the
-    /// next job with the same `work`: the arguments, as far as they matter. `input` is the
-    /// description of the input for people; `took_over_estimate` is the ratio of the time that
-    /// the job took to its estimate, if there was one.
+    /// Records the measurements of a job, so that the next job with the same `work` (the arguments, as far as they
+    /// matter) can be estimated. `measured` has the name and the profile of each job of the runtime. `input` is a
+    /// description of the input for people; `took_over_estimate` is the ratio of the job's time to its estimate, if it
+    /// had one.
     ///
     /// # Errors
     /// When the store fails.
@@ -309,8 +308,8 @@ impl History {
         self.profiles.record(work, profile)
     }
 
-    /// Returns the profile of `work`, or else the latest one of the application, if possible one in which a job of the
-    /// runtime has the name `job`.
+    /// Returns the profile of the same `work`, or else the latest one of the application, preferably one that has
+    /// measurements of a job of the runtime with the name `job`. `None` if the application has no profile.
     ///
     /// # Errors
     /// When the store fails.
@@ -323,7 +322,7 @@ impl History {
         self.profiles.known(application, job, work)
     }
 
-    /// Returns all profiles, by application.
+    /// Returns all profiles, ordered by application.
     ///
     /// # Errors
     /// When the store fails.
@@ -353,8 +352,8 @@ impl History {
         Ok(jobs)
     }
 
-    /// Returns the jobs, the newest first; with `before`, an id, only those that are older.
-    /// The iterator reads each row on demand.
+    /// Returns the jobs, the newest first; with `before`, an id, only jobs older than that one. The iterator reads
+    /// each row on demand.
     pub fn newest(&self, before: Option<&str>) -> impl Iterator<Item = Result<JobRecord>> + use<> {
         self.newest_rows(before).map(|row| row?.record())
     }
@@ -372,7 +371,7 @@ impl History {
             .map(|row| row.map(JobRow::stored).map_err(HistoryError::from))
     }
 
-    /// Returns the job with this id.
+    /// Returns the job with this id; `None` if there is none.
     ///
     /// # Errors
     /// When the store fails, or the row is not a job.
@@ -389,7 +388,7 @@ impl History {
     }
 }
 
-/// Checks the version of a history; `None` if it has no version yet.
+/// Checks the version in the table `format` of a history; `None` if the table has no version yet.
 fn check_version(format: &Table) -> Result<Option<()>> {
     match format.get(b"version")? {
         None => Ok(None),

@@ -10,14 +10,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Result, read_row};
 
-/// The largest number of profiles per application. The ones recorded last are kept.
+/// The largest number of profiles per application. Those of the latest jobs are kept.
 const PROFILES_MAX: usize = 100;
 
-/// The largest number of executions whose estimation error is kept. The latest ones are
-/// kept.
+/// The largest number of estimation errors that a profile keeps, one for each of the latest executions.
 const ESTIMATES_MAX: usize = 20;
 
-/// The largest number of jobs of a chain whose profiles are kept: the first ones.
+/// The largest number of jobs in a recorded profile of a chain: those after the first 100 are left out.
 const CHAIN_JOBS_MAX: usize = 100;
 
 /// The measurements of the jobs of one execution.
@@ -26,13 +25,13 @@ const CHAIN_JOBS_MAX: usize = 100;
 pub struct ProfileRecord {
     /// The application that was executed.
     pub application: String,
-    /// The input, in words; empty if there was none.
+    /// The description of the input for people; empty if there was none.
     pub input: String,
     /// The id of the job that was measured.
     pub job: String,
     /// The time of the record, in milliseconds since 1970.
     pub recorded_unix_ms: u64,
-    /// The profile of each job of the runtime, by its name: one, or all jobs of a chain.
+    /// The name and the profile of each job of the runtime: of the only one, or of all jobs of a chain.
     pub measured: Vec<(String, MeasuredProfile)>,
     /// The ratio of the time of a run to its estimate, for the latest runs of the same work that
     /// had an estimate.
@@ -51,8 +50,7 @@ impl ProfileRecord {
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownProfile {
     pub profile: ProfileRecord,
-    /// Whether the profile is of the same work over the same input; otherwise it is only of
-    /// the same application.
+    /// True if the profile is of the same work over the same input; false if it is only of the same application.
     pub is_same_work: bool,
 }
 
@@ -62,7 +60,7 @@ pub(super) struct ProfileTable {
 }
 
 impl ProfileTable {
-    /// Records a profile under `work`: the computation and its input.
+    /// Records a profile for `work`, which identifies the computation and its input.
     pub(super) fn record(&self, work: &Value, mut profile: ProfileRecord) -> Result<()> {
         let application = profile.application.clone();
         profile.measured.truncate(CHAIN_JOBS_MAX);
@@ -84,9 +82,9 @@ impl ProfileTable {
         Ok(())
     }
 
-    /// Returns the profile of the same work, or the latest one of the application: of those in which a job has the
-    /// name `job`, if there are any. Profiles of jobs that read something come first, because an empty input
-    /// shows nothing about other work.
+    /// Returns the profile of the same work, or else the latest one of the application, preferably one that has
+    /// measurements of a job with the name `job`. Profiles of jobs that read something come first, because an
+    /// empty input shows nothing about other work.
     pub(super) fn known(
         &self,
         application: &str,
@@ -119,7 +117,7 @@ impl ProfileTable {
         found.transpose()
     }
 
-    /// Returns all profiles, by application.
+    /// Returns all profiles, ordered by application.
     pub(super) fn all(&self) -> Result<Vec<ProfileRecord>> {
         let profiles = self.with_prefix("")?.into_iter();
         Ok(profiles.map(|(_, profile)| profile).collect())

@@ -12,7 +12,7 @@ use crate::request::{JobRequest, RequestError};
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RecordState {
-    /// Started and not ended: the job runs, is parked, or its process ended before it.
+    /// Started and not ended: the job runs, is parked, or its process ended before the job did.
     Started,
     /// The job succeeded, and its output is in place.
     Succeeded,
@@ -33,12 +33,12 @@ impl RecordState {
     }
 }
 
-/// A snapshot that was made for a job, kept for the job's next start.
+/// The record of a snapshot that was made for a job, so that a restart of the job reads the same snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OwnSnapshot {
-    /// The number of the input that reads the snapshot, from 0.
+    /// The position of the input that reads the snapshot among the inputs of the job, from 0.
     pub input: u32,
     /// The keyspace of the input's table.
     pub keyspace: String,
@@ -54,8 +54,8 @@ pub struct OwnSnapshot {
 pub struct Submission {
     /// The hash of the principal, the method, the path and the Idempotency-Key.
     pub key: String,
-    /// The hash of the method, the path with its query, and the body. A retry has the same one;
-    /// another request with the same key has another.
+    /// The hash of the method, the path with its query, and the body. A retry has the same hash; a
+    /// different request with the same Idempotency-Key has another hash.
     pub request: String,
 }
 
@@ -84,8 +84,8 @@ pub struct JobRecord {
     pub id: String,
     /// The name of the application.
     pub application: String,
-    /// The request, as [`JobRequest::to_json`] wrote it. It is kept as JSON, so that a job
-    /// is listed even if this build cannot follow its request.
+    /// The request, as [`JobRequest::to_json`] wrote it. It is kept as JSON, so that a job is listed even
+    /// if this build cannot read its request.
     pub request: Value,
     /// The snapshots that were made for the job.
     pub own_snapshots: Vec<OwnSnapshot>,
@@ -93,30 +93,29 @@ pub struct JobRecord {
     pub state: RecordState,
     /// The time of the first start, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// The time of the latest start, in milliseconds since 1970. Not written if it is the first one, nor by
-    /// earlier builds.
+    /// The time of the latest start, in milliseconds since 1970. `None` if the job has started only once,
+    /// or if an earlier build wrote the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_unix_ms: Option<u64>,
     /// The number of starts, from 1.
     pub starts: u32,
-    /// The number of starts after which the process parked the job because it stopped. Not written if
-    /// there is none.
+    /// The number of starts after which the process parked the job because the process shut down.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parks: u32,
-    /// Whether the job, since its last start, was about to put its output in place. If so, and the
-    /// record has no end although there is an output, the job made that output and has succeeded.
+    /// True if the job, since its last start, was about to put its output in place. If the record then has
+    /// no end but the output exists, the job made that output and has succeeded.
     pub commits: bool,
-    /// The timestamp of the rows that the last start was about to put into a table of CQL.
-    /// Not written if there is none.
+    /// The timestamp of the rows that the last start was about to put into a table of CQL. In microseconds
+    /// since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_us: Option<i64>,
-    /// The time of the end, in milliseconds since 1970.
+    /// The time of the end, in milliseconds since 1970; `None` before the end.
     pub ended_unix_ms: Option<u64>,
-    /// The runtime's report.
+    /// The report of the job's end, as JSON; `None` if there is none.
     pub report: Option<Value>,
-    /// The number of attempts that are not in the history, because there were too many.
+    /// The number of attempts that were not recorded, because the job had too many.
     pub attempts_dropped: u64,
-    /// The request that submitted the job, if a client may retry it; not written otherwise.
+    /// The request that submitted the job, if a client may retry that request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submission: Option<Submission>,
 }
@@ -162,16 +161,18 @@ impl JobRecord {
         }
     }
 
-    /// The time of the latest start, in milliseconds since 1970. The goal of the job counts from there.
+    /// The time of the latest start, in milliseconds since 1970. The time until the job's goal is counted
+    /// from this start.
     #[must_use]
     pub fn begun_unix_ms(&self) -> u64 {
         self.restarted_unix_ms.unwrap_or(self.started_unix_ms)
     }
 
-    /// Returns the job of this id, or the latest for `last`, out of `jobs`, the oldest first.
+    /// Returns the job with the id `id`, or the latest job if `id` is `last`. `jobs` must be in the order
+    /// of their ages, the oldest first.
     ///
     /// # Errors
-    /// When there is no such job; the error lists the ids that there are.
+    /// When there is no such job; the error lists the existing ids.
     pub fn find(mut jobs: Vec<Self>, id: &str) -> Result<Self, LookupError> {
         let found = match id {
             "last" => jobs.len().checked_sub(1),
@@ -191,7 +192,7 @@ impl JobRecord {
     /// Returns the request of the job.
     ///
     /// # Errors
-    /// When this build does not know its version, or a field of it.
+    /// When this build does not support the version of the request, or one of its fields.
     pub fn request(&self) -> Result<JobRequest, RequestError> {
         JobRequest::from_json(self.request.clone())
     }

@@ -1,7 +1,7 @@
-//! Records that a job is about to put its output in place, before it does.
+//! An output that records in the history that a job is about to put its rows in place.
 //!
-//! If a process ends in between, it leaves a record without an end. The restart of the job
-//! has to know whose output is there:
+//! If the process ends between that record and the record of the job's end, the job seems unfinished. Its
+//! restart then has to find out who made the output that is there:
 //!
 //! ```text
 //!   recorded   the output is there    it was put there by
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Rows of a plain table do not show who has written them. So while a job that `commits` is unfinished, no other
-//! job writes to its table ([`unsettled_writer`](crate::restart::unsettled_writer)). Other programs may: their
-//! rows in a table that was without rows would be taken for those of the job.
+//! job writes to its table ([`unsettled_writer`](crate::restart::unsettled_writer)). Other programs may, and if
+//! the table was empty before, their rows would be taken for those of the job.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -20,7 +20,8 @@ use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 
 use super::{History, JobRecord};
 
-/// The record that outputs write to; empty for a job that is not recorded. Clones share it.
+/// The handle by which outputs update the record of their job in the history. If the job has no record there,
+/// only the notes for its report are kept. All clones update the same record.
 #[derive(Debug, Clone, Default)]
 pub struct CommitRecord {
     record: Arc<OnceLock<(History, JobRecord)>>,
@@ -28,12 +29,12 @@ pub struct CommitRecord {
 }
 
 impl CommitRecord {
-    /// Sets the job whose commits are recorded. Only the first call has an effect.
+    /// Sets the job whose record is updated. Only the first call has an effect.
     pub fn set(&self, history: &History, job: &JobRecord) {
         let _ = self.record.set((history.clone(), job.clone()));
     }
 
-    /// Notes what was put in place, for the report of the job: a line for each thing.
+    /// Adds lines to the job's report, one for each thing that the commit put in place.
     pub fn note(&self, notes: impl IntoIterator<Item = String>) {
         let mut all = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         all.extend(notes);
@@ -44,8 +45,8 @@ impl CommitRecord {
         notes.clone()
     }
 
-    /// Records that the output is about to be put in place. `written_us` is the timestamp
-    /// of rows for a table of CQL.
+    /// Records that the output is about to be put in place. `written_us` is the timestamp of the rows, in
+    /// microseconds since 1970, if the output is a table of CQL.
     ///
     /// # Errors
     /// When the commit cannot be recorded. Then the caller must not commit either: the job
@@ -61,7 +62,7 @@ impl CommitRecord {
     }
 }
 
-/// An output that records each commit before it makes it.
+/// An output that updates the job's record before each commit.
 pub struct RecordedOutput {
     output: Arc<dyn Output>,
     commits: CommitRecord,

@@ -1,8 +1,8 @@
 //! Records the attempts of a job while it runs.
 //!
-//! The runtime reports an attempt on the thread of a task, which may lose its core at any
-//! time, while a write takes locks that transactions wait for. So a thread of ordinary
-//! priority writes the attempts, as many at a time as are waiting.
+//! The runtime reports an attempt on the thread of a task, which may lose its core at any time,
+//! while a write takes locks that transactions wait for. So a thread of ordinary priority writes
+//! the attempts: all that are waiting, by one commit.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,7 +24,8 @@ const BATCH_MAX: usize = 256;
 /// contain a whole record.
 const CAUSE_BYTES_MAX: usize = 1000;
 
-/// The journal of the runtime's jobs that belong to one recorded job.
+/// The recorder of the attempts of one recorded job, which may consist of several jobs of the
+/// runtime.
 #[derive(Debug)]
 pub struct Recorder {
     state: Mutex<State>,
@@ -32,16 +33,17 @@ pub struct Recorder {
 
 #[derive(Debug)]
 struct State {
-    /// The channel to the thread that writes attempts, and the thread; `None` after `finish`.
+    /// The channel to the thread that writes attempts, and its handle; `None` after `finish`.
     writer: Option<(Sender<JobAttempt>, JoinHandle<Result<()>>)>,
     sent: u32,
-    /// The runtime's jobs, in the order in which they were submitted.
+    /// The ids of the jobs of the runtime, in the order in which they were submitted.
     steps: Vec<JobId>,
     recorded: Recorded,
 }
 
 impl State {
-    /// Returns the number of this job of the runtime in the chain, from 1.
+    /// Returns the position of this job of the runtime in the chain, from 1. Adds the job if it is
+    /// new.
     fn step(&mut self, job: JobId) -> u64 {
         let known = self.steps.iter().position(|step| *step == job);
         let step = known.unwrap_or_else(|| {
@@ -55,7 +57,7 @@ impl State {
 /// A summary of the recorded attempts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recorded {
-    /// Attempts beyond [`ATTEMPTS_KEPT_MAX`], which are not in the database.
+    /// The number of attempts beyond [`ATTEMPTS_KEPT_MAX`], which are not in the database.
     pub attempts_dropped: u64,
     /// The profile of each job of the runtime that succeeded, with its name, in the order
     /// of their ends.
@@ -63,9 +65,9 @@ pub struct Recorded {
 }
 
 impl Recorder {
-    /// Starts a recorder for the attempts at the tasks of `job`, which must have none so
-    /// far. The caller must be a thread of ordinary priority, because the new thread
-    /// inherits its priority.
+    /// Starts a recorder for the attempts at the tasks of `job`, which must have no recorded
+    /// attempts so far. The caller must be a thread of ordinary priority, because the new thread
+    /// inherits this priority.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -89,7 +91,8 @@ impl Recorder {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until all events so far are written. Later events are lost.
+    /// Waits until all attempts reported so far are written, and returns a summary. Attempts that
+    /// are reported later are lost.
     ///
     /// # Errors
     /// When the store fails: then attempts are missing.
@@ -104,7 +107,7 @@ impl Recorder {
     }
 }
 
-/// Finishes the thread, which would keep the database open.
+/// Ends the thread that writes attempts, which would otherwise keep the database open.
 impl Drop for Recorder {
     fn drop(&mut self) {
         // A caller that needs the error has called `finish` before.
@@ -123,7 +126,7 @@ fn bounded(mut attempt: AttemptRecord) -> AttemptRecord {
     attempt
 }
 
-/// Writes attempts until all senders are gone.
+/// Writes the attempts that arrive in the channel, until all its senders are dropped.
 fn write(table: &AttemptTable, job: &str, attempts: &Receiver<JobAttempt>) -> Result<()> {
     let mut number = 0;
     while let Ok(first) = attempts.recv() {

@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::{JobRecord, Result, read_row};
 
-/// A row of the table of jobs: the id of a job, and its record in JSON. A reader that has seen the same
-/// bytes before need not decode them again.
+/// A row of the table of jobs: the id of a job, and its record in JSON. A reader that compares the
+/// bytes with those of an earlier read need not decode equal ones again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobRow {
     id: Bytes,
@@ -22,7 +22,7 @@ impl JobRow {
         }
     }
 
-    /// The row with this key and this value.
+    /// The row with this key and this value, as the table has it.
     pub(super) fn stored((id, json): (Bytes, Bytes)) -> Self {
         Self { id, json }
     }

@@ -11,7 +11,7 @@ use super::*;
 use crate::pi::Variant;
 use crate::request::{ApplicationRequest, OutputPlace, PiRequest};
 
-/// A job that differs from others by its `seed`.
+/// A request that differs from others by its `seed`.
 fn pi(seed: u64) -> JobRequest {
     let application = ApplicationRequest::Pi(PiRequest {
         points: 1,
@@ -116,7 +116,7 @@ fn ended_jobs_are_forgotten_in_the_end_and_unfinished_ones_are_not() {
     assert_eq!(jobs[1].request().unwrap(), pi(5));
 }
 
-/// Records a backup, and how it ended.
+/// Records a backup and its end, and returns its record.
 fn back_up(history: &History, started_unix_ms: u64, report: &BackupReport) -> JobRecord {
     let request = BackupRequest {
         target: "nightly".to_string(),

@@ -28,7 +28,7 @@ impl VerificationReport {
         }
     }
 
-    /// The report of a verification that failed for this reason.
+    /// The report of a verification that failed for the reason `cause`.
     pub fn failed(cause: String) -> Self {
         Self {
             outcome: Outcome::Failed { cause },
@@ -45,7 +45,7 @@ impl VerificationReport {
 }
 
 impl JobRecord {
-    /// The record of a verification that started at this time.
+    /// The record of a verification that started at `started_unix_ms`.
     pub fn of_verification(id: String, options: &MaintenanceOptions, started_unix_ms: u64) -> Self {
         let request = json!({"application": {VERIFY: options}});
         Self::started(id, VERIFY, request, started_unix_ms)
@@ -60,7 +60,7 @@ impl JobRecord {
 }
 
 impl History {
-    /// Records a verification that started at this time.
+    /// Records a verification that started at `started_unix_ms`.
     ///
     /// # Errors
     /// When the store fails.
@@ -74,7 +74,7 @@ impl History {
         added.map(|(record, ())| record)
     }
 
-    /// Records how a verification ended.
+    /// Records the end of the verification `job`.
     ///
     /// # Errors
     /// When the store fails.

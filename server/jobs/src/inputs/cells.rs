@@ -6,8 +6,8 @@
 //!                       └─> plain: key and value ───────────────> two cells
 //! ```
 //!
-//! If a table has an older snapshot, only the rows that differ are read. The key of a record is a
-//! [`RowKey`], and the value is the cells of the row, one per column:
+//! If a table was added with an older snapshot, only the rows that differ between both snapshots are
+//! read. The key of a record is a [`RowKey`], and the value is the cells of the row, one per column:
 //!
 //! ```text
 //!   length, u32 LE, or 0xffffffff for null | bytes
@@ -42,7 +42,7 @@ use crate::error::of_table;
 /// The length of a cell that is null.
 const NULL: u32 = u32::MAX;
 
-/// Tables of one snapshot.
+/// An input of several tables, all as of one snapshot, for a publication.
 #[derive(Debug, Default)]
 pub(crate) struct CellsInput {
     tables: Vec<Table>,
@@ -53,9 +53,9 @@ struct Table {
     /// The table of the database, cut into splits.
     stored: SnapshotInput,
     newer: SnapshotTable,
-    /// The snapshot from which on differences are read; `None` if all rows are read.
+    /// The older snapshot with which the rows are compared; `None` if all rows are read.
     older: Option<SnapshotTable>,
-    /// The number of the table that the rows go to.
+    /// The number of the published table that the rows go to.
     rows_to: u32,
     cql: Option<CqlCells>,
 }
@@ -65,12 +65,12 @@ struct Table {
 struct CqlCells {
     schema: Arc<TableSchema>,
     rows: CellColumns,
-    /// The partition key and the static columns, if there are any, and the number of the table that
-    /// they go to.
+    /// The partition key and the static columns, and the number of the published table that they go
+    /// to; `None` if the table has no static columns.
     statics: Option<(CellColumns, u32)>,
 }
 
-/// Columns whose cells are written, each at its slot.
+/// The columns whose cells are written, and their types, both in the order of the cells.
 #[derive(Debug)]
 struct CellColumns {
     projection: Projection,
@@ -78,8 +78,8 @@ struct CellColumns {
 }
 
 impl CellsInput {
-    /// Adds a table that CQL did not make. With an `older` snapshot of it only the differences are
-    /// read.
+    /// Adds a table that CQL did not make. With an `older` snapshot of the table, only the rows that
+    /// differ are read.
     pub(crate) fn add_plain(
         &mut self,
         table: SnapshotTable,
@@ -96,9 +96,9 @@ impl CellsInput {
         });
     }
 
-    /// Adds a table that CQL made. Its rows go to the table with the number `rows_to`, its static
-    /// columns to the one with the number `statics_to`. With an `older` snapshot of the table, at
-    /// which the table had the same columns, only the differences are read.
+    /// Adds a table that CQL made. Its rows go to the published table with the number `rows_to`, its
+    /// static columns to the one with the number `statics_to`. With an `older` snapshot of the table,
+    /// at which it had the same columns, only the rows that differ are read.
     pub(crate) fn add_cql(
         &mut self,
         table: SnapshotTable,
@@ -125,22 +125,22 @@ impl CellsInput {
 }
 
 impl CellsInput {
-    /// Returns the index of the table that a split belongs to, in the order in which the
-    /// tables were added.
+    /// Returns the index of the table that a split belongs to, in the order in which the tables were
+    /// added; `None` for a split of another input.
     pub(crate) fn table_of(split: &Split) -> Option<usize> {
         Some(take_number(split)?.0)
     }
 
-    /// Returns the first key of a split, and the exclusive end of its keys, if there is
-    /// one.
+    /// Returns the first key of a split, and the exclusive end of its keys, if it has one; `None` for
+    /// a split of another input.
     pub(crate) fn range_of(split: &Split) -> Option<(Bytes, Option<Bytes>)> {
         let (_, payload) = take_number(split)?;
         let Piece { lower, upper } = Piece::decode(payload)?;
         Some((lower, upper))
     }
 
-    /// Reads a split as [`Input::read`] does. If only the differences of the split's table are read,
-    /// also records the rows of `rewritten`.
+    /// Reads a split as [`Input::read`] does. If only rows that differ are read, also records the rows
+    /// of `rewritten`, which have to be written again although nothing changed.
     pub(crate) fn read_with(
         &self,
         split: &Split,
@@ -173,16 +173,17 @@ impl CellsInput {
     }
 }
 
-/// Returns the index of the table that a split belongs to, and the payload of the table's
-/// split.
+/// Returns the index of the table that a split belongs to, and the payload of the split within that
+/// table.
 fn take_number(split: &Split) -> Option<(usize, &[u8])> {
     let (number, payload) = split.payload.split_first_chunk::<4>()?;
     Some((u32::from_le_bytes(*number) as usize, payload))
 }
 
-/// Returns the places, in the schema, of the columns whose cells a row has, in the order of the cells:
-/// the key, then the other columns by ascending id, as stored rows have them. `are_static` selects the
-/// static columns with the partition key; otherwise it is all columns but the static ones.
+/// Returns the indexes, in the columns of the schema, of the columns whose cells a record has, in the
+/// order of the cells: the columns of the key, then the others by ascending id, as stored rows have
+/// them. With `are_static`, these are the partition key and the static columns; otherwise all columns
+/// but the static ones.
 pub(crate) fn cell_columns(schema: &TableSchema, are_static: bool) -> Vec<usize> {
     let is_wanted = |kind: ColumnKind| match kind {
         ColumnKind::PartitionKey => true,
@@ -214,7 +215,7 @@ impl CellColumns {
     }
 }
 
-/// A split of one of the tables, as it stands in a split of all:
+/// Splits of one of the tables. The payload has the number of the table first:
 ///
 /// ```text
 ///   table, u32 LE | payload of the table's split
@@ -295,7 +296,7 @@ impl Table {
     }
 }
 
-/// Returns the key of a record for a row without an older version.
+/// Returns the record key of a row for which no older version was read: its change is "added".
 fn added(table: u32, key: &[u8]) -> RowKey<'_> {
     RowKey {
         table,
@@ -305,7 +306,8 @@ fn added(table: u32, key: &[u8]) -> RowKey<'_> {
 }
 
 impl CqlCells {
-    /// Returns a partition as of the table's read time. `key` is any key of the partition.
+    /// Returns the partition that has the key `key` (any of its keys) and the header `header`, as of
+    /// `read_time_s`, with the cells of `columns`.
     fn partition<'p>(
         &'p self,
         columns: &'p CellColumns,
@@ -320,14 +322,15 @@ impl CqlCells {
     }
 }
 
-/// The cells of a row, written by ascending slot. Those that all rows of a partition share come first
-/// and are written once. The memory is kept from row to row.
+/// The cells of the current row, written by ascending slot. The cells that all rows of a partition
+/// share come first, and are written once per partition. The memory is reused for every row.
 #[derive(Debug, Default)]
 struct RowCells {
     bytes: Vec<u8>,
     /// The slot of the next cell.
     next: usize,
-    /// The end of the cells that all rows of a partition share, in bytes and in slots.
+    /// The end of the cells that all rows of a partition share: the length of their bytes, and the
+    /// slot after the last one.
     shared: (usize, usize),
 }
 
@@ -350,7 +353,8 @@ impl RowCells {
         Ok(())
     }
 
-    /// Writes the cells of the static columns of a partition; `None` without static values.
+    /// Writes the cells of the static columns of a partition, and returns them; `None` if the
+    /// partition has no static values.
     fn of_statics(
         &mut self,
         partition: &ProjectedPartition<'_>,
@@ -364,8 +368,8 @@ impl RowCells {
         Ok(Some(self.finish(types)))
     }
 
-    /// Writes the cells of a row of the partition that was begun, by its encoded clustering and its
-    /// operand; `None` if the row is not there.
+    /// Writes the cells of a row, and returns them; `None` if the row does not exist.
+    /// `begin_partition` must have been called for `partition`.
     fn of_operand(
         &mut self,
         cql: &CqlCells,
@@ -393,13 +397,13 @@ impl RowCells {
         &self.bytes
     }
 
-    /// Forgets the cells of the row before.
+    /// Discards the cells of the previous row, except those that all rows of the partition share.
     fn begin_row(&mut self) {
         self.bytes.truncate(self.shared.0);
         self.next = self.shared.1;
     }
 
-    /// Appends the cell of a slot, and nulls for those before it that have none.
+    /// Appends the cell of a slot, after nulls for the slots before it that have no cell.
     fn push(
         &mut self,
         slot: usize,
@@ -422,7 +426,7 @@ impl RowCells {
         Ok(())
     }
 
-    /// Appends nulls up to `slot`.
+    /// Appends nulls for the slots without a cell before `slot`.
     fn fill(&mut self, slot: usize) {
         debug_assert!(self.next <= slot, "cells come by ascending slot");
         for _ in self.next..slot {
@@ -431,14 +435,14 @@ impl RowCells {
         self.next = slot;
     }
 
-    /// Returns all cells of the row.
+    /// Returns all cells of the row, after nulls for the last slots if they have no cell.
     fn finish(&mut self, types: &[CqlType]) -> &[u8] {
         self.fill(types.len());
         &self.bytes
     }
 }
 
-/// Returns values as the cells of a row.
+/// Encodes values as the cells of a row; `None` is null.
 pub(crate) fn cells_of(values: &[Option<Vec<u8>>]) -> Vec<u8> {
     let mut cells = Vec::new();
     for value in values {
@@ -450,13 +454,13 @@ pub(crate) fn cells_of(values: &[Option<Vec<u8>>]) -> Vec<u8> {
     cells
 }
 
-/// Appends a cell. The store has no values of 4 GiB.
+/// Appends a cell that is not null. No value has 4 GiB, so the length fits.
 fn push_cell(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(&(value.len() as u32).to_le_bytes());
     out.extend_from_slice(value);
 }
 
-/// The cells of a row; `None` is null.
+/// An iterator over the encoded cells of a row; an item is `None` if the cell is null.
 #[derive(Debug, Clone)]
 pub(crate) struct Cells<'a>(pub(crate) &'a [u8]);
 

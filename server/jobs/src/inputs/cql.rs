@@ -4,9 +4,8 @@
 //!   SnapshotInput: splits, a reader ─> RowScan: partitions, rows ─> CqlText ─> key, value
 //! ```
 //!
-//! A record is a row as a reader at the time of the snapshot sees it: without what its
-//! partition's deletions hide, and without values that had expired by then. So a job that
-//! starts again reads the same records.
+//! A record is a row as a reader at the time of the snapshot sees it: without values that a
+//! deletion hides or that had expired by then. So a job that starts again reads the same records.
 
 #[cfg(test)]
 mod tests;
@@ -25,12 +24,12 @@ pub use self::text::CqlText;
 use super::snapshot::{Piece, SnapshotInput};
 use crate::error::of_table;
 
-/// The rows of a table that CQL made, at a snapshot. If a split begins inside a partition,
+/// The rows of a table that CQL made, at a snapshot. For a split that begins inside a partition,
 /// the partition's header is read in addition.
 #[derive(Debug, Clone)]
 pub struct CqlInput {
-    /// The keys and operands of the table's partitions, without the schema and index entries
-    /// before them.
+    /// The keys and operands of the table's partitions; the schema and the index entries, which lie
+    /// before them, are left out.
     table: SnapshotInput,
     text: Arc<CqlText>,
 }
@@ -58,8 +57,8 @@ impl CqlInput {
         header.map_err(of_table)
     }
 
-    /// Returns whether there is a row at or after the key `from` in the partition whose
-    /// keys begin with `prefix`.
+    /// Returns whether the partition whose keys begin with `prefix` has a visible row at or after
+    /// the key `from`.
     fn has_row_from(
         &self,
         from: &[u8],

@@ -23,14 +23,14 @@ use super::SPLIT_BYTES_MIN;
 use super::sample::places;
 use crate::records::{InvalidInput, InvalidRow, RecordFormat, ValueFormat};
 
-/// The least number of digits of an offset in a key, so that keys are in the order of the
-/// file up to a terabyte.
+/// The least number of digits of a byte offset in a key. With it, keys are in the order of the file
+/// up to a terabyte.
 const OFFSET_DIGITS: usize = 12;
 
-/// The read size for a sample, in bytes: only a few records are read at each place.
+/// The read size in bytes for a sample, which reads only a few records at each place of a file.
 const PLACE_BYTES: usize = 8 << 10;
 
-/// The read size for a whole part, in bytes.
+/// The read size in bytes for reading all records of a part of a file.
 const READ_BYTES: usize = 256 << 10;
 
 /// The kind of a file's records.
@@ -38,15 +38,15 @@ const READ_BYTES: usize = 256 << 10;
 pub enum FileKind {
     /// Each record is a line.
     Text,
-    /// A CSV record, also over several lines.
+    /// Each record is a CSV record, which may span several lines.
     Csv {
         /// The first line of each file names the columns.
         header: bool,
         /// The byte between two fields; `None`: a tab in files with the extension `.tsv`,
         /// else a comma.
         delimiter: Option<u8>,
-        /// Malformed quotes are read as text. Then a file is one split, because only a
-        /// reader from its start knows where a record begins.
+        /// True if malformed quotes are read as text. Then each file is one split, because only a
+        /// reader from its start can find where a record begins.
         lenient_quotes: bool,
     },
     /// A JSON object per line. Blank lines are skipped.
@@ -54,8 +54,8 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// Returns CSV with well-formed quotes, and with commas, or tabs in files with the
-    /// extension `.tsv`.
+    /// Returns the kind of CSV files with well-formed quotes. The delimiter is a tab in files with
+    /// the extension `.tsv`, else a comma.
     pub const fn csv(header: bool) -> Self {
         Self::Csv {
             header,
@@ -85,8 +85,8 @@ impl FileKind {
     }
 }
 
-/// The records of some files. The value is the record without its line end; the key is the
-/// name of the file and the byte offset of the record: `logs/web.csv:000000004711`.
+/// The records of some files. The value of a record is its text without the line end; the key is
+/// the name of the file and the byte offset of the record: `logs/web.csv:000000004711`.
 ///
 /// The files are cut into at most the given number of splits of about equal size; a split
 /// may hold parts of several files. The borders lie between records. A file that is
@@ -104,9 +104,9 @@ pub struct FilesInput {
 }
 
 impl FilesInput {
-    /// Opens `paths`, files or directories, in at most `splits` splits. Below a directory
-    /// all files count, in the order of their names, except those whose name, or directory,
-    /// begins with a dot or an underscore.
+    /// Opens `paths`, files or directories, in at most `splits` splits. Of a directory, all files
+    /// at any depth are read, in the order of their names, except those whose name, or whose
+    /// directory's name, begins with a dot or an underscore.
     ///
     /// # Errors
     /// When a file cannot be read or has an unsupported format, when there is no file, or
@@ -116,7 +116,8 @@ impl FilesInput {
         Self::open_as(&paths.collect::<Vec<_>>(), kind, splits)
     }
 
-    /// Opens files under other names in keys: `paths` has a path and its name each.
+    /// Opens files, or directories, under other names in keys: each pair of `paths` has a path and
+    /// the name that keys show for it.
     ///
     /// # Errors
     /// As [`FilesInput::open`].
@@ -132,9 +133,9 @@ impl FilesInput {
         Ok(input)
     }
 
-    /// Opens the files that can be read to their end, as [`FilesInput::open_as`] does; each
-    /// is read once to find out. The first of these files decides the columns. Also returns
-    /// the problems of the other files, each of which names the file.
+    /// Opens those files that can be read to their end, as [`FilesInput::open_as`] does; each file
+    /// is read once to find out. The first readable file decides the columns. Also returns an error
+    /// for each of the other files, which names the file.
     ///
     /// # Errors
     /// When a path is not there, a directory cannot be read, or no file is left.
@@ -173,11 +174,11 @@ impl FilesInput {
         }
     }
 
-    /// Returns the format of the rows. `names` are the columns of CSV files without a
-    /// header; without any, columns have numbers.
+    /// Returns the format of the rows. `names` are the names of the columns of CSV files without a
+    /// header; if it is empty, the columns have numbers.
     ///
     /// # Errors
-    /// When there are more or fewer names than columns, or two are the same.
+    /// When there are more or fewer names than columns, or two names are the same.
     pub fn format(&self, names: &[String]) -> Result<RecordFormat, InvalidInput> {
         let columns = match (self.kind, &self.columns) {
             (FileKind::Text, _) => return Ok(RecordFormat::text()),
@@ -199,8 +200,8 @@ impl FilesInput {
         Ok(RecordFormat::file(ValueFormat::csv(columns)?))
     }
 
-    /// Returns the names of the columns of CSV files by their first lines; numbers, from 1,
-    /// if these are not a header.
+    /// Returns the names of the columns of CSV files, by the first line of each file; numbers, from
+    /// 1, if the files have no header. `None` if no file has columns.
     fn header(&self) -> Result<Option<Vec<String>>, TaskError> {
         let mut first: Option<(&DataFile, Vec<String>)> = None;
         for file in &self.files {
@@ -242,8 +243,8 @@ impl FilesInput {
         }
     }
 
-    /// Reads a file to its end. Returns its columns, after a check that they match those of
-    /// the files before it.
+    /// Reads a file to its end and returns its columns (see `columns_of`), after a check that they
+    /// match those of the files before it.
     fn check_whole(&self, file: &DataFile) -> Result<Option<Vec<String>>, TaskError> {
         let columns = self.columns_of(file)?;
         if let (Some(own), Some(others)) = (&columns, &self.columns)
@@ -258,7 +259,8 @@ impl FilesInput {
         Ok(columns)
     }
 
-    /// The line and the fields of the first record of a file; `None` without records.
+    /// Returns the first record of a file: its line and its fields; `None` if the file has no
+    /// records.
     fn first_record(&self, file: &DataFile) -> Result<Option<(u64, Vec<String>)>, TaskError> {
         let whole = 0..file.bytes;
         let mut records = self.records(file, whole.clone(), PLACE_BYTES)?;
@@ -287,10 +289,10 @@ impl FilesInput {
         Ok(FileRecords::new(records, kind))
     }
 
-    /// Returns the error of a part of a file. If the file is malformed, this is the file's
-    /// first problem: a part counts lines from its start, and a quote that is open at its
-    /// end may have been opened, or be closed, anywhere. So the file is read again from its
-    /// start, which costs time only after an error.
+    /// Returns the error of reading a part of a file. If the file is malformed, this is the first
+    /// problem of the whole file, which is read again from its start: a part only has line numbers
+    /// from its own start, and a quote that is open at the end of a part may have been opened, or
+    /// be closed, anywhere.
     fn failed(&self, file: &DataFile, part: &Range<u64>, error: RecordError) -> TaskError {
         match error {
             RecordError::Io { source, .. } => file.failed(source),
@@ -316,7 +318,7 @@ impl FilesInput {
         }
     }
 
-    /// Returns whether parts of a file can be read independently.
+    /// Returns whether parts of a file can be read independently of each other.
     fn is_splittable(&self, file: &DataFile) -> bool {
         let is_lenient = matches!(
             self.kind,
@@ -328,14 +330,14 @@ impl FilesInput {
         !is_lenient && file.content == Content::Plain
     }
 
-    /// Returns parts of files in groups of about equal size.
+    /// Cuts the files into parts, and groups the parts into splits of about equal size.
     fn cut(&self) -> Result<Vec<Vec<Part>>, TaskError> {
         let total_bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
         let split_bytes = total_bytes.div_ceil(self.splits as u64);
         self.cut_by(split_bytes.max(SPLIT_BYTES_MIN))
     }
 
-    /// Returns parts of files in groups of about `split_bytes` each.
+    /// Cuts the files into parts, and groups the parts into splits of about `split_bytes` each.
     fn cut_by(&self, split_bytes: u64) -> Result<Vec<Vec<Part>>, TaskError> {
         let mut splits = Vec::new();
         let mut parts = Vec::new();
@@ -369,7 +371,7 @@ impl FilesInput {
         Ok(splits)
     }
 
-    /// Returns the file of a part, unless the file has changed.
+    /// Returns the file of a part, or an error if the file has changed since it was cut into parts.
     fn file(&self, part: &Part) -> Result<&DataFile, TaskError> {
         let file = self.files.get(part.file as usize);
         let file = file.ok_or_else(|| TaskError::failed("a split of another input"))?;
@@ -392,12 +394,12 @@ impl FilesInput {
         Ok(())
     }
 
-    /// Passes the first records that begin in `place` of a part to `record`; if the file
-    /// can be read only from its start, the first records of the file.
+    /// Passes the first `records` records that begin in the range `place` of a part to `record`. If
+    /// the file can be read only from its start, these are the first records of the file.
     ///
-    /// In the middle of a CSV file the start of a record is only likely. A place whose
-    /// records are malformed, or refused by `record`, is skipped there: either the start
-    /// was wrong, or the reader of the part reports the problem.
+    /// In the middle of a CSV file the start of a record is only likely. So if records there are
+    /// malformed, or `record` rejects them, the place is skipped: either the start was wrong, or
+    /// the task that reads the part reports the problem.
     fn sample_place(
         &self,
         part: &Part,
@@ -466,8 +468,8 @@ impl Input for FilesInput {
         Ok(())
     }
 
-    /// Reads some records at each of several places at even distances. If the file can be
-    /// read only from its start, reads its first records.
+    /// Reads some records at each of several places of the part, at even distances. If the file can
+    /// be read only from its start, reads its first records.
     fn sample(
         &self,
         split: &Split,
@@ -530,8 +532,9 @@ fn other_columns(file: &DataFile, own: &[String], other: &str, columns: &[String
     )))
 }
 
-/// Writes an offset, with at least [`OFFSET_DIGITS`] digits, behind the name of the file.
-/// `format!` takes several times as long, which would double the cost of a record.
+/// Writes the byte offset of a record, with at least [`OFFSET_DIGITS`] digits, behind the name of
+/// the file in `key`, whose first `name_bytes` bytes are that name. `format!` takes several times
+/// as long, which would double the cost of a record.
 fn set_offset(key: &mut Vec<u8>, name_bytes: usize, mut offset: u64) {
     let mut digits = [b'0'; 20];
     let mut from = digits.len();
@@ -544,7 +547,7 @@ fn set_offset(key: &mut Vec<u8>, name_bytes: usize, mut offset: u64) {
     key.extend_from_slice(&digits[from..]);
 }
 
-/// A part of a file, as it stands in a split's payload: three numbers, LE.
+/// A part of a file, which the payload of a split has as three numbers, LE:
 ///
 /// ```text
 ///   number of the file, u32 | first byte, u64 | byte behind the last, u64
@@ -558,7 +561,7 @@ struct Part {
 impl Part {
     const ENCODED_BYTES: usize = 20;
 
-    /// Returns the parts of a split.
+    /// Decodes the parts of files that a split consists of.
     fn all(split: &Split) -> impl Iterator<Item = Self> {
         let encoded = split.payload.chunks_exact(Self::ENCODED_BYTES);
         encoded.map(Self::decode)

@@ -57,14 +57,15 @@ impl Generator {
     }
 }
 
-/// Returns the number of a word, 0 to `WORDS - 1`: the logarithm of an even variable
-/// follows Zipf's law up to rounding.
+/// Returns the number of a word, 0 to `WORDS - 1`, for a random number. The logarithm of an evenly
+/// distributed variable follows Zipf's law, except for rounding.
 fn zipf(random: u64) -> u64 {
     let even = (random >> 11) as f64 / (1_u64 << 53) as f64;
     (((WORDS + 1) as f64).powf(even) as u64 - 1).min(WORDS - 1)
 }
 
-/// Appends a syllable for each digit of the number, the least significant first.
+/// Appends the word with the number `number`: a syllable for each digit, the least significant
+/// first.
 fn push_word(mut number: u64, value: &mut Vec<u8>) {
     const CONSONANTS: &[u8] = b"bdfgklmnprst";
     const VOWELS: &[u8] = b"aeiou";

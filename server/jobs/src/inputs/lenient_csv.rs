@@ -1,4 +1,4 @@
-//! CSV values of a table whose quotes may be malformed.
+//! The values of a table as CSV records, whose quotes may be malformed.
 
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use ebb_text::csv::{CsvDialect, CsvFields, push_record};
@@ -14,13 +14,15 @@ pub struct LenientCsvInput {
 }
 
 impl LenientCsvInput {
-    /// Creates an input of `rows`, each value with well-formed quotes.
+    /// Creates an input of the rows of `rows`, whose values are CSV records, perhaps with malformed
+    /// quotes.
     pub fn new(rows: SnapshotInput) -> Self {
         Self { rows }
     }
 }
 
-/// Returns a sink that passes each row to `record` with a rewritten value.
+/// Returns a function that passes each row to `record`, with its value rewritten with well-formed
+/// quotes.
 fn rewriting(record: RecordSink<'_>) -> impl FnMut(&[u8], &[u8]) -> Result<(), TaskError> {
     let mut fields = CsvFields::new(CsvDialect {
         lenient_quotes: true,

@@ -42,6 +42,6 @@ pub use lenient_csv::LenientCsvInput;
 pub use snapshot::SnapshotInput;
 pub use union::{Side, Union};
 
-/// The least size of a split, in bytes of keys and values: starting a task costs as much as
-/// reading this many bytes.
+/// The least size of a split, in bytes of keys and values. Reading this many bytes costs about as
+/// much as starting a task.
 pub const SPLIT_BYTES_MIN: u64 = 64 << 10;

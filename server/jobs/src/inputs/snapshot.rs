@@ -13,20 +13,20 @@ use super::SPLIT_BYTES_MIN;
 use super::sample::places;
 use crate::error::of_store;
 
-/// The least size on disk, in bytes, of a table whose splits are cut by the index of its
-/// files. In a smaller table most of the data may be in memtables.
+/// The least size on disk, in bytes, of a table whose splits are cut by the index of its files. If
+/// a table is smaller, most of its data may be in memtables.
 const INDEXED_BYTES_MIN: u64 = 4 << 20;
 
-/// The rows of a table as they were when a snapshot was created, key and value.
+/// The rows of a table, keys and values, as they were when a snapshot was created.
 ///
-/// The rows (all of them, or those in [`SnapshotInput::within`]) are cut into at most the
-/// given number of splits of about equal size:
+/// The rows (all of them, or those in [`SnapshotInput::within`]) are cut into splits of about equal
+/// size, at most as many as requested:
 ///
 /// - If the SSTables hold at least a few MiB: by their index blocks, without reading rows.
-///   Rows in memtables have no weight then, so a split may be larger than the others by
-///   their size.
-/// - Otherwise: by one scan at submission that weighs every row, because the data is in
-///   memory, or little. A table of less than twice [`SPLIT_BYTES_MIN`] is one split.
+///   Rows in memtables are not counted then, so a split may be larger than the others by the
+///   size of its rows in memtables.
+/// - Otherwise: by one scan at submission that adds up the sizes of all rows, which are in
+///   memory or few. A table of less than twice [`SPLIT_BYTES_MIN`] is one split.
 ///
 /// Reading leaves no trace in the block cache.
 #[derive(Debug, Clone)]
@@ -63,8 +63,8 @@ impl SnapshotInput {
         }
     }
 
-    /// Restricts the input to the keys from `from` (included) to `to` (excluded; `None` is
-    /// after every key).
+    /// Restricts the input to the keys from `from` (included) to `to` (excluded; `None` for no
+    /// end).
     #[must_use]
     pub fn within(mut self, from: impl Into<Bytes>, to: Option<Bytes>) -> Self {
         self.keys = Piece {
@@ -88,8 +88,8 @@ impl SnapshotInput {
         entries.map_err(of_store)
     }
 
-    /// Returns the first keys of all pieces but the first, ascending, and the bytes of all
-    /// pieces together.
+    /// Cuts the keys of the input into pieces. Returns the first keys of all pieces but the first,
+    /// ascending, and the number of bytes of all pieces together.
     fn cut(&self, table: &SnapshotTable) -> Result<(Vec<Bytes>, u64), TaskError> {
         let keys = self.keys.bounds();
         let indexed_bytes = table.approximate_bytes::<&[u8], _>(keys);
@@ -143,9 +143,9 @@ impl Input for SnapshotInput {
         Ok(())
     }
 
-    /// Reads the first rows at each of several places that the index of the files cuts at
-    /// even distances. If the index covers too little, because the data lies in memory,
-    /// reads the whole split and takes rows at even distances.
+    /// Reads the first rows at each of several places of a piece. The index of the files yields
+    /// these places, at even distances. If the index covers too little, because the data is in
+    /// memory, reads the whole piece and takes rows at even distances.
     fn sample(
         &self,
         split: &Split,
@@ -178,7 +178,7 @@ impl Input for SnapshotInput {
 }
 
 impl SnapshotInput {
-    /// Passes on rows of a piece, one after every `distance_bytes`.
+    /// Passes rows of a piece to `record`, one for every `distance_bytes` bytes of rows.
     fn sample_evenly(
         &self,
         piece: &Piece,
@@ -198,7 +198,7 @@ impl SnapshotInput {
     }
 }
 
-/// A range of keys, as it stands in a split's payload:
+/// A range of keys, which the payload of a split has in this form:
 ///
 /// ```text
 ///   1 if there is an upper end, else 0 | length of lower, u32 LE | lower | upper
@@ -207,7 +207,7 @@ impl SnapshotInput {
 pub(super) struct Piece {
     /// The first key of the range, included.
     pub(super) lower: Bytes,
-    /// The end of the range, excluded; `None` is after every key.
+    /// The end of the range, excluded; `None` for no end.
     pub(super) upper: Option<Bytes>,
 }
 

@@ -21,7 +21,7 @@ impl Side {
         }
     }
 
-    /// Returns the side and the original key of a key that [`Union`] marked.
+    /// Splits a key that [`Union`] marked into its side and the original key.
     ///
     /// # Panics
     /// For an empty key, which no record of a union has.
@@ -34,22 +34,22 @@ impl Side {
     }
 }
 
-/// The splits of two inputs, those of the left one first. So the left map tasks come first,
-/// and in each group of a reduce the left values come before the right ones. Every key is
-/// marked with its side, see [`Side::of`].
+/// Two inputs as one. The splits of the left input come first, so the left map tasks come first,
+/// and in each group of a reduce the left values come before the right ones. Every key is marked
+/// with its side, see [`Side::of`].
 pub struct Union {
     left: Arc<dyn Input>,
     right: Arc<dyn Input>,
 }
 
 impl Union {
-    /// Creates the union of all records of both inputs.
+    /// Creates the union of all records of the inputs `left` and `right`.
     pub fn new(left: Arc<dyn Input>, right: Arc<dyn Input>) -> Self {
         Self { left, right }
     }
 }
 
-/// A split of a side, as it stands in the union's split:
+/// Splits of both inputs. The payload has the side and the original split:
 ///
 /// ```text
 ///   side, 1 byte | index in its input, u32 LE | payload of its input

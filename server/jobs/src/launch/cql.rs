@@ -1,4 +1,4 @@
-//! Checks of a request that reads a table that CQL made, and the columns that the job
+//! Checks of a request that reads a table that CQL made, and the choice of the columns that the job
 //! reads.
 
 use ebb_model::schema::{ColumnKind, TableSchema};
@@ -7,8 +7,8 @@ use ebb_tables::lookup::{LookupError, Unknown};
 use crate::error::JobError;
 use crate::request::{KeySelection, TableInput, ValueKind};
 
-/// Checks that a request does not describe the keys and values of the table, because its
-/// schema does.
+/// Checks that a request does not describe the keys and values of a CQL table, because the schema of
+/// the table does.
 ///
 /// # Errors
 /// When the request describes keys or values, or names a column that the table does not
@@ -44,11 +44,11 @@ pub(super) fn check(request: &TableInput, schema: &TableSchema) -> Result<(), Jo
     }
 }
 
-/// Checks the columns that are to make up the value of a row, for an application that reads nothing but
-/// values. One of the primary key would be left out silently: it is part of the row's key.
+/// Checks the columns that are to make up the value of a row, for an application that reads only
+/// values. A column of the primary key would be left out silently: it is part of the row's key.
 ///
 /// # Errors
-/// When one of them is of the primary key.
+/// When one of these columns is in the primary key.
 pub(super) fn check_columns_of_values(
     request: &TableInput,
     schema: &TableSchema,
@@ -67,8 +67,8 @@ pub(super) fn check_columns_of_values(
     }
 }
 
-/// Returns the columns to read: those that the request names, else those that the
-/// application uses, if all of them are columns of the table; `None`: all columns.
+/// Returns the columns to read: those that the request names, else those that the application reads
+/// (`looked_at`), if the table has all of them. `None` means all columns.
 pub(super) fn wanted(
     request: &TableInput,
     schema: &TableSchema,

@@ -15,12 +15,12 @@ use crate::records::{RecordFormat, ValueFormat};
 use crate::request::{ApplicationRequest, JobRequest, OutputPlace};
 use crate::{CqlInput, CqlText, FilesInput, Generator, LenientCsvInput, SnapshotInput};
 
-/// The description of a job for the processes that run its tasks.
+/// The description of a job. A process that runs tasks of the job makes the job again from it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobDescription {
     pub(super) request: JobRequest,
-    /// The job of a chain, as [`Chain::describe`](crate::Chain::describe) returns it;
-    /// `None` for a single job.
+    /// The description of the current job of a chain, as
+    /// [`Chain::describe`](crate::Chain::describe) returns it; `None` if the work is no chain.
     pub(super) step: Option<Vec<u8>>,
     /// The largest number of map tasks.
     pub(super) splits: u32,
@@ -39,13 +39,13 @@ pub struct InputDescription {
 enum PlaceDescription {
     /// A pinned table, as [`PinnedTable::description`] returns it.
     Table(String),
-    /// A pinned table whose values are CSV, possibly with malformed quotes.
+    /// A pinned table whose values are CSV records, possibly with malformed quotes.
     LenientCsv(String),
     /// A pinned table that CQL made.
     Cql {
         /// The table, as [`PinnedTable::description`] returns it.
         table: String,
-        /// The columns to read; `None`: all.
+        /// The columns to read; `None` for all.
         columns: Option<Vec<String>>,
     },
     Files(FilesInput),
@@ -53,9 +53,9 @@ enum PlaceDescription {
 }
 
 impl JobDescription {
-    /// Creates the description of a job that does not come from a
-    /// [`launch`](crate::launch): `application` over all rows of a pinned table, whose
-    /// values are plain text. Valid as long as the table is pinned.
+    /// Creates the description of a job that does not come from a [`launch`](crate::launch):
+    /// `application` over all rows of a pinned table, whose values are plain text. The description
+    /// is valid as long as the table is pinned.
     pub fn over_table(application: ApplicationRequest, table: &PinnedTable) -> Self {
         // The process uses neither the output nor the input of the request.
         let output = OutputPlace::Terminal.into();
@@ -71,12 +71,13 @@ impl JobDescription {
         }
     }
 
-    /// Returns processes for the job's tasks, with a node's default of memory for records.
+    /// Returns child processes for the job's tasks, with a node's default memory for records.
     pub fn processes(&self) -> TaskProcesses {
         self.processes_with_memory(RuntimeOptions::new(1).task_memory_bytes)
     }
 
-    /// Returns processes for the job's tasks, with `task_memory_bytes` for records.
+    /// Returns child processes for the job's tasks, with `task_memory_bytes` of memory for the
+    /// records of a task.
     pub(super) fn processes_with_memory(&self, task_memory_bytes: usize) -> TaskProcesses {
         let encoded = serde_json::to_vec(self).expect("a description has text keys only");
         task_processes(encoded, task_memory_bytes)
@@ -84,7 +85,8 @@ impl JobDescription {
 }
 
 impl InputDescription {
-    /// Describes an open input. Also returns the pin that keeps its table's files in place.
+    /// Describes an open input. If it reads a table, also returns a pin, which keeps the files of
+    /// the table in place.
     pub(super) fn of(opened: &OpenInput) -> Result<(Self, Option<PinnedTable>), JobError> {
         let (place, pin) = match &opened.place {
             OpenPlace::Table(table) => {

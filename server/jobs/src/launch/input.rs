@@ -23,7 +23,7 @@ use crate::request::{
 };
 use crate::{CqlInput, CqlText, FileKind, FilesInput, Generator, LenientCsvInput, SnapshotInput};
 
-/// The size of a generated value in bytes: 100 with its key.
+/// The size of a generated value in bytes; with its key, a record has 100 bytes.
 const GENERATED_VALUE_BYTES: usize = 90;
 
 /// An opened input of a job.
@@ -39,23 +39,23 @@ pub struct OpenInput {
     /// The problems of the files that were left out: a sentence for each, which names the
     /// file.
     pub skipped: Vec<String>,
-    /// The source of the records, for processes that run tasks.
+    /// The source of the records. A process that runs tasks opens the input again from this source.
     pub(super) place: OpenPlace,
 }
 
 /// The source of an input's records.
 pub(super) enum OpenPlace {
     Table(SnapshotTable),
-    /// A table whose values are CSV, possibly with malformed quotes.
+    /// A table whose values are CSV records, possibly with malformed quotes.
     LenientCsv(SnapshotTable),
-    /// A table that CQL made, and the columns to read.
+    /// A table that CQL made, and the columns to read; `None` for all.
     Cql(SnapshotTable, Option<Vec<String>>),
     Files(FilesInput),
     Generator(Generator),
 }
 
 impl OpenInput {
-    /// Returns the parts of the input that an application needs.
+    /// Returns the records and their format, which an application needs.
     pub(super) fn readable(&self) -> (Arc<dyn Input>, RecordFormat) {
         (Arc::clone(&self.input), self.format.clone())
     }
@@ -122,7 +122,7 @@ struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// Opens the files. If bad files are to be skipped, also returns the problems of those
+    /// Opens the files. If the request skips bad files, also returns an error for each file that was
     /// left out.
     fn open(
         &self,

@@ -11,8 +11,8 @@ use crate::chain::{Chain, Work};
 use crate::error::JobError;
 use crate::request::JobRequest;
 
-/// Returns the description of a job for the processes that run its tasks. Tables are
-/// pinned, so that their files stay in place.
+/// Returns the description of a job for the processes that run its tasks, and pins of its tables,
+/// which keep their files in place.
 pub(super) fn describe(
     request: &JobRequest,
     inputs: &[OpenInput],
@@ -33,7 +33,7 @@ pub(super) fn describe(
     })
 }
 
-/// Returns the work with its tasks in processes that receive the description.
+/// Returns `work`, changed so that its tasks run in child processes that receive `description`.
 pub(super) fn isolated(
     work: Work,
     description: JobDescription,
@@ -65,7 +65,7 @@ impl Isolated {
     }
 }
 
-/// A chain whose jobs each have processes of their own.
+/// A chain of jobs, each of which runs its tasks in child processes of its own.
 struct IsolatedChain {
     chain: Box<dyn Chain>,
     isolated: Isolated,

@@ -52,24 +52,24 @@ pub fn check_files(request: &JobRequest) -> Result<(), JobError> {
     output::check(request, &paths)
 }
 
-/// A job whose inputs and output are open, so that it can be submitted. Dropping it closes
-/// them, and deletes the snapshots that were made for the job, unless they are
-/// [kept](Self::keep).
+/// A job whose inputs and output are open, so that it can be submitted. Dropping the job closes its
+/// inputs and output, and deletes the snapshots that were made for it, unless [`keep`](Self::keep)
+/// was called.
 pub struct OpenJob {
-    /// The work, until the node takes it to submit it.
+    /// The work; `None` once the node has taken it to submit it.
     pub work: Option<Work>,
     pub inputs: Vec<OpenInput>,
-    /// The record of the commit, which is written before the output is put in place.
+    /// The handle by which the output records in the history that it is about to be put in place.
     pub commits: CommitRecord,
     /// Cores that the job may use.
     pub cores: u32,
-    /// Pins of the tables that processes read.
+    /// Pins of the tables that child processes read. They keep the files of the tables in place.
     _pins: Vec<PinnedTable>,
 }
 
 impl OpenJob {
-    /// Opens the inputs and the output of `request` at `site`. A table is read at the
-    /// snapshot that the request names, else at the one in `own`, which an earlier start of
+    /// Opens the inputs and the output of `request` on the node `site`. A table is read at the
+    /// snapshot that the request names, else at the snapshot in `own`, which an earlier start of
     /// the same job made, else at a new one.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl OpenJob {
         own.collect()
     }
 
-    /// Keeps the snapshots that were made for the job when it is dropped, for its next start.
+    /// Makes the snapshots that were made for the job outlive it, for its next start.
     pub fn keep(&mut self) {
         for opened in &mut self.inputs {
             if let Some(snapshot) = &mut opened.snapshot {
@@ -133,7 +133,7 @@ impl OpenJob {
         }
     }
 
-    /// Returns the inputs in words.
+    /// Returns a description of the inputs for people.
     pub fn input_label(&self) -> String {
         let labels = self.inputs.iter().map(|opened| &opened.label[..]);
         labels.collect::<Vec<_>>().join(" and ")

@@ -27,7 +27,7 @@ pub(super) enum OpenOutput<'a> {
         site: &'a Site,
         commits: CommitRecord,
     },
-    /// The parent process, for a process that runs tasks.
+    /// The process that started this one to run tasks: rows are sent there.
     Parent,
 }
 
@@ -91,9 +91,10 @@ pub(super) fn check(request: &JobRequest, paths: &Paths) -> Result<(), JobError>
     }
 }
 
-/// Returns whether the output of `request` exists: a file or folder of its name, or rows in
-/// its table. In a table of CQL only rows written at `written_us` count. Iceberg tables
-/// never count: a publication that starts again skips the tables that it finds published.
+/// Returns whether the output of `request` exists: a file or folder of its name, or rows in its
+/// table. In a CQL table only rows written at the timestamp `written_us` count. For Iceberg tables
+/// the answer is always false: a publication that starts again skips the tables that it finds
+/// published.
 ///
 /// # Errors
 /// When the file system or the store fails.
@@ -172,7 +173,7 @@ impl Place {
     }
 }
 
-/// Returns the destination of rows, if it is not a table.
+/// Returns the destination of rows; `None` if it is a table.
 fn files_target(request: &JobRequest, paths: &Paths) -> Option<FilesTarget> {
     match (&request.output.to, paths.output.clone()) {
         (OutputPlace::File(_) | OutputPlace::Spool(_), path) => path.map(FilesTarget::File),

@@ -7,7 +7,8 @@ use crate::error::JobError;
 use crate::history::CommitRecord;
 use crate::request::{InputRequest, JobRequest, OutputPlace, Paths, PublishTarget};
 
-/// Returns what a publication needs beside its options; `None` for another job. `request` was checked.
+/// Returns the source and the target of a publication, opened; `None` for another job. `request` was
+/// checked.
 pub(super) fn of<'a>(
     request: &'a JobRequest,
     paths: &Paths,

@@ -13,13 +13,13 @@ use crate::error::JobError;
 use crate::processes;
 use crate::request::RequestError;
 
-/// Runs tasks if this process was started for that; `None` if it was not. A program whose
-/// jobs run in processes calls this before it parses its arguments.
+/// Runs tasks if this process was started to run tasks; returns `None` if it was not. A program
+/// whose jobs run in processes calls this before it parses its arguments.
 pub fn serve_tasks_if_worker() -> Option<ExitCode> {
     processes::serve_tasks(described_job)
 }
 
-/// Returns the job, as far as its tasks need it.
+/// Makes the job from its description, as far as its tasks need it.
 fn described_job(description_json: &[u8]) -> Result<JobSpec, JobError> {
     let description = serde_json::from_slice(description_json).map_err(RequestError::Malformed)?;
     let JobDescription {

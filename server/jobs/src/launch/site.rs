@@ -12,10 +12,10 @@ pub struct Site {
     pub db: Option<Db>,
     /// The schemas of CQL tables.
     pub catalog: LazyCatalog,
-    /// The folder for sorted runs and for rows that wait for a commit.
+    /// The folder for sorted runs of tasks, and for rows of the output before their commit.
     pub spill_dir: PathBuf,
-    /// Cores of the node.
+    /// The number of cores of the node.
     pub cores: u32,
-    /// Memory for the records of a task, in bytes.
+    /// The memory for the records of one task, in bytes.
     pub task_memory_bytes: usize,
 }

@@ -1,4 +1,5 @@
-//! The snapshot that a job reads: an existing one, or one that is deleted with the job.
+//! The snapshot that a job reads: an existing one, or one that is made for the job and deleted
+//! after it.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -8,21 +9,22 @@ use ebb_tables::lookup::{self, LookupError};
 use crate::history::{History, HistoryError, OwnSnapshot, now_unix_ms};
 use crate::request::TableInput;
 
-/// The expiry of a snapshot that a job made and could not delete: until then the job can be
-/// started again. The job itself may run longer, because its open snapshot stays readable.
+/// The time after which a snapshot that was made for a job expires, in case the job could not
+/// delete it. Until then the job can be started again. The job itself may run longer, because its
+/// open snapshot stays readable.
 const EXPIRES_IN: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The snapshot of an open input.
 #[derive(Debug)]
 pub struct JobSnapshot {
     name: String,
-    /// The keyspace of a snapshot that is to be deleted with the job.
+    /// The keyspace of the snapshot, if the snapshot is to be deleted with the job; else `None`.
     own: Option<Keyspace>,
 }
 
 impl JobSnapshot {
-    /// Returns the snapshot that `input` names; else `own`, which an earlier start of the
-    /// job made; else a new snapshot of the table.
+    /// Returns the snapshot that `input` names; else the snapshot `own`, which an earlier start of
+    /// the job made; else a new snapshot of the table.
     pub(super) fn of(
         db: &Db,
         input: &TableInput,
@@ -49,8 +51,8 @@ impl JobSnapshot {
         &self.name
     }
 
-    /// Returns the record of the snapshot for the job's next start, if it is to be deleted
-    /// with the job.
+    /// Returns the record of the snapshot for the job's next start; `None` if the snapshot is not
+    /// to be deleted with the job. `input` is the position of the input that reads it.
     pub(super) fn own(&self, input: u32) -> Option<OwnSnapshot> {
         let keyspace = self.own.as_ref()?;
         Some(OwnSnapshot {
@@ -60,7 +62,7 @@ impl JobSnapshot {
         })
     }
 
-    /// Keeps the snapshot when this is dropped.
+    /// Makes the snapshot outlive this value, which otherwise deletes it when dropped.
     pub(super) fn keep(&mut self) {
         self.own = None;
     }
@@ -75,7 +77,8 @@ impl Drop for JobSnapshot {
     }
 }
 
-/// Creates a snapshot of a table, under the first free name.
+/// Creates a snapshot of a table and returns its name, the first free one of `run-1`, `run-2` and
+/// so on.
 fn create(keyspace: &Keyspace, table: &str) -> Result<String, LookupError> {
     let options = SnapshotOptions {
         table: Some(table.to_string()),
@@ -94,9 +97,9 @@ fn create(keyspace: &Keyspace, table: &str) -> Result<String, LookupError> {
     Ok(name)
 }
 
-/// Deletes the snapshots of ended jobs that are left because the process was killed before
-/// it deleted them. They are older than the end of the job: a newer snapshot of that name
-/// belongs to another job or user.
+/// Deletes those snapshots of ended jobs that remain because the process was killed before it could
+/// delete them. Only snapshots older than the end of their job are deleted: a newer snapshot of the
+/// same name belongs to another job or user.
 ///
 /// # Errors
 /// When the history cannot be read.
@@ -124,8 +127,8 @@ pub fn delete_left_snapshots(db: &Db, history: &History) -> Result<(), HistoryEr
     Ok(())
 }
 
-/// Deletes the snapshots that were made for a job which does not start again. Missing ones
-/// are skipped.
+/// Deletes the snapshots that were made for a job that does not start again. Missing ones are
+/// skipped.
 pub fn delete_own_snapshots(db: &Db, own: &[OwnSnapshot]) {
     for snapshot in own {
         if let Ok(keyspace) = db.existing_keyspace(&snapshot.keyspace) {

@@ -1,4 +1,4 @@
-//! A job's rows into a table of CQL: all of them once it succeeded, or none.
+//! The output of a job into a CQL table: all rows are there once the job has succeeded, or none.
 //!
 //! ```text
 //!   rows ─> RowPlan: columns by name, text as values ─> staged, by the keys of the engine:
@@ -40,21 +40,21 @@ use crate::error::{JobError, of_table};
 use crate::history::CommitRecord;
 use crate::records::{Fields, InvalidInput, RecordFormat, RowDecoder};
 
-/// The size of a partition's rows that are sorted at a time, in bytes.
+/// The number of bytes of a partition's rows that are sorted at a time.
 const SORT_BYTES: usize = 4 << 20;
 
-/// A table of CQL that has the job's rows when the job has succeeded. All rows have one
-/// timestamp, which the server assigns at the commit, as if they were inserted then: they
-/// overwrite earlier writes of clients, and later writes win. The commit creates the table
-/// if it is absent.
+/// The output of a job into a CQL table, which has the job's rows once the job has succeeded. All
+/// rows have one timestamp, which the server assigns at the commit, as if they were inserted then:
+/// they overwrite earlier writes of clients, and later writes win. The commit creates the table if
+/// it is absent.
 ///
-/// A table that has rows is refused, because the results of two jobs would be mixed. So are
-/// two rows of one primary key, and two values of a static column in one partition.
+/// A table that has rows is an error, because the results of two jobs would be mixed. So are two
+/// rows with one primary key, and two values of a static column in one partition.
 pub struct CqlOutput {
     catalog: Arc<Catalog>,
     /// The current schema of the table, or that of the table to be created.
     schema: Arc<TableSchema>,
-    /// The definition of the table to be created, if it does not exist.
+    /// The definition of the table to be created; `None` if the table exists already.
     missing: Option<TableDefinition>,
     rows: Arc<RecordFormat>,
     plan: Arc<RowPlan>,
@@ -63,9 +63,9 @@ pub struct CqlOutput {
 }
 
 impl CqlOutput {
-    /// Creates an output of rows with the format `rows` into the table `name` in a keyspace
-    /// that CQL made. The rows wait in `directory`. If the table is absent, it gets their
-    /// columns, with the columns of their key as its primary key.
+    /// Creates an output of rows with the format `rows` into the table `name` in a keyspace that
+    /// CQL made. Until the commit, the rows are in files in `directory`. If the table is absent, it
+    /// is created with the columns of the rows; the columns of their key are its primary key.
     ///
     /// # Errors
     /// When columns of the rows and of the table do not match, or when the table cannot be
@@ -102,8 +102,8 @@ impl CqlOutput {
         format!("{}.{}", self.schema.keyspace(), self.schema.name())
     }
 
-    /// Returns the current table, if it is still the one from the start of the job; `None`
-    /// if it is to be created.
+    /// Returns the table; `None` if it is still to be created. It is an error if the table was
+    /// dropped or created by others since the job started.
     fn table(&self) -> Result<Option<Arc<CqlTable>>, TaskError> {
         let state = self.catalog.state();
         let now = state.table(self.schema.keyspace(), self.schema.name());
@@ -134,15 +134,15 @@ impl CqlOutput {
         self.existing()
     }
 
-    /// Returns the table, which must be there.
+    /// Returns the table; it is an error if the table does not exist.
     fn existing(&self) -> Result<Arc<CqlTable>, TaskError> {
         let table = self.table()?;
         table.ok_or_else(|| TaskError::failed(format!("table {} was dropped", self.name())))
     }
 }
 
-/// Returns whether a table has rows that a job wrote at the timestamp `written_us`, unless
-/// all of them have been overwritten.
+/// Returns whether a table still has rows that a job wrote at the timestamp `written_us`, in
+/// microseconds since 1970: false once all of them have been overwritten.
 ///
 /// # Errors
 /// When the store fails, or an operand is damaged.
@@ -169,7 +169,7 @@ pub fn has_rows_written_at(db: &Db, table: &CqlTable, written_us: i64) -> Result
     Ok(false)
 }
 
-/// Returns whether a partition has static columns that were written at `written_us`.
+/// Returns whether the header of a partition has static columns that were written at `written_us`.
 fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, RowError> {
     let header = Header::parse(header)?;
     let columns = header.static_row().map(|row| row.columns());
@@ -197,7 +197,7 @@ fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, RowErr
     Ok(false)
 }
 
-/// Returns whether a reader sees a row.
+/// Returns whether the table has a row that is visible to `reader`.
 fn has_rows(reader: &dyn TableReader, schema: &TableSchema) -> Result<bool, TableError> {
     let read_time_s = i64::try_from(reader.read_time_ms() / 1000).unwrap_or(i64::MAX);
     let mut scan = scan(reader, schema)?;

@@ -1,4 +1,4 @@
-//! A job's rows into files: one, a folder of parts, or the terminal.
+//! The output of a job into files: a single file, a folder of parts, or the terminal.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -21,17 +21,17 @@ const SUCCESS: &str = "_SUCCESS";
 /// The destination of the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FilesTarget {
-    /// One file, the partitions in their order.
+    /// One file, which has the rows of all partitions in their order.
     File(PathBuf),
     /// A folder with a file per partition, `part-00000.csv`, and `_SUCCESS`.
     Folder(PathBuf),
-    /// Standard output, the partitions in their order.
+    /// Standard output; the rows of the partitions come in their order.
     Terminal,
 }
 
 impl FilesTarget {
-    /// Returns whether something with the name of the target exists. A dangling link counts,
-    /// because it is in the way, too; the terminal never exists.
+    /// Returns whether something with the name of the target exists. A dangling link counts as
+    /// existing, because a file cannot be made there; the terminal never exists.
     ///
     /// # Errors
     /// When the file system fails.
@@ -48,8 +48,8 @@ impl FilesTarget {
         }
     }
 
-    /// Checks that the file or folder can be made, without making anything: nothing has its
-    /// name, and its parent folder exists.
+    /// Checks that the file or folder can be made: nothing has its name, and its parent folder
+    /// exists. Makes nothing.
     ///
     /// # Errors
     /// When it cannot be made; the error names the path, and what to do.
@@ -99,16 +99,16 @@ fn parent_of(target: &Path) -> &Path {
     }
 }
 
-/// Files that appear when the job has succeeded. A target that exists is refused,
-/// at submission and by the commit.
+/// The output of a job into files that appear once the job has succeeded. A target that already
+/// exists is an error, at submission and in the commit.
 ///
-/// The parts wait in a scratch folder beside the target. The commit syncs them and gives
-/// the file or folder its name in one step. A process that is killed leaves a hidden folder
+/// Until the commit, the parts are in a scratch folder beside the target. The commit syncs them and
+/// gives the file or folder its name in one step. A process that is killed leaves a hidden folder
 /// `.ebb-job-*`, which the next job that writes there removes.
 #[derive(Debug)]
 pub struct FilesOutput {
     target: FilesTarget,
-    /// The folder in which the scratch folder is made.
+    /// The folder in which the target lies and the scratch folder is made.
     parent: PathBuf,
     rows: RowWriter,
     shared: Arc<Mutex<Shared>>,
@@ -117,12 +117,12 @@ pub struct FilesOutput {
 #[derive(Debug, Default)]
 struct Shared {
     scratch: Option<Arc<ScratchDir>>,
-    /// The parts of finished attempts. Declared before the folder, so that they are dropped
-    /// first.
+    /// The part of each partition, by the last attempt that finished. Declared before the folder,
+    /// so that the parts are dropped first.
     parts: BTreeMap<u32, Part>,
 }
 
-/// A file in the scratch folder, and the handle that keeps the folder.
+/// A file in the scratch folder, and a handle without which the folder would be removed.
 #[derive(Debug)]
 struct Part {
     file: NamedTempFile,
@@ -134,8 +134,8 @@ fn with<T>(shared: &Mutex<Shared>, f: impl FnOnce(&mut Shared) -> T) -> T {
 }
 
 impl FilesOutput {
-    /// Creates an output that formats rows with `rows`. Rows for the terminal wait in
-    /// `directory`, created when absent; rows for a file or folder wait beside the target.
+    /// Creates an output that formats rows with `rows`. Until the commit, rows for the terminal are
+    /// in `directory`, created when absent; rows for a file or folder are beside the target.
     pub fn new(target: FilesTarget, rows: RowWriter, directory: impl Into<PathBuf>) -> Self {
         let parent = match &target {
             FilesTarget::File(path) | FilesTarget::Folder(path) => parent_of(path).to_path_buf(),
@@ -167,8 +167,8 @@ impl FilesOutput {
         })
     }
 
-    /// Creates a part. Each part begins with the header if it becomes a file of its own,
-    /// else only the first one.
+    /// Creates the file of an attempt at a partition. It begins with the header if each part
+    /// becomes a file of its own; otherwise only the part of the first partition does.
     fn part(&self, partition: u32, attempt: u32) -> Result<Part, TaskError> {
         let scratch = self.scratch()?;
         let mode = match self.target {

@@ -1,4 +1,4 @@
-//! The first rows of a job, for any output.
+//! An output of only the first rows of a job, into any other output.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 use super::partitions::{PartitionWriter, Partitions};
 use super::staging::StagingWriter;
 
-/// Passes on the first rows of a job: those of the first partition in the order written,
-/// then those of the next one.
+/// Passes only the first rows of a job to another output: the rows of the first partition in the
+/// order written, then those of the next one, until the limit is reached.
 ///
-/// The first rows are known only when all partitions are written. Until then each partition
-/// keeps up to the limit, in temporary files; the commit writes the first of all of these
-/// as one partition.
+/// The first rows are known only when all partitions are written. Until then, temporary files have
+/// up to the limit of rows of each partition; the commit writes the first of all these rows as one
+/// partition.
 pub struct LimitedOutput {
     inner: Arc<dyn Output>,
     rows_max: u64,
@@ -21,8 +21,8 @@ pub struct LimitedOutput {
 }
 
 impl LimitedOutput {
-    /// Creates an output that passes the first `rows_max` rows to `inner`. The rows wait in
-    /// `directory`, created when absent.
+    /// Creates an output that passes the first `rows_max` rows to `inner`. Until the commit, the
+    /// rows are in files in `directory`, created when absent.
     pub fn new(inner: Arc<dyn Output>, rows_max: u64, directory: impl Into<PathBuf>) -> Self {
         Self {
             inner,

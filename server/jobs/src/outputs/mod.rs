@@ -8,8 +8,8 @@
 //!            └─> Relay         the input of the next job of a chain
 //! ```
 //!
-//! Every attempt at a partition writes to a file of its own, so that two attempts may run
-//! at once; the last one that finishes counts.
+//! Every attempt at a partition writes to a file of its own, so that two attempts may run at once;
+//! the rows of the last one that finishes are used.
 //!
 //! | file | content |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! The partitions of an output while they wait for its commit.
+//! The rows of the partitions of an output between the end of their tasks and the commit.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::staging::{StagedRows, StagingWriter};
 
-/// The rows of finished partitions, in files of one directory. Clones share them.
+/// The rows of finished partitions, in files of one directory. Clones share the rows.
 #[derive(Debug, Clone)]
 pub(super) struct Partitions {
     directory: PathBuf,
@@ -31,7 +31,7 @@ impl Partitions {
         &self.directory
     }
 
-    /// Opens a writer for an attempt at a partition, on a file that `create` makes in the directory.
+    /// Opens a writer for one attempt at a partition. `create` makes its file in the directory.
     pub(super) fn open(
         &self,
         partition: u32,
@@ -51,19 +51,20 @@ impl Partitions {
         })
     }
 
-    /// Returns a grant of space for a file in the directory.
+    /// Returns an empty grant of disk space. A writer enlarges it as it writes, so that the disk
+    /// does not fill up.
     pub(super) fn grant() -> SpillGrant {
         SpillSpace::default().grant()
     }
 
-    /// Takes the rows of the finished partitions, in the order of the partitions. Dropping
-    /// rows frees their files.
+    /// Removes the rows of the finished partitions and returns them, in the order of the partitions.
+    /// Dropping the rows frees their files.
     pub(super) fn take(&self) -> Vec<StagedRows> {
         let staged = std::mem::take(&mut *self.lock());
         staged.into_values().collect()
     }
 
-    /// Creates a directory for the files that a commit makes of the rows.
+    /// Creates a directory for the sorted files that a commit makes of the rows.
     pub(super) fn temporary_directory(&self) -> Result<TempDir, TaskError> {
         let created = owner_only::temporary_dir_in(&self.directory, "rows-");
         created.map_err(TaskError::io(format!(
@@ -77,7 +78,8 @@ impl Partitions {
     }
 }
 
-/// The writer of one attempt at a partition. The last attempt that finishes counts.
+/// The writer of one attempt at a partition. If several attempts finish, the rows of the last one
+/// are used.
 #[derive(Debug)]
 pub(super) struct PartitionWriter {
     partitions: Partitions,

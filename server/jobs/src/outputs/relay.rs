@@ -1,4 +1,5 @@
-//! Rows that a job of a chain passes to the next one, in files that its processes can open.
+//! Rows that one job of a chain passes to the next one, in files that the next job's processes can
+//! open.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,13 +9,13 @@ use ebb_scheduler::runtime::{Input, Output, OutputWriter, RecordSink, Split, Tas
 use super::partitions::Partitions;
 use super::staging::{RowsDescription, StagedRows, StagingWriter};
 
-/// The size of a partition's rows that are sorted at a time, in bytes.
+/// The number of bytes of a partition's rows that are sorted at a time.
 const SORT_BYTES: usize = 1 << 20;
 
 /// The output of one job, once the job has succeeded, as the input of another: a split per
-/// partition, in the order of its keys if the first job wrote it so. Clones share the rows,
-/// and the last clone deletes them. A split contains the path of its rows, so that any
-/// relay can read the rows of any other relay that still exists.
+/// partition, whose rows are in the order of keys if the first job wrote them in that order. Clones
+/// share the rows, which are deleted when the last clone is dropped. A split contains the path of
+/// its rows, so that any relay can read the rows of any other relay that still exists.
 #[derive(Debug, Clone)]
 pub struct Relay {
     partitions: Partitions,
@@ -22,7 +23,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Creates a relay without rows. Rows are kept in `directory`, created when absent.
+    /// Creates a relay without rows. The files of the rows will be in `directory`, created when
+    /// absent.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             partitions: Partitions::new(directory),

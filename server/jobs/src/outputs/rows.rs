@@ -16,8 +16,8 @@ use crate::records::{Column, ColumnKind, Fields, InvalidRow, RecordFormat, RowDe
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RowFormat {
-    /// `KEY<TAB>VALUE` without changes, if rows have both. A tab or newline inside is not
-    /// escaped.
+    /// `KEY<TAB>VALUE`, both unchanged; only one of them if the rows lack the other. A tab or
+    /// newline inside is not escaped.
     #[cfg_attr(
         feature = "args",
         value(help = "`KEY<TAB>VALUE`; a tab or newline inside is not escaped")
@@ -78,7 +78,8 @@ impl RowWriter {
         }
     }
 
-    /// Sets whether rows of text begin with a line of the columns' names. CSV does in any case.
+    /// Sets whether output in the format text begins with a line of the columns' names. CSV always
+    /// does.
     #[must_use]
     pub fn naming_columns(self, names_columns: bool) -> Self {
         Self {
@@ -91,7 +92,8 @@ impl RowWriter {
         self.format
     }
 
-    /// Returns the first line of a file; empty if it has no header.
+    /// Returns the first line of a file, with the columns' names; empty if the file has no such
+    /// line.
     pub fn header(&self) -> Vec<u8> {
         let mut header = match self.format {
             RowFormat::Csv => record(self.columns.iter().map(|column| &column.name)),
@@ -159,7 +161,8 @@ impl RowWriter {
     }
 }
 
-/// Appends JSON in one line. Line ends, CR alone too, become blanks; strings contain none.
+/// Appends `json` as one line. Line ends between its tokens, also a single CR, become blanks;
+/// strings contain none.
 fn push_json(line: &mut Vec<u8>, json: &[u8]) -> serde_json::Result<()> {
     serde_json::from_slice::<&RawValue>(json)?;
     let blank = |&byte: &u8| match byte {
@@ -170,8 +173,8 @@ fn push_json(line: &mut Vec<u8>, json: &[u8]) -> serde_json::Result<()> {
     Ok(())
 }
 
-/// Appends `"name":field`. A field that is not UTF-8 becomes `"name_hex":"..."`, so that
-/// nothing is lost; an empty number becomes `null`.
+/// Appends a member of a JSON object, `"name":field`. A field that is not UTF-8 becomes
+/// `"name_hex":"..."`, so that no byte is lost; an empty number becomes `null`.
 fn push_member(line: &mut Vec<u8>, column: &Column, field: &[u8]) -> serde_json::Result<()> {
     let Ok(text) = std::str::from_utf8(field) else {
         let digits: String = field.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,8 +1,8 @@
 //! A hidden folder for a job's files: parts beside the target, which only have to be
 //! renamed in the end, and spills.
 //!
-//! The process holds a lock on a file in the folder. The folder of a killed process has no
-//! lock, and the next job that writes beside it removes it.
+//! The process holds a lock on a file in the folder. When a process is killed, its lock ends, and
+//! the next job that makes such a folder in the same place removes the old one.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -17,9 +17,9 @@ const PREFIX: &str = ".ebb-job-";
 /// The name of the locked file.
 const LOCK: &str = "lock";
 
-/// A hidden folder, removed with its content when dropped. The folder of a killed process
-/// is removed when the next one is made beside it. Only the user of the process may enter
-/// the folder.
+/// A hidden folder, removed with its content when dropped. If the process is killed, the folder
+/// stays until another scratch folder is made beside it. Only the user of the process may enter the
+/// folder.
 #[derive(Debug)]
 pub struct ScratchDir {
     // Dropped before the lock, so that no other process removes the folder meanwhile.
@@ -63,8 +63,8 @@ impl ScratchDir {
     }
 }
 
-/// Opens and locks a file; `None` if another process has the lock, or had it and removed
-/// the file.
+/// Opens a file by `open` and locks it. Returns `None` if another process has the lock, or had it
+/// and removed the file.
 fn locked(path: &Path, open: impl FnOnce(&Path) -> io::Result<File>) -> io::Result<Option<File>> {
     let file = open(path)?;
     match file.try_lock() {

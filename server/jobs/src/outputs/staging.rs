@@ -1,6 +1,6 @@
-//! Rows that wait for a commit or for the next job, in a temporary file. A file without a
-//! name disappears with its handle, after a crash too. A file with a name can be opened by
-//! other processes, and is deleted with the last handle in this one.
+//! Rows in a temporary file, before a commit or before the next job of a chain reads them. A file
+//! without a name disappears when its handle is closed, also by a crash. A file with a name can be
+//! opened by other processes, and is deleted with the last handle in this one.
 //!
 //! Rows are sorted one buffer at a time, so the file is a sequence of sorted runs: one run
 //! if the rows came in order, as those of a reduce task do.
@@ -18,14 +18,14 @@ use ebb_scheduler::runtime::{RecordSink, Row, TaskError};
 use serde::{Deserialize, Serialize};
 use tempfile::{NamedTempFile, TempPath};
 
-/// The length of the header of a row in the file:
+/// The length of the header of a row in the file, in bytes. A row has this form:
 ///
 /// ```text
 ///   key length, u32 LE | value length, u32 LE | key | value
 /// ```
 const HEADER_BYTES: usize = 8;
 
-/// The size of the buffer for unsorted rows, in bytes.
+/// The size in bytes of the buffer of a writer that does not sort rows.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// The size of reads from a run, in bytes.
@@ -38,33 +38,33 @@ pub(super) struct StagingWriter {
     name: Option<TempPath>,
     file_bytes: u64,
     runs: Vec<Range<u64>>,
-    /// The last key of the last run.
+    /// The last key of the last run that was written.
     last_key: Vec<u8>,
-    /// Rows that are not in the file yet.
+    /// The rows that are not yet written to the file.
     buffer: Vec<Row>,
     buffered_bytes: usize,
     buffer_bytes_max: usize,
-    /// Whether a buffer is sorted before it is written.
+    /// True if the rows of a buffer are sorted before they are written.
     is_sorted: bool,
 }
 
 impl StagingWriter {
-    /// Creates an empty file without a name in `directory`. About `buffer_bytes_max` bytes
-    /// of rows are sorted at a time.
+    /// Creates an empty file without a name in `directory`. The writer sorts about
+    /// `buffer_bytes_max` bytes of rows at a time.
     pub(super) fn create(directory: &Path, buffer_bytes_max: usize) -> io::Result<Self> {
         let file = tempfile::tempfile_in(directory)?;
         Ok(Self::on(file, None, buffer_bytes_max))
     }
 
-    /// Creates a file with a name, so that other processes can open it by its
+    /// Creates a file with a name, so that other processes can open it by the result of
     /// [`StagedRows::description`].
     pub(super) fn create_named(directory: &Path, buffer_bytes_max: usize) -> io::Result<Self> {
         let (file, name) = NamedTempFile::with_prefix_in("rows-", directory)?.into_parts();
         Ok(Self::on(file, Some(name), buffer_bytes_max))
     }
 
-    /// Creates a file without a name for rows that stay in the order written. They are one
-    /// run, which [`merge`] cannot use.
+    /// Creates a file without a name for rows that stay in the order written. They are not sorted,
+    /// so [`merge`] must not be used for them.
     pub(super) fn create_unsorted(directory: &Path) -> io::Result<Self> {
         let file = tempfile::tempfile_in(directory)?;
         let mut writer = Self::on(file, None, BUFFER_BYTES);
@@ -95,7 +95,7 @@ impl StagingWriter {
         Ok(())
     }
 
-    /// Writes the remaining rows and returns all of them.
+    /// Writes the remaining rows to the file, and returns all rows.
     pub(super) fn finish(mut self) -> io::Result<StagedRows> {
         self.write_buffer()?;
         let file = self.file.into_inner().map_err(|e| e.into_error())?;
@@ -141,16 +141,16 @@ fn length(bytes: &[u8]) -> io::Result<u32> {
     u32::try_from(bytes.len()).map_err(too_long)
 }
 
-/// The rows of one writer.
+/// The rows that one writer wrote to a file.
 #[derive(Debug, Clone)]
 pub(super) struct StagedRows {
     file: Arc<File>,
-    /// The name of the file, if it has one. The last handle removes the file.
+    /// The name of the file, if it has one. When the last clone is dropped, the file is removed.
     name: Option<Arc<TempPath>>,
     runs: Vec<Range<u64>>,
 }
 
-/// The description of rows in a named file, for another process.
+/// The description of rows in a file with a name. Another process opens the rows with it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RowsDescription {
     path: PathBuf,
@@ -158,7 +158,7 @@ pub(super) struct RowsDescription {
 }
 
 impl RowsDescription {
-    /// Opens the rows. The file still belongs to the process that described it.
+    /// Opens the rows that another process described. Only that process removes the file.
     pub(super) fn open(self) -> Result<StagedRows, TaskError> {
         let file = File::open(&self.path);
         let file = file.map_err(TaskError::io(format!("opening {}", self.path.display())))?;
@@ -171,8 +171,8 @@ impl RowsDescription {
 }
 
 impl StagedRows {
-    /// Returns the description of the rows, if their file has a name. Valid as long as the
-    /// rows are kept.
+    /// Returns the description of the rows; `None` if their file has no name. The description is
+    /// valid as long as these rows are not dropped.
     pub(super) fn description(&self) -> Option<RowsDescription> {
         let name = self.name.as_ref()?;
         Some(RowsDescription {
@@ -186,12 +186,12 @@ impl StagedRows {
         self.runs.iter().map(|run| run.end - run.start).sum()
     }
 
-    /// Passes all rows to `row`, run by run.
+    /// Passes all rows to `row`, run by run, so that rows ascend by key only within a run.
     pub(super) fn for_each(&self, row: RecordSink<'_>) -> Result<(), TaskError> {
         self.for_each_up_to(u64::MAX, row)
     }
 
-    /// Passes the first `rows_max` rows to `row`, run by run.
+    /// Passes the first `rows_max` rows of the file to `row`, run by run.
     pub(super) fn for_each_up_to(
         &self,
         rows_max: u64,
@@ -212,8 +212,8 @@ impl StagedRows {
     }
 }
 
-/// Passes the rows of all writers to `row`, ascending by key. Of rows with the same key it
-/// passes the last one: by writer, then in the order written.
+/// Passes the rows of several writers to `row`, ascending by key. If rows have the same key, only
+/// the last one is passed: that of the later writer, or the one that a writer wrote later.
 pub(super) fn merge(
     staged: impl IntoIterator<Item = StagedRows>,
     row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
@@ -221,8 +221,8 @@ pub(super) fn merge(
     merge_with(staged, row, |_, _, _| Ok(()))
 }
 
-/// Merges as [`merge`], but combines rows with the same key: `unite` receives the key, the
-/// value of the earlier row, and the value of the later row to be changed.
+/// Passes rows as [`merge`] does, but combines rows with the same key: `unite` receives the key,
+/// the value of the earlier row, and the value of the later row, which it may change.
 pub(super) fn merge_with(
     staged: impl IntoIterator<Item = StagedRows>,
     mut row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
@@ -258,12 +258,12 @@ pub(super) fn merge_with(
     pending.map_or(Ok(()), |(key, value)| row(&key, &value))
 }
 
-/// Reads a run from its start.
+/// A reader of one sorted run, from its start.
 struct RunReader {
     from: BufReader<Part>,
 }
 
-/// A part of a file of which other readers read other parts.
+/// A byte range of a file. Other readers of the same file read other ranges.
 struct Part {
     file: Arc<File>,
     left: Range<u64>,

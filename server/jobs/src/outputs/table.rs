@@ -1,4 +1,4 @@
-//! A job's rows into a table: all of them once it succeeded, or none.
+//! The output of a job into a table: all rows are there once the job has succeeded, or none.
 
 use std::path::{Path, PathBuf};
 
@@ -8,19 +8,19 @@ use ebb_storage::{Db, ErrorKind, Keyspace, SortedWriter, Table, TableOptions};
 use super::partitions::Partitions;
 use super::staging::{StagingWriter, merge};
 
-/// The size of a partition's rows that are sorted at a time, in bytes.
+/// The number of bytes of a partition's rows that are sorted at a time.
 const SORT_BYTES: usize = 4 << 20;
 
-/// A table that has the job's rows when the job has succeeded.
+/// The output of a job into a table, which has the job's rows once the job has succeeded.
 ///
-/// Finished partitions wait in temporary files. The commit merges them into files in the
-/// store's format, which the table ingests. So the rows appear at once, and survive a crash
-/// completely or not at all, however many there are; other writes do not wait for them. The
-/// commit creates the table if it is absent. A table that has rows is refused, because the
-/// results of two jobs would be mixed.
+/// Finished partitions wait in temporary files. The commit merges them into files in the store's
+/// format, which the table ingests. So the rows appear at once, and survive a crash completely or
+/// not at all, however many there are; other writes do not wait for them. The commit creates the
+/// table if it is absent. A table that has rows is an error, because the results of two jobs would
+/// be mixed.
 ///
-/// If several rows have the same key, the last one counts: by partition, then in the order
-/// written.
+/// If several rows have the same key, the table gets only the last of them: the one of the later
+/// partition, or the one written later.
 #[derive(Debug)]
 pub struct TableOutput {
     db: Db,
@@ -31,9 +31,9 @@ pub struct TableOutput {
 }
 
 impl TableOutput {
-    /// Creates an output into the table `table` in `keyspace` of `db`. The rows wait in
-    /// `directory`, created when absent. If `directory` is in the file system of the store,
-    /// the rows are not copied.
+    /// Creates an output into the table `table` in `keyspace` of `db`. Until the commit, the rows
+    /// are in files in `directory`, created when absent. If `directory` is in the file system of
+    /// the store, the commit does not copy the sorted files.
     pub fn new(
         db: Db,
         keyspace: Keyspace,

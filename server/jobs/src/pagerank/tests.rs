@@ -40,7 +40,8 @@ fn ranks(lines: &[String], format: &RecordFormat, iterations: u32) -> BTreeMap<S
         .collect()
 }
 
-/// Computes ranks with a matrix: entry (v, u) is the part of u's rank that goes to v.
+/// Computes ranks with a matrix, whose entry (v, u) is the fraction of the rank of u that goes to
+/// v.
 fn by_matrix(edges: &[(usize, usize)], nodes: usize, iterations: u32) -> Vec<f64> {
     let mut matrix = vec![vec![0.0; nodes]; nodes];
     for from in 0..nodes {

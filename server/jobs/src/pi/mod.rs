@@ -1,6 +1,6 @@
-//! Monte Carlo: pi from random points. The job reads next to nothing and only computes, one
-//! point at a time or with the machine's vector instructions. So it is the application with
-//! an accelerated version for the hardware-affinity policy.
+//! Monte Carlo: pi from random points. The job reads almost nothing and only computes, one point at
+//! a time or with the machine's vector instructions. So it serves as the application with an
+//! accelerated version for the hardware-affinity policy.
 
 mod points;
 
@@ -57,7 +57,7 @@ impl Application for PiRequest {
     }
 }
 
-/// Returns the format of the result.
+/// Returns the format of the rows that the job writes.
 pub fn rows() -> RecordFormat {
     RecordFormat::rows(vec![Column::text("measure")], vec![Column::number("value")])
 }
@@ -68,15 +68,15 @@ pub fn rows() -> RecordFormat {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
-    /// One point after the other.
+    /// Draws one point after the other.
     Plain,
-    /// Eight points at once.
+    /// Draws eight points at once.
     Simd,
 }
 
-/// Returns a job that draws at least `points` points, from `seed`, in `tasks` map tasks, at
-/// least one. Its rows: `inside`, the number of points in the quarter circle; `pi`, four
-/// times their part of all points; `points`.
+/// Returns a job that draws at least `points` points, from `seed`, in `tasks` map tasks, at least
+/// one. The rows of the result: `inside`, the number of points in the quarter circle; `pi`, four
+/// times the fraction of points that are inside; `points`, the number of points.
 pub fn spec(
     name: impl Into<String>,
     output: Arc<dyn Output>,
@@ -94,7 +94,8 @@ pub fn spec(
         .combiner(Arc::new(add))
 }
 
-/// An input of the numbers of blocks of points, LE. A block is some milliseconds of work.
+/// An input with one record per block of points: the key is the number of the block, a u64 LE.
+/// Drawing the points of a block takes some milliseconds.
 struct Blocks {
     blocks: u64,
     tasks: u32,
@@ -146,7 +147,7 @@ fn encode(sums: [u64; 2]) -> Vec<u8> {
     sums.map(u64::to_le_bytes).concat()
 }
 
-/// Returns the sums of points inside and of points drawn.
+/// Returns two sums: of the points inside the quarter circle, and of all points drawn.
 fn add_up(values: &mut Values<'_>) -> Result<[u64; 2], TaskError> {
     let mut sums = [0; 2];
     while let Some(value) = values.next_value()? {

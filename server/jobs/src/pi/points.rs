@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// The number of points in a block: some milliseconds of work at a few ns each.
 pub(super) const POINTS_PER_BLOCK: u64 = 1 << 20;
 
-/// The number of points that are drawn at once.
+/// The number of points that the vectorised version draws at once.
 const LANES: u32 = 8;
 
 /// The logarithm of the number of cells per side of the square. A point is the middle of a
@@ -15,10 +15,11 @@ const LANES: u32 = 8;
 /// error from the grid is less than the error of a billion random points.
 const CELLS_LOG2: u32 = 14;
 
-/// The square of the circle's radius, in halves of a cell.
+/// The square of the radius of the circle, in half cells of the grid.
 const RADIUS_SQUARED: u32 = 1 << (2 * (CELLS_LOG2 + 1));
 
-/// Mixes the bits of a number: Wellons's `lowbias32` permutes all 32-bit numbers.
+/// Mixes the bits of a number by Wellons's `lowbias32`, which maps different numbers to different
+/// ones.
 fn mix(mut bits: u32) -> u32 {
     bits ^= bits >> 16;
     bits = bits.wrapping_mul(0x7feb_352d);
@@ -35,7 +36,8 @@ fn mix_lanes(mut bits: u32x8) -> u32x8 {
     bits ^ (bits >> 16_u32)
 }
 
-/// Returns a number for each coordinate, so that each block has other points.
+/// Returns a random number for each of the two coordinates, so that each block has different
+/// points.
 fn salts(seed: u64, block: u64) -> [u32; 2] {
     let bits = xxh3_64_with_seed(&block.to_le_bytes(), seed);
     [bits as u32, (bits >> 32) as u32]

@@ -1,14 +1,14 @@
 //! The URL of an Iceberg REST catalog, as a user names it.
 //!
-//! The URL goes into records of jobs, and into the target beside the tables. So it holds no credentials, and an
-//! error shows nothing of a URL that may hold them.
+//! The URL goes into records of jobs, and into the target beside the tables. So the URL must not contain
+//! credentials, and an error does not show a URL that may contain some.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The only member that the query of a URL may have.
+/// The start of the query of a URL: `warehouse` is the only parameter that it may have.
 const WAREHOUSE: &str = "warehouse=";
 
 /// The URL of a catalog, as in `https://catalog.example.org/api?warehouse=lake`.

@@ -1,5 +1,5 @@
-//! The commit of a publication: its tables, the record of the set, the report, and the pins for the next
-//! publication.
+//! The commit of a publication: its tables, the record that all tables are published, the report, and
+//! the pins for the next publication.
 
 use ebb_publish::commit::{
     Base, CommitError, DeleteFile, LiveFile, Origin, Publication, PublishedTable, Stamp, sweep,
@@ -18,8 +18,8 @@ use super::whole::{WholeRecord, WholeTable};
 use crate::history::now_unix_ms;
 
 impl PublicationJob {
-    /// Commits the tables that are not published yet, then writes the record of the set, and keeps what
-    /// was published for the next publication.
+    /// Commits the tables that are not published yet, then writes the record that all tables are, and
+    /// keeps the published snapshot readable for the next publication.
     pub(super) fn commit(&self) -> Result<(), TaskError> {
         let target = &self.target;
         // A publication has a table at least.
@@ -71,10 +71,10 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. The
-    /// store lets one go before it gives up rows as lost, and a comparison after that would miss
-    /// changes. It is no failure if another publisher has committed the table, and replaced the
-    /// snapshot by this one.
+    /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. The store
+    /// releases such a snapshot before it gives up rows as lost, and a later comparison would miss
+    /// changes. If another publisher of this snapshot has committed the table, the earlier snapshot is
+    /// not needed any more.
     fn check_pins(&self) -> Result<(), TaskError> {
         for (name, numbers) in &self.stored {
             let tables = self.of_numbers(numbers).iter();
@@ -98,10 +98,11 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Returns false if another publisher of the same snapshot has committed a table meanwhile.
+    /// Returns true if a table is still to be committed; false if another publisher of the same snapshot
+    /// has committed it meanwhile.
     ///
     /// # Errors
-    /// If a publisher of another snapshot has committed one.
+    /// If a publisher of another snapshot has committed the table.
     fn is_left(&self, table: &TablePlan) -> Result<bool, CommitFailure> {
         let found = PublishedTable::open(&self.target, &table.name)?;
         if self.is_published(&found, table)? {
@@ -112,8 +113,8 @@ impl PublicationJob {
     }
 
     /// Commits a table, unless it is published already. Another publisher of the same snapshot, for
-    /// example the job of a server that was started again, may commit the table between the look at its
-    /// metadata and the commit. Then the table is published all the same.
+    /// example the job of a server that was started again, may commit the table after this job has read
+    /// its metadata and before it commits. Then the table is published, and this is no error.
     fn commit_table(&self, number: u32, table: &TablePlan) -> Result<(), CommitFailure> {
         let Err(failure) = self.commit_new(number, table) else {
             return Ok(());
@@ -125,8 +126,8 @@ impl PublicationJob {
         }
     }
 
-    /// Returns true if the newest metadata have the publication, and then corrects the version hint: the
-    /// publisher that committed the metadata may have ended before it wrote the hint.
+    /// Returns whether the newest metadata of a table have this publication. If so, corrects the version
+    /// hint: the publisher that committed the metadata may have ended before it wrote the hint.
     fn is_published(
         &self,
         found: &PublishedTable<'_>,
@@ -184,9 +185,10 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Combines the files of deletes of each data file that has too many of them, with those of this
-    /// publication in `deletes`, which the new file replaces there. Returns the files of the newest
-    /// publication that leave the table.
+    /// Combines the files of deletes of those data files that have too many of them. The new file also
+    /// replaces the files of deletes that this publication has for such a data file, which are removed
+    /// from `deletes`. Returns the paths of the files of the newest publication that the table no longer
+    /// needs.
     fn merge_deletes(
         &self,
         table: &TablePlan,
@@ -220,8 +222,9 @@ impl PublicationJob {
         Ok(removed_files)
     }
 
-    /// Returns the record that the publication is whole, which includes the record `before` of the same
-    /// snapshot; and for each table whether readers that name no tag see this publication.
+    /// Returns the record that all tables are published, which includes the tables of `before`, the
+    /// earlier record of the same snapshot. Also returns for each table whether readers that name no tag
+    /// see this publication.
     fn whole(
         &self,
         origin: &Origin,
@@ -256,7 +259,7 @@ impl PublicationJob {
         Ok((whole, newest))
     }
 
-    /// Returns the rows that all tasks have written of a table.
+    /// Returns the numbers of rows that all tasks have written for a table, by its number.
     fn counts(&self, number: u32) -> RowCounts {
         let mut all = RowCounts::default();
         for task in lock(&self.done).values() {
@@ -266,7 +269,7 @@ impl PublicationJob {
         all
     }
 
-    /// Returns a line about what was written of a table.
+    /// Returns a line for the report about the rows that were written for a table.
     fn written(&self, number: u32, table: &TablePlan) -> String {
         let label = table.label();
         if table.is_published {
@@ -282,8 +285,9 @@ impl PublicationJob {
         }
     }
 
-    /// Pins what readers see, for the next publication to compare with. After a failure the next
-    /// publication takes longer, because it writes all rows; this one does not fail.
+    /// Replaces the pins of the tables by pins of the published snapshot, so that the next publication
+    /// can compare with it. A failure does not fail this publication: the next one then writes all rows,
+    /// which takes longer. `newest` has for each table whether readers see this publication.
     fn renew_pins(&self, newest: &[bool], is_new: bool) {
         for (name, numbers) in &self.stored {
             let published = &self.tables[numbers.start as usize].origin;
@@ -317,7 +321,7 @@ enum CommitFailure {
     Rows(#[from] RowsError),
 }
 
-/// Returns the files of one of several tables.
+/// Returns those of the files that belong to the table with the number `number`.
 fn of_table(files: &[(u32, DataFile)], number: u32) -> impl Iterator<Item = DataFile> {
     let files = files.iter().filter(move |(of, _)| *of == number);
     files.map(|(_, file)| file.clone())

@@ -47,7 +47,7 @@ impl fmt::Display for WhyWhole {
 /// The facts that decide how much a publication of a table writes.
 #[derive(Debug, Clone)]
 pub(super) struct Facts<'f> {
-    /// True if the user wants all rows to be written.
+    /// True if the user requested that all rows are written.
     pub(super) is_whole_demanded: bool,
     /// The snapshot that is published.
     pub(super) origin: &'f Origin,
@@ -57,9 +57,10 @@ pub(super) struct Facts<'f> {
     pub(super) has_same_columns: bool,
     /// True if the newest publication was made with the same options, as far as rows depend on them.
     pub(super) has_same_options: bool,
-    /// True if the key of a row in the store can be made of its cells in a data file.
+    /// True if the key of a row in the store can be made from the row's cells in a data file.
     pub(super) has_exact_keys: bool,
-    /// The commit and the read time in seconds of the snapshot that the store keeps for the target.
+    /// The sequence number and the read time, in seconds since 1970, of the snapshot that is pinned
+    /// for the target; `None` if none is.
     pub(super) pinned: Option<(u64, i64)>,
 }
 

@@ -1,4 +1,5 @@
-//! The input of the job: the rows to write of those splits that an earlier start has not done.
+//! The input of a publication job: the rows of those splits that an earlier start of the job has
+//! not finished.
 
 use std::sync::Arc;
 
@@ -8,14 +9,15 @@ use super::job::PublicationJob;
 use super::previous::RewrittenRows;
 use crate::inputs::{CellsInput, Change, RowKey};
 
-/// The splits of the tasks that are not done.
+/// The splits of the tasks that are not finished.
 pub(super) struct PendingInput {
     pub(super) cells: CellsInput,
     pub(super) job: Arc<PublicationJob>,
 }
 
 impl PendingInput {
-    /// Opens the rows of a split that are written again because their data files go.
+    /// Opens those published rows, in the key range of a split, that are written again because
+    /// their data files are removed.
     fn rewritten(&self, split: &Split) -> Result<RewrittenRows, TaskError> {
         let mut rows = RewrittenRows::default();
         let (Some(number), Some((lower, upper))) =
@@ -50,7 +52,8 @@ impl Input for PendingInput {
     }
 }
 
-/// Passes on the rows that have changed since the newest publication, or are written again.
+/// A mapper that emits only rows that have changed since the newest publication, or must be written
+/// again.
 pub(super) struct Differing;
 
 impl Mapper for Differing {

@@ -1,4 +1,5 @@
-//! A publication: its plan, what its tasks share, and the rows that it refuses.
+//! The job of a publication: its plan, the state that its tasks share, and the errors of rows that cannot
+//! be published.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -42,7 +43,7 @@ pub(super) fn spec(
     spec_in(target, name, options, site, splits)
 }
 
-/// Returns the job of [`spec`] for a target that is open, with its catalog if it has one.
+/// Returns the same job as [`spec`], for a target that is already open, with its catalog if it has one.
 pub(super) fn spec_in(
     target: Target,
     name: &str,
@@ -70,31 +71,32 @@ pub(super) fn spec_in(
     ))
 }
 
-/// A publication, shared by its input and its output.
+/// The state of a publication, shared by its input and its output.
 pub(super) struct PublicationJob {
     pub(super) target: Target,
     pub(super) records: Records,
     pub(super) plan: StoredPlan,
-    /// True if the target has the plan from an earlier start.
+    /// True if the plan is from an earlier start of the job, and was found in the target.
     is_resumed: bool,
-    /// The Iceberg tables.
+    /// The plan of each Iceberg table; the index is the number of the table.
     pub(super) tables: Vec<TablePlan>,
     /// The newest publication of each Iceberg table, shared by the tasks.
     pub(super) previous: Vec<Previous>,
-    /// The tables of the store, each with the numbers of the Iceberg tables that it goes to.
+    /// The tables of the store, each with the range of the numbers of the Iceberg tables that receive its
+    /// rows.
     pub(super) stored: Vec<(TableName, Range<u32>)>,
-    /// The tasks that are not done, ascending: the number of each in the plan.
+    /// The tasks that are not finished: for each its number in the plan, ascending.
     pub(super) pending: Vec<u32>,
     pub(super) on_empty: OnEmpty,
-    /// Half of a task's memory: a task has one row group for each table that it writes, and mostly it
-    /// writes one table.
+    /// The memory for a row group, in bytes: half of a task's memory. A task has one row group for each
+    /// table that it writes, and mostly it writes one table.
     pub(super) row_group_bytes: usize,
     pub(super) replaces_tag: bool,
-    /// A random id of this start, which makes the names of its files unique.
+    /// A random id of this start, which makes the names of the files that it writes unique.
     pub(super) run: String,
     /// True once the target was prepared for the first task.
     has_begun: Mutex<bool>,
-    /// The tasks that are done, those of earlier starts included.
+    /// The records of the finished tasks, by their numbers, including those that earlier starts finished.
     pub(super) done: Mutex<BTreeMap<u32, TaskRecord>>,
     pub(super) commits: CommitRecord,
     /// The snapshot that is published, as `KEYSPACE@SNAPSHOT`.
@@ -263,13 +265,15 @@ impl PublicationJob {
         Ok((job, cells))
     }
 
-    /// Returns whether some tables are left to publish, and of each only the changed rows are written.
+    /// Returns true if some tables are still to be published, and only changed rows are written for each
+    /// of them.
     fn is_of_changes(&self) -> bool {
         let mut left = self.tables.iter().filter(|table| !table.is_published);
         left.clone().next().is_some() && left.all(TablePlan::is_of_changes)
     }
 
-    /// Returns the Iceberg tables that a table of the store goes to, with their numbers.
+    /// Returns the Iceberg tables, with their numbers, that receive the rows of a table of the store.
+    /// `stored` is the index of that table.
     pub(super) fn tables_of(&self, stored: usize) -> impl Iterator<Item = (u32, &TablePlan)> {
         let goes_to = self.stored.get(stored);
         let numbers = goes_to.map_or(0..0, |(_, numbers)| numbers.clone());
@@ -281,9 +285,9 @@ impl PublicationJob {
         &self.tables[numbers.start as usize..numbers.end as usize]
     }
 
-    /// Prepares the target before the first task: proves that only one of two publishers can
-    /// commit, removes the files of publishers that can no longer commit, and, if the plan is new,
-    /// pins its snapshot and then stores the plan.
+    /// Prepares the target before the first task: checks that the target lets only one of two publishers
+    /// commit, removes the files of publishers that can no longer commit, and, if the plan is new, pins
+    /// its snapshot and then stores the plan.
     pub(super) fn begin(&self) -> Result<(), TaskError> {
         let target = &self.target;
         let mut has_begun = lock(&self.has_begun);
@@ -314,8 +318,8 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Releases the pin of the stored table that goes to the Iceberg table `number`, because the pin does
-    /// not fit the files in the target.
+    /// Releases the pin of the stored table whose rows go to the Iceberg table `number`, because the pin
+    /// does not fit the files in the target.
     pub(super) fn forget_pin(&self, number: u32) {
         let mut stored = self.stored.iter();
         if let Some((name, _)) = stored.find(|(_, numbers)| numbers.contains(&number)) {
@@ -324,8 +328,8 @@ impl PublicationJob {
         }
     }
 
-    /// Returns the error of a row with a value that Iceberg does not have. The error names table and
-    /// column; the row and the value are written to the target.
+    /// Returns the error of a row with a value that Iceberg cannot represent. The error names table and
+    /// column; a file in the target names the row and the value.
     pub(super) fn refused(
         &self,
         table: &TablePlan,
@@ -366,7 +370,7 @@ fn open_target(target: &PublishTarget, catalog: Option<&CatalogUrl>) -> Result<T
     opened.map_err(JobError::senseless)
 }
 
-/// Returns the tasks that an earlier start has done, as far as their data files are there.
+/// Returns the records of the tasks that an earlier start has finished and whose data files still exist.
 fn done_tasks(
     target: &Target,
     records: &Records,

@@ -74,7 +74,7 @@ use super::application::{Application, Materials};
 use super::chain::Work;
 use super::error::JobError;
 
-/// The name of the job of the runtime if it writes only what has changed. Its profile is kept apart from that of a
+/// The name that the job of the runtime has if it writes only changed rows. Its profile is separate from that of a
 /// publication of all rows, which takes far longer for the same tables.
 #[cfg(any(test, feature = "publish"))]
 pub(crate) const CHANGES_JOB: &str = "publish changes";
@@ -103,17 +103,17 @@ pub struct PublishRequest {
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub text: bool,
-    /// Move tags of the snapshot's name that name another snapshot.
+    /// Move tags with the snapshot's name from another snapshot to the published one.
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub replace: bool,
-    /// Publish all rows [default: those that changed since the publication before, if ebb keeps the
-    /// snapshot that it was made from].
+    /// Publish all rows [default: the rows that changed since the newest publication, if ebb has kept the snapshot
+    /// of that publication].
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub full: bool,
-    /// Keep what is published readable, for the next publication to compare with, for a time such as
-    /// 36h, or until that takes a part of the database such as 20%; 0s keeps nothing [default: 7d].
+    /// Keep the published snapshot readable, so that the next publication can compare with it: for a time such as
+    /// 36h, or until it takes a percentage of the database such as 20%; 0s keeps nothing [default: 7d].
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long, value_name = "TIME|PERCENT"))]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]

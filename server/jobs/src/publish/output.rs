@@ -1,5 +1,5 @@
-//! The output of the job: for each task and table data files with the rows that are written, and files of
-//! deletes of the rows that they replace.
+//! The output of the publication job. For each task and table it writes data files with the rows that are
+//! new or changed, and files of deletes for the rows that they replace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,34 +38,35 @@ impl Output for PublicationOutput {
         self.0.commit()
     }
 
-    /// Leaves the files of finished tasks in the target: the job may start again, for example after a
-    /// stop of the server. No reader sees them; a later publication of the table sweeps them.
+    /// Leaves the files of finished tasks in the target, because the job may start again, for example
+    /// after a stop of the server. No reader sees these files; a later publication of the table removes
+    /// them.
     fn abort(&self) {}
 }
 
-/// Writes the rows of a task.
+/// The writer of the rows of one task.
 struct TaskWriter {
     job: Arc<PublicationJob>,
     task: u32,
-    /// A part of names that no other attempt at a task has.
+    /// A text that makes the names of this attempt's files differ from those of all other attempts.
     unique: String,
-    /// The tables that the task has rows for, by number.
+    /// The state of each table that the task has rows for, by the table's number.
     tables: BTreeMap<u32, OpenTable>,
 }
 
-/// The files that a task writes of a table.
+/// The files that a task writes for one table, and the numbers of its rows.
 #[derive(Default)]
 struct OpenTable {
     file: Option<OpenFile>,
-    /// The data files that are full, and the files of deletes to which nothing is added.
+    /// The finished files: data files that are full, and files of deletes that are complete.
     written: Written,
-    /// The search for the rows that are replaced.
+    /// The search for the replaced rows in the newest publication; `None` before the first one.
     positions: Option<Positions>,
     deletes: PositionalDeletes,
     counts: RowCounts,
 }
 
-/// The files that a task has written of a table.
+/// The finished files of a task for one table.
 #[derive(Default)]
 struct Written {
     files: Vec<DataFile>,
@@ -73,7 +74,7 @@ struct Written {
     empty_values: u64,
 }
 
-/// A data file that is being written. It leaves nothing behind if it is dropped.
+/// A data file that is being written. If it is dropped, the target has no trace of it.
 struct OpenFile {
     writer: DataFileWriter<Upload>,
     url: String,
@@ -106,8 +107,8 @@ impl RowCounts {
 }
 
 impl OpenTable {
-    /// Deletes the row that the newest publication has of `key`. A row whose file leaves the table needs
-    /// no delete.
+    /// Deletes the row with the key `key` from the newest publication. A row whose data file leaves the
+    /// table needs no delete.
     fn delete(
         &mut self,
         job: &PublicationJob,
@@ -145,7 +146,7 @@ impl OpenTable {
         Ok(())
     }
 
-    /// Ends the data file that is being written, if there is one.
+    /// Finishes the data file that is being written, if there is one.
     fn end_file(&mut self, target: &Target) -> Result<(), TaskError> {
         let Some(OpenFile { writer, url }) = self.file.take() else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! How long, or up to which size, what was published stays readable in the store.
+//! The limit on how long, or up to which size, a published snapshot stays readable in the store.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,15 +9,16 @@ use serde::{Deserialize, Serialize};
 /// The default limit on the age of a pin.
 const DEFAULT_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The limit of a pin, as in `36h` or `20%`.
+/// The limit on a pin, which keeps a published snapshot readable: a time or a percentage, as in
+/// `36h` or `20%`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum PinMax {
-    /// Keeps nothing.
+    /// No snapshot is kept.
     Nothing,
-    /// The largest age.
+    /// The largest age of a pin.
     Age(Duration),
-    /// The largest percentage of the database, 1 to 100.
+    /// The largest percentage of the database that a pin may take, 1 to 100.
     Percent(u8),
 }
 
@@ -29,7 +30,7 @@ impl Default for PinMax {
 
 #[cfg(feature = "publish")]
 impl PinMax {
-    /// Returns the largest age, if there is a limit on it.
+    /// Returns the largest age of a pin; `None` without a limit on the age.
     pub(super) fn age(self) -> Option<Duration> {
         match self {
             Self::Age(age) => Some(age),
@@ -37,7 +38,8 @@ impl PinMax {
         }
     }
 
-    /// Returns the largest percentage, if there is a limit on it.
+    /// Returns the largest percentage of the database that a pin may take; `None` without a limit
+    /// on the size.
     pub(super) fn percent(self) -> Option<u8> {
         match self {
             Self::Percent(percent) => Some(percent),

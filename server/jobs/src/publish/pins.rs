@@ -1,11 +1,12 @@
 //! Pins: the snapshots that targets show, kept readable for the next publications.
 //!
-//! After a publication the node holds what was published of each table. The next publication to the same
-//! target compares with it, and writes only what changed. Without it that publication writes all rows, so
-//! a pin may go at any time: by its age, by what it takes of the disk, and when space gets short. The store
-//! lets it go before rows of the table that cannot be read are given up. Both snapshots lack such rows, so a
-//! comparison would not find them. For the same reason there is a pin from the beginning of a publication
-//! on, and only if it is there at the end, it becomes that of the target.
+//! After a publication, a pin keeps the published snapshot of each table readable. The next publication to
+//! the same target compares with this snapshot, and writes only changed rows. Without the pin it writes all
+//! rows, so a pin may be released at any time: because of its age, because of the disk space that it takes,
+//! and when space gets short. The store also releases the pin before it gives up rows of the table that
+//! cannot be read. Both snapshots then lack such rows, so a comparison would not find them. For the same
+//! reason each publication has a pin of its own from its beginning on. Only if this pin still exists at the
+//! end, it becomes the pin of the target.
 
 #[cfg(feature = "publish")]
 mod target_pins;
@@ -18,11 +19,11 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "publish")]
 pub(super) use self::target_pins::TargetPins;
 
-/// The note by which the store's hold of a snapshot is recognized as a pin, with the target of the pin.
+/// The note of a hold (a snapshot that the store keeps) by which the hold is recognized as a pin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Note {
-    /// The location of the target.
+    /// The location of the target that the pin is for.
     published_to: String,
     /// The percentage of the database that the pin may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,7 +31,7 @@ struct Note {
 }
 
 impl Note {
-    /// Reads the note of a hold; `None` if the hold is no pin of a publication.
+    /// Reads the note of a hold; `None` if the hold is not a pin.
     fn of(hold: &SnapshotInfo) -> Option<Self> {
         serde_json::from_str(hold.held_for.as_deref()?).ok()
     }
@@ -41,8 +42,8 @@ impl Note {
     }
 }
 
-/// Returns the location of the target for which a hold with this note is kept, or the note itself if it
-/// is of no publication.
+/// Returns the purpose of a hold with this note, for people: "publications to" the location of the target,
+/// or the note itself if the hold is not a pin.
 pub fn holder(note: &str) -> String {
     match serde_json::from_str::<Note>(note) {
         Ok(note) => format!("publications to {}", note.published_to),
@@ -50,19 +51,19 @@ pub fn holder(note: &str) -> String {
     }
 }
 
-/// A pin that was let go because it took too much of the disk.
+/// A pin that was released because it took too much of the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleasedPin {
     /// The table, as `KEYSPACE.TABLE`.
     pub table: String,
-    /// The location of the target.
+    /// The location of the target that the pin was for.
     pub target: String,
-    /// The bytes that were kept for the pin alone.
+    /// The number of bytes that were kept only because of the pin.
     pub pinned_bytes: u64,
 }
 
-/// Releases the pins that take more of the database than their publications allow. A pin may take more
-/// once another snapshot is deleted, so callers repeat this from time to time.
+/// Releases each pin that takes a larger percentage of the database than its publication allows. A pin may
+/// take more once another snapshot is deleted, so callers repeat this from time to time.
 ///
 /// # Errors
 /// The errors of the store.
@@ -90,12 +91,12 @@ pub fn release_large(db: &Db) -> Result<Vec<ReleasedPin>> {
     Ok(released)
 }
 
-/// Returns whether a pin takes more than a percentage of all files.
+/// Returns whether `pinned_bytes` is more than `percent_max` percent of `file_bytes`, the size of all files.
 fn is_too_large(pinned_bytes: u64, percent_max: u8, file_bytes: u64) -> bool {
     u128::from(pinned_bytes) * 100 > u128::from(file_bytes) * u128::from(percent_max)
 }
 
-/// Releases a hold. Returns false if it is gone already.
+/// Releases a hold. Returns false if it was released already.
 fn release(keyspace: &Keyspace, hold: &SnapshotInfo) -> Result<bool> {
     match keyspace.delete_snapshot(&hold.name) {
         Ok(()) => Ok(true),

@@ -1,12 +1,12 @@
-//! The Iceberg tables of a publication and their columns, decided from the schemas in the snapshot and
-//! from what the target has.
+//! The Iceberg tables of a publication and their columns, decided from the schemas in the snapshot and from the
+//! tables in the target.
 //!
 //! The rows of a table go to an Iceberg table of the same name, and its static columns to one called
 //! `TABLE_static`, with a row for each partition that has a static value.
 //!
-//! A field keeps its id from one publication to the next as long as the column is the same: a column
-//! that was dropped and added again keeps its id in the store, but has another time of its drop, so it
-//! gets a new field id. Otherwise old data files would show values from before the drop.
+//! A field keeps its id from one publication to the next as long as the column is the same: a column that was dropped
+//! and added again keeps its id in the store, but has another time of its drop, so the added column gets a new field
+//! id. With the old one, old data files would show values from before the drop.
 
 use std::collections::BTreeMap;
 use std::slice;
@@ -26,43 +26,44 @@ use super::row_keys::KeyForm;
 use crate::error::RequestError;
 use crate::inputs::cell_columns;
 
-/// The property of an Iceberg table with the column of the store for each field.
+/// The name of a property of Iceberg tables. It has, for each field, the id of the column in the store.
 pub(super) const COLUMNS_PROPERTY: &str = "ebb.columns";
 
-/// The property of an Iceberg table with the options that the cells of its rows depend on.
+/// The name of a property of Iceberg tables. It has those options of the publication that the cells of rows depend
+/// on.
 pub(super) const OPTIONS_PROPERTY: &str = "ebb.options";
 
-/// An Iceberg table of a publication.
+/// The plan of one Iceberg table of a publication.
 #[derive(Debug, Clone)]
 pub(super) struct TablePlan {
     /// The folder in the target, `KEYSPACE/TABLE`.
     pub(super) name: String,
     /// The snapshot and the table of the store that the rows come from.
     pub(super) origin: Origin,
-    /// The columns, in the order of the cells of a row. Those of the primary key come first.
+    /// The columns, in the order of the cells of a row. The columns of the primary key come first.
     pub(super) columns: Vec<Column>,
     /// The number of columns of the primary key.
     pub(super) key_columns: usize,
-    /// The greatest field id that was given out.
+    /// The greatest field id that any field of the table ever had.
     pub(super) last_column_id: i32,
     /// The value of [`COLUMNS_PROPERTY`].
     pub(super) columns_property: String,
     /// The value of [`OPTIONS_PROPERTY`].
     pub(super) options_property: String,
-    /// The form of the keys of rows in the store.
+    /// The way to make the key of a row in the store from its cells.
     pub(super) keys: KeyForm,
-    /// The rows that are written.
+    /// The choice of rows to write: all rows, or only the changed ones.
     pub(super) extent: Extent,
-    /// The data files of the newest publication, if only the rows that differ from it are written.
+    /// The data files of the newest publication; empty if all rows are written.
     pub(super) live: Vec<LiveFile>,
-    /// The files of `live` whose rows are copied into new files, or whose files of deletes are
-    /// combined.
+    /// The files of `live` that are replaced: data files whose rows are copied into new files, and data files whose
+    /// files of deletes are combined.
     pub(super) rewrites: Rewrites,
-    /// The version of the metadata that the publication continues; 0 if there is none.
+    /// The version of the metadata that the publication builds on; 0 if the table has none.
     pub(super) version: u64,
-    /// The Iceberg snapshot that the publication continues, if there is one.
+    /// The id of the Iceberg snapshot that the publication builds on; `None` if the table has none.
     pub(super) parent: Option<i64>,
-    /// True if the tag names the snapshot already, so that nothing is to be done.
+    /// True if the target already has this snapshot under its tag, so that nothing is to be done.
     pub(super) is_published: bool,
 }
 
@@ -81,24 +82,25 @@ struct StoredColumn {
     ty: CqlType,
 }
 
-/// The identity of a column: a renamed column keeps it, and a column that was dropped and added again has
-/// another one.
+/// The identity of a column of the store. It stays when the column is renamed. A column that is dropped and added
+/// again has another identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     /// The id of the column in the store.
     id: u32,
-    /// The timestamp up to which an earlier drop of the column hides cells; `None` if there was none.
+    /// The timestamp, in microseconds since 1970, up to which an earlier drop of the column hides cells; `None` if
+    /// the column was never dropped.
     dropped_us: Option<i64>,
 }
 
-/// The field of a column, as [`COLUMNS_PROPERTY`] has it.
+/// The field id of a column, as an entry of [`COLUMNS_PROPERTY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct KnownField {
     column: Identity,
     field: i32,
 }
 
-/// The columns of the publication before.
+/// The columns that an Iceberg table has in its newest publication.
 #[derive(Debug, Default)]
 pub(super) struct PreviousColumns {
     fields: Vec<NestedField>,
@@ -107,8 +109,8 @@ pub(super) struct PreviousColumns {
 }
 
 impl StoredColumns {
-    /// Returns all columns of a CQL table but the static ones, or the static ones with the partition
-    /// key.
+    /// Returns some columns of a CQL table: the partition key and the static ones, or with `are_static` false all but
+    /// the static ones.
     pub(super) fn of_cql(schema: &Arc<TableSchema>, are_static: bool) -> Self {
         let dropped_us = |id| {
             let old = schema.dropped().iter().find(|old| old.id == id);
@@ -139,7 +141,7 @@ impl StoredColumns {
         }
     }
 
-    /// Returns the key and the value of a table that CQL did not make.
+    /// Returns the columns of a table that CQL did not make: the key and the value.
     pub(super) fn plain(is_text: bool) -> Self {
         let ty = if is_text {
             CqlType::Text
@@ -181,10 +183,10 @@ impl PreviousColumns {
 }
 
 impl TablePlan {
-    /// Decides which columns the Iceberg table has, after those of `previous`.
+    /// Decides on the columns of an Iceberg table. A column that is also in `previous` keeps its field id.
     ///
     /// # Errors
-    /// When names are the same to readers, see [`check_fields`].
+    /// When readers would confuse the names of fields, see [`check_fields`].
     pub(super) fn new(
         name: String,
         origin: Origin,
@@ -236,7 +238,7 @@ impl TablePlan {
         })
     }
 
-    /// Returns whether the newest publication has the same columns.
+    /// Returns whether the newest publication of the table has the same columns as this plan.
     pub(super) fn has_columns_of(&self, table: &PublishedTable<'_>) -> bool {
         let (fields, _) = table.columns();
         let own = self.columns.iter().map(|column| &column.field);
@@ -255,25 +257,25 @@ impl TablePlan {
         })
     }
 
-    /// Decides that all rows are written.
+    /// Changes the plan so that all rows are written, for the reason `why`.
     pub(super) fn write_whole(&mut self, why: WhyWhole) {
         self.extent = Extent::Whole(why);
         self.live = Vec::new();
         self.rewrites = Rewrites::default();
     }
 
-    /// Returns whether only the rows are written that differ from those of the newest publication.
+    /// Returns true if only rows that differ from the newest publication are written.
     pub(super) fn is_of_changes(&self) -> bool {
         self.extent == Extent::Changes
     }
 
-    /// The table as people write it, `KEYSPACE.TABLE`.
+    /// The name of the table for people, `KEYSPACE.TABLE`.
     pub(super) fn label(&self) -> String {
         self.name.replace('/', ".")
     }
 
-    /// Returns the parts that a plan of an earlier start must have in common with this one, so that its
-    /// data files can be used.
+    /// Returns those parts of the plan that must be the same when the job starts again. If they are not, data files
+    /// of the earlier start cannot be used.
     pub(super) fn to_json(&self) -> Value {
         let columns = self.columns.iter();
         let columns = columns.map(|column| json!([column.ty.to_string(), column.field.to_json()]));
@@ -290,9 +292,9 @@ impl TablePlan {
     }
 }
 
-/// Returns whether each value of a type has only one form in bytes, so that a value from a data file has
-/// the bytes that were written. Of decimals there are 1.5 and 1.50, of varints some with needless bytes,
-/// and of addresses IPv4 wrapped in IPv6; the last components of a tuple may be null or missing.
+/// Returns whether every value of the type has only one form in bytes, so that a value read from a data file has the
+/// bytes of the written one. Types with several forms are decimal (1.5 and 1.50), varint (leading bytes without
+/// effect), inet (an IPv4 address within IPv6), and tuple (the last components null or missing).
 fn has_one_form(ty: &CqlType) -> bool {
     matches!(
         ty,
@@ -337,7 +339,7 @@ fn check_fields(fields: &[NestedField], place: &str) -> Result<(), RequestError>
     check_names(names.into_iter(), place, why)
 }
 
-/// Adds the whole names of fields, and of the fields inside of them, to `names`.
+/// Adds the whole names of `fields`, and of the fields within them, to `names`. `before` is the start of each name.
 fn add_names(fields: &[NestedField], before: &str, names: &mut Vec<String>) {
     for field in fields {
         let name = format!("{before}{}", field.name);
@@ -355,8 +357,8 @@ fn add_names(fields: &[NestedField], before: &str, names: &mut Vec<String>) {
     }
 }
 
-/// Checks that no two names are the same, or differ only in case. `why` is the reason why two of a
-/// publication may be the same.
+/// Checks that no two names are the same, or differ only in case. `why` is the reason why a publication may have two
+/// such names, for the error.
 fn check_names(
     names: impl Iterator<Item = String>,
     place: &str,
@@ -422,7 +424,7 @@ mod tests {
         TablePlan::new("app/t".into(), origin(), stored, previous, &options).unwrap()
     }
 
-    /// Returns the columns that the next publication finds.
+    /// Returns the columns that the next publication of a table with this plan finds.
     fn published(plan: &TablePlan) -> PreviousColumns {
         PreviousColumns {
             fields: plan.columns.iter().map(|c| c.field.clone()).collect(),

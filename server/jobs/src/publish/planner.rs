@@ -1,5 +1,5 @@
-//! The Iceberg tables of a table of the store, planned after what the target has of them and what the store
-//! keeps for it.
+//! The plans of the Iceberg tables of a table of the store, made from the state of the target and from the
+//! snapshots that the store keeps.
 
 use ebb_publish::commit::{Origin, PublishedTable, plan_rewrites};
 use ebb_publish::target::Target;
@@ -11,16 +11,17 @@ use super::extent::{Extent, Facts, WhyWhole};
 use super::plan::{OPTIONS_PROPERTY, PreviousColumns, StoredColumns, TablePlan};
 use crate::error::JobError;
 
-/// Plans the Iceberg tables of a table of the store.
+/// A planner of the Iceberg tables of one table of the store.
 pub(super) struct Planner<'p> {
     pub(super) target: &'p Target,
     pub(super) options: &'p PublishRequest,
-    /// The commit and the read time in seconds of what is kept for the target.
+    /// The sequence number and the read time, in seconds since 1970, of the snapshot that is pinned for the
+    /// target; `None` if none is.
     pub(super) pinned: Option<(u64, i64)>,
 }
 
 impl Planner<'_> {
-    /// Plans an Iceberg table, after what the target already has of it.
+    /// Plans an Iceberg table, from its newest publication in the target.
     pub(super) fn plan(
         &self,
         name: String,
@@ -54,8 +55,9 @@ impl Planner<'_> {
     }
 }
 
-/// Decides whether only changes are written to the Iceberg tables of a table of the store: to all of those
-/// that are left, or to none, because one reading serves all of them. Returns the snapshot to compare with.
+/// Decides whether only changes are written to the Iceberg tables of a table of the store: to all that are
+/// still to be published, or to none, because the rows are read once for all of them. Returns the snapshot
+/// to compare with; `None` if all rows are written.
 pub(super) fn agree(
     table: &SnapshotTable,
     pinned: Option<SnapshotTable>,

@@ -1,5 +1,5 @@
-//! The files of the newest publication of a table: where its rows are, and those rows that are written
-//! again because their files go.
+//! The data files of the newest publication of a table: the search for a row in these files, and the
+//! rows that are written again because their data file is removed.
 
 use std::iter::Peekable;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,16 +15,17 @@ use super::plan::TablePlan;
 use super::row_keys::KeyForm;
 use crate::inputs::{RewrittenRow, cells_of};
 
-/// The parts of a table's newest publication that the tasks of a job share, read by the first of them.
+/// The state of a table's newest publication that the tasks of a job share. The first task that needs a
+/// part reads it.
 #[derive(Default)]
 pub(super) struct Previous {
     files: Mutex<Option<Arc<RowFiles>>>,
     leaving: Mutex<Option<Arc<[LeavingFile]>>>,
 }
 
-/// A data file whose rows are written again.
+/// A data file that is removed, so that its rows are written again.
 struct LeavingFile {
-    /// The index of the file among the live files.
+    /// The index of the data file in [`TablePlan::live`].
     place: usize,
     /// The key of the first row that is not deleted in the file.
     first_key: Vec<u8>,
@@ -32,7 +33,7 @@ struct LeavingFile {
     end: Option<Vec<u8>>,
 }
 
-/// Returns the value in `place`, which the first caller makes.
+/// Returns the value in `place`. The first caller makes this value with `make`.
 fn shared<T: Clone>(
     place: &Mutex<Option<T>>,
     make: impl FnOnce() -> Result<T, TaskError>,
@@ -44,7 +45,7 @@ fn shared<T: Clone>(
     Ok(place.insert(make()?).clone())
 }
 
-/// Returns the error of a task that cannot read what was published before.
+/// Returns the error of a task that cannot read a file of the newest publication.
 pub(super) fn of_rows(error: RowsError) -> TaskError {
     match error {
         RowsError::Target(error) => TaskError::failed(error),
@@ -54,7 +55,7 @@ pub(super) fn of_rows(error: RowsError) -> TaskError {
 }
 
 impl Previous {
-    /// Opens the search for rows by their keys.
+    /// Opens the search for the places of rows in the data files, by their keys.
     pub(super) fn positions(
         &self,
         target: &Target,
@@ -72,7 +73,7 @@ impl Previous {
         Ok(Positions::new(shared(&self.files, open)?))
     }
 
-    /// Opens the rows that are written again and whose keys lie from `lower` to before `upper`.
+    /// Opens those rows of removed data files whose keys lie from `lower` to before `upper`.
     pub(super) fn rewritten(
         &self,
         target: &Target,
@@ -114,8 +115,8 @@ impl Previous {
     }
 }
 
-/// Looks up the first keys of the data files that leave the table. The files of one publication were
-/// written by tasks with ranges of keys of their own, so each ends before the next one begins.
+/// Returns the data files that are removed, with their first keys. The data files of one publication
+/// were written by tasks with separate ranges of keys, so each file ends before the next one begins.
 fn leaving(target: &Target, table: &TablePlan) -> Result<Arc<[LeavingFile]>, TaskError> {
     let keys = &table.columns[..table.key_columns];
     let mut found = Vec::new();
@@ -160,7 +161,7 @@ fn first_key(
     key.map(Some).map_err(TaskError::fatal)
 }
 
-/// The rows of one data file in a range of keys.
+/// An iterator over those rows of one data file that lie in a range of keys.
 struct FileRows {
     rows: LeftRows,
     table: u32,
@@ -199,14 +200,14 @@ impl Iterator for FileRows {
     }
 }
 
-/// The rows that a task writes again, by ascending keys.
+/// An iterator over the rows that a task writes again, by ascending keys.
 #[derive(Default)]
 pub(super) struct RewrittenRows {
     files: Vec<Peekable<FileRows>>,
 }
 
 impl RewrittenRows {
-    /// Adds the rows of another table.
+    /// Adds the rows of another Iceberg table.
     pub(super) fn append(&mut self, mut other: Self) {
         self.files.append(&mut other.files);
     }

@@ -1,5 +1,5 @@
-//! The objects in a target that are ebb's own. A publication that starts again reads there what is
-//! done.
+//! The objects in a target that are ebb's own. They show a publication that starts again which of its
+//! work is done.
 //!
 //! ```text
 //!   _ebb/KEYSPACE/SNAPSHOT.json           the publication is whole; written last
@@ -8,9 +8,10 @@
 //!   _ebb/KEYSPACE/SNAPSHOT/refused.txt    the row for which the publication failed
 //! ```
 //!
-//! Tasks are noted under the id of their plan, so those of two publishers at once do not mix. Readers
-//! of the target may read the rows in it, so the refused row is named there and not in the cause
-//! of the job's failure, which clients without permissions on the table may see.
+//! The records of tasks are under the id of their plan, so the records of two publishers that run at
+//! once do not mix. The row for which the publication failed is named in the target, and not in the
+//! cause of the job's failure: readers of the target may read its rows anyway, but clients without
+//! permissions on the table may see the cause.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,28 +30,29 @@ use crate::request::RECORDS;
 
 type Result<T> = std::result::Result<T, TargetError>;
 
-/// The places of the records of a publication.
+/// The names of ebb's own objects in the target, for one snapshot.
 #[derive(Debug, Clone)]
 pub(super) struct Records {
     folder: String,
 }
 
-/// A plan, and the splits that its tasks read.
+/// The plan of a publication as the target has it, with the splits that its tasks read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct StoredPlan {
     /// A random id, which no other plan has.
     pub(super) id: String,
     /// The database, the snapshot and the options of the publication.
     pub(super) origin: Value,
-    /// The tables, as [`TablePlan::to_json`] returns them.
+    /// The plans of the tables, as [`TablePlan::to_json`] returns them.
     pub(super) tables: Vec<Value>,
-    /// The splits of the input: the number of a task is the position of its split.
+    /// The splits of the input. The number of a task is the index of its split.
     pub(super) splits: Vec<Split>,
 }
 
 impl StoredPlan {
-    /// Returns whether the plan fits a publication of `tables`. Tables that an earlier start
-    /// committed have another version now, and nothing is left to do for them.
+    /// Returns whether the stored plan can be continued by a publication with the plans `tables`. A
+    /// table that an earlier start committed has another version now, but nothing is left to do for
+    /// it.
     pub(super) fn is_of(&self, tables: &[TablePlan]) -> bool {
         let is_same = |(old, new): (&Value, &TablePlan)| {
             // The splits name tables by their numbers.
@@ -60,34 +62,34 @@ impl StoredPlan {
     }
 }
 
-/// The result of a task that is done.
+/// The result of a finished task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TaskRecord {
     /// The data files that the task wrote, each with the number of its table.
     pub(super) files: Vec<(u32, DataFile)>,
     /// The files of deletes that the task wrote, each with the number of its table.
     pub(super) deletes: Vec<(u32, DataFile)>,
-    /// The numbers of rows by what the task did with them, each with the number of its table.
+    /// The numbers of rows that the task wrote, each with the number of the table.
     pub(super) counts: Vec<(u32, RowCounts)>,
-    /// Empty values that became null.
+    /// The number of empty values that were published as null.
     pub(super) empty_values: u64,
 }
 
-/// The numbers of rows of a table by the effect of the publication on them.
+/// The numbers of rows of a table, by what the publication changes about them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RowCounts {
-    /// New rows. A publication of all rows counts each row here, because it has nothing to compare
-    /// with.
+    /// The number of new rows. A publication of all rows counts each row here, because it has nothing
+    /// to compare with.
     pub(super) added: u64,
-    /// Rows whose cells have changed.
+    /// The number of rows whose cells have changed.
     pub(super) replaced: u64,
-    /// Unchanged rows that were copied into new files.
+    /// The number of unchanged rows that were copied into new files.
     pub(super) rewritten: u64,
-    /// Deleted rows.
+    /// The number of deleted rows.
     pub(super) removed: u64,
 }
 
-/// Writes the counts as a report has them.
+/// Prints the counts as in the report of a job.
 impl fmt::Display for RowCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} added", counted(self.added, "row"))?;
@@ -115,20 +117,20 @@ impl Records {
         }
     }
 
-    /// Reads the plan that a publisher stored. A plan that cannot be read counts as absent.
+    /// Reads the stored plan; `None` if there is none, or if it cannot be read.
     pub(super) fn plan(&self, target: &Target) -> Result<Option<StoredPlan>> {
         let stored = target.read(&self.plan_name())?;
         Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()))
     }
 
-    /// Stores a plan in place of another one, whose tasks are forgotten.
+    /// Stores a plan in place of an earlier one. The records of the earlier plan's tasks are removed.
     pub(super) fn begin(&self, target: &Target, plan: &StoredPlan) -> Result<()> {
         self.clear(target)?;
         target.replace(&self.plan_name(), json!(plan).to_string().into())
     }
 
-    /// Returns the tasks of a plan that are done. `is_there` returns whether a data file is; without
-    /// all of its files a task is not done.
+    /// Returns the records of the finished tasks of a plan, by their numbers. `is_there` returns
+    /// whether a data file exists; a task is only finished if all of its files exist.
     pub(super) fn done(
         &self,
         target: &Target,
@@ -155,7 +157,7 @@ impl Records {
         Ok(done)
     }
 
-    /// Notes that a task is done.
+    /// Writes the record that the task with the number `task` is finished.
     pub(super) fn end_task(
         &self,
         target: &Target,
@@ -167,32 +169,34 @@ impl Records {
         target.replace(&name, json!(record).to_string().into())
     }
 
-    /// Writes which row is refused, and why. Returns the location of the text.
+    /// Writes the row for which the publication fails, and the reason. Returns the location of this
+    /// object.
     pub(super) fn refuse(&self, target: &Target, text: String) -> Result<String> {
         let name = self.refused_name();
         target.replace(&name, text.into())?;
         Ok(target.url(&name))
     }
 
-    /// Forgets the refused row of an earlier start.
+    /// Removes the row for which an earlier start failed.
     pub(super) fn forget_refused(&self, target: &Target) -> Result<()> {
         target.remove(&self.refused_name())
     }
 
-    /// Reads the record that a publication under this name is whole. A record that cannot be read
-    /// counts as absent.
+    /// Reads the record that the publication of a snapshot with this name is whole; `None` if there
+    /// is none, or if it cannot be read.
     pub(super) fn whole(&self, target: &Target) -> Result<Option<WholeRecord>> {
         let stored = target.read(&self.whole_name())?;
         Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()))
     }
 
-    /// Writes the record that the publication is whole.
+    /// Writes the record that the publication is whole, and removes the plan and the records of its
+    /// tasks.
     pub(super) fn end(&self, target: &Target, whole: &WholeRecord) -> Result<()> {
         target.replace(&self.whole_name(), format!("{:#}\n", json!(whole)).into())?;
         self.clear(target)
     }
 
-    /// Removes the record that a publication under this name is whole.
+    /// Removes the record that the publication of a snapshot with this name is whole.
     pub(super) fn forget_whole(&self, target: &Target) -> Result<()> {
         target.remove(&self.whole_name())
     }
@@ -215,7 +219,8 @@ impl Records {
     }
 }
 
-/// Returns the locations of the data files, and the files of deletes, that a table of the target has.
+/// Returns the locations of all data files and files of deletes in the folder of a table of the
+/// target.
 pub(super) fn data_files(target: &Target, table: &str) -> Result<BTreeSet<String>> {
     let names = target.list(&format!("{table}/data"))?;
     Ok(names.iter().map(|name| target.url(name)).collect())

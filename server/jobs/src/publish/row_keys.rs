@@ -5,19 +5,21 @@ use std::sync::Arc;
 use ebb_model::key::{KeyError, KeyLayout};
 use ebb_model::schema::TableSchema;
 
-/// The form of a row of an Iceberg table in the store.
+/// The kind of rows that an Iceberg table has. It decides how the keys of these rows in the store are
+/// made.
 #[derive(Debug, Clone)]
 pub(super) enum KeyForm {
-    /// A key and a value of a table that CQL did not make.
+    /// The rows of a table that CQL did not make, with a key and a value.
     Plain,
-    /// A row of a CQL table.
+    /// The rows of a CQL table.
     Rows(Arc<TableSchema>),
-    /// The static columns of a partition of a CQL table: the key is that of its header.
+    /// The static columns of the partitions of a CQL table. The key of such a row is the key of the
+    /// partition's header.
     Statics(Arc<TableSchema>),
 }
 
 impl KeyForm {
-    /// Returns the number of the columns of the partition key, which come first.
+    /// Returns the number of columns of the partition key. These columns come first.
     pub(super) fn partition_columns(&self) -> usize {
         match self {
             Self::Plain => 1,
@@ -25,11 +27,11 @@ impl KeyForm {
         }
     }
 
-    /// Returns the key of a row in the store by the values of the primary key's columns. `None` is the
-    /// empty value, which is published as null by `--empty-as-null`.
+    /// Returns the key of a row in the store, from the values of the columns of the primary key.
+    /// `None` is the empty value, which is published as null with `--empty-as-null`.
     ///
     /// # Errors
-    /// If the values are not those of a key.
+    /// If the values are not valid as a key.
     pub(super) fn key_of(&self, values: &[Option<Vec<u8>>]) -> Result<Vec<u8>, KeyError> {
         let values: Vec<&[u8]> = values
             .iter()
@@ -52,7 +54,8 @@ impl KeyForm {
     }
 }
 
-/// Cuts values behind those of the partition key.
+/// Splits the values of a primary key into those of the partition key and those of the clustering
+/// columns.
 fn split<'v, 'b>(layout: &KeyLayout, values: &'v [&'b [u8]]) -> (&'v [&'b [u8]], &'v [&'b [u8]]) {
     values.split_at(layout.partition().len().min(values.len()))
 }

@@ -26,7 +26,7 @@ use crate::request::{
 };
 use crate::testing::options;
 
-/// The start of a test's clock, in seconds since 1970.
+/// The time at which the clock of a test starts, in seconds since 1970.
 const NOW_S: i64 = 1_700_000_000;
 
 /// A column: its name, its type, and whether it is static.
@@ -50,7 +50,7 @@ struct Store {
     dir: tempfile::TempDir,
 }
 
-/// A table that CQL made.
+/// A table that CQL made. A test writes to it directly.
 struct Written {
     table: Table,
     schema: TableSchema,
@@ -140,7 +140,7 @@ impl Store {
         Ok(self.open(request)?.0)
     }
 
-    /// Opens the job of a publication, and the record in which it notes what it has published.
+    /// Opens the job of a publication. Also returns the record that receives the lines of its report.
     fn open(&self, request: &JobRequest) -> Result<(JobSpec, CommitRecord), JobError> {
         let site = Site {
             db: Some(self.db.clone()),
@@ -156,7 +156,8 @@ impl Store {
         }
     }
 
-    /// Publishes by the runtime.
+    /// Publishes tables of a snapshot with the options `of`, by the runtime. Returns the outcome of the
+    /// job.
     fn publish(&self, tables: &[&str], snapshot: &str, of: PublishRequest) -> Outcome {
         let spec = self.spec(&self.request(tables, snapshot, of)).unwrap();
         let runtime = Runtime::start(options(2)).unwrap();
@@ -171,7 +172,8 @@ impl Store {
         newest_metadata(&self.target(), table).unwrap()
     }
 
-    /// The rows that a tag names, sorted: the cells as CQL writes them, in the order of the columns.
+    /// Returns the rows of the Iceberg snapshot with the tag `tag`, sorted: the cells as CQL writes them,
+    /// in the order of the columns.
     fn rows(&self, table: &str, tag: &str, written: &Written) -> Vec<String> {
         let folder = self.dir.path().join(format!("lake/app/{table}"));
         let source = Source::table(&folder, Some(tag)).unwrap();
@@ -193,14 +195,14 @@ impl Store {
         rows
     }
 
-    /// The names of ebb's own records, without the indexes of data files.
+    /// Returns the names of ebb's own records in the target, without the indexes of data files.
     fn records(&self) -> Vec<String> {
         let mut names = self.target().list("_ebb").unwrap();
         names.retain(|name| !name.starts_with("_ebb/.index/"));
         names
     }
 
-    /// Checks that the folder has no data file that no snapshot names.
+    /// Checks that every data file in the folder of the table belongs to one of its Iceberg snapshots.
     fn check_swept(&self, table: &str) {
         let swept = ebb_publish::commit::sweep(&self.target(), &format!("app/{table}"));
         assert_eq!(swept.unwrap(), 0);
@@ -213,7 +215,7 @@ impl Written {
         self.table.put(key, &self.schema.encode()).unwrap();
     }
 
-    /// The values of the columns of a kind, which all are among `values`.
+    /// Returns the values of all columns of this kind; `values` must have them.
     fn key<'v>(&self, kind: ColumnKind, values: &'v [Value<'_>]) -> Vec<&'v [u8]> {
         let columns = self.schema.columns_of(kind).iter();
         let value = |name: &str| values.iter().find(|value| value.0 == name).unwrap();
@@ -234,7 +236,7 @@ impl Written {
         partition.header_key()
     }
 
-    /// INSERT of the static columns among `values`, and of a row if they have its whole key.
+    /// Inserts the static columns in `values`, and a row if `values` has its whole key.
     fn insert(&self, values: &[Value<'_>], times: WriteTimes) {
         let kind_of = |name: &str| self.schema.column(name).unwrap().kind;
         let has = |kind| values.iter().any(|(name, _)| kind_of(name) == kind);
@@ -278,12 +280,12 @@ fn newest_metadata(target: &Target, table: &str) -> Option<TableMetadata> {
     Some(TableMetadata::decode(&root.unwrap()?).unwrap())
 }
 
-/// A write of the second `s` of a test.
+/// The times of a write at the second `s` of a test.
 fn at(s: i64) -> WriteTimes {
     WriteTimes::at((NOW_S + s) * 1_000_000)
 }
 
-/// Writes what a mapper emits.
+/// Passes the rows that a mapper emits to the writer of an output.
 struct ToWriter<'w>(&'w mut dyn OutputWriter);
 
 impl Emit for ToWriter<'_> {
@@ -306,14 +308,15 @@ fn run_task(spec: &JobSpec, split: &Split) -> Result<(), TaskError> {
     writer.finish()
 }
 
-/// Runs the tasks of a job up to the first error. There is no runtime, so that a test decides when the job
-/// commits, and one task runs after the other, so that the calls of the target have an order.
+/// Runs the tasks of a job up to the first error, without a runtime. So a test decides when the job
+/// commits, and the tasks run one after the other, so that the calls of the target have an order.
 fn run_tasks(spec: &JobSpec) -> Result<(), TaskError> {
     let splits = spec.input.splits()?;
     splits.iter().try_for_each(|split| run_task(spec, split))
 }
 
-/// A table of partitions with static columns, one of which several splits cut.
+/// Creates a table of partitions with static columns, so large that splits cut one of the partitions. Also
+/// returns its rows.
 fn large(store: &Store) -> (Written, Vec<String>) {
     let written = store.create("t", &WITH_STATICS);
     let mut expected = Vec::new();

@@ -1,6 +1,6 @@
 //! The record that a publication is whole: its tables, their metadata, and their numbers of rows.
 //!
-//! Publications of some tables of a snapshot, and then of others, have one record.
+//! If some tables of a snapshot are published, and later others, both publications share one record.
 
 use ebb_publish::commit::Origin;
 use serde::{Deserialize, Serialize};
@@ -18,24 +18,25 @@ pub(super) struct WholeRecord {
     pub(super) empty_values_as_null: u64,
 }
 
-/// A table that is published.
+/// A published table, in the record of its publication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WholeTable {
     /// The folder in the target, `KEYSPACE/TABLE`.
     pub(super) table: String,
-    /// The place of the metadata with the publication.
+    /// The name of the metadata file that contains the publication; `None` if there is no such file.
     pub(super) metadata: Option<String>,
-    /// True if all rows were written; `None` if an earlier start has committed the table.
+    /// True if all rows were written, false if only changed ones were; `None` if an earlier start has
+    /// committed the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) is_whole: Option<bool>,
-    /// The numbers of rows by the publication's effect on them; `None` if an earlier start has
+    /// The numbers of rows, by what the publication changed about them; `None` if an earlier start has
     /// committed the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rows: Option<RowCounts>,
 }
 
 impl WholeRecord {
-    /// Creates the record of a snapshot, without tables.
+    /// Creates a record without tables for the snapshot `origin`.
     pub(super) fn new(origin: &Origin) -> Self {
         Self {
             database_id: origin.database_id.clone(),
@@ -47,7 +48,8 @@ impl WholeRecord {
         }
     }
 
-    /// Returns whether the record is of the snapshot of `origin`, and not of another one with its name.
+    /// Returns whether the record is of the snapshot `origin`, and not of another one with the same
+    /// name.
     pub(super) fn is_of(&self, origin: &Origin) -> bool {
         self.database_id == origin.database_id
             && self.snapshot == origin.snapshot
@@ -59,7 +61,7 @@ impl WholeRecord {
         self.tables.iter().any(|of| of.table == table)
     }
 
-    /// Adds a table, or puts it in the place of the one with its name.
+    /// Adds a table, in place of an earlier entry with the same name.
     pub(super) fn set(&mut self, table: WholeTable) {
         match self.tables.iter().position(|of| of.table == table.table) {
             Some(at) => self.tables[at] = table,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A column of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// The name, in a header and in JSON.
+    /// The name of the column, as in a CSV header or as a member of JSON.
     pub name: String,
     /// The kind of the fields.
     pub kind: ColumnKind,
@@ -15,17 +15,18 @@ pub struct Column {
     pub ty: Option<String>,
 }
 
-/// The kind of a column's fields, as far as it is known, which decides their form in JSON.
+/// The kind of a column's fields, as far as it is known. In JSON output, the kind decides the form
+/// of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ColumnKind {
-    /// Any bytes: a string.
+    /// Any bytes; in JSON a string.
     Text,
-    /// Numbers, without quotes; an empty field is null.
+    /// Numbers; in JSON without quotes, and an empty field is null.
     Number,
-    /// A whole row of JSON, unchanged; an empty field is null.
+    /// Whole rows of JSON; in JSON output unchanged, and an empty field is null.
     Json,
-    /// A member of a JSON object, unchanged; an empty field is null.
+    /// Members of JSON objects; in JSON output unchanged, and an empty field is null.
     Member,
 }
 
@@ -40,7 +41,7 @@ impl Column {
         Self::new(name, ColumnKind::Number)
     }
 
-    /// Creates a column of JSON.
+    /// Creates a column of whole rows of JSON.
     pub fn json(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Json)
     }
@@ -76,7 +77,7 @@ pub fn set_apart(columns: &mut [Column], prefix: &str) {
     }
 }
 
-/// Returns the first name that occurs twice.
+/// Returns the first name that is equal to an earlier one; `None` if all names differ.
 pub fn double_name<S: AsRef<str>>(names: &[S]) -> Option<&str> {
     let mut seen = std::collections::HashSet::new();
     let mut names = names.iter().map(AsRef::as_ref);

@@ -1,4 +1,4 @@
-//! The columns of rows that an application uses.
+//! The choice of columns of rows that an application reads.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use ebb_scheduler::runtime::TaskError;
 use super::number::{Number, NumberProblem};
 use super::{Column, Fields, InvalidRow, RecordFormat, RowDecoder, UnknownColumn};
 
-/// Some columns of rows, by name.
+/// Some columns of rows, chosen by name, and the decoder of their fields.
 #[derive(Debug, Clone)]
 pub struct Columns {
     /// The decoder of the columns; `None` if there are no columns.
@@ -18,12 +18,12 @@ pub struct Columns {
 }
 
 thread_local! {
-    /// The buffers of a thread. A mapper is shared between threads, while each thread maps
-    /// one record at a time.
+    /// The buffers of this thread for the fields of a row. Threads share a mapper, but each thread
+    /// maps one record at a time.
     static FIELDS: Cell<Option<Box<Fields>>> = const { Cell::new(None) };
 }
 
-/// Lends the thread's fields to `f`.
+/// Calls `f` with the buffers of this thread for the fields of a row.
 pub(super) fn with_fields<T>(f: impl FnOnce(&mut Fields) -> T) -> T {
     let mut fields = FIELDS.take().unwrap_or_default();
     let result = f(&mut fields);
@@ -32,10 +32,10 @@ pub(super) fn with_fields<T>(f: impl FnOnce(&mut Fields) -> T) -> T {
 }
 
 impl Columns {
-    /// Finds the columns called `names` of rows with the format `schema`.
+    /// Chooses the columns with the names `names`, of rows with the format `schema`.
     ///
     /// # Errors
-    /// When the rows have no such column, as far as this is known before they are read.
+    /// When `schema` shows that the rows lack one of the columns.
     pub fn new<S: AsRef<str>>(schema: &RecordFormat, names: &[S]) -> Result<Self, UnknownColumn> {
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         let decoder = match &names[..] {
@@ -49,8 +49,8 @@ impl Columns {
         })
     }
 
-    /// Finds the columns of rows that are JSON, with their members in their original form
-    /// and the kind of each column; `None` for other rows.
+    /// Chooses columns of rows that are JSON. Also returns the columns with their kinds; their
+    /// fields are the members in their original form. Returns `None` for rows that are not JSON.
     pub fn as_json<S: AsRef<str>>(
         schema: &RecordFormat,
         names: &[S],
@@ -65,7 +65,7 @@ impl Columns {
         Some((columns, these))
     }
 
-    /// Returns all columns that are written with rows.
+    /// Chooses all columns that the format `schema` has for writing rows.
     pub fn all(schema: &RecordFormat) -> Self {
         let columns = schema.columns();
         Self {
@@ -75,18 +75,19 @@ impl Columns {
         }
     }
 
-    /// Returns the columns for rows that contain them: with their declared type if they
-    /// have one, else as text.
+    /// Returns the chosen columns in the form for rows of a result: with their declared type if
+    /// they have one, else as text.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Returns the names of the columns, as given.
+    /// Returns the names of the columns, as they were passed to [`new`](Self::new).
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Passes the fields of the columns in a row, in the order of the columns, to `f`.
+    /// Decodes a row, and calls `f` with the fields of the chosen columns, in their order. Returns
+    /// the result of `f`.
     ///
     /// # Errors
     /// When the row does not have its declared format, or `f` fails.
@@ -107,8 +108,8 @@ impl Columns {
         })
     }
 
-    /// Returns the number in a field of the column `at`; `None` if the field is missing or
-    /// has only blanks.
+    /// Parses the number in `field`, a field of the column with the index `at`; `None` if the field
+    /// is missing or has only blanks.
     ///
     /// # Errors
     /// When the field is not a number, or a number that is too large. The error names the
@@ -124,7 +125,7 @@ impl Columns {
     }
 }
 
-/// Returns the columns of these names, with their type in `schema` if they have one.
+/// Returns the columns with these names, each with its type if `schema` has one for it.
 fn declared(schema: &RecordFormat, names: &[&str]) -> Vec<Column> {
     let declared = schema.columns();
     let column = |name: &&str| {
@@ -135,7 +136,7 @@ fn declared(schema: &RecordFormat, names: &[&str]) -> Vec<Column> {
     names.iter().map(column).collect()
 }
 
-/// Returns the number in a field of a column called `name`; see [`Columns::number`].
+/// Parses the number in a field of the column with the name `name`; see [`Columns::number`].
 ///
 /// # Errors
 /// When the field is not a number, or a number that is too large. The error names the row
@@ -153,7 +154,7 @@ pub fn number(field: Option<&[u8]>, key: &[u8], name: &str) -> Result<Option<Num
     Number::parse(field).map(Some).map_err(wrong)
 }
 
-/// Returns the start of a field in quotes, enough to find it.
+/// Returns the first 60 bytes of a field in quotes, for an error: enough to find the field.
 pub fn shown(field: &[u8]) -> String {
     const BYTES_MAX: usize = 60;
     match field.get(..BYTES_MAX) {
@@ -162,7 +163,7 @@ pub fn shown(field: &[u8]) -> String {
     }
 }
 
-/// Checks that a row has the format `schema`.
+/// Checks that the value of a row has the format `schema`.
 ///
 /// # Errors
 /// When the row has another format; the error names the row.

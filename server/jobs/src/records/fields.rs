@@ -10,7 +10,7 @@ use super::csv::CsvFields;
 pub struct Fields {
     bytes: Vec<u8>,
     places: Vec<Option<Range<usize>>>,
-    /// Missing fields that the row has as JSON's null.
+    /// The indexes of those missing fields that are null in the JSON of the row.
     nulls: Vec<usize>,
     /// The buffer for fields that come from CSV records.
     pub(super) csv: CsvFields,
@@ -25,33 +25,35 @@ impl Fields {
         self.nulls.clear();
     }
 
-    /// Sets the field `at`, from 0, to `field`.
+    /// Sets the field with the index `at` to `field`.
     ///
     /// # Panics
-    /// When there are fewer fields.
+    /// When there is no field with this index.
     pub fn set(&mut self, at: usize, field: &[u8]) {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(field);
         self.places[at] = Some(from..self.bytes.len());
     }
 
-    /// Makes the field `at` missing.
+    /// Makes the field with the index `at` missing.
     pub(super) fn unset(&mut self, at: usize) {
         self.places[at] = None;
     }
 
-    /// Sets the field `at` to null: it counts as missing, but the row has it.
+    /// Sets the field with the index `at` to null: [`get`](Self::get) then returns `None`, and
+    /// [`has`](Self::has) true.
     pub(super) fn set_null(&mut self, at: usize) {
         self.places[at] = None;
         self.nulls.push(at);
     }
 
-    /// Returns whether the row has the field `at`, even if it is null.
+    /// Returns whether the row has the field with the index `at`, even if it is null.
     pub fn has(&self, at: usize) -> bool {
         self.get(at).is_some() || self.nulls.contains(&at)
     }
 
-    /// Sets the field `at` to the field `from` of the last CSV record.
+    /// Sets the field with the index `at` to the field with the index `from` of the CSV record that
+    /// was parsed last. Does nothing if the record has no such field.
     pub(super) fn set_from_csv(&mut self, at: usize, from: usize) {
         if let Some(field) = self.csv.get(from) {
             let start = self.bytes.len();
@@ -60,7 +62,7 @@ impl Fields {
         }
     }
 
-    /// Returns the field `at`, from 0; `None` if it is missing.
+    /// Returns the field with the index `at`; `None` if it is missing or null.
     pub fn get(&self, at: usize) -> Option<&[u8]> {
         let place = self.places.get(at)?.clone()?;
         Some(&self.bytes[place])

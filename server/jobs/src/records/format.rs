@@ -8,18 +8,18 @@ use super::csv::record;
 use super::{Column, CsvProblem, Fields, InvalidInput, UnknownColumn};
 use super::{double_name, json};
 
-/// The default name of the key of a row.
+/// The name of the key of a row, unless its columns have other names.
 pub const KEY: &str = "key";
 
 /// The name of the whole value of a row.
 pub const VALUE: &str = "value";
 
-/// The format of the keys and values of rows. Inputs and outputs have one each: the next job
+/// The format of the keys and values of rows. Each input and each output has one, and the next job
 /// reads rows in the format in which they were written.
 ///
-/// Columns have names. Fields of CSV records also have numbers, from 1, and `key` and
-/// `value` are the whole key and the whole value unless another column has that name. In
-/// JSON, `a.b` is the member called so, or else member `b` of member `a`.
+/// Columns have names. Fields of CSV records also have numbers, from 1, and `key` and `value` are
+/// the whole key and the whole value unless another column has that name. In JSON, `a.b` is the
+/// member with the name `a.b`, or else the member `b` of the member `a`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordFormat {
     key: KeyFormat,
@@ -30,12 +30,13 @@ pub struct RecordFormat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum KeyFormat {
-    /// Columns of the row, at least one: a single column unchanged, several as a CSV
+    /// One or more columns of the row: the key is a single column unchanged, or several as a CSV
     /// record.
     Columns(Vec<Column>),
-    /// The place of the row in a file. Written as `key`, unless rows move.
+    /// The place of the row in its file. Output has it as the column `key`, unless the job moves
+    /// rows, as sort and join do.
     Place,
-    /// A key that is not written.
+    /// A key that is no part of the output.
     Unwritten,
 }
 
@@ -43,15 +44,15 @@ enum KeyFormat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueFormat {
-    /// No value is written.
+    /// Output has no value.
     Nothing,
-    /// One column, unchanged.
+    /// The value is one column, unchanged.
     Text(Column),
-    /// A CSV record with exactly these fields.
+    /// The value is a CSV record with exactly these fields.
     Csv(Vec<Column>),
-    /// A CSV record whose fields have numbers, but no names.
+    /// The value is a CSV record whose fields have numbers, but no names.
     UnnamedCsv,
-    /// A JSON object, whose columns are its members.
+    /// The value is a JSON object, whose members are the columns.
     Json,
 }
 
@@ -61,7 +62,8 @@ impl ValueFormat {
         Self::Text(Column::text(VALUE))
     }
 
-    /// Returns the format of CSV records with fields of these names, or without names.
+    /// Returns the format of CSV records with fields of these names; of fields without names for
+    /// `None`.
     ///
     /// # Errors
     /// When two names are equal.
@@ -97,7 +99,8 @@ enum Source {
 }
 
 impl RecordFormat {
-    /// Returns the format of lines of text files: the place of the line, and the line.
+    /// Returns the format of rows that are lines of text files: the key is the place of the line in
+    /// its file, and the value is the line.
     pub fn text() -> Self {
         Self {
             key: KeyFormat::Place,
@@ -105,8 +108,8 @@ impl RecordFormat {
         }
     }
 
-    /// Returns the format of records of files with columns of their own; their places are
-    /// not written.
+    /// Returns the format of rows that are records of files, with values of the format `value`;
+    /// output does not have their places.
     pub fn file(value: ValueFormat) -> Self {
         Self {
             key: KeyFormat::Unwritten,
@@ -131,9 +134,9 @@ impl RecordFormat {
         })
     }
 
-    /// Returns the format of rows whose key and value have these columns: a single column
-    /// unchanged, several as a CSV record. The key has at least one. A name that is already
-    /// taken gets the prefix `row_`.
+    /// Returns the format of rows whose key and value have these columns. A single column is the
+    /// key or value unchanged; several are a CSV record. `key` must not be empty. A name that is
+    /// already taken gets the prefix `row_`.
     pub fn rows(key: Vec<Column>, value: Vec<Column>) -> Self {
         assert!(!key.is_empty(), "a row has a key");
         let keys = key.len();
@@ -146,8 +149,8 @@ impl RecordFormat {
         }
     }
 
-    /// Returns the format of rows whose value has these columns, at least one, and whose
-    /// key is not written.
+    /// Returns the format of rows whose value has these columns, and whose key output does not
+    /// have.
     pub fn values(columns: Vec<Column>) -> Self {
         Self::file(Self::value_of(columns))
     }
@@ -160,7 +163,7 @@ impl RecordFormat {
         }
     }
 
-    /// Returns the places of the [`columns`](Self::columns).
+    /// Returns where a row has each of the [`columns`](Self::columns), in their order.
     fn sources(&self) -> Vec<Source> {
         let mut sources: Vec<Source> = match &self.key {
             KeyFormat::Columns(columns) if columns.len() > 1 => {
@@ -259,8 +262,9 @@ impl RecordFormat {
         }
     }
 
-    /// Returns the columns that a row is written with, in their order, each of another name.
-    /// Rows may have more that can be named: members of JSON, or the place in a file.
+    /// Returns the columns that output has for a row, in their order; no two have the same name.
+    /// Rows may have more columns that can be selected by name: members of JSON, or the place in a
+    /// file.
     pub(crate) fn columns(&self) -> Vec<Column> {
         let mut columns = match &self.key {
             KeyFormat::Columns(columns) => columns.clone(),
@@ -271,15 +275,16 @@ impl RecordFormat {
         columns
     }
 
-    /// Finds columns by their names, as far as that is possible without a row.
+    /// Returns a decoder of the columns with these names. The error is an unknown column, as far as
+    /// the format shows it without a row.
     pub(super) fn decoder(&self, names: &[&str]) -> Result<RowDecoder, UnknownColumn> {
         let sources = names.iter().map(|name| self.find(name));
         Ok(self.decoder_of(sources.collect::<Result<_, _>>()?))
     }
 
-    /// Finds columns of rows that are JSON, and returns the kind of each column. Members
-    /// come in their original form, so that a number stays a number. `None` if rows are not
-    /// JSON, or have no such column.
+    /// Returns a decoder of the columns with these names, of rows that are JSON, and the columns
+    /// with their kinds. Members are decoded in their original form, so that a number stays a
+    /// number. `None` if rows are not JSON, or lack a column.
     pub(super) fn json_decoder(&self, names: &[&str]) -> Option<(Vec<Column>, RowDecoder)> {
         if self.value != ValueFormat::Json {
             return None;
@@ -303,8 +308,8 @@ impl RecordFormat {
         self.decoder_of(self.sources())
     }
 
-    /// Returns the number of [`columns`](Self::columns), the first ones, that are the key of a
-    /// row; 0 if the key is not written, or is only the place of the row.
+    /// Returns how many of the [`columns`](Self::columns), from the first one on, are the key of a
+    /// row; 0 if output does not have the key, or if it is only the place of the row.
     pub(crate) fn key_columns(&self) -> usize {
         match &self.key {
             KeyFormat::Columns(columns) => columns.len(),
@@ -312,14 +317,15 @@ impl RecordFormat {
         }
     }
 
-    /// Returns the index in [`columns`](Self::columns) of the column called `name`; `None` if
-    /// there is none. Another name of a column, such as its number, counts too.
+    /// Returns the index in [`columns`](Self::columns) of the column with the name `name`; `None`
+    /// if there is none. The name may also be another one of the column, such as its number.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         let found = self.find(name).ok()?;
         self.sources().iter().position(|source| *source == found)
     }
 
-    /// Checks the value of a row against this format. The error names the problem.
+    /// Checks that the value of a row has this format, with `fields` as a buffer. The error is the
+    /// problem.
     pub(super) fn check(&self, value: &[u8], fields: &mut Fields) -> Result<(), String> {
         match &self.value {
             ValueFormat::Csv(_) | ValueFormat::UnnamedCsv => {
@@ -330,8 +336,8 @@ impl RecordFormat {
         }
     }
 
-    /// Appends a row as text in one line: its key, a tab, its value, as far as these are
-    /// written.
+    /// Appends a row as text in one line: its key, a tab and its value; only one of them if output
+    /// lacks the other.
     pub(crate) fn push_text(&self, key: &[u8], value: &[u8], line: &mut Vec<u8>) {
         let has_key = self.key != KeyFormat::Unwritten;
         let has_value = self.value != ValueFormat::Nothing;
@@ -347,8 +353,8 @@ impl RecordFormat {
     }
 
     /// Returns the names of the columns in one line, as [`push_text`](Self::push_text) writes their
-    /// fields. The line is empty if a row is a JSON object and nothing else, since its members have
-    /// names.
+    /// fields. The line is empty if a row is only a JSON object, whose members have names
+    /// themselves.
     pub(crate) fn text_header(&self) -> Vec<u8> {
         let mut line = Vec::new();
         if self.value == ValueFormat::Json && self.key == KeyFormat::Unwritten {
@@ -361,8 +367,8 @@ impl RecordFormat {
         line
     }
 
-    /// Returns the format of the same rows without their keys if a key is only the place of its
-    /// row; `None` if the key is part of the row.
+    /// Returns the format of the same rows without their keys, if a key is only the place of a row
+    /// in its file; `None` if the key is part of the row.
     pub(crate) fn without_place(&self) -> Option<Self> {
         match self.key {
             KeyFormat::Columns(_) => None,
@@ -371,31 +377,32 @@ impl RecordFormat {
     }
 }
 
-/// Takes the fields of some columns out of rows. Parses each part of a row at most once,
-/// and only if a column needs it.
+/// A decoder of some columns of rows. It parses each part of a row at most once, and only if a
+/// column needs it.
 #[derive(Debug, Clone)]
 pub(crate) struct RowDecoder {
     count: usize,
-    /// The indexes of the fields that are the whole key; `values` has those of the whole value.
+    /// The indexes of the fields that are the whole key of the row; `values` are those that are the
+    /// whole value.
     keys: Vec<usize>,
     values: Vec<usize>,
-    /// Pairs of a field's index and its index in the CSV record of the key; `of_value` has those
-    /// of the value.
+    /// The fields that come from a CSV record in the key: pairs of the field's index and the index
+    /// in the record. `of_value` are those that come from the value.
     of_key: Vec<(usize, usize)>,
     of_value: Vec<(usize, usize)>,
-    /// The fields that are members of the JSON object in the value, each by a path.
+    /// The indexes of the fields that are members of the JSON object in the value; `paths` has the
+    /// path of each.
     members: Vec<usize>,
     paths: Vec<String>,
-    /// Whether members come in their original form, with strings in quotes.
+    /// True if members are decoded in their original form, with strings in quotes.
     as_json: bool,
     key_fields: usize,
     value: ValueFormat,
 }
 
 impl RowDecoder {
-    /// Puts the fields of a row into `fields`, in the order of the names: strings without
-    /// quotes, numbers as digits, other JSON in its original form. The error names the
-    /// problem of the row.
+    /// Decodes a row into `fields`, in the order of the columns: strings without quotes, numbers as
+    /// digits, other JSON in its original form. The error is the problem of the row.
     pub(crate) fn decode(
         &self,
         key: &[u8],

@@ -9,15 +9,15 @@ use serde_json::value::RawValue;
 
 use super::Fields;
 
-/// Sets the fields `places` to the members of `object` at `paths`: a string's text, other JSON
-/// in its original form, so that no digit of a number is lost. A path is the name of a member,
-/// or the names of nested members with dots between them. A member whose name is the whole path
-/// comes before a nested one, because jobs write such names: `x_p99.9`, and `user.id` for a
-/// column `--by user.id`. A field is missing if there is no such member or it is null. Of
-/// members with the same name the last one counts.
+/// Sets the fields with the indexes `places` to the members of `object` at `paths`. The field of a
+/// string is its text; other JSON keeps its original form, so that no digit of a number is lost. A
+/// path is the name of a member, or the names of nested members with dots between them. A member
+/// whose name is the whole path comes before a nested one, because jobs write such names:
+/// `x_p99.9`, and `user.id` for a column `--by user.id`. A field is missing if there is no such
+/// member or it is null. If several members have the same name, the last one is used.
 ///
 /// # Errors
-/// When `object` is not a JSON object; the text is the reason.
+/// When `object` is not a JSON object; the error is the reason.
 pub(super) fn members(
     object: &[u8],
     paths: &[String],
@@ -27,8 +27,8 @@ pub(super) fn members(
     find(object, paths, places, fields, Form::Text)
 }
 
-/// Sets fields as [`members`] does, but keeps strings in their original form too, in
-/// quotes: each field is JSON.
+/// Sets fields as [`members`] does, but strings also keep their original form, in quotes: each
+/// field is JSON.
 ///
 /// # Errors
 /// As [`members`].
@@ -41,7 +41,7 @@ pub(super) fn written_members(
     find(object, paths, places, fields, Form::Json)
 }
 
-/// The form of a string in a field.
+/// The form that a string of JSON has in a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// The text of the string.
@@ -77,17 +77,18 @@ fn read(
     json.end()
 }
 
-/// A field, and the path of its member.
+/// The index of a field, and the path of the member that it is set to.
 type FieldPath<'p> = (usize, &'p str);
 
-/// Returns the path of a nested member below the member `name`, if `name` is the first of the
-/// names in `path`.
+/// Returns the rest of `path` after the member `name`, if `path` is `name`, a dot and more; `None`
+/// otherwise.
 fn below<'p>(path: &'p str, name: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(name)?.strip_prefix('.')?;
     (!name.contains('.')).then_some(rest)
 }
 
-/// Sets the fields of the members of an object; ignores any other value.
+/// A visitor of a JSON value. If it is an object, sets the fields of its members; ignores any other
+/// value.
 struct Members<'p, 'f> {
     wanted: &'f [FieldPath<'p>],
     fields: &'f mut Fields,
@@ -209,7 +210,8 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
     }
 }
 
-/// Sets a field to `json`, which is valid JSON, or to the member at a path below it.
+/// Sets the field with the index `place` to `json`, which is valid JSON, or with a `path` to the
+/// member at that path within `json`.
 fn set(
     place: usize,
     path: Option<&str>,
@@ -283,7 +285,7 @@ mod tests {
         paths.iter().map(|path| (*path).to_string()).collect()
     }
 
-    /// Finds the member at `path` in a whole object, as [`members`] should.
+    /// Finds the member at `path` in a parsed object by the rules of [`members`].
     fn member<'v>(whole: &'v Value, path: &str) -> Option<&'v Value> {
         let object = whole.as_object()?;
         object.get(path).or_else(|| {

@@ -1,10 +1,9 @@
 //! Exact numbers: read from text, added up, compared and written without rounding.
 //!
-//! A number is a mantissa and a power of ten. Nearly all numbers fit into 128 bits and need
-//! no allocation, so sums over columns are as fast as with floats. The others use
-//! `bigdecimal`. Operations that would be inexact are refused: [`Number::parse`] rejects
-//! numbers beyond [`DIGITS_MAX`] and [`EXPONENT_MAX`], so that `1e999999999` takes no
-//! memory. Only [`Number::mean`] rounds.
+//! A number is a mantissa and a power of ten. Nearly all numbers fit into 128 bits and need no
+//! allocation, so sums over columns are as fast as with floats. The others use `bigdecimal`.
+//! [`Number::parse`] rejects numbers beyond [`DIGITS_MAX`] and [`EXPONENT_MAX`], so that
+//! `1e999999999` takes no memory. Only [`Number::mean`] rounds.
 
 mod encoding;
 mod order;
@@ -27,7 +26,7 @@ pub const EXPONENT_MAX: u32 = 1000;
 /// The number of significant digits of a mean.
 pub const MEAN_DIGITS: NonZeroU64 = NonZeroU64::new(20).unwrap();
 
-/// The largest power of ten that fits into 128 bits with a sign: 10^38.
+/// The largest power of ten, as an exponent, that fits into a signed integer of 128 bits.
 const SCALE_MAX: u8 = 38;
 
 /// A decimal number of any size.
@@ -36,7 +35,7 @@ pub struct Number(Form);
 
 #[derive(Debug, Clone)]
 enum Form {
-    /// `mantissa / 10^scale`, with a scale of at most [`SCALE_MAX`].
+    /// The number `mantissa / 10^scale`, with a scale of at most [`SCALE_MAX`].
     Small {
         mantissa: i128,
         scale: u8,
@@ -138,8 +137,8 @@ impl From<u64> for Number {
     }
 }
 
-/// Returns the mantissas of two numbers at the larger of their scales; `None` if they do
-/// not fit.
+/// Returns the mantissas of two numbers (each a mantissa and a scale) for the larger of their
+/// scales, and this scale; `None` if a mantissa would not fit.
 fn aligned((a, at): (i128, u8), (b, bt): (i128, u8)) -> Option<(i128, i128, u8)> {
     let up = |mantissa: i128, by: u8| mantissa.checked_mul(10_i128.checked_pow(by.into())?);
     match at.cmp(&bt) {

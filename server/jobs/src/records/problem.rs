@@ -2,8 +2,8 @@
 
 use ebb_scheduler::runtime::TaskError;
 
-/// An input that does not have its declared format. Either the request or the input has to
-/// change.
+/// The error that an input does not have its declared format. Either the request or the input has
+/// to change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidInput(pub String);
@@ -14,18 +14,18 @@ impl From<InvalidInput> for TaskError {
     }
 }
 
-/// A row that does not have its declared format.
+/// The error that a row does not have its declared format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the row {key:?}: {problem}")]
 pub struct InvalidRow {
-    /// The key of the row. Errors of files show the line instead.
+    /// The key of the row. Errors of files name the line instead.
     pub key: String,
     /// The problem, as the part of the message that follows the key.
     pub problem: String,
 }
 
 impl InvalidRow {
-    /// Returns the error of a task for a problem of the row `key`.
+    /// Returns the error of a task for `problem`, a problem of the row with the key `key`.
     pub fn error(key: &[u8], problem: impl ToString) -> TaskError {
         TaskError::invalid(Self {
             key: key.escape_ascii().to_string(),
@@ -33,7 +33,8 @@ impl InvalidRow {
         })
     }
 
-    /// Returns the problem of the row because of which a task failed.
+    /// Returns the row error that is the cause of a task's error; `None` if the cause is another
+    /// one.
     pub fn of(error: &TaskError) -> Option<&Self> {
         match error {
             TaskError::Invalid(cause) => cause.downcast_ref(),
@@ -42,7 +43,7 @@ impl InvalidRow {
     }
 }
 
-/// The error that rows have no such column.
+/// The error that rows lack a column that a request names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownColumn {
     /// The rows are plain text.
@@ -53,7 +54,7 @@ pub enum UnknownColumn {
     /// The rows have other columns.
     #[error("there is no column {name:?}; there are: {known}")]
     Named {
-        /// The name in the request.
+        /// The name of the missing column.
         name: String,
         /// The names of the existing columns.
         known: String,

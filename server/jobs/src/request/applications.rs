@@ -8,7 +8,7 @@ use crate::application::{Application, Materials};
 use crate::chain::Work;
 use crate::error::{JobError, RequestError};
 
-/// An application in the list of all, for listings and for the command line.
+/// An entry of the list of all applications, for listings and for the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct ApplicationEntry {
     /// The name of the application, as in `ebb run NAME`.
@@ -16,12 +16,13 @@ pub struct ApplicationEntry {
     pub inputs: usize,
     /// True if the application reads the value of a row as a whole, whatever its options are.
     pub takes_whole_values: bool,
-    /// True if `ebb run` does not have the application, because it has a command of its own.
+    /// True if the application has a command of its own on the command line, and `ebb run` rejects
+    /// it.
     pub has_own_command: bool,
     /// Adds the options to a command, and the summary and the examples to its help.
     #[cfg(feature = "args")]
     pub augment_args: fn(clap::Command) -> clap::Command,
-    /// Returns the application with the options of a command that was parsed.
+    /// Makes the application from the parsed options of a command.
     #[cfg(feature = "args")]
     pub from_arg_matches: fn(&mut clap::ArgMatches) -> Result<ApplicationRequest, clap::Error>,
 }
@@ -89,12 +90,13 @@ macro_rules! applications {
                 match self { $(Self::$variant(options) => options.reduces(),)* }
             }
 
-            /// Returns the file that the application reads beside its inputs.
+            /// Returns the path of the file that the application reads in addition to its inputs,
+            /// if it reads one.
             pub(super) fn file(&self) -> Option<&Path> {
                 match self { $(Self::$variant(options) => options.file(),)* }
             }
 
-            /// Checks the options, but for the number of reduce tasks.
+            /// Checks the options, except the number of reduce tasks.
             pub(super) fn check(&self) -> Result<(), RequestError> {
                 match self { $(Self::$variant(options) => options.check(),)* }
             }

@@ -7,10 +7,11 @@ use crate::options::{TASKS_MAX, within};
 
 /// The largest number of cores that a request may allow a job.
 const CORES_MAX: u32 = 1024;
-/// The latest completion time goal, in seconds from the submission: ten years.
+/// The largest completion time goal that a request may have, in seconds from the submission: ten
+/// years.
 pub const GOAL_S_MAX: f64 = 315_360_000.0;
-/// The largest number of generated records. Their bytes, and the sums of those in counters, are far
-/// below 2^64.
+/// The largest number of generated records that a request may have. With this number, the bytes of
+/// the records and all counters stay far below 2^64.
 const GENERATED_RECORDS_MAX: u64 = 1_000_000_000_000_000;
 
 impl JobRequest {

@@ -6,7 +6,7 @@ use ebb_tables::names::TableName;
 use ebb_text::csv::CsvDialect;
 use serde::{Deserialize, Serialize};
 
-/// The source of records. Relative paths start from the request's directory.
+/// The source of a job's records. Relative paths start from the request's directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -31,8 +31,8 @@ pub struct TableInput {
     /// The name of the table.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub table: TableName,
-    /// The name of the snapshot; `None`: a snapshot that is created for the job and deleted
-    /// with it.
+    /// The name of the snapshot. `None` stands for a new snapshot, which is created for the job and
+    /// deleted with it.
     #[serde(default)]
     pub snapshot: Option<String>,
     /// The keys to read.
@@ -44,11 +44,11 @@ pub struct TableInput {
     /// Names of the columns of CSV values; if empty, their numbers, from 1.
     #[serde(default)]
     pub names: Vec<String>,
-    /// Whether malformed quotes in CSV values are read as text. Not written if false.
+    /// True if malformed quotes in CSV values are read as text. Not written if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lenient_quotes: bool,
-    /// The columns to read of a table that CQL made, in addition to its primary key. If
-    /// empty, which is not written: the columns that the application needs.
+    /// The columns of a CQL table to read, in addition to its primary key. An empty list, which is
+    /// not written, stands for the columns that the application needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
 }
@@ -78,9 +78,9 @@ pub enum KeySelection {
     All,
     /// A range of keys.
     Range {
-        /// The first key (included); empty: from the first.
+        /// The first key (included); empty for no lower bound.
         from: String,
-        /// The end (excluded); empty: to the last.
+        /// The end of the range (excluded); empty for no upper bound.
         to: String,
     },
     /// The keys with this prefix.
@@ -111,8 +111,8 @@ pub struct TextInput {
     /// Files, and directories whose files are read.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub paths: Vec<PathBuf>,
-    /// Whether files that are not text, cannot be read or are malformed are skipped. Not
-    /// written if false.
+    /// True if files that are not text, cannot be read or are malformed are skipped. Not written if
+    /// false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_bad: bool,
 }
@@ -125,26 +125,26 @@ pub struct CsvInput {
     /// Files, and directories whose files are read.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub paths: Vec<PathBuf>,
-    /// Whether the first line of each file has the names of the columns.
+    /// True if the first line of each file has the names of the columns.
     pub header: bool,
-    /// Has no effect: quoted fields may always span several lines. Requests of builds in
-    /// which this was an option still have it.
+    /// Has no effect: quoted fields may always span several lines. It was an option in earlier
+    /// builds, so their requests still have it.
     #[serde(default)]
     pub multiline: bool,
     /// Names of the columns if there is no header; if empty, their numbers, from 1.
     #[serde(default)]
     pub names: Vec<String>,
-    /// The character between two fields, ASCII. If absent: a tab in files with the
-    /// extension `.tsv`, else a comma.
+    /// The character between two fields, ASCII. If it is absent, fields are separated by tabs in
+    /// files with the extension `.tsv`, and else by commas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub delimiter: Option<char>,
-    /// Whether malformed quotes are read as text; a file is one split then. Not written if
+    /// True if malformed quotes are read as text. Each file is then one split. Not written if
     /// false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lenient_quotes: bool,
-    /// Whether files that are not text, cannot be read or are malformed are skipped. Not
-    /// written if false.
+    /// True if files that are not text, cannot be read or are malformed are skipped. Not written if
+    /// false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_bad: bool,
 }
@@ -163,7 +163,7 @@ impl CsvInput {
         }
     }
 
-    /// Returns the byte between two fields, if a valid one is chosen.
+    /// Returns the byte between two fields; `None` if none is chosen, or if it is not ASCII.
     pub fn delimiter_byte(&self) -> Option<u8> {
         let byte = u8::try_from(self.delimiter?).ok()?;
         CsvDialect::is_delimiter(byte).then_some(byte)
@@ -178,8 +178,8 @@ pub struct JsonLinesInput {
     /// Files, and directories whose files are read.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub paths: Vec<PathBuf>,
-    /// Whether files that are not text, cannot be read or are malformed are skipped. Not
-    /// written if false.
+    /// True if files that are not text, cannot be read or are malformed are skipped. Not written if
+    /// false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_bad: bool,
 }

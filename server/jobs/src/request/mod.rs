@@ -7,8 +7,8 @@
 //!   a restart    ┘                         └─> history: the same, as JSON
 //! ```
 //!
-//! An invariant: a request of another version, or with an unknown field, is rejected with
-//! an error that names it. No field is ignored.
+//! An invariant: a request of another version, or with an unknown field, is rejected with an error that names the
+//! version or the field. No field is ignored.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -17,7 +17,7 @@
 //! | `check` | checks of a request before anything is opened |
 //! | `publication` | checks of requests of publications |
 //! | `target` | the folder or the bucket of a publication |
-//! | `paths` | the paths of its files |
+//! | `paths` | the paths of a request's files |
 
 mod applications;
 mod check;
@@ -72,14 +72,13 @@ pub struct JobRequest {
     /// The directory from which relative paths in the request start; absolute.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub directory: PathBuf,
-    /// Completion time goal in seconds after the submission, positive.
+    /// Completion time goal in seconds after the submission, positive; `None` without a goal.
     #[serde(default)]
     pub goal_s: Option<f64>,
-    /// The largest number of map tasks, 1 to 10,000; `None`: four per core.
+    /// The largest number of map tasks, 1 to 10,000; `None` for four per core.
     #[serde(default)]
     pub splits: Option<u32>,
-    /// The largest number of cores that the job may use, 1 to 1024; `None`: all cores of
-    /// its node.
+    /// The largest number of cores that the job may use, 1 to 1024; `None` for all cores of its node.
     #[serde(default)]
     pub cores: Option<u32>,
     /// Whether tasks run on threads or in processes.
@@ -127,8 +126,8 @@ impl TryFrom<u32> for RequestVersion {
 }
 
 impl JobRequest {
-    /// Returns whether the job reads files of the machine that it runs on: as inputs, or as its
-    /// application does beside them.
+    /// Returns whether the job reads files of the machine that it runs on, as inputs or as the application's further
+    /// file.
     #[must_use]
     pub fn reads_files(&self) -> bool {
         let is_of_files = |input: &InputRequest| match input {
@@ -197,9 +196,9 @@ impl JobRequest {
         json!(self)
     }
 
-    /// Returns the parts of the request that determine its work: the input and the
-    /// computation, but not the snapshot, the number of tasks, the goal and the output. Two
-    /// jobs with the same work take about as long.
+    /// Returns the parts of the request that determine its work: the application with its options, and the inputs. The
+    /// snapshot, the numbers of tasks, the goal and the output are no part of it. Two jobs with the same work take
+    /// about as long.
     pub fn work(&self) -> Value {
         let mut application = json!(self.application);
         for options in application.as_object_mut().into_iter().flatten() {
@@ -216,8 +215,9 @@ impl JobRequest {
         json!({ "application": application, "inputs": inputs })
     }
 
-    /// Returns the work of this request if it is done by the job `name` of the runtime. An application may do the same
-    /// work by jobs of several names, one of which takes far longer than another.
+    /// Returns the work of this request, as done by the job of the runtime with the name `name`. Some applications do
+    /// the same work by jobs with different names, and one may take far longer than another, so their profiles must be
+    /// separate.
     pub fn work_of(&self, name: &str) -> Value {
         let mut work = self.work();
         if name != self.application.name() {

@@ -9,27 +9,26 @@ use serde::{Deserialize, Serialize};
 use super::{PublishTarget, RequestError};
 use crate::RowFormat;
 
-/// The extensions, in lower case, of files that are packed or in a form that jobs do not write.
+/// The extensions of compressed files and of file formats that jobs do not write, in lower case.
 pub const FOREIGN_EXTENSIONS: [&str; 11] = [
     "avro", "bz2", "gz", "lz4", "orc", "parquet", "snappy", "xlsx", "xz", "zip", "zst",
 ];
 
-/// The destination of the rows, which appear there all at once when the job has succeeded.
+/// The destination of a job's rows. All rows appear there at once, when the job has succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OutputRequest {
     /// The place to which the rows go.
     pub to: OutputPlace,
-    /// The format of files of rows; `None`: by the extension of the file, else text.
+    /// The format of rows in files. `None` stands for the format of the file's extension, or else text.
     #[serde(default)]
     pub format: Option<RowFormat>,
-    /// The largest number of rows, the first ones in the order of the result; `None`: all
-    /// rows.
+    /// The largest number of rows in the output, the first ones of the result; `None` for all rows.
     #[serde(default)]
     pub limit: Option<u64>,
-    /// Whether text begins with a line of the columns' names. On the terminal it always
-    /// does.
+    /// True if output in the format text begins with a line of the columns' names. On the terminal it
+    /// always does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub header: bool,
 }
@@ -42,10 +41,10 @@ pub enum OutputPlace {
     /// A new file.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     File(PathBuf),
-    /// A new folder with a file per task, and `_SUCCESS`.
+    /// A new folder with a file per task, and the empty file `_SUCCESS`.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     Folder(PathBuf),
-    /// A table without rows, or a new one.
+    /// A new table, or one that has no rows.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     Table(TableName),
     /// Iceberg tables in a folder, or in a bucket of S3.
@@ -60,14 +59,15 @@ pub enum OutputPlace {
 }
 
 impl OutputPlace {
-    /// Returns true if the rows are for the terminal of a process. When that process ends, they are lost.
+    /// Returns true if the rows are for the terminal of a process. When that process ends, the rows are
+    /// lost.
     pub(crate) fn is_for_terminal(&self) -> bool {
         matches!(self, Self::Terminal | Self::Spool(_))
     }
 }
 
 impl OutputRequest {
-    /// The format of the files, or of the terminal; text for tables, which have none.
+    /// The format of rows in files or on the terminal; text for tables, whose rows have no such format.
     pub fn row_format(&self) -> RowFormat {
         match (&self.to, self.format) {
             (OutputPlace::Table(_) | OutputPlace::Iceberg(_), _) => RowFormat::Text,
@@ -79,11 +79,11 @@ impl OutputRequest {
         }
     }
 
-    /// Checks that the extension of a file is not that of another form than the rows have.
+    /// Checks that the extension of the output file does not promise another format than that of the rows.
     ///
     /// # Errors
-    /// When it is one of [`FOREIGN_EXTENSIONS`], or `json` without a format: readers expect one JSON
-    /// value in such a file.
+    /// When the extension is one of [`FOREIGN_EXTENSIONS`], or `json` without a chosen format: readers
+    /// expect a single JSON value in such a file.
     pub(super) fn check(&self) -> Result<(), RequestError> {
         let OutputPlace::File(path) = &self.to else {
             return Ok(());
@@ -106,7 +106,7 @@ impl OutputRequest {
         Ok(())
     }
 
-    /// Returns true if text begins with a line of the columns' names.
+    /// Returns true if output in the format text begins with a line of the columns' names.
     pub(crate) fn has_header(&self) -> bool {
         self.header || self.to.is_for_terminal()
     }
@@ -128,7 +128,7 @@ impl From<OutputPlace> for OutputRequest {
     }
 }
 
-/// The form in messages.
+/// Prints the place for people, as in "table app.users".
 impl fmt::Display for OutputPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! The paths of a request's files, as this process finds them.
+//! The paths at which this process finds the files of a request.
 
 use std::path::{Path, PathBuf};
 
@@ -6,21 +6,21 @@ use ebb_text::FileError;
 
 use super::{InputRequest, JobRequest, OutputPlace, PublishTarget};
 
-/// The files of a request as this process finds them, resolved once, before any of them is
-/// opened.
+/// The paths at which this process finds the files of a request. They are resolved once, before any
+/// file is opened.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Paths {
-    /// The files of each input, in the order of the request; empty for inputs that are not
-    /// files.
+    /// The files of each input, in the order of the request; an empty list for an input that does
+    /// not read files.
     pub(crate) inputs: Vec<Vec<PathBuf>>,
-    /// The file that the application reads beside its inputs.
+    /// The file that the application reads in addition to its inputs, if it reads one.
     pub(crate) file: Option<PathBuf>,
-    /// The file or folder of the output, if it is one.
+    /// The file or folder of the output; `None` if the output is neither.
     pub(crate) output: Option<PathBuf>,
 }
 
 impl Paths {
-    /// Checks each input file and folder.
+    /// Calls `check` for each input file and folder.
     ///
     /// # Errors
     /// The first error of `check`.

@@ -9,12 +9,12 @@ use super::{
     RequestError, TableInput,
 };
 
-/// The folder of ebb's own records in a target.
+/// The name of the folder in a target that contains ebb's own records.
 pub(crate) const RECORDS: &str = "_ebb";
 
 impl JobRequest {
-    /// Returns whether another engine could run the job over a publication: the job reads tables that can
-    /// be published and nothing else, and is no publication itself.
+    /// Returns whether another engine could do the job over a publication: the job reads only tables that
+    /// can be published, and is no publication itself.
     #[must_use]
     pub fn could_read_publication(&self) -> bool {
         let can_be_published = |input: &InputRequest| match input {
@@ -25,8 +25,8 @@ impl JobRequest {
         !is_publication && !self.inputs.is_empty() && self.inputs.iter().all(can_be_published)
     }
 
-    /// Checks that a publication has tables of one named snapshot and nothing else, and that only a
-    /// publication writes Iceberg tables.
+    /// Checks that the inputs of a publication are only tables, all of one named snapshot, and that no
+    /// other job writes Iceberg tables.
     pub(super) fn check_publication(&self) -> Result<(), RequestError> {
         let is_publish = matches!(self.application, ApplicationRequest::Publish(_));
         let is_iceberg = matches!(self.output.to, OutputPlace::Iceberg(_));
@@ -63,12 +63,13 @@ impl JobRequest {
     }
 }
 
-/// Returns whether a keyspace is ebb's own, or its name is that of ebb's records in a target.
+/// Returns whether a keyspace may not be published: it is ebb's own, or has the name of ebb's folder in a
+/// target.
 fn is_own(keyspace: &str) -> bool {
     [SYSTEM_KEYSPACE, RECORDS].contains(&keyspace)
 }
 
-/// Returns a table that may be published.
+/// Returns the table that an input of a publication names; an error if it may not be published.
 fn published(input: &InputRequest) -> Result<&TableInput, RequestError> {
     let InputRequest::Table(input) = input else {
         return senseless("publish reads tables, and neither files nor generated records");

@@ -1,7 +1,7 @@
 //! The target of a publication, as a user names it: the path of a folder, or a URL.
 //!
 //! The target goes into records of jobs, and into metadata that every reader of the tables sees. So a URL
-//! holds no credentials, and an error shows nothing of a URL that may hold them.
+//! must not contain credentials, and an error does not show a URL that may contain some.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,17 +9,17 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A folder, or a bucket of S3. Its text is a path or `s3://BUCKET/PREFIX`.
+/// The target of a publication: a folder, or a bucket of S3. Its text is a path or `s3://BUCKET/PREFIX`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum PublishTarget {
-    /// A folder, new or with earlier publications.
+    /// A folder, which may be absent or have earlier publications.
     Folder(PathBuf),
     /// A bucket of S3.
     Bucket {
         /// The name of the bucket.
         name: String,
-        /// The beginning of all keys, without slashes at its ends. Empty for the whole bucket.
+        /// The common start of all keys, without slashes at its ends. Empty for the whole bucket.
         prefix: String,
     },
 }
@@ -113,13 +113,14 @@ fn bucket(rest: &str) -> Result<PublishTarget, String> {
     })
 }
 
-/// Returns whether a text may be the scheme of a URL. A path with `://` in it mostly has a slash before.
+/// Returns whether `text` can be the scheme of a URL. The text before `://` in a path mostly contains a
+/// slash, so it cannot.
 fn is_scheme(text: &str) -> bool {
     let is_of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte);
     text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.bytes().all(is_of_scheme)
 }
 
-/// Returns whether a part of a location reads the same in a URL, in a key of S3, and for Iceberg.
+/// Returns whether a part of a location has the same form in a URL, in a key of S3, and for Iceberg.
 fn is_plain(part: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_=+".contains(&byte);
     !part.is_empty() && part.bytes().all(is_plain)

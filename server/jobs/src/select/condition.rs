@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use crate::records::number::NumberProblem;
 use crate::records::{Number, shown};
 
-/// A condition `COLUMN OP VALUE`, with the operator `=`, `!=`, `<`, `<=`, `>`, `>=` or `~`
-/// ("contains").
+/// A condition on a column, written `COLUMN OP VALUE`, with the operator `=`, `!=`, `<`, `<=`, `>`,
+/// `>=` or `~` ("contains").
 ///
-/// A value that is a number is compared with numbers, and any other value with text. A
-/// field of the other kind is an error, since numbers and text have no common order. In
-/// single or double quotes, a value is always text, and is compared with any field as text,
-/// byte by byte. `~` searches for text in any field. A row without the column meets no
-/// condition, and an empty field meets no condition with a number.
+/// If VALUE is a number, fields must be numbers; otherwise fields must be text. A field of the
+/// other kind is an error, since numbers and text have no common order. In single or double quotes,
+/// VALUE is always text, and any field is compared with it byte by byte. `~` searches for text in
+/// any field. A row without the column meets no condition, and an empty field meets no condition
+/// with a number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Condition {
@@ -29,10 +29,10 @@ pub struct Condition {
 /// The operand of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Operand {
-    /// The text of the number, and the number.
+    /// A number: its text as the user wrote it, and its value.
     Number(String, Number),
     Text(String),
-    /// A text that was in quotes.
+    /// A text that the user wrote in quotes, without them.
     Quoted(String),
 }
 
@@ -47,7 +47,8 @@ enum Operator {
     Contains,
 }
 
-/// Operators of two characters come first, because `<` is the start of `<=`.
+/// The operators and their signs. Signs of two characters come first, because `<` is the start of
+/// `<=`.
 const OPERATORS: [(&str, Operator); 7] = [
     ("!=", Operator::NotEqual),
     ("<=", Operator::AtMost),
@@ -124,7 +125,7 @@ impl Operand {
         }
     }
 
-    /// Returns the text of the operand in a condition.
+    /// Returns the operand as a user writes it in a condition.
     fn written(&self) -> Cow<'_, str> {
         match self {
             Self::Number(text, _) | Self::Text(text) => text.into(),
@@ -161,7 +162,7 @@ impl Condition {
         &self.column
     }
 
-    /// Returns whether a row with this field meets the condition.
+    /// Returns whether `field`, a row's field of the condition's column, meets the condition.
     ///
     /// # Errors
     /// When a number would be compared with text; the error shows how to write the

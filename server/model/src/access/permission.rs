@@ -5,21 +5,21 @@ use std::fmt;
 /// An operation on a resource that a role can be allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Permission {
-    /// Creating keyspaces, tables, types; or roles.
+    /// Creating keyspaces, tables and types, or, as a permission on roles, creating roles.
     Create,
-    /// Altering keyspaces, tables, types; or roles.
+    /// Altering keyspaces, tables and types, or, as a permission on roles, altering roles.
     Alter,
-    /// Dropping keyspaces, tables, types; or roles.
+    /// Dropping keyspaces, tables and types, or, as a permission on roles, dropping roles.
     Drop,
     /// Reading rows.
     Select,
     /// Writing and removing rows.
     Modify,
-    /// Granting and revoking permissions, or roles.
+    /// Granting and revoking permissions on a resource, or roles.
     Authorize,
     /// Listing all roles.
     Describe,
-    /// Calling functions. ebb has no functions that it could be granted on.
+    /// Calling functions. It cannot be granted, because ebb has no functions.
     Execute,
     /// Creating and dropping snapshots, which Cassandra does not have. Reading one requires SELECT.
     Snapshot,
@@ -39,7 +39,7 @@ impl Permission {
         Self::Snapshot,
     ];
 
-    /// Returns the keyword in statements.
+    /// Returns the keyword of the permission in statements.
     pub fn word(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -54,7 +54,7 @@ impl Permission {
         }
     }
 
-    /// Returns the permission of a keyword in capitals.
+    /// Returns the permission with this keyword, in capitals; `None` if there is none.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.word() == word)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::permission::{Permission, PermissionSet};
 
-/// An object of permissions. An arrow points to the resource that contains it.
+/// An object that permissions apply to. An arrow points to the resource that contains another one.
 ///
 /// ```text
 /// table ─► all tables of its keyspace ─► keyspace ─► all keyspaces
@@ -15,7 +15,7 @@ use super::permission::{Permission, PermissionSet};
 pub enum Resource {
     /// All keyspaces.
     AllKeyspaces,
-    /// A keyspace.
+    /// All tables of a keyspace, but not the keyspace itself.
     Keyspace(Arc<str>),
     /// All tables of a keyspace, without the keyspace itself.
     AllTables(Arc<str>),
@@ -47,7 +47,8 @@ impl Resource {
         Self::Role(name.into())
     }
 
-    /// Returns the resource that directly contains this one.
+    /// Returns the resource that directly contains this one; `None` for all keyspaces and for all
+    /// roles.
     pub fn parent(&self) -> Option<Self> {
         match self {
             Self::AllKeyspaces | Self::AllRoles => None,
@@ -86,7 +87,8 @@ impl Resource {
         }
     }
 
-    /// Returns the name in records and in `system_auth`, as in Cassandra: `data/ks/t`, `roles/r`.
+    /// Returns the name of the resource in records and in `system_auth`, as in Cassandra:
+    /// `data/ks/t`, `roles/r`.
     pub fn path(&self) -> String {
         match self {
             Self::AllKeyspaces => DATA.to_owned(),
@@ -98,7 +100,7 @@ impl Resource {
         }
     }
 
-    /// Parses a [`path`](Self::path).
+    /// Parses the result of [`path`](Self::path); `None` if the text is no path of a resource.
     pub fn from_path(path: &str) -> Option<Self> {
         // Names of keyspaces and tables contain no slash; names of roles may.
         Some(match path.split_once('/') {

@@ -32,7 +32,8 @@ pub struct Role {
     /// The identities in certificates that log a client in as this role. Each identity belongs to
     /// at most one role.
     pub identities: BTreeSet<String>,
-    /// The maximal number of existing snapshots that the role created.
+    /// The maximal number of snapshots created by the role that may exist at once; `None` for no
+    /// limit.
     pub snapshots_max: Option<u32>,
 }
 
@@ -57,7 +58,7 @@ struct Record {
     login: bool,
     password_hash: Option<String>,
     member_of: BTreeSet<String>,
-    /// Keywords by the paths of resources.
+    /// The role's permissions as keywords, by the paths of their resources.
     permissions: BTreeMap<String, Vec<String>>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     identities: BTreeSet<String>,

@@ -24,20 +24,20 @@ pub enum RoleError {
     /// No role has this identity.
     #[error("identity '{0}' doesn't exist")]
     NoIdentity(String),
-    /// The role was granted before, or the grant would close a circle.
+    /// The role already has the other one as a member, or the grant would close a circle.
     #[error("{member} is a member of {role}")]
     IsMember {
-        /// The role that would be or is a member.
+        /// The role that the grant would make, or that already is, a member.
         member: String,
-        /// The role that was granted.
+        /// The role that would be granted.
         role: String,
     },
-    /// The role was not granted.
+    /// The role to be revoked was never granted to the other one.
     #[error("{member} is not a member of {role}")]
     NotMember {
         /// The role that is not a member.
         member: String,
-        /// The role that was not granted.
+        /// The role that would be revoked.
         role: String,
     },
 }
@@ -165,7 +165,7 @@ impl Roles {
         }
     }
 
-    /// Returns the roles with one of them changed.
+    /// Returns the roles with one of them changed by `change`.
     ///
     /// # Errors
     /// If there is no such role.
@@ -240,8 +240,8 @@ impl Roles {
         })
     }
 
-    /// Returns the roles with more permissions of one of them, and those permissions that it did not
-    /// have before.
+    /// Returns the roles after one of them got more permissions, and those of the permissions that
+    /// this role did not have before.
     ///
     /// # Errors
     /// If there is no such role.
@@ -263,8 +263,8 @@ impl Roles {
         Ok((next, new))
     }
 
-    /// Returns the roles with fewer permissions of one of them, and those permissions that it had
-    /// before.
+    /// Returns the roles after one of them lost permissions, and those of the permissions that this
+    /// role had before.
     ///
     /// # Errors
     /// If there is no such role.

@@ -225,7 +225,8 @@ fn monday() -> OwnedSnapshot {
     }
 }
 
-/// Regression: the record of a role listed its snapshots, so each new snapshot wrote all of them.
+/// Regression: the record of a role contained its snapshots, so each new snapshot wrote all of them
+/// again.
 #[test]
 fn the_record_of_a_role_that_lists_its_snapshots_is_read_and_written_without_them() {
     let old = br#"{"format":1,"id":17,"superuser":false,"login":true,"password_hash":null,

@@ -13,8 +13,9 @@
 use super::murmur3::hash3_x64_128;
 use super::{ByteRange, KeyError, Token};
 
-/// The maximal length of a form that is stored in the key unchanged. With its prefix and the
-/// longest key of a row, an entry's key stays below the engine's limit of 256 KiB.
+/// The maximal length in bytes of an indexed value's ordered form that the key contains unchanged.
+/// With its prefix and the longest key of a row, an entry's key stays below the engine's limit of
+/// 256 KiB.
 pub const FORM_LEN_MAX: usize = 64;
 
 /// The length byte of a hashed form.

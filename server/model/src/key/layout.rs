@@ -17,8 +17,8 @@ pub fn header_key(prefix: &[u8]) -> Vec<u8> {
     [prefix, &[HEADER]].concat()
 }
 
-/// Returns the prefix that all keys of a partition share. `key` may be any bytes that begin with the
-/// prefix; the result is `None` if they are shorter.
+/// Returns the prefix that all keys of a partition share. `key` may be any bytes that begin with this
+/// prefix; the result is `None` if it is shorter than the prefix.
 pub fn partition_prefix(key: &[u8]) -> Option<&[u8]> {
     let (token, rest) = key.split_first_chunk::<8>()?;
     let (len, _) = rest.split_first_chunk::<2>()?;
@@ -45,7 +45,7 @@ impl fmt::Display for Order {
     }
 }
 
-/// The properties of a clustering column that its keys depend on.
+/// The properties of a clustering column that the encoding of keys depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusteringColumn {
     /// The type. Collections are frozen, and durations are not allowed.

@@ -66,7 +66,7 @@ pub enum KeyError {
     /// A value is invalid for its type.
     #[error(transparent)]
     Value(#[from] TypeError),
-    /// The engine returned a key that this table cannot have written.
+    /// The engine returned a key that no table with this layout can have.
     #[error("corrupt key: {what} at byte {at} of {len}")]
     Corrupt {
         /// The kind of damage.

@@ -103,7 +103,8 @@ impl PartitionKey {
     }
 }
 
-/// Splits a serialized partition key into the values of its `columns` columns.
+/// Splits a serialized partition key into the values of its `columns` columns; `None` if the bytes
+/// are no such key.
 pub(super) fn split(bytes: &[u8], columns: usize) -> Option<Vec<&[u8]>> {
     if columns == 1 {
         return Some(vec![bytes]);

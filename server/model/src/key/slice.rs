@@ -79,8 +79,7 @@ pub struct SliceBound<'a> {
 }
 
 impl<'a> SliceBound<'a> {
-    /// Returns the bound on the columns after the first, for rows whose first column equals the
-    /// bound's.
+    /// Returns a bound without its first value, for rows whose first column equals that value.
     fn rest(self) -> Self {
         Self {
             values: &self.values[1..],
@@ -206,7 +205,7 @@ impl KeyLayout {
     }
 }
 
-/// Appends a range, or extends the last one if both touch.
+/// Appends a range to `out`, or extends the last range there if both touch.
 fn push(range: ByteRange, out: &mut Vec<ByteRange>) {
     if range.is_empty() {
         return;

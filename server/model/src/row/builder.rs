@@ -50,7 +50,7 @@ struct OpenCollection {
     /// The offset of the section with the collection's elements.
     section: usize,
     recent: Recent,
-    /// The range of the last element's path.
+    /// The range in `out` of the path of the last element; `None` before the first element.
     last_path: Option<(usize, usize)>,
 }
 
@@ -91,7 +91,8 @@ impl<'o> RowBuilder<'o> {
         }
     }
 
-    /// Writes the original clustering; needed only if it cannot be decoded from the key.
+    /// Writes the original clustering: the clustering values as the client wrote them. It is needed
+    /// only if they cannot be decoded from the key.
     pub fn original(&mut self, original: Original<'_>) {
         self.begin_part(flags::ORIGINAL);
         self.timestamp(original.timestamp);
@@ -195,7 +196,8 @@ impl<'o> RowBuilder<'o> {
         self.error.get_or_insert(what);
     }
 
-    /// Sets the flag of a part before the columns.
+    /// Sets the flag of an optional part of the row (deletion, marker or original clustering),
+    /// before the part is written.
     fn begin_part(&mut self, flag: u8) {
         let flags = &mut self.out[self.start + 1];
         // Each part has a greater flag than the parts before it.
@@ -276,7 +278,7 @@ impl<'o> RowBuilder<'o> {
         put_signed(self.out, expiry.expiry_s);
     }
 
-    /// Writes a timestamp as its distance below the base.
+    /// Writes a timestamp as its distance below the greatest timestamp that was announced.
     fn timestamp(&mut self, timestamp: i64) {
         if timestamp == i64::MIN || timestamp > self.base {
             self.fail("a timestamp out of bounds");

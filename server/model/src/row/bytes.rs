@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the first byte of an operand, which is its kind and version.
+    /// Reads the first byte of an operand, its kind and version, and checks that it is `expected`.
     pub(super) fn format(&mut self, expected: u8) -> Result<(), RowError> {
         match self.bytes.get(self.at) {
             Some(&found) if found == expected => {
@@ -87,7 +87,8 @@ impl<'a> Reader<'a> {
         self.long_varint(u64::from(first & 0x7f))
     }
 
-    /// Reads the rest of an integer of two bytes or more.
+    /// Reads the remaining bytes of an integer that has two bytes or more; `value` has the bits of
+    /// the first byte.
     fn long_varint(&mut self, mut value: u64) -> Result<u64, RowError> {
         for shift in (7..64).step_by(7) {
             let byte = self.byte()?;

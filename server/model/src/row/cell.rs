@@ -12,12 +12,14 @@ use std::cmp::Ordering;
 
 /// A deletion of everything that is not newer, in a partition, a range, a row or a collection.
 ///
-/// The greater one supersedes: by timestamp, then by local time.
+/// A deletion supersedes another one if its timestamp is greater, or if the timestamps are equal
+/// and its local time is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deletion {
-    /// The greatest timestamp that is deleted.
+    /// The greatest timestamp of the writes that the deletion hides.
     pub timestamp: i64,
-    /// The time of the deletion. It must be kept for gc_grace from then on.
+    /// The time of the deletion, in seconds since the Unix epoch. The deletion must be kept until
+    /// gc_grace has passed since then.
     pub local_time_s: i64,
 }
 
@@ -39,13 +41,13 @@ pub(super) fn is_shadowed(timestamp: i64, by: Option<Deletion>) -> bool {
 pub struct Expiry {
     /// The time to live from the write; never 0.
     pub ttl_s: u32,
-    /// The first second at which the value no longer exists.
+    /// The first second at which the value no longer exists, in seconds since the Unix epoch.
     pub expiry_s: i64,
 }
 
 impl Expiry {
-    /// Orders by the later expiry. Cassandra compares nothing else; among equal expiries the
-    /// shorter time to live was written later.
+    /// Orders expiries by their time. Cassandra compares nothing else; of equal times, the one with
+    /// the shorter time to live was written later, and is the greater.
     fn cmp(self, other: Self) -> Ordering {
         let key = |expiry: Self| (expiry.expiry_s, std::cmp::Reverse(expiry.ttl_s));
         key(self).cmp(&key(other))
@@ -58,7 +60,7 @@ impl Expiry {
     }
 }
 
-/// The permanence of a cell.
+/// The kind of a cell: permanent, expiring or deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
     /// The cell does not expire.
@@ -84,8 +86,9 @@ pub struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Compares two versions of one cell; the greater one wins: the newer; a tombstone before an
-    /// expiring cell before a permanent one; the one that expires later; the greater value.
+    /// Compares two versions of one cell; the greater one wins. Greater is, in this order of
+    /// criteria: the newer one; a tombstone before an expiring cell before a permanent one; the one
+    /// that expires later; the greater value.
     pub fn reconcile(&self, other: &Self) -> Ordering {
         let rank = |lifetime: Lifetime| match lifetime {
             Lifetime::Permanent => 0,
@@ -109,7 +112,7 @@ impl Cell<'_> {
             })
     }
 
-    /// Returns whether the cell has a value at this time, deletions aside.
+    /// Returns whether the cell has a value at this time, if no deletion hides it.
     #[inline]
     pub fn is_live(&self, read_time_s: i64) -> bool {
         match self.lifetime {
@@ -151,8 +154,8 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// Compares two markers; the greater one wins: the newer; an expiring one before a permanent
-    /// one; the one that expires later.
+    /// Compares two markers; the greater one wins. Greater is, in this order of criteria: the newer
+    /// one; an expiring one before a permanent one; the one that expires later.
     pub fn reconcile(&self, other: &Self) -> Ordering {
         self.timestamp
             .cmp(&other.timestamp)
@@ -162,7 +165,7 @@ impl Marker {
             })
     }
 
-    /// Returns whether the marker exists at this time, deletions aside.
+    /// Returns whether the marker exists at this time, if no deletion hides it.
     #[inline]
     pub fn is_live(&self, read_time_s: i64) -> bool {
         self.expiry
@@ -171,8 +174,8 @@ impl Marker {
 }
 
 /// The clustering as it was written, if it cannot be decoded from the key (1.0 or 1.00). The
-/// encoding is up to the caller. Of two, the newer wins; if their timestamps are equal, the
-/// greater.
+/// encoding is up to the caller. Of two versions, the newer one wins; if their timestamps are
+/// equal, the one with the greater bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Original<'a> {
     /// The client's timestamp.

@@ -26,19 +26,21 @@ pub(super) mod tag {
     pub(in super::super) const EXPIRING: u8 = 1;
     pub(in super::super) const TOMBSTONE: u8 = 2;
     pub(in super::super) const COLLECTION: u8 = 3;
-    /// A timestamp different from the base follows; for a collection, a deletion follows.
+    /// A timestamp follows, because it differs from the operand's greatest one; for a collection, a
+    /// deletion follows.
     pub(in super::super) const TIMESTAMP: u8 = 4;
-    /// The expiry or local time follows, because it differs from the last one.
+    /// The expiry or local time follows, because it differs from that of the cell before.
     pub(in super::super) const TIMES: u8 = 8;
     /// For elements only: the original bytes of the path follow.
     pub(in super::super) const ORIGINAL: u8 = 16;
-    /// For columns only: the bits from this one on are the difference between the id and the last
-    /// one, less one; [`ID_FOLLOWS`] if the rest of the difference follows.
+    /// For columns only: the bits from this one on have the difference between the column's id and
+    /// the id before, less one; [`ID_FOLLOWS`] if the rest of the difference follows.
     pub(in super::super) const ID_SHIFT: u32 = 4;
     pub(in super::super) const ID_FOLLOWS: u8 = 15;
 }
 
-/// The last expiry and local time: cells of one write share theirs, which are stored once.
+/// The expiry and the local time that were read or written last. Cells of one write have the same
+/// ones, which are stored once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Recent {
     pub(super) expiry: Option<Expiry>,
@@ -146,7 +148,8 @@ impl<'a> RowRef<'a> {
         self.marker
     }
 
-    /// Returns the original clustering, if it cannot be decoded from the key.
+    /// Returns the original clustering (the clustering values as the client wrote them), if it
+    /// cannot be decoded from the key.
     pub fn original(&self) -> Option<Original<'a>> {
         self.original
     }
@@ -348,8 +351,8 @@ fn read_cell<'a>(
     })
 }
 
-/// Decodes a timestamp, stored as its distance below the base. If `own` is false, none is stored,
-/// and the timestamp equals the base.
+/// Decodes a timestamp, stored as its distance below `base`, the operand's greatest timestamp. If
+/// `own` is false, none is stored, and the timestamp equals `base`.
 #[inline]
 fn read_timestamp(reader: &mut Reader<'_>, base: i64, own: bool) -> Result<i64, RowError> {
     let below = if own { reader.varint()? } else { 0 };

@@ -4,14 +4,14 @@ use super::cell::{Cell, Deletion, Lifetime, Marker};
 
 /// The bounds below which a tombstone or an expired value is garbage.
 ///
-/// Both must hold: gc_grace has passed, and no other source can contain anything that the tombstone
-/// could still hide. Other sources are all operands of the same key that are not folded into this
-/// one, newer or older: in memtables, in other runs, in other stripes of the same runs. Future
-/// writes count as well, except for those that gc_grace no longer protects.
+/// Two conditions must hold: gc_grace has passed, and no other source can contain anything that the
+/// tombstone could still hide. Other sources are all operands of the same key that are not folded
+/// into this one, newer or older: in memtables, in other runs, in other stripes of the same runs.
+/// Future writes count as well, except for those that gc_grace no longer protects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Garbage {
-    /// The time of the earliest reader less gc_grace, in seconds since the Unix epoch. gc_grace has
-    /// passed for values that were deleted or expired before it.
+    /// The time of the earliest reader less gc_grace, in seconds since the Unix epoch. For values
+    /// that were deleted or expired before this time, gc_grace has passed.
     pub gc_before_s: i64,
     /// The least client timestamp in any other source for the key, or for the whole partition if a
     /// header is purged; [`i64::MAX`] if there is no other source.

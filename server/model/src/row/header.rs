@@ -157,7 +157,7 @@ impl<'a> Header<'a> {
         header.write_static_row(row, other_row, rules)
     }
 
-    /// Returns the canonical bytes without garbage.
+    /// Encodes the header in its canonical form, without garbage.
     pub(super) fn without(&self, garbage: Garbage) -> Result<Vec<u8>, RowError> {
         let mut out = Vec::new();
         self.write(RowRef::EMPTY, Some(garbage), &mut out)?;

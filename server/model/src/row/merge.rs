@@ -114,7 +114,7 @@ impl Rules {
         row.finish_with_greatest()
     }
 
-    /// Writes one column of which one or both operands have something.
+    /// Writes one column that is in one or both of the operands.
     #[inline]
     fn column(
         self,
@@ -204,8 +204,8 @@ impl Rules {
             && !self.garbage.is_some_and(|garbage| garbage.has_cell(cell))
     }
 
-    /// Returns whether a deletion remains: it must supersede the deletion above it, and not be
-    /// garbage.
+    /// Returns whether a deletion is written: it must supersede `above`, the deletion that covers
+    /// it, and not be garbage.
     fn keeps_deletion(self, deletion: Deletion, above: Option<Deletion>) -> bool {
         Some(deletion) > above
             && !self
@@ -214,7 +214,7 @@ impl Rules {
     }
 }
 
-/// Returns the greater of two optional values.
+/// Returns the greater of two optional values by `order`; `None` if both are absent.
 #[inline]
 fn greater<T>(one: Option<T>, two: Option<T>, order: impl Fn(&T, &T) -> Ordering) -> Option<T> {
     match (one, two) {

@@ -89,8 +89,8 @@ pub fn purge_header(header: &[u8], garbage: Garbage) -> Result<Purged, RowError>
     })
 }
 
-/// Returns whether the rules drop anything from an operand. Most operands have no garbage, and are
-/// then not rewritten.
+/// Returns whether a merge with `rules` would drop anything from an operand. Most operands have no
+/// garbage, and are then not rewritten.
 fn drops_any(row: RowRef<'_>, rules: Rules, garbage: Garbage) -> Result<bool, RowError> {
     let drops_cell =
         |cell: &Cell<'_>| is_shadowed(cell.timestamp, rules.above) || garbage.has_cell(cell);

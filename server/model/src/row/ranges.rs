@@ -38,7 +38,8 @@ impl RangeDeletion<'_> {
     }
 }
 
-/// Returns the deletion of a clustering. `ranges` are disjoint and ascending.
+/// Returns the deletion that covers this encoded clustering; `None` if there is none. `ranges` are
+/// disjoint and ascending.
 pub(super) fn deletion_at(ranges: &[RangeDeletion<'_>], clustering: &[u8]) -> Option<Deletion> {
     let after = ranges.partition_point(|range| range.start <= clustering);
     let range = ranges[..after].last()?;

@@ -5,16 +5,17 @@ use super::decode::{Column, RowRef};
 use super::error::RowError;
 use super::header::Header;
 
-/// Bounds over operands. The bounds of a run are the union of those of its operands.
+/// Bounds of the timestamps and times in some operands. The bounds of a run are the union of those
+/// of its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stats {
-    /// The least client timestamp; [`i64::MAX`] without operands. A deletion below it hides nothing
-    /// here.
+    /// The least client timestamp; [`i64::MAX`] without operands. A deletion below this timestamp
+    /// hides nothing in the operands.
     pub least_timestamp: i64,
-    /// The greatest client timestamp; [`i64::MIN`] without operands. A deletion at or above it
-    /// hides everything here.
+    /// The greatest client timestamp; [`i64::MIN`] without operands. A deletion at or above this
+    /// timestamp hides everything in the operands.
     pub greatest_timestamp: i64,
-    /// The latest time at which anything here was deleted or expires, in seconds since the Unix
+    /// The latest time at which any content was deleted or expires, in seconds since the Unix
     /// epoch; [`i64::MAX`] if some content never expires, [`i64::MIN`] without operands.
     pub greatest_local_time_s: i64,
     /// The first expiry, in seconds since the Unix epoch; [`i64::MAX`] if nothing expires.
@@ -33,7 +34,7 @@ impl Stats {
         greatest_expiry_s: i64::MIN,
     };
 
-    /// Returns the bounds over both operands.
+    /// Returns the bounds that hold for the operands of both.
     pub fn union(self, other: Self) -> Self {
         Self {
             least_timestamp: self.least_timestamp.min(other.least_timestamp),

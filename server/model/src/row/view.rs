@@ -10,7 +10,8 @@ use super::decode::{Column, Columns, RowRef};
 use super::error::RowError;
 use super::live::{LiveCell, live_cell};
 
-/// A row operand under the deletions of its partition, at a read time.
+/// A row as a reader sees it at a read time: a row operand, and the deletions of its partition that
+/// hide parts of it.
 #[derive(Debug, Clone, Copy)]
 pub struct RowView<'a> {
     row: RowRef<'a>,
@@ -21,7 +22,8 @@ pub struct RowView<'a> {
     dropped: &'a [DroppedCells],
 }
 
-/// The hidden cells of a dropped column. They stay hidden when the column is added again.
+/// The cells of a dropped column that are hidden: those up to a timestamp. They stay hidden when
+/// the column is added again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DroppedCells {
     /// The id of the dropped column.
@@ -100,7 +102,8 @@ impl<'a> RowView<'a> {
         })
     }
 
-    /// Returns the original clustering, if it cannot be decoded from the key.
+    /// Returns the original clustering (the clustering values as the client wrote them), if it
+    /// cannot be decoded from the key.
     pub fn original_clustering(&self) -> Option<&'a [u8]> {
         let original = self.row.original()?;
         (!is_shadowed(original.timestamp, self.deletion)).then_some(original.bytes)

@@ -12,7 +12,7 @@ use crate::types::CqlType;
 
 impl TableSchema {
     /// Returns the table with one more column. A column that was dropped before gets its old id
-    /// back, and with it its cells from after [`DroppedColumn::dropped_us`].
+    /// back, and so the cells that were written to it after [`DroppedColumn::dropped_us`].
     ///
     /// # Errors
     /// If the name is taken, if the type does not fit the table, or if a column of this name was

@@ -81,8 +81,8 @@ pub enum Indexed<'v> {
 /// key, and the same for the value.
 const ENTRY_FRAMING_LEN: usize = 6;
 
-/// Returns the length in native serialization of a map's key or a set's element of this type. Its path is
-/// the same value in ordered form.
+/// Returns the length, in native serialization, of a map's key or a set's element of the type `ty`.
+/// `path` is that key or element in ordered form.
 fn len_in_path(ty: &CqlType, path: &[u8]) -> Result<usize, TypeError> {
     let key = ordered::decode(ty, &mut ordered::Reader::new(path, false));
     let key = key.map_err(|malformed| TypeError::new(malformed.what))?;

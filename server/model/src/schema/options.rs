@@ -106,9 +106,9 @@ pub(super) const OPTIONS: [(&str, Kind, Entries); 18] = [
 pub enum Compressor {
     /// No compression.
     None,
-    /// Speed: LZ4, Snappy, and compressors that Cassandra does not ship.
+    /// A fast compressor: for LZ4, Snappy, and compressors that Cassandra does not ship.
     Fast,
-    /// Space: Zstd, Deflate.
+    /// A compressor that saves more space: for Zstd and Deflate.
     Strong,
 }
 

@@ -37,7 +37,7 @@ impl TableSchema {
         Ok(())
     }
 
-    /// Checks the rules.
+    /// Checks that the table satisfies the rules that hold for every table.
     ///
     /// # Errors
     /// For violations that a statement can cause, Cassandra's message for CREATE TABLE or CREATE

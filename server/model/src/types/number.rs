@@ -15,9 +15,9 @@ pub const DIGITS_BYTES_MAX: usize = 41_525;
 /// key. Comparing two such numbers takes some milliseconds; without a bound it would take minutes.
 pub const DECIMAL_BYTES_MAX: usize = 65_535;
 
-/// Returns the cost of printing a number of `bytes` in decimal, as the number of bytes that a
-/// comparison reads in the same time (beyond the time that any value takes): a quarter of a
-/// microsecond for each byte.
+/// Returns the cost of printing a number of `bytes` bytes in decimal. The unit is the number of bytes
+/// that a plain comparison reads in the same time; a byte of the number costs a quarter of a
+/// microsecond, beyond the time that any value takes.
 pub fn digits_bytes(bytes: usize) -> usize {
     256 * bytes.saturating_sub(16)
 }
@@ -72,11 +72,11 @@ pub fn compare_decimals(a: &[u8], b: &[u8]) -> Option<Ordering> {
     }))
 }
 
-/// Returns an upper bound for the cost of [`compare_decimals`] of two values, in bytes of a plain
-/// comparison.
+/// Returns an upper bound for the cost of [`compare_decimals`] of two values. The unit is the number
+/// of bytes that a plain comparison reads in the same time.
 pub fn comparison_bytes(a: &[u8], b: &[u8]) -> usize {
-    /// Comparing two numbers of 64 KiB with different scales takes up to 8 ms. In this time a core
-    /// compares about 64 times the bytes of both.
+    /// The cost of a byte of two numbers with different scales. Comparing two such numbers of 64 KiB
+    /// takes up to 8 ms, and in this time a plain comparison reads about 64 times the bytes of both.
     const OF_A_POWER: usize = 64;
     match (comparable(a), comparable(b)) {
         (Some((a_scale, _)), Some((b_scale, _))) if a_scale != b_scale => {

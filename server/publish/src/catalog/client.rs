@@ -14,7 +14,7 @@ use super::error::CatalogError;
 use super::tokens::{Access, Clock, Tokens};
 use super::transport::{Answer, Transport, for_people};
 
-/// The attempts of a request without a final answer.
+/// The greatest number of times that a request is sent, as long as no answer is final.
 pub(super) const ATTEMPTS: u32 = 5;
 
 /// The pause before the second attempt. Each later pause is twice as long.

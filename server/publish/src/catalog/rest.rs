@@ -74,7 +74,7 @@ struct Staged {
     metadata: StagedTable,
 }
 
-/// The configuration of a catalog. What it overrides comes before its defaults.
+/// The configuration of a catalog. Entries of `overrides` count before those of `defaults`.
 #[derive(Deserialize)]
 struct Configuration {
     #[serde(default)]

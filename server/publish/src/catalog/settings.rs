@@ -148,7 +148,7 @@ impl Variables {
         }
     }
 
-    /// Returns the URL of the OAuth2 server: by default that of the catalog's own.
+    /// Returns the URL of the OAuth2 server: by default, the one that belongs to the catalog.
     fn server(&self, base: &str) -> Result<Url, CatalogError> {
         let own = format!("{base}/v1/oauth/tokens");
         let url = Url::parse(self.get(SERVER_URI).unwrap_or(&own)).ok();

@@ -27,7 +27,8 @@ struct State {
     namespaces: BTreeSet<String>,
     /// The metadata of each table, by `NAMESPACE/TABLE`.
     tables: BTreeMap<String, TableMetadata>,
-    /// The calls of each publisher, by the number in its token; `None` if no event is to meet them.
+    /// The calls of each publisher, by the number in its token; `None` for a publisher whose calls are not
+    /// counted.
     publishers: Vec<Option<Arc<Calls>>>,
     /// The number of commits that took effect.
     commits: usize,
@@ -51,7 +52,7 @@ impl TestCatalog {
     }
 
     /// Returns a publisher's target, which commits to this catalog. With `calls`, its requests to the catalog
-    /// count among these calls, and may meet their event.
+    /// are counted there, too, and the event of `calls` may happen at one of them.
     pub(crate) fn commits(&self, target: Target, calls: Option<Arc<Calls>>) -> Target {
         let number = {
             let mut state = self.state();

@@ -21,7 +21,7 @@ pub(super) struct CommitPlace<'p> {
 }
 
 impl CommitPlace<'_> {
-    /// Marks the table as one that is committed here.
+    /// Marks the table as one that is committed in this place.
     ///
     /// # Errors
     /// If it is committed in another place, or if the target refuses.
@@ -34,7 +34,8 @@ impl CommitPlace<'_> {
         self.check_mark(table, &mark)
     }
 
-    /// Returns whether the table is marked as one that is committed here. `objects` are those beside its metadata.
+    /// Returns whether the table is marked as one that is committed in this place; false if it has no mark.
+    /// `objects` are the names of the objects beside the table's metadata.
     ///
     /// # Errors
     /// If it is committed in another place, or if the target refuses.

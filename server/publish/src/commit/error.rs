@@ -37,7 +37,8 @@ pub enum CommitError {
 }
 
 impl CommitError {
-    /// Returns the error of a publisher that was overtaken at the table `table`.
+    /// Returns the error of a publisher before whose commit another publisher changed the table
+    /// `table`.
     pub(super) fn overtaken(table: &str) -> Self {
         Self::Refused {
             table: table.to_owned(),

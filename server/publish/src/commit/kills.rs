@@ -41,7 +41,7 @@ impl Place {
         }
     }
 
-    /// Returns the target of a publisher that nothing happens to.
+    /// Returns the target of a publisher whose calls all succeed.
     fn target(&self) -> Target {
         self.with_catalog(target(&self.store), None)
     }
@@ -66,7 +66,7 @@ impl Place {
         target
     }
 
-    /// Checks that readers that cannot list find the newest of `commits` commits.
+    /// Checks that readers that cannot list objects find the newest of `commits` commits.
     fn check_hint(&self, commits: usize) {
         let hint = target(&self.store).read("ks/t/metadata/version-hint.text");
         #[cfg(feature = "s3")]

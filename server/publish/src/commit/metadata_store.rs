@@ -22,8 +22,8 @@ pub(super) trait MetadataStore {
     /// If the store refuses, if metadata is damaged, or if the table is committed in another place.
     fn newest(&self, table: &str) -> Result<Option<Newest>, CommitError>;
 
-    /// Makes `next`, which adds the snapshot of `main`, the newest metadata of the table `table` in the place
-    /// of `before`. All objects that `next` names are there.
+    /// Makes `next` the newest metadata of the table `table`, in the place of `before`. `next` adds the snapshot
+    /// that its branch `main` names. All objects that `next` names are there.
     ///
     /// # Errors
     /// If another publisher committed meanwhile, or if the store refuses. In the second case the commit may
@@ -35,8 +35,8 @@ pub(super) trait MetadataStore {
         next: TableMetadata,
     ) -> Result<(), CommitError>;
 
-    /// Makes the hint name `newest`, if the store has a hint: the publisher that committed it may have ended
-    /// before it wrote the hint.
+    /// Makes the version hint name `newest`, if the store has such a hint: the publisher of `newest` may have
+    /// ended before it wrote the hint.
     ///
     /// # Errors
     /// If the target refuses.

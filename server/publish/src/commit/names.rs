@@ -8,7 +8,7 @@ const CATALOG_MARK: &str = "/metadata/ebb-catalog.txt";
 const METADATA_ENDS: [&str; 2] = [".metadata.json", ".metadata.json.gz"];
 
 /// Returns the name of a new data file of the table `table`, for a commit that creates `version`.
-/// `unique` is of this file alone.
+/// `unique` must differ from that of every other file.
 pub fn data_file_name(table: &str, version: u64, unique: &str) -> String {
     format!("{table}/data/{}.parquet", own_name(version, unique))
 }

@@ -61,8 +61,8 @@ impl Origin {
         ]
     }
 
-    /// Returns whether the tag names this snapshot in the newest metadata of the table, if there is any.
-    /// `replaces_tag` is true if a tag that names another snapshot may move.
+    /// Returns whether the tag with the name of this snapshot names this snapshot in `metadata`, the newest
+    /// of the table, if there is any. `replaces_tag` is true if a tag that names another snapshot may move.
     ///
     /// # Errors
     /// If the table must not be continued.

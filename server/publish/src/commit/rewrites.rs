@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::live::LiveFile;
 
-/// The layers that may lie above the oldest one, and the files of deletes that a data file may have, before
-/// they are merged.
+/// The greatest number of layers above the oldest one, and of files of deletes for one data file. If there are
+/// more, they are merged.
 pub const PUBLICATIONS_MAX: usize = 16;
 
-/// A file is written anew once one in `DELETED_PART` of its rows is deleted.
+/// A data file is written anew once one in this many of its rows is deleted.
 const DELETED_PART: u64 = 10;
 
 /// The files that a publication writes anew, by their places among the live files, ascending. A file is in
@@ -44,9 +44,10 @@ pub fn plan_rewrites(files: &[LiveFile]) -> Rewrites {
     rewrites
 }
 
-/// Returns the sequence numbers of the data files that become one layer, if there are too many layers above
-/// the oldest one: the newer half of these, and older ones as long as they are no larger than those that were
-/// taken. So a row is written anew about as many times as its layer can double.
+/// Returns the layers that are merged into one, as the sequence numbers of their data files; none unless there
+/// are too many layers above the oldest one. These are the newer half of the layers, and then older ones, as
+/// long as each has no more rows than all newer ones together. So a row is written anew about as many times as
+/// its layer can double.
 fn layers_to_merge(files: &[LiveFile]) -> BTreeSet<i64> {
     let mut rows_of: BTreeMap<i64, u64> = BTreeMap::new();
     for live in files {

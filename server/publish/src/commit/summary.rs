@@ -6,7 +6,7 @@ use crate::iceberg::manifest::{DataFile, ROWS};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     data_files: i64,
-    /// Rows of data files, those that are deleted included, as other engines count them.
+    /// The number of rows in data files. Like other engines, includes deleted rows.
     records: i64,
     delete_files: i64,
     position_deletes: i64,

@@ -11,8 +11,8 @@ use crate::iceberg::metadata::TableMetadata;
 use crate::row_index;
 use crate::target::Target;
 
-/// Removes the objects that publishers left of the table `name`: those that were made for a version
-/// of the metadata that is there, and that no snapshot names. A publisher commits objects for version N
+/// Removes the objects that publishers left of the table `name`: those that no snapshot names, and that
+/// were made for a version of the metadata that exists by now. A publisher commits objects for version N
 /// only by creating version N, which fails once it is there. Those for a later version are left alone,
 /// because their publishers may be at work. Of the indexes of rows, only those of the newest publication
 /// are needed.

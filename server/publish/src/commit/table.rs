@@ -81,7 +81,7 @@ impl<'t> PublishedTable<'t> {
         self.newest.as_ref().map_or(0, |newest| newest.version)
     }
 
-    /// Returns the id of the newest snapshot, which the next publication continues.
+    /// Returns the id of the newest snapshot, which the next publication continues; `None` if there is none.
     pub fn snapshot_id(&self) -> Option<i64> {
         self.metadata()?.current_snapshot_id
     }
@@ -124,8 +124,8 @@ impl<'t> PublishedTable<'t> {
         })
     }
 
-    /// Returns whether the tag names this snapshot already. `replaces_tag` is true if a tag that names
-    /// another snapshot may move.
+    /// Returns whether the tag with the name of the snapshot `origin` names this snapshot already. `replaces_tag`
+    /// is true if a tag that names another snapshot may move.
     ///
     /// # Errors
     /// If the table must not be continued.
@@ -147,8 +147,8 @@ impl<'t> PublishedTable<'t> {
         }
     }
 
-    /// Makes the hint name the newest version: the publisher that committed it may have ended before it
-    /// wrote the hint. A catalog has no hint.
+    /// Makes the version hint name the newest version: the publisher of that version may have ended before it wrote
+    /// the hint. With a catalog there is no hint.
     ///
     /// # Errors
     /// If the target refuses.
@@ -157,7 +157,8 @@ impl<'t> PublishedTable<'t> {
         newest.map_or(Ok(()), |newest| self.store.mend_hint(&self.name, newest))
     }
 
-    /// Commits a publication. Returns false if the tag named this snapshot already, and then mends the hint.
+    /// Commits a publication. If its tag names the published snapshot already, commits nothing, mends the version
+    /// hint and returns false.
     ///
     /// # Errors
     /// If the table must not be continued, if another publisher committed meanwhile, or if the target or its

@@ -169,7 +169,8 @@ pub(super) fn retain(metadata: &mut TableMetadata) {
     }
 }
 
-/// Checks that both have moved to a snapshot, and are kept as [`retain`] has set.
+/// Checks that `main` and the tag `monday` name the snapshot, and are kept as long as [`retain`]
+/// has set.
 pub(super) fn check_retained(metadata: &TableMetadata, snapshot_id: i64) {
     for (name, member) in RETAINED {
         let reference = &metadata.refs[name];
@@ -179,7 +180,7 @@ pub(super) fn check_retained(metadata: &TableMetadata, snapshot_id: i64) {
     }
 }
 
-/// Regression: a publication dropped how long other engines keep branches and tags.
+/// Regression: a publication removed the settings by which other engines keep branches and tags.
 #[test]
 fn a_branch_and_a_tag_that_move_are_kept_as_long_as_another_engine_has_set() {
     let (_dir, target) = place();

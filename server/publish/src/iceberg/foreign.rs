@@ -33,7 +33,7 @@ pub struct SchemaField {
     pub name: String,
     /// The fields inside of the field's type.
     pub shape: Shape,
-    /// Whether data files without the field stand for another value than null (version 3).
+    /// Whether rows of data files without the field have a default in place of null (version 3).
     pub has_default: bool,
     /// Whether each row has a value of the field.
     pub is_required: bool,

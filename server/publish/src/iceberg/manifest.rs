@@ -83,8 +83,8 @@ pub struct DataFile {
     /// The sort order of the rows; `None` in tables that ebb published, where rows are in the order of CQL's
     /// tokens, which are no column.
     pub sort_order_id: Option<i32>,
-    /// The location of the data file whose rows all deletes of the file name; `None` if there are several,
-    /// and for files of rows. The specification has the field in version 2, too.
+    /// For a file of deletes, the location of the data file that all of its deletes refer to; `None` if they
+    /// refer to several, and for files of rows. The specification has the field in version 2, too.
     pub referenced_data_file: Option<String>,
 }
 

@@ -193,8 +193,8 @@ impl TableMetadata {
         snapshots.find(|snapshot| snapshot.snapshot_id == id)
     }
 
-    /// Sets how long branches and tags are kept to what the metadata `of` have, and all other members that other
-    /// engines added to them.
+    /// Copies from the metadata `of`, for each branch and tag that both have, how long it is kept and all other
+    /// members that other engines added to it.
     pub fn take_retention(&mut self, of: &Self) {
         for (name, reference) in &mut self.refs {
             let same = of.refs.get(name);

@@ -169,7 +169,7 @@ impl Batches {
         self.columns.iter().map(value).collect()
     }
 
-    /// Returns the error of the file for a problem that a caller has with it.
+    /// Returns an error that names this file and `problem`.
     pub(super) fn error(&self, problem: String) -> RowsError {
         RowsError::file(&self.url)(problem)
     }

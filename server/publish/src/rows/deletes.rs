@@ -30,7 +30,7 @@ use crate::target::Target;
 const FILE_PATH: (&str, i32) = ("file_path", 2_147_483_546);
 const POSITION: (&str, i32) = ("pos", 2_147_483_545);
 
-/// Rows of a batch when a file of deletes is written.
+/// The number of rows in a batch when a file of deletes is written.
 const BATCH_ROWS: usize = 16_384;
 
 /// The place of a row.
@@ -57,8 +57,8 @@ impl PositionalDeletes {
             .push(row.position);
     }
 
-    /// Adds the rows of the data file `live`, at the place `file`, that are deleted already, so that one file
-    /// of deletes can take the place of those that it has.
+    /// Adds the rows of `live` that earlier publications deleted, so that one new file of deletes can replace the
+    /// earlier ones. `file` is the place of the data file, as in [`RowPosition`].
     ///
     /// # Errors
     /// If the target refuses, or if a file of deletes is damaged.

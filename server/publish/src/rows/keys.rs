@@ -6,7 +6,7 @@ use super::Result;
 use super::batches::{Batch, Batches};
 use crate::data_file::Column;
 
-/// The key of a row from its cells.
+/// A function that returns the key of a row from the cells of the row.
 type KeyOf = dyn Fn(&[Option<Vec<u8>>]) -> std::result::Result<Vec<u8>, String> + Send + Sync;
 
 /// The computation of a row's key: the columns that it needs, and the function of their cells. For
@@ -19,8 +19,8 @@ pub struct RowKeys {
 }
 
 impl RowKeys {
-    /// Returns keys that `key` makes of the cells of `columns`, in this order. Its error is a sentence about
-    /// cells that make no key.
+    /// Returns the computation of keys by the function `key`, which gets the cells of `columns` in their
+    /// order. An error of `key` is a sentence about cells that make no key.
     pub fn new(
         columns: Vec<Column>,
         key: impl Fn(&[Option<Vec<u8>>]) -> std::result::Result<Vec<u8>, String> + Send + Sync + 'static,

@@ -36,12 +36,12 @@ impl LeftRows {
         })
     }
 
-    /// Skips rows whose keys are below `key`, as far as the index of the file leads: the next row may still be
-    /// one of some hundreds with such keys. Without an index no row is skipped. `key_of` returns the key of a row
-    /// from its values; its error is a sentence about values that make no key.
+    /// Skips rows whose keys are below `key`, as far as the index of the file shows them: some hundreds of such rows
+    /// may still come. Without an index no row is skipped. `key_of` returns the key of a row from its values; its
+    /// error is a sentence about values that make no key.
     ///
     /// # Errors
-    /// If the target refuses, if the file is damaged, or if the indexed row has another key in it.
+    /// If the target refuses, if the file is damaged, or if a row has another key than the index has for it.
     pub fn skip_below(
         &mut self,
         target: &Target,

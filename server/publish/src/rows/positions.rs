@@ -19,8 +19,8 @@ pub struct Positions {
     ahead: usize,
     /// The key of the last call.
     last_key: Vec<u8>,
-    /// The places of the files whose keys all lie below `last_key`, except for those that
-    /// [`take_passed`](Self::take_passed) has returned.
+    /// The places of the files whose key ranges contained an earlier key, but lie below `last_key`, except
+    /// for those that [`take_passed`](Self::take_passed) has returned.
     passed: Vec<usize>,
 }
 
@@ -36,12 +36,14 @@ impl Positions {
         }
     }
 
-    /// Returns, each once, the places of the files in which no further row is found as long as keys ascend.
+    /// Returns the places of the files whose key ranges contained an earlier key, but lie below the last
+    /// one, except for files that an earlier call returned. As long as keys ascend, no further row is found
+    /// in these files.
     pub fn take_passed(&mut self) -> Vec<usize> {
         mem::take(&mut self.passed)
     }
 
-    /// Returns the files among which rows are found.
+    /// Returns the files in which rows are looked for.
     pub fn files(&self) -> &RowFiles {
         &self.files
     }

@@ -17,7 +17,7 @@ use crate::iceberg::manifest::DataFile;
 use crate::source::Source;
 use crate::target::Target;
 
-/// Numbers of rows that a table may have.
+/// The numbers from which the keys of rows are made.
 const NUMBERS: std::ops::Range<i32> = -1_500..1_500;
 
 /// A table in a folder, and the rows that it and its tags should have.
@@ -27,8 +27,9 @@ struct Rounds {
     rng: ChaCha8Rng,
     model: Model,
     tags: BTreeMap<String, Model>,
-    /// The number of data files that were written anew, and of those whose deletes were merged.
+    /// The number of data files that were written anew.
     rewritten: usize,
+    /// The number of data files whose files of deletes were merged.
     merged: usize,
 }
 

@@ -299,7 +299,8 @@ fn rows_that_are_left_come_in_their_order_with_their_values() {
     assert_eq!(next.next(), None);
 }
 
-/// Regression: each task of a publication read a file that is written again from its first row.
+/// Regression: if a file was written anew, each task of the publication read all of it, from the first row
+/// on.
 #[test]
 fn rows_that_are_left_can_be_read_from_an_indexed_row_on() {
     let (_dir, target) = place();

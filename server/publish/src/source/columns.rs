@@ -118,7 +118,7 @@ fn check_names(all: &[String], fields: &Fields) -> Result<(), String> {
     }
 }
 
-/// Checks that a column whose values the file does not contain is null in all its rows.
+/// Checks that a column that a file does not contain is null in all rows of the file.
 fn check_absent(field: &SchemaField, identity_columns: &[i32]) -> Result<(), String> {
     let what = format!("column {}", field.name);
     if identity_columns.contains(&field.id) {
@@ -130,7 +130,8 @@ fn check_absent(field: &SchemaField, identity_columns: &[i32]) -> Result<(), Str
     why_not_null(field, &what).map_or(Ok(()), Err)
 }
 
-/// Returns the reason why a column or a field that a file lacks is not null in all its rows; `None` if it is.
+/// Returns the reason why a column or a field that a file lacks is not null in all rows of the file; `None` if
+/// all are null.
 fn why_not_null(field: &SchemaField, what: &str) -> Option<String> {
     let why = if field.has_default {
         "has a default for old files"

@@ -24,7 +24,8 @@ pub(super) struct Deletes {
 
 #[derive(Debug)]
 struct FileDeletes {
-    /// The sequence number of the data file. Older deletes are of another file that had its name.
+    /// The sequence number of the data file. Deletes with a lower number are for an earlier file of
+    /// the same name.
     sequence_number: i64,
     /// The deleted positions, in any order; the same position may occur twice.
     positions: Vec<u64>,

@@ -42,8 +42,9 @@ pub struct FileRows {
     read_value: ReadValue,
     /// The values of the current batch, by column; `None` if all are null.
     arrays: Vec<Option<ArrayRef>>,
-    /// The place of the next row in the batch, and the number of the batch's rows.
+    /// The place of the next row in the current batch.
     at: usize,
+    /// The number of rows in the current batch.
     batch_rows: usize,
     /// The number of rows so far, those that are deleted included.
     row: u64,
@@ -120,7 +121,7 @@ impl FileRows {
         &self.values
     }
 
-    /// Returns the error of the current row for a problem that a caller has with it.
+    /// Returns an error that names the file, the current row and `problem`.
     pub fn error(&self, problem: String) -> SourceError {
         SourceError::Row {
             path: self.path.clone(),
@@ -178,8 +179,9 @@ struct Batches {
     /// The places of the columns in the file, ascending.
     roots: Vec<usize>,
     reader: ParquetRecordBatchReader,
-    /// The columns with timestamps of 96 bits, and a reader that reads them as seconds.
+    /// The places in the file of the columns with timestamps of 96 bits.
     int96: Vec<usize>,
+    /// A reader of these columns as seconds, if there are any.
     seconds: Option<ParquetRecordBatchReader>,
 }
 

@@ -132,7 +132,7 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// Finds a file, none of whose rows are deleted.
+    /// Returns the file at `place`, with its size. None of its rows count as deleted yet.
     fn find(place: Place) -> Result<Self> {
         Ok(Self {
             bytes: place.bytes()?,

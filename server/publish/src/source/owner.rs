@@ -20,7 +20,7 @@ const LOGS: [(&str, &str); 2] = [("_delta_log", "Delta"), (".hoodie", "Hudi")];
 /// The folder of an Iceberg table that has its data files.
 const DATA: &str = "data";
 
-/// Checks that files of this machine lie in no folder of a table.
+/// Checks that no file of this machine lies in a folder of a table.
 ///
 /// # Errors
 /// If one does. The error names the table.
@@ -41,7 +41,8 @@ pub(super) fn check_files(paths: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the sentence about the files below a folder that a table has; `None` if no table has it.
+/// Returns why files in `folder` cannot be loaded one by one: a sentence about the table that the folder
+/// belongs to; `None` if it belongs to none.
 fn problem_of(folder: &Path) -> Option<String> {
     let log = LOGS.iter().find(|(log, _)| folder.join(log).is_dir());
     if let Some((log, format)) = log {
@@ -54,7 +55,7 @@ fn problem_of(folder: &Path) -> Option<String> {
     is_table.then(|| of_iceberg(table.display()))
 }
 
-/// Checks that the folder `key` of a bucket, which has these folders, is none of a table.
+/// Checks that the folder `key` of a bucket belongs to no table. `folders` are the folders in it.
 ///
 /// # Errors
 /// If it is. The error names the table.

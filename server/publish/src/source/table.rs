@@ -31,7 +31,8 @@ pub(super) struct Table {
     pub(super) files: Vec<SourceFile>,
 }
 
-/// Opens the table in a folder. Without `metadata`, its newest metadata file counts.
+/// Opens the table in a folder by the metadata file `metadata`, or else by its newest one. `name` is a tag or a
+/// branch; without it, the snapshot is that of `main`.
 pub(super) fn open(folder: &Folder, metadata: Option<Place>, name: Option<&str>) -> Result<Table> {
     let (metadata, oldest) = match metadata {
         Some(metadata) => (metadata, Vec::new()),

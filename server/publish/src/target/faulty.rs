@@ -59,7 +59,8 @@ struct FaultyStore {
     calls: Arc<Calls>,
 }
 
-/// The calls of a store and of its uploads, and those of a catalog that a test counts with them.
+/// Counts the calls of a store and of its uploads, and the requests to a catalog if a test counts them, too.
+/// An event happens at one of the calls.
 #[derive(Debug)]
 pub struct Calls {
     made: AtomicUsize,

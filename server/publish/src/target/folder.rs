@@ -7,8 +7,8 @@ use std::path::{Component, Path as FsPath, PathBuf, absolute};
 
 use super::TargetError;
 
-/// Splits the path of a folder at the end of the part that is there. Returns that part, without links,
-/// and the rest.
+/// Splits the path of a folder behind the part that exists. Returns the existing part, with symbolic links
+/// resolved, and the rest.
 pub(super) fn split_absent(path: &FsPath) -> io::Result<(PathBuf, PathBuf)> {
     let path = absolute(path)?;
     let there = path.ancestors().find(|part| part.exists());

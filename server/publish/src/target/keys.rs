@@ -10,8 +10,8 @@ use object_store::{Error, ObjectStoreExt as _};
 
 use super::{Result, Target, TargetError};
 
-/// The requests of one call that are under way at once. With 50 ms for each, a thousand objects take three
-/// seconds.
+/// The greatest number of requests of one call that are under way at once. With 50 ms for each, a thousand
+/// objects take three seconds.
 const READS_IN_FLIGHT: usize = 16;
 
 /// The objects and folders directly in a folder.

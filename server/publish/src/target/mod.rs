@@ -50,8 +50,8 @@ pub use self::upload::Upload;
 #[cfg(feature = "s3")]
 use crate::catalog::RestCatalog;
 
-/// The attempts to create an object that, by the answers, neither exists nor can be created. S3 answers
-/// so (409) while another request for the same name is under way.
+/// The greatest number of attempts to create an object while the store answers that the object neither exists
+/// nor can be created. S3 answers so (409) while another request for the same name is under way.
 const CREATE_ATTEMPTS: usize = 10;
 
 type Result<T> = std::result::Result<T, TargetError>;
@@ -288,9 +288,9 @@ impl Target {
         }
     }
 
-    /// Removes the files, under the folder `name`, of uploads whose processes ended before they were
-    /// complete, if `is_left` returns true for the name of the object. Returns the number of removed files. A
-    /// bucket lists no incomplete uploads: a rule of its lifecycle removes them.
+    /// Removes, under the folder `name`, the files of incomplete uploads, if `is_left` returns true for the
+    /// name of the object: the process of the upload has ended. Returns the number of removed files. A bucket
+    /// lists no incomplete uploads: a rule of its lifecycle removes them.
     ///
     /// # Errors
     /// If the system refuses.

@@ -6,8 +6,8 @@ use object_store::path::Path;
 
 use super::{Result, Target, TargetError};
 
-/// The attempts to prove that a target refuses to create a name twice. Each publisher that begins meanwhile
-/// may cost one.
+/// The greatest number of attempts to prove that a target refuses to create a name twice. Each publisher
+/// that begins meanwhile may make one attempt fail.
 const PROOF_ATTEMPTS: usize = 10;
 
 /// The folder of objects that are ebb's own and of no table.
@@ -21,9 +21,9 @@ impl Target {
     /// have left. `unique` is a unique name.
     ///
     /// A probe is made for no version of a table, so nothing shows whether its publisher is still at work,
-    /// and clocks of servers and of this machine may differ too much to compare ages. A publisher may
-    /// therefore lose its probe to another one. Then its second creation succeeds, as on a target that never
-    /// refuses, and it begins anew.
+    /// and clocks of servers and of this machine may differ too much to compare ages. So another publisher
+    /// may remove the probe of this one, too. Then the second creation succeeds, as on a target that never
+    /// refuses, and the proof begins anew.
     ///
     /// # Errors
     /// If the target does not refuse, or if it cannot be written.

@@ -31,8 +31,8 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 /// The variable that limits the attempts of a request.
 const MAX_ATTEMPTS: &str = "AWS_MAX_ATTEMPTS";
 
-/// The attempts of a request, if [`MAX_ATTEMPTS`] is not set. The pauses between them grow from a
-/// tenth of a second to fifteen seconds at most.
+/// The greatest number of attempts of a request, if [`MAX_ATTEMPTS`] is not set. The pauses between them
+/// grow from a tenth of a second to fifteen seconds at most.
 const ATTEMPTS: usize = 8;
 
 /// Opens the objects of a bucket whose keys begin with `prefix`.

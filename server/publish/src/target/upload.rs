@@ -14,8 +14,8 @@ use super::{Result, Target, TargetError};
 /// The size of a part of an upload. S3 takes no smaller ones than 5 MiB, and 10,000 of them at most.
 pub(super) const PART_BYTES: usize = 8 << 20;
 
-/// The parts of an upload that are sent at once. With the one that is filled, an upload holds 24 MiB;
-/// four tasks at once, 96 MiB.
+/// The greatest number of parts of an upload that are sent at once. With the one that is filled, an
+/// upload holds 24 MiB; four tasks at once, 96 MiB.
 const PARTS_IN_FLIGHT: usize = 2;
 
 /// The time for the removal of parts that were sent. A cancelled task waits no longer for a store that

@@ -44,8 +44,8 @@ impl JobsClient {
         self.get("/v1/stats")
     }
 
-    /// Requests a verification of the database, which reads every file, at this rate if there is
-    /// one. Returns at its end.
+    /// Requests a verification of the database, which reads every file, at this rate if there is one.
+    /// Returns when the verification has ended.
     ///
     /// # Errors
     /// When the verification is cancelled, or the server does not answer.

@@ -11,14 +11,14 @@ use super::remembered::{Remembered, Step, StoredResponse};
 use super::rows::{ResponseRows, TABLE};
 use crate::http::problem::{Problem, broken};
 
-/// Responses that are stored at once. Each waits for the disk on a thread of the server, so a disk that
-/// hangs leaves other threads to requests without a key, such as health checks.
+/// The most responses that are being stored at the same time. Each waits for the disk on a thread of the
+/// server, so a disk that hangs leaves other threads to requests without a key, such as health checks.
 const STORED_MAX: usize = 8;
 
 /// The responses by key.
 #[derive(Debug)]
 pub(in crate::http) struct Answers {
-    /// The responses in memory. No thread waits for the database under this lock. A key is taken while its
+    /// The responses in memory. No thread waits for the database under this lock. A key is reserved while its
     /// row is written or deleted, so no row is deleted after another request has replaced it, and requests
     /// with different keys do not wait for each other.
     remembered: Mutex<Remembered>,
@@ -34,8 +34,8 @@ pub(in crate::http) struct Answers {
 pub(super) struct Execution {
     answers: Arc<Answers>,
     by: Submission,
-    /// The keys that are taken until this is dropped: that of the request, and after its end those of the
-    /// responses that were dropped for the new one.
+    /// The keys that no other request can use until this is dropped: that of the request, and after its end
+    /// those of the responses that were dropped for the new one.
     taken: Vec<String>,
 }
 
@@ -116,8 +116,8 @@ impl Execution {
         permit.map_err(broken)
     }
 
-    /// Stores the response, also in the table unless `is_in_history`: the record of a job has its key. It
-    /// waits for the database.
+    /// Stores the response in memory, and in the table unless `is_in_history`: then the key is in the record
+    /// of a job. Waits for the database.
     pub(super) fn end(mut self, response: StoredResponse, is_in_history: bool) {
         let rows = self.answers.rows.as_ref();
         // First the row, while the key is taken: a later row of this key must not be replaced by it.

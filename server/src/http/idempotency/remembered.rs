@@ -10,9 +10,9 @@ use ebb_jobs::history::Submission;
 
 /// How long a response is kept.
 pub(in crate::http) const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-/// Responses that are kept. Beyond that, the oldest are dropped.
+/// The most responses that are kept. Beyond that, the oldest are dropped.
 const ANSWERS_MAX: usize = 10_000;
-/// Bytes of the bodies of all responses that are kept. Beyond that, the oldest are dropped.
+/// The most bytes of bodies, over all responses that are kept. Beyond that, the oldest responses are dropped.
 const ANSWERS_BYTES_MAX: usize = 32 << 20;
 
 #[derive(Debug, Default)]
@@ -60,8 +60,8 @@ pub(super) enum Step {
 }
 
 impl Remembered {
-    /// Returns the next step for a request. If that is its execution, the key is taken until [`Self::end`] or
-    /// [`Self::release`].
+    /// Returns the next step for a request. If that is its execution, no other request can use the key until
+    /// [`Self::end`] or [`Self::release`].
     pub(super) fn begin(&mut self, by: &Submission, now_unix_ms: u64) -> Step {
         // Their rows expire by themselves.
         self.drop_old(now_unix_ms);
@@ -81,8 +81,8 @@ impl Remembered {
         }
     }
 
-    /// Stores the response to a request. Returns the keys of the responses that are dropped for it, which are
-    /// taken until [`Self::release`], so that their rows can be deleted.
+    /// Stores the response to a request. Returns the keys of the responses that are dropped for it. No
+    /// request can use these keys until [`Self::release`], so that their rows can be deleted.
     pub(super) fn end(&mut self, by: &Submission, response: StoredResponse) -> Vec<String> {
         let now_unix_ms = response.at_unix_ms;
         self.bytes += response.body.len();
@@ -97,8 +97,8 @@ impl Remembered {
         dropped
     }
 
-    /// Forgets keys that are taken, so that the next request with one of them is executed: that of a request
-    /// whose execution gave no response to keep, or those of dropped responses.
+    /// Forgets reserved keys, so that the next request with one of them is executed: that of a request whose
+    /// execution gave no response to keep, or those of dropped responses.
     pub(super) fn release(&mut self, taken: &[String]) {
         for key in taken {
             self.of.remove(key);

@@ -68,7 +68,7 @@ struct BackupMade {
     /// The backup is made nevertheless, but an older one may have what these lack.
     #[schema(value_type = Vec<Object>)]
     damaged: Vec<Finding>,
-    /// True if the folder still has the older backup, and not this one, because this one has damage.
+    /// True if the folder still has the older backup, because the new one has damage and did not replace it.
     older_stays: bool,
 }
 

@@ -51,8 +51,8 @@ async fn stats(
 
 /// Reads every file of the database, and lists what is damaged
 ///
-/// It takes a token for scope `admin`. The response comes at the end. The work uses no more than
-/// what jobs may use. No file and no segment of the log is removed meanwhile. Unless the request has
+/// It takes a token for scope `admin`. The response comes at the end. The work uses no more CPU time
+/// than jobs may use. No file and no segment of the log is removed meanwhile. Unless the request has
 /// an idempotency key, the work ends when the client disconnects.
 ///
 /// The verification is among the jobs, as application `verify`, with its progress, and can be

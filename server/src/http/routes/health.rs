@@ -20,7 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
         .routes(routes!(is_ready))
 }
 
-/// Health checks alone, of a server that is as ready as `readiness` returns.
+/// The routes of health checks alone. `readiness` returns the server's present readiness.
 pub(in crate::http) fn health_routes(
     readiness: impl Fn() -> Readiness + Clone + Send + Sync + 'static,
 ) -> Router {

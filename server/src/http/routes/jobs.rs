@@ -35,8 +35,8 @@ use crate::tokens::{Principal, Scope};
 
 /// How long a request waits for the end of a job at most.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// The largest `wait_ms` that is accepted, a day. Requests with more than [`WAIT_MAX`] wait for
-/// that.
+/// The largest `wait_ms` that is accepted, a day. A request with a longer time than [`WAIT_MAX`] waits for
+/// [`WAIT_MAX`] only.
 const WAIT_MS_MAX: u64 = 86_400_000;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -72,7 +72,7 @@ fn check_output(peer: Peer, roots: &Roots, request: &JobRequest) -> Result<(), P
     Ok(())
 }
 
-/// Checks that a server can write the rows of a job.
+/// Checks that the output of a job is a place that a server can write to: it has no terminal.
 fn check_place(request: &JobRequest) -> Result<(), JobError> {
     if request.output.to == OutputPlace::Terminal {
         let text = "a server has no terminal for the rows: name a file, a folder or a table";
@@ -139,7 +139,7 @@ fn created(view: JobView) -> CreatedJob {
     (StatusCode::CREATED, key, location, Json(view))
 }
 
-/// A check that a principal may change a job with this request.
+/// A check that a principal may change the job that was submitted with this request.
 type ChangeCheck = fn(&Node, &Principal, &JobRequest) -> Result<(), Problem>;
 
 /// Checks that the principal may end a job.
@@ -300,8 +300,9 @@ async fn list(
     json.await?.map(JsonBytes)
 }
 
-/// The jobs of a list between two yields of its thread. A thread of the load that wakes up does not always
-/// displace one of a higher nice value at once: it may have to wait until the kernel next chooses.
+/// The number of jobs that a thread adds to a list before it yields its core. A thread of the load that wakes up
+/// does not always displace one of a higher nice value at once: it may have to wait for the kernel's next choice
+/// of a thread.
 const JOBS_BETWEEN_YIELDS: usize = 32;
 
 /// Returns the first jobs that a query chooses, at most `count_max`.
@@ -378,7 +379,7 @@ async fn show(
     Ok(Json(shown_to(&principal, view)))
 }
 
-/// Returns a job as it is, or as it is at its end if the look waits for it.
+/// Returns a job as it is now, or, if `look` has a time to wait, as it is after that time or at its end.
 async fn view_of(node: Arc<Node>, id: String, look: Look) -> Result<JobView, Problem> {
     if look.wait_ms > WAIT_MS_MAX {
         let text = format!("wait_ms: {} is not from 0 to {WAIT_MS_MAX}", look.wait_ms);
@@ -492,7 +493,7 @@ async fn restart(
     restarted.await.map(Json)
 }
 
-/// Submits the request of a job that failed or was cancelled again, as another job
+/// Submits again, as another job, the request of a job that failed or was cancelled
 ///
 /// It takes the token and the permissions that submitting the request would take. An input without a named
 /// snapshot is read as it is now.

@@ -85,7 +85,8 @@ async fn forecast(
     Ok(Json(forecast.ok_or_else(nothing)?))
 }
 
-/// A hypothetical job: a job request, a job that it is like, or its tasks.
+/// A hypothetical job, described by a job request, by an existing job that it resembles, or by its
+/// tasks.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "describes what `what_if_of` parses")]

@@ -67,8 +67,8 @@ use crate::node::Node;
 /// How long a request may be, in bytes. A long one names many files.
 pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
 
-/// Scrapes of the metrics at once. They wait while a change of the schema waits for a disk that hangs,
-/// and a scraper that comes again and again must not take all threads.
+/// The most scrapes of the metrics at once. They wait while a change of the schema waits for a disk
+/// that hangs, and a scraper that comes again and again must not take all threads.
 pub(super) const SCRAPES_MAX: usize = 1;
 
 /// The state of the routes. Each handler takes the parts that it needs.

@@ -47,8 +47,8 @@ pub(super) fn page_request(
 }
 
 impl PageRequest {
-    /// Returns this page of elements that are ordered by their places, and the place of its last one if
-    /// more follow.
+    /// Returns the elements of this page, and the place of the last one if more follow. `all` are ordered
+    /// by their places.
     pub(super) fn of<T>(
         &self,
         all: impl IntoIterator<Item = T>,

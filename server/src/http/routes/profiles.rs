@@ -44,8 +44,8 @@ async fn profiles(
     Ok(Json(ProfileList { profiles, next }))
 }
 
-/// Returns the profiles that the principal may see. A profile names files and tables in words, so for a role
-/// the request of its job decides.
+/// Returns the profiles that the principal may see. For a token of a role, the request of the measured job
+/// decides, because a profile names files and tables only in words.
 fn profiles_for(principal: &Principal, node: &Node) -> Result<Vec<ProfileRecord>, JobError> {
     let mut profiles = node.profiles()?;
     if principal.role.is_none() || principal.scope == Scope::Admin {

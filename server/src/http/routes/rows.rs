@@ -121,7 +121,7 @@ async fn scan(
 type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// Returns the bounds of the rows that follow those of the page before. An `after` outside of the range,
-/// which is no `next` of a page of it, does not widen the range.
+/// which no page of the range has as its `next`, does not widen the range.
 fn range_of(request: &ScanRequest) -> Result<KeyBounds, String> {
     let key = |key: &Option<Octets>| key.clone().map(Octets::into_bytes).transpose();
     let (from, to) = (key(&request.from)?, key(&request.to)?);

@@ -107,8 +107,8 @@ async fn show(
 
 /// Lists what is lost of the damaged files of a table
 ///
-/// It takes a token for scope `admin`. Every file of the table is read, and nothing is changed. The
-/// `token` of the list names it for the route `accept-loss`.
+/// It takes a token for scope `admin`. Every file of the table is read, and nothing is changed.
+/// Requests to the route `accept-loss` refer to the list by its `token`.
 #[utoipa::path(
     post, path = "/v1/tables/{keyspace}/{table}/loss", operation_id = "list_loss", tag = "tables",
     params(

@@ -10,7 +10,8 @@ fn json(answer: &str) -> Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// Opens a stream of the events after the one with the id `last`; of new ones only for `None`.
+/// Opens a stream of the events after the one with the id `last`. If that is `None`, the stream has
+/// new events only.
 fn stream(server: &HttpServer, token: &Token, last: Option<&str>) -> BufReader<TcpStream> {
     let mut stream = connect(server);
     let last = last.map_or(String::new(), |id| format!("Last-Event-ID: {id}\r\n"));
@@ -22,7 +23,8 @@ fn stream(server: &HttpServer, token: &Token, last: Option<&str>) -> BufReader<T
     BufReader::new(stream)
 }
 
-/// The samples that a test waits for an event. The server sends one each second.
+/// The number of samples of the load after which a test waits no longer for another event. The
+/// server sends a sample each second.
 const SAMPLES_MAX: usize = 180;
 
 /// A bound on the lines of [`SAMPLES_MAX`] samples, the lines of HTTP's chunks and of other events

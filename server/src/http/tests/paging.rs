@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Fetches a list by pages of `limit` elements, and returns its elements as `of` shows them.
+/// Fetches a list by pages of `limit` elements, and returns its elements, each converted by `of`.
 fn by_pages(
     server: &HttpServer,
     token: &Token,

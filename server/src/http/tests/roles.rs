@@ -24,7 +24,7 @@ fn grant(node: &Node, permission: Permission, on: &Resource) {
     });
 }
 
-/// A token of this scope for the role `ada` with this id.
+/// A token of this scope for the role `ada`, whose id is `id`.
 fn token_of(data: &Path, id: u64, scope: Scope) -> Token {
     let token = Token::random();
     let role = TokenRole {

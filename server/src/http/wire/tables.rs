@@ -99,13 +99,13 @@ pub struct BookmarkView {
 pub struct MergeView {
     /// The ids of the input runs, the newest first.
     pub inputs: Vec<u64>,
-    /// Versions that the merge has read in its current part, and versions that its earlier parts
-    /// wrote.
+    /// The number of versions that the merge has read in its current part, plus those that its
+    /// earlier parts wrote.
     pub read_versions: u64,
-    /// Versions that are left in the input runs, and versions that the earlier parts of the merge
-    /// wrote.
+    /// The number of versions that are left in the input runs, plus those that the earlier parts of
+    /// the merge wrote.
     pub all_versions: u64,
-    /// Bytes of the input files that are left.
+    /// The bytes of those input files that the merge has not finished with.
     pub all_bytes: u64,
 }
 

@@ -27,7 +27,7 @@ pub struct Projection {
     clustering: Vec<(usize, usize)>,
     statics: ColumnsById,
     regular: ColumnsById,
-    /// True if the reader needs the original clustering values, and keys may not determine them.
+    /// True if the reader needs the original clustering values, and keys do not always determine them.
     needs_original: bool,
 }
 

@@ -37,7 +37,8 @@ pub struct RowScan<'s> {
     /// An entry that was read ahead: the first row of the current partition, or the first entry after
     /// the partition.
     pending: Option<Entry>,
-    /// The key and the operand of the header before the range. `None` after the first partition.
+    /// The key and the operand of the header of the partition in which the range begins, if the header
+    /// lies before the range. `None` after the first partition.
     header_before: Option<Entry>,
     /// The prefix of the keys of the current partition.
     prefix: Bytes,

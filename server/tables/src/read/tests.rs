@@ -91,7 +91,7 @@ fn deleted_at(timestamp: i64) -> Vec<u8> {
     header(|mut header| header.deletion(deletion(timestamp)))
 }
 
-/// Calls `check` with the partition under a header.
+/// Calls `check` with a partition that has this header.
 fn with_partition<T>(
     schema: &TableSchema,
     header: Option<&[u8]>,

@@ -134,7 +134,8 @@ fn a_deleted_snapshot_leaves_nothing_to_a_later_one_of_its_name() {
     }
 }
 
-/// A hold stands at the commit of its snapshot.
+/// A hold (a snapshot that ebb keeps for itself) has the sequence number of the snapshot that it was
+/// made from.
 #[test]
 fn a_deleted_hold_leaves_the_record_of_its_snapshot() {
     let catalog = with_role(&MemDisk::new(), Some(1));

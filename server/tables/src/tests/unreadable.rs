@@ -537,7 +537,7 @@ fn a_read_that_the_system_refuses_is_no_damage() {
     assert!(refused > 0);
 }
 
-/// Only the snapshot has the table: a job or a statement reads it.
+/// The table cannot be read at the snapshot, although its current record is whole.
 #[test]
 fn a_snapshot_is_read_without_the_table_that_cannot_be_read() {
     let disk = MemDisk::new();

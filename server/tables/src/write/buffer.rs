@@ -25,7 +25,7 @@ enum Column<'v> {
     Cell(Value<'v>),
     Collection {
         deletion: Option<Deletion>,
-        /// The elements by path.
+        /// The elements of the collection, by path.
         elements: BTreeMap<Vec<u8>, Entry<'v>>,
     },
 }
@@ -64,12 +64,12 @@ impl<'v> RowBuffer<'v> {
         self.columns.is_empty()
     }
 
-    /// Sets or deletes the value of a column of one cell.
+    /// Sets or deletes the value of a column that is stored as one cell.
     pub fn cell(&mut self, column: u32, value: Value<'v>) {
         self.columns.insert(column, Column::Cell(value));
     }
 
-    /// Returns the value that the write sets in a column of one cell.
+    /// Returns the value that the write sets in a column that is stored as one cell.
     pub fn value(&self, column: u32) -> Option<&[u8]> {
         match self.columns.get(&column) {
             Some(Column::Cell(value)) => value.as_deref(),

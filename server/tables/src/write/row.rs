@@ -55,7 +55,7 @@ impl<'o> OperandWriter<'o> {
         Self { row, times }
     }
 
-    /// Writes a column of one cell. Without a value it deletes the cell.
+    /// Writes a column that is stored as one cell. Without a value, deletes the cell.
     #[inline]
     pub fn cell(&mut self, column: u32, value: Option<&[u8]>) {
         self.row.cell(column, self.times.cell(value));

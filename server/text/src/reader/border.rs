@@ -28,10 +28,10 @@ use crate::csv::{CsvDialect, Machine};
 /// The number of bytes per read.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// The search for a border after a place may read one part in this many of the distance from the last
-/// known border to that place. Bytes without quotes may leave both possibilities open; then the file
-/// is read from the known border. With this bound, all borders of such a file together cost about one
-/// reading of it.
+/// The search for a border after a place may read a limited number of bytes: the distance from the
+/// last known border to that place, divided by this number. Bytes without quotes may leave open
+/// whether they lie in a field in quotes; then the file is read from the known border. With this
+/// bound, all borders of such a file together cost about one reading of it.
 const SEARCH_SHARE: u64 = 8;
 
 /// The assumed maximal length of a record where a likely border is enough. A sample looks at dozens of
@@ -165,7 +165,8 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
     }
 
     /// Returns the first border at or after `line`, the start of a line, by about `bytes_max` bytes
-    /// from there on; `None` if they leave both possibilities open.
+    /// from there on; `None` if they leave open whether `line` begins a record or lies in a field in
+    /// quotes.
     fn guess(&self, line: u64, dialect: CsvDialect, bytes_max: u64) -> io::Result<Option<u64>> {
         let mut outside = Reading::new(Machine::new(dialect), dialect, line, line);
         let mut inside = Reading::new(Machine::inside_quotes(dialect), dialect, line, line);

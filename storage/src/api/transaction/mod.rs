@@ -93,7 +93,7 @@ impl Transaction {
         }
     }
 
-    /// Returns the commit at which the transaction reads.
+    /// Returns the last commit that the transaction sees.
     pub fn seq(&self) -> SeqNo {
         self.view.seq()
     }
@@ -133,7 +133,8 @@ impl Transaction {
             .collect()
     }
 
-    /// Returns the entries of a key range, ascending, and from both ends; own writes included.
+    /// Returns the entries of a key range, ascending, to be read from either end. The transaction's
+    /// own writes are included.
     pub fn range<K, R>(&self, table: &Table, range: R) -> Result<TransactionRange<'_>>
     where
         K: AsRef<[u8]>,

@@ -24,7 +24,8 @@ pub(super) struct OwnTable {
     cleared: BTreeMap<Bytes, KeyRange>,
 }
 
-/// A write to a key: operands on a base.
+/// The writes of a transaction to one key: a value or a deletion, or neither, and then merge
+/// operands.
 #[derive(Debug)]
 pub(super) struct Write {
     base: Base,
@@ -34,7 +35,7 @@ pub(super) struct Write {
 
 #[derive(Debug)]
 enum Base {
-    /// No value of the transaction's own: the one in its view.
+    /// The transaction has neither set nor deleted the key: the base is the value in its view.
     Below,
     Put(Bytes),
     PutWithTtl(Bytes, Duration),
@@ -49,8 +50,8 @@ impl Write {
         }
     }
 
-    /// Returns the value of `key`. Calls `below`, for the value in the view, only if the result
-    /// depends on it.
+    /// Returns the value of `key`. Calls `below`, which returns the value in the transaction's
+    /// view, only if the result depends on that value.
     pub(super) fn resolve(
         &self,
         table: &Table,

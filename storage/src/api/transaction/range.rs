@@ -48,15 +48,15 @@ impl<'txn> TransactionRange<'txn> {
         }
     }
 
-    /// Returns this range, not read yet, with this use of the block cache instead of
-    /// [`Cache::Fill`].
+    /// Sets how the range uses the block cache, which is [`Cache::Fill`] otherwise. To be called
+    /// before the first entry is read.
     pub(crate) fn caching(mut self, cache: Cache) -> Self {
         self.view.rest = self.view.rest.caching(cache);
         self
     }
 
-    /// Returns the next entry from an end. Of two entries, the one nearer to that end comes first;
-    /// if both have the same key, the own write counts.
+    /// Returns the next entry from `end`, out of the transaction's own writes and the entries of
+    /// its view. If both have the same key, the own write counts.
     fn step(&mut self, end: End) -> Result<Option<Entry>> {
         loop {
             let order = match (self.own.peek(end), self.view.peek(end)) {

@@ -21,7 +21,7 @@ fn join_all<T>(threads: Vec<ScopedJoinHandle<'_, T>>) -> Vec<T> {
     threads.map(|thread| thread.join().unwrap()).collect()
 }
 
-/// Each member's group, as its leader saw it, in the order of syncs.
+/// The members of each group that was synced, in the order of the syncs.
 type Synced = std::sync::Mutex<Vec<Vec<u32>>>;
 
 fn commit(groups: &Groups<u32>, synced: &Synced, member: u32) -> Result<()> {

@@ -70,7 +70,8 @@ impl Backlog for Store {
     fn waits(&self, _: Admission) {}
 }
 
-/// A writer waits for the memory, the flush frees it, and another writer adds it up at any time.
+/// Runs a writer that waits for memory beside a flush that frees all of it, and beside a thread
+/// that calls `another`.
 fn flush_beside(another: impl Fn(&Store) + Copy + Send + Sync + 'static) {
     explore(move || {
         let store = Arc::new(Store::new());

@@ -55,7 +55,7 @@ fn empty_stall() -> WriteStall {
     stall
 }
 
-/// Two writers meet a flush that ends.
+/// Runs two writers beside a flush that calls `end` when its memtable is gone.
 fn flush_ends(end: fn(&WriteStall)) {
     explore(move || {
         let shared = Arc::new((empty_stall(), Behind::new(1, 0)));

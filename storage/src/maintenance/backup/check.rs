@@ -29,9 +29,9 @@ pub(super) fn check_blocks(
     table.check_blocks(step)
 }
 
-/// Refuses a file that is another SSTable than the database has under this number. The older backup
-/// may need it: this happens if the database was put back to an earlier state since that backup, or
-/// copied.
+/// Refuses the backup if the file at `at` is another SSTable than the database has under the number
+/// of `file`. The older backup may need it: this happens if the database was put back to an earlier
+/// state since that backup, or copied.
 ///
 /// # Errors
 /// [`Error::InvalidRequest`]. A file whose id cannot be read is damaged, and is not refused.

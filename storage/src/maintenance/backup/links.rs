@@ -13,8 +13,8 @@ use crate::sync::Ordering;
 use crate::table_store::{Link, LinkFolder, Way, link};
 
 /// Links the files of a capture into a folder beside the database; `None` if the disk has no links,
-/// or the database is open only to be read. Files that could not be opened are linked if they are
-/// there.
+/// or the database is open only to be read. Files that the database could not open are linked if
+/// they exist.
 pub(super) fn link_all(
     engine: &Engine,
     capture: &Capture<'_>,

@@ -10,12 +10,12 @@ use crate::runs::RunMeta;
 /// A callback after each block: it may wait, and it may end the backup.
 pub(super) type Step<'s> = &'s mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;
 
-/// The free space that a backup leaves on the disk of the database, in low-water marks, so that no
-/// write is refused because of the backup. If less than twice this space was free at the start, the
-/// backup leaves half of what was free.
+/// The free space that a backup leaves on the disk of the database, as a multiple of the low-water
+/// mark, so that no write is refused because of the backup. If less than twice this space was free
+/// at the start, the backup leaves half of what was free.
 const LOW_WATER_MARKS: u64 = 2;
 
-/// The number of bytes after which the free space is looked up again.
+/// The number of processed bytes between two looks at the free space.
 const LOOK_EVERY_BYTES: u64 = 256 << 10;
 
 /// The progress of a backup, and the free space that it must leave on the disk.
@@ -47,12 +47,12 @@ impl Meter {
         }
     }
 
-    /// Adds bytes to the total that were not counted in it at the start.
+    /// Raises the total by `bytes`, which it did not include at the start.
     pub(super) fn expect(&mut self, bytes: u64) {
         self.bytes_total += bytes;
     }
 
-    /// Counts bytes, and calls `step` unless too little space is left.
+    /// Adds bytes to those that are done, and calls `step` unless too little space is left.
     pub(super) fn advance(
         &mut self,
         engine: &Engine,
@@ -74,8 +74,8 @@ impl Meter {
         })
     }
 
-    /// Returns the result of a backup after [`Self::advance`] broke: an error if the disk is too
-    /// full, else `Break`.
+    /// Returns the result of a backup that ends because [`Self::advance`] returned `Break`: an
+    /// error if the disk is too full, else `Break`.
     pub(super) fn stopped(&self, engine: &Engine) -> Result<ControlFlow<()>> {
         if self.is_full {
             let path = engine.dir().to_path_buf();

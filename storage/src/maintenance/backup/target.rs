@@ -74,7 +74,8 @@ impl BackupDir {
         }
     }
 
-    /// Notes a file that is about to be made, to remove it if the backup is not completed.
+    /// Adds a file that is about to be made to the list of files that are removed if the backup is
+    /// not completed.
     pub(super) fn note(&mut self, path: &Path) {
         if let Self::Older(older) = self {
             older.made.push(path.to_path_buf());
@@ -156,7 +157,8 @@ impl OlderBackup {
         }
     }
 
-    /// Has CURRENT name the new backup, and removes what only the older one needed.
+    /// Makes CURRENT name the new backup, and removes the files that only the older one needed.
+    /// `waiting` are the runs that only the log names.
     fn replace(mut self, state: State, waiting: &[RunMeta]) -> Result<()> {
         let synced = self.disk.sync_dir(&self.dir);
         synced.map_err(Error::io("sync", &self.dir))?;
@@ -193,7 +195,7 @@ impl OlderBackup {
         matches!(manifest, Ok(Some(manifest)) if manifest.next_number() == self.next_manifest)
     }
 
-    /// Removes the files of a database that are not needed. The next backup removes those that
+    /// Removes the files for which `is_needed` returns false. The next backup removes those that
     /// cannot be removed now.
     fn remove_unless(&self, is_needed: impl Fn(FileKind) -> bool) {
         for path in self.disk.list(&self.dir).unwrap_or_default() {

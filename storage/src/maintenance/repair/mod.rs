@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Every version keeps its sequence number, and is dropped only if a newer file replaces it
-//! ([`replaced`]): so of each key the newest one counts whatever file it was found in, and a
-//! snapshot shows what it showed. The source is only read.
+//! ([`replaced`]): so readers get the newest version of each key, in whichever file it was found,
+//! and a snapshot shows what it showed before. The source is only read.
 //!
 //! Recovered values are never wrong, but may be old: where a version is lost, an older one of
 //! the same key comes up. The report names every part that was lost, with its keys as far as
@@ -52,8 +52,9 @@ use crate::sstable::{KeyVersion, Origin};
 /// [`Error::BeingWritten`](crate::Error::BeingWritten) for a source that has a writer;
 /// [`Error::InvalidRequest`](crate::Error::InvalidRequest) for a target with something in it;
 /// [`Error::UnsupportedFormat`](crate::Error::UnsupportedFormat) for undamaged files of a format
-/// version that this build does not know: nothing is lost then; [`Error::Io`](crate::Error::Io), also for
-/// a file that the user of the process may not open. Damage is no error but in the report.
+/// version that this build does not know: nothing is lost then; [`Error::Io`](crate::Error::Io),
+/// also for a file that the user of the process may not open. Damage is no error; the report lists
+/// it.
 pub fn repair(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
@@ -201,14 +202,14 @@ fn write_table(
 /// Versions in order, each with its key.
 type Versions = Box<dyn Iterator<Item = Result<KeyVersion>>>;
 
-/// The sort key of a version: the key, the sequence number (newest first), and the rank of its
-/// source.
+/// The key by which the merge sorts the next version of a source: the user key, the sequence number
+/// (newest first), and the rank of the source.
 type Place = (Bytes, Reverse<SeqNo>, usize);
 
 /// A merge of sorted sources; of equal versions, the one of the earlier source comes first.
 #[derive(Default)]
 struct Sources {
-    /// The next version of each source, with the rest of the source.
+    /// The next version of each source, with the iterator over the source's later versions.
     heads: BTreeMap<Place, (Version, Versions)>,
 }
 

@@ -28,12 +28,12 @@ pub(super) struct AssignedNames {
 }
 
 impl TableNames {
-    /// Notes a table that the manifest does not name.
+    /// Adds a table that the manifest does not name.
     pub(super) fn lack(&mut self, table: TableId) {
         self.unnamed.insert(table);
     }
 
-    /// Returns whether the table is one that the manifest does not name.
+    /// Returns whether the manifest does not name the table.
     pub(super) fn lacks(&self, table: TableId) -> bool {
         self.unnamed.contains(&table)
     }
@@ -46,7 +46,7 @@ impl TableNames {
             .collect()
     }
 
-    /// Notes a name that was found for a table. The name of a table never changes.
+    /// Records a name that was found for a table. The name of a table never changes.
     pub(super) fn note(&mut self, table: TableId, keyspace: &str, name: &str) {
         let found = self.found.entry(table);
         found.or_insert_with(|| (keyspace.to_string(), name.to_string()));

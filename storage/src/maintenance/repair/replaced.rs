@@ -7,10 +7,10 @@
 //!   file 12  put abc @3   made of the three   origin 1 to 3
 //! ```
 //!
-//! A file has an origin: a range of keys and of sequence numbers. It holds everything in these
-//! ranges that counts. Versions in these ranges that an older file, or the log, has are in the file
-//! already, or were dropped: folded in once more, they would make a wrong value. The older one
-//! counts only for keys that are lost from the newer.
+//! A file has an origin: a range of keys and of sequence numbers. It holds all versions in these
+//! ranges that are still needed. Versions in these ranges that an older file or the log has are in
+//! the file already, or were dropped: folded in once more, they would make a wrong value. The older
+//! file is used only for keys that are lost from the newer one.
 
 use crate::key::{KeyRange, SeqNo};
 
@@ -32,21 +32,21 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Whether this source may replace anything of `older`.
+    /// Returns whether this source may replace versions of the source `older`.
     fn touches(&self, older: &Self) -> bool {
         self.origin
             .is_some_and(|origin| origin.0 <= older.seqs.1 && older.seqs.0 <= origin.1)
     }
 
-    /// Returns whether this source replaces the version `seq` of a key in an older source.
-    /// `has_key` is true if this source has versions of that key itself.
+    /// Returns whether this source replaces the version with the number `seq` of a key in an older
+    /// source. `has_key` is true if this source has versions of that key itself.
     fn replaces(&self, key: &[u8], seq: SeqNo, has_key: bool) -> bool {
         let stands_for = |origin: (SeqNo, SeqNo)| origin.0 <= seq && seq <= origin.1;
         self.origin.is_some_and(stands_for) && (has_key || self.dropped(key))
     }
 
-    /// Whether the source covers the key and has not lost it: if it has no version of the key, all
-    /// were dropped.
+    /// Returns whether this source covers the key and has not lost it: then, if the source has no
+    /// version of the key, all of them were dropped.
     fn dropped(&self, key: &[u8]) -> bool {
         let within = |keys: &KeyRange| keys.contains(key);
         let lost = |(from, to): &LostKeys| {
@@ -62,7 +62,7 @@ impl Extent {
 #[derive(Debug)]
 pub(super) struct Replaced {
     extents: Vec<Extent>,
-    /// For each source, the newer sources that may replace something of it.
+    /// For each source, the positions of the newer sources that may replace versions of it.
     newer: Vec<Vec<usize>>,
 }
 
@@ -78,8 +78,9 @@ impl Replaced {
         }
     }
 
-    /// Whether a version of a key, found in `source`, counts. `with_key` are the
-    /// sources that have versions of the key.
+    /// Returns whether no newer source replaces the version with the number `seq` of a key, found
+    /// in the source at the position `source`. `with_key` are the positions of the sources that
+    /// have versions of the key.
     pub(super) fn counts(&self, key: &[u8], seq: SeqNo, source: usize, with_key: &[usize]) -> bool {
         let mut newer = self.newer[source].iter();
         !newer.any(|at| self.extents[*at].replaces(key, seq, with_key.contains(at)))

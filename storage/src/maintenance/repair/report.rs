@@ -31,8 +31,8 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// Whether versions of this key may be missing, so that an older value
-    /// shows, or none. `table` is `KEYSPACE.TABLE`.
+    /// Returns whether versions of this key may be missing because of the loss, so that an older
+    /// value shows, or none. `table` is `KEYSPACE.TABLE`.
     pub fn concerns(&self, table: &str, key: &[u8]) -> bool {
         self.table.as_deref().is_none_or(|lost| lost == table)
             && self.from_key.as_deref().is_none_or(|from| from <= key)
@@ -90,7 +90,8 @@ pub(super) fn incomplete_snapshots(state: &State, lost: &[Lost]) -> Vec<String> 
         .collect()
 }
 
-/// Returns the path of the damaged manifest of `dir`, as found in `lost`, or else that of CURRENT.
+/// Returns the path of the manifest of `dir` that is damaged according to `lost`, or else that of
+/// CURRENT.
 fn manifest(dir: &Path, lost: &[Lost]) -> PathBuf {
     let is_manifest = |path: &&PathBuf| matches!(FileKind::of(path), Some(FileKind::Manifest(_)));
     let manifest = lost.iter().map(|lost| &lost.path).find(is_manifest);

@@ -1,4 +1,4 @@
-//! Reading of the damaged database: the files that count, and their contents.
+//! Reading of the damaged database: the files that are in use, and their contents.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -44,8 +44,8 @@ const TABLE_ID_MAX: TableId = TableId(u32::MAX - 1);
 /// A sorted source of versions.
 pub(super) type TableSource = (Extent, Versions);
 
-/// A table with all versions of it that were found; if two sources have the same version, that of
-/// the first counts.
+/// A table with all sources of versions of it that were found. If two sources have the same
+/// version, the first source's is used.
 pub(super) struct SourceTable {
     pub(super) meta: TableMeta,
     pub(super) sources: Vec<TableSource>,
@@ -54,12 +54,11 @@ pub(super) struct SourceTable {
 
 /// The data that a repair found in the old directory.
 pub(super) struct Source {
-    /// The state with the keyspaces and bookmarks; the tables in it do not count, see
-    /// `tables`.
+    /// The state with the keyspaces and bookmarks. Its tables are not used: see `tables`.
     pub(super) state: State,
     pub(super) tables: Vec<SourceTable>,
-    /// The largest sequence number of all versions and snapshots, with those of lost ones as
-    /// far as they are known.
+    /// The largest sequence number of all versions and snapshots, lost ones included as far as
+    /// their numbers are known.
     pub(super) last_seq: SeqNo,
     pub(super) lost: Vec<report::Lost>,
 }
@@ -128,11 +127,11 @@ impl Source {
 #[derive(Debug, Clone)]
 struct Place {
     table: TableId,
-    /// The smallest and the largest sequence number of the run that the file belongs to.
+    /// The smallest and the largest sequence number that the run of the file may have.
     span: (SeqNo, SeqNo),
     /// The one sequence number that all versions of the file have, if the file was ingested.
     ingested_at: Option<SeqNo>,
-    /// The keys of the run that count, if not all of them do.
+    /// The run's key range, if keys of its files outside of that range are no longer valid.
     keys: Option<KeyRange>,
 }
 
@@ -154,7 +153,7 @@ struct Reader<'a> {
     tables: &'a dyn TableStore,
     dir: &'a Path,
     operators: &'a MergeOperators,
-    /// Whether the manifest is whole, so that its list of files is complete.
+    /// Whether the manifest is undamaged, so that its list of files is complete.
     exact: bool,
     state: State,
     /// The sources of each table, newest first, each with the number that they are sorted by.
@@ -174,8 +173,8 @@ struct Reader<'a> {
     lost: Vec<Lost>,
 }
 
-/// Returns whether the directory lacks a file of the manifest's runs, or the first segment of
-/// the log that the state needs.
+/// Returns whether the directory lacks a file of the manifest's runs, or the oldest segment of the
+/// log that the manifest's state needs.
 fn lacks_files(manifest: &SalvagedManifest, files: &DbFiles) -> bool {
     let Some(state) = &manifest.state else {
         return false;
@@ -233,8 +232,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads every SSTable of the directory. Of equal versions, the output of a merge counts before
-    /// its inputs.
+    /// Reads every SSTable of the directory. Of equal versions, that in the output of a merge takes
+    /// precedence over those in the merge's inputs.
     fn all_files(&mut self, files: &DbFiles) -> Result<()> {
         let mut named = BTreeMap::new();
         for table in self.state.tables.values() {
@@ -371,8 +370,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Returns what is known of the contents of a file. If the manifest's list of files is
-    /// complete, the file is taken to replace nothing: no file in the list was replaced by another.
+    /// Returns the known contents of a file. If the manifest's list of files is complete, the file
+    /// is assumed to replace nothing: no file in the list was replaced by another.
     fn extent(&self, salvage: &Salvage, place: Option<&Place>) -> Extent {
         let properties = salvage.properties.as_ref();
         let span = place.map(|place| place.span);
@@ -403,7 +402,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a table was dropped, and no snapshot covers it.
+    /// Returns whether a table was dropped, and no snapshot covers it.
     fn is_forgotten(&self, id: TableId) -> bool {
         id <= self.listed_to && !self.state.tables.contains_key(&id)
     }
@@ -610,9 +609,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Returns the memtable for the logged entries of a table; `None` for an entry that no longer
-    /// counts, because its table was dropped or the entry was flushed: a merge may have dropped it
-    /// since.
+    /// Returns the memtable for an entry of a table that was found in the log with the number
+    /// `seq`; `None` for an entry that is not needed, because its table was dropped or the entry
+    /// was flushed: a merge may have dropped it since.
     fn logged(&mut self, table: TableId, seq: SeqNo) -> Option<&Memtable> {
         if self.is_forgotten(table) {
             return None;

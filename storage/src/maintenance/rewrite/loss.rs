@@ -18,8 +18,9 @@ pub(super) struct Reading<'a> {
     pub(super) has_tombstones: bool,
 }
 
-/// Returns the lost parts of a file that may have keys or range tombstones that count, each with
-/// the range of these keys. `counting` are the keys of the run that count; `None` for all.
+/// Returns the lost parts of a file that may have had keys or range tombstones that are still
+/// needed, each with the range of these keys. `counting` is the run's key range, outside of which
+/// no key of the file is needed; `None` if any key of the file may be.
 ///
 /// A lost filter or index is left out: every version can be read without it, as the number of entries
 /// shows.
@@ -58,8 +59,8 @@ pub(super) fn lost_parts(
     parts
 }
 
-/// Returns the part that holds the range tombstones, or else the first part, of a file that cannot be
-/// read at all.
+/// Returns the part of an unreadable file that holds the range tombstones, if it is known, or else
+/// the first part.
 fn tombstone_part(lost: &[LostBlock]) -> LostBlock {
     if let Some(part) = lost.iter().find(|part| part.is_of_tombstones) {
         return part.clone();

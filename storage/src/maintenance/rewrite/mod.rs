@@ -1,5 +1,5 @@
-//! Gives up what cannot be read of the damaged files of a table: new files have the rest, and take
-//! their place.
+//! Replaces the damaged files of a table by new files with the readable part. The unreadable part
+//! is given up.
 //!
 //! ```text
 //!   damaged file ─► what can be read ─► list of what is lost
@@ -114,7 +114,8 @@ impl Damaged {
         Ok(all)
     }
 
-    /// Rewrites the file, unless other keys of it are lost by now than were accepted.
+    /// Rewrites the file, unless the keys of it that are lost by now are not those that were
+    /// accepted.
     fn rewrite(&mut self, engine: &Engine) -> Result<()> {
         let (table, file) = (&self.table, &self.file);
         let (mut loss, mut kept_as) = (self.loss.clone(), None);
@@ -226,7 +227,7 @@ fn loss_of(
     }
 }
 
-/// Writes what can be read of a file into new ones; `None` if nothing of that counts.
+/// Writes the readable part of a file into new files; `None` if none of it is needed any more.
 fn write_rest(
     engine: &Engine,
     table: &TableCore,
@@ -271,9 +272,9 @@ fn write_rest(
     Ok(rest)
 }
 
-/// Returns the origin of the new files, and its keys: those in the properties of the damaged file, or
-/// else the span of its run and the keys in the manifest. Keys that do not count any more are left out,
-/// because other files have their later state.
+/// Returns the origin of the new files, and their key range: those in the properties of the damaged
+/// file, or else the span of its run and the keys in the manifest. Keys for which other files have
+/// a later state are left out.
 fn origin(table: &TableCore, run: &Run, file: &FileMeta, salvage: &Salvage) -> (Origin, KeyRange) {
     let properties = salvage.properties.as_ref();
     match properties.and_then(|properties| properties.origin.clone()) {

@@ -43,7 +43,7 @@ pub struct FileLoss {
     /// The parts of the file that cannot be read, with the keys that they may have. A damaged filter
     /// or index, for example, loses nothing.
     pub lost: Vec<Lost>,
-    /// Whether new files have taken the place of this one, with what can be read of it.
+    /// Whether new files, with the readable part of this file, have taken its place.
     pub is_rewritten: bool,
     /// The path under which the damaged file is kept after the rewrite. It is `None` if the file
     /// was missing, if the disk is full, or if the file can have no second name.

@@ -23,12 +23,12 @@ use crate::wal::{self, Lsn, Segment};
 
 /// Verifies the database of a directory without opening it, also one that does not open: nothing is
 /// recovered, cut or removed. Any number of processes may verify it at once, beside readers by
-/// [`Db::open_read_only`](crate::Db::open_read_only), also in a read-only directory, and takes the same
+/// [`Db::open_read_only`](crate::Db::open_read_only), also in a read-only directory. Takes the same
 /// lock as these readers.
 ///
 /// # Errors
 /// [`Error::NoDatabase`]; [`Error::BeingWritten`] beside a writer; [`Error::Io`] when the directory
-/// cannot be read. What is wrong with the files is in the report.
+/// cannot be read. Faults of the files are no errors; the report lists them.
 pub fn verify(
     dir: impl AsRef<Path>,
     options: &Options,
@@ -63,9 +63,9 @@ pub fn verify(
 }
 
 /// Finishes the inspection of the `manifest` of the database in `dir`, and verifies the files of a
-/// `state`, which must stay meanwhile. `segments` are those of the WAL with the bytes that count.
-/// Calls `step` before the manifest is read, and then after each block and each file; returns
-/// `None` if `step` breaks.
+/// `state`, which the caller must keep meanwhile. `segments` are those of the WAL, each with the
+/// number of bytes to verify. Calls `step` before the manifest is read, and then after each block
+/// and each file; returns `None` if `step` breaks.
 pub(crate) fn verify_state(
     options: &Options,
     dir: &Path,
@@ -142,14 +142,14 @@ impl<'a> Check<'a> {
         self.report.findings.push(finding(error, self.dir));
     }
 
-    /// Counts a file of this length as read.
+    /// Adds a file of this length to the files that were read, and reports the progress.
     fn read(&mut self, bytes: u64) -> ControlFlow<()> {
         self.report.files += 1;
         self.report.bytes += bytes;
         self.advance(0)
     }
 
-    /// Reports the files that are read, and `bytes` of the next one.
+    /// Reports the progress: all files that were read, and the first `bytes` of the next one.
     fn advance(&mut self, bytes: u64) -> ControlFlow<()> {
         let bytes_done = self.report.bytes + bytes;
         (self.step)(MaintenanceProgress {
@@ -158,7 +158,8 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// The WAL segments with these numbers, and their lengths; holes are findings.
+    /// Returns the WAL segments with these numbers, and their lengths. A missing segment is added
+    /// to the findings.
     fn segments(&mut self, numbers: Range<FileNumber>) -> Vec<(Segment, u64)> {
         match wal::segments(self.log_store, self.dir, numbers) {
             Ok(segments) => segments
@@ -268,8 +269,9 @@ impl<'a> Check<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Adds to the findings of a file in quarantine, which begin at the index `from`, that the
-    /// damage is known. If there are none, adds the finding that the file is whole now.
+    /// Adds to each finding of a file in quarantine the note that the damage is known. The findings
+    /// of the file begin at the index `from`. If there are none, adds the finding that the file is
+    /// whole now.
     fn known_damage(&mut self, meta: &FileMeta, quarantine: &Quarantine, from: usize) {
         for finding in &mut self.report.findings[from..] {
             finding.detail.push_str("; it is in quarantine");
@@ -362,7 +364,7 @@ impl<'a> Check<'a> {
         ControlFlow::Continue(self.records(segment, &bytes, is_last, base, log))
     }
 
-    /// Checks the records of a segment. Returns its end.
+    /// Checks the records of a segment. Returns the position in the log at which the segment ends.
     fn records(
         &mut self,
         segment: &Segment,

@@ -1,4 +1,4 @@
-//! Whether a manifest's state agrees with itself.
+//! Checks that the parts of a manifest's state do not contradict each other.
 
 use std::collections::HashSet;
 

@@ -30,7 +30,8 @@ impl<'a> LogCheck<'a> {
         }
     }
 
-    /// Checks the next commit. The error names what no valid commit contains.
+    /// Checks the next commit: `count` operations in `ops`, numbered from
+    /// `first` on. The error describes what no valid commit contains.
     pub(super) fn commit(&mut self, first: SeqNo, count: u32, ops: Bytes) -> Result<(), String> {
         if first <= self.last_seq {
             return Err(format!("sequence number {first} after {}", self.last_seq));

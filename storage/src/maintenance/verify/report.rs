@@ -12,9 +12,9 @@ pub struct Finding {
     /// The file with the fault.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
-    /// Byte offset of the fault; 0 if the whole file is faulty.
+    /// The offset of the fault in the file, in bytes; 0 if the whole file is faulty.
     pub offset: u64,
-    /// The expected and the found content.
+    /// A description with the expected and the found content.
     pub detail: String,
 }
 

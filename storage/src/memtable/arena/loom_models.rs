@@ -7,7 +7,7 @@ use super::*;
 /// The bytes of a piece. A chunk has room for one piece and half of another.
 const PIECE_BYTES: usize = 2 * (FIRST_CHUNK_BYTES - HEAD_BYTES) / 3 / ALIGN_BYTES * ALIGN_BYTES;
 
-/// Has three threads allocate a piece each, at the same time.
+/// Makes three threads allocate a piece each, at the same time.
 fn three_pieces(allocate: fn(&Arena) -> NonNull<u8>) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(3);

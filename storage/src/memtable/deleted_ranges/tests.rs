@@ -11,8 +11,8 @@ fn key(n: u32) -> Bytes {
     Bytes::copy_from_slice(&n.to_be_bytes())
 }
 
-/// Returns the `n`th key: of different lengths, behind a prefix that may be longer than the part of
-/// a key that is compared as a number.
+/// Returns the `n`th key: keys differ in length, and share a prefix that may be longer than the
+/// part of a key that is compared as a number.
 fn named(prefix: &str, n: u32) -> Bytes {
     Bytes::from(format!(
         "{prefix}{}",

@@ -24,7 +24,7 @@ fn write<'a>(list: &'a SkipList, key: &[u8], seq: SeqNo) -> Unlinked<'a> {
     list.write(piece, header, key, key, None)
 }
 
-/// Returns the place of a version on each level.
+/// Returns the position of a version on each level.
 fn places<'a>(
     list: &'a SkipList,
     key: &[u8],
@@ -139,7 +139,7 @@ fn loom_a_version_linked_from_the_top_is_caught() {
     });
 }
 
-/// Two readers store or find the fold of one operand, while a writer inserts the next operand.
+/// Two readers store or use the fold of one operand, while a writer inserts the next operand.
 fn folds(publish: Ordering) {
     explore(move || {
         let list = Arc::new(SkipList::default());

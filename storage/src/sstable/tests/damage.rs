@@ -236,7 +236,7 @@ fn stored_blocks(table: &Arc<SsTable>) -> Vec<(usize, usize)> {
     handles.into_iter().map(place).collect()
 }
 
-/// Moves in a block in every way, as far as it goes. Returns only if each of these walks ends.
+/// Moves in a block in every way, as far as each goes. Returns only if each of these walks ends.
 fn walk(block: &Block, targets: &[Vec<u8>]) -> Result<(), Damage> {
     let mut cursor = BlockCursor::new(block.clone());
     let mut outcome = Ok(());

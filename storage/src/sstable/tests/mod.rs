@@ -1,4 +1,5 @@
-//! Tests of whole tables; those of one part stand with the part.
+//! Tests of whole tables; tests of a single part are in the module of that
+//! part.
 
 mod damage;
 mod golden;
@@ -82,7 +83,8 @@ fn write(disk: &TestDisk, oracle: &Oracle, options: SsTableOptions) -> FinishedT
     write_with(disk, oracle, RangeTombstones::default(), options)
 }
 
-/// A range tombstone: start, end (none is the end of all keys), number.
+/// A range tombstone: start, end (`None` is the end of all keys), sequence
+/// number.
 type Tombstone = (&'static [u8], Option<&'static [u8]>, u64);
 
 fn tombstones(list: &[Tombstone]) -> RangeTombstones {

@@ -191,9 +191,9 @@ fn a_segment_that_was_removed_by_hand_counts_as_removed() {
     assert_eq!(wal.bytes(), left);
 }
 
-/// Regression: while a writer had the open segment, the newest one was said to be the last closed
-/// one. During a backup, which holds the closed ones, the floor of the log then went back: the edit
-/// did not fit, and the thread that flushes panicked.
+/// Regression: while a writer had the open segment, the last closed segment was reported as the
+/// newest. During a backup, which keeps the closed ones, the floor of the log then went back: the
+/// edit did not fit the manifest's state, and the thread that flushes panicked.
 #[test]
 fn the_newest_segment_is_the_one_that_a_writer_is_at_work_on() {
     let (_mem, wal) = log(100);
@@ -225,7 +225,7 @@ fn a_sync_counts_once_for_all_it_serves_and_so_does_the_close_of_a_segment() {
     assert_eq!(wal.syncs(), 3);
 }
 
-/// Ends the pretended sync when it is dropped, by a panic too, so that no writer waits on.
+/// Ends the pretended sync when it is dropped, also by a panic, so that no writer goes on waiting.
 struct EndSyncOnDrop<'a>(&'a Wal);
 
 impl Drop for EndSyncOnDrop<'_> {

@@ -1,4 +1,4 @@
-//! A disk in memory on which a test holds calls up, or has them fail.
+//! A disk in memory on which a test makes calls wait, or makes them fail.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ pub enum Call {
     Open,
     SyncDir,
     ForgetCached,
-    /// A read of the bytes from one offset on and before another.
+    /// A read of bytes between two offsets, the second of which is excluded.
     Read {
         from: u64,
         to: u64,

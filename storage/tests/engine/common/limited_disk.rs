@@ -26,7 +26,7 @@ struct Descriptors {
     refused: AtomicUsize,
 }
 
-/// A descriptor, which is taken until this is dropped.
+/// A descriptor, which counts as used until this value is dropped.
 #[derive(Debug)]
 struct Descriptor(Arc<Descriptors>);
 

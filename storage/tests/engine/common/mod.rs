@@ -55,10 +55,10 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Runs a test in a thread of its own, so that it fails if the engine hangs.
+/// Runs a test in a thread of its own, so that the test fails if the engine hangs.
 ///
 /// # Panics
-/// When the test does, or does not end.
+/// If the test panics, or does not end.
 pub fn must_end(test: impl FnOnce() + Send + 'static) {
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {
@@ -70,10 +70,10 @@ pub fn must_end(test: impl FnOnce() + Send + 'static) {
     outcome.expect("the test ends without a panic");
 }
 
-/// Options for a database in memory that is maintained by its caller, so that all runs of a test
-/// are the same. Merges begin at a sixth of garbage. Nothing happens only because the database
-/// was idle, which depends on the speed of the machine. There is no low-water mark: full disks of
-/// tests are small.
+/// Options for a database in memory whose maintenance its caller does, so that all runs of a test
+/// are the same. Merges begin at a sixth of garbage. Nothing happens just because the database is
+/// idle, as that would depend on the speed of the machine. There is no low-water mark: full disks
+/// of tests are small.
 pub fn manual(mem: &MemDisk) -> Options {
     Options {
         maintenance: Maintenance::Manual,
@@ -140,7 +140,7 @@ pub fn everything(db: &Db) -> Result<Everything> {
     Ok(all)
 }
 
-/// The files of the database with this ending, ascending.
+/// The files of the database whose names end with `ending`, ascending.
 pub fn files(mem: &MemDisk, ending: &str) -> Vec<PathBuf> {
     let mut files = mem.list(Path::new(DIR)).unwrap();
     files.retain(|path| path.to_string_lossy().ends_with(ending));
@@ -159,7 +159,8 @@ pub fn copy_dir(mem: &MemDisk, from: &str, to: &str) {
     }
 }
 
-/// Damages an SSTable so that it does not open any more if `is_whole`, or its first data block.
+/// Damages an SSTable: if `is_whole`, so that it does not open any more, and otherwise only its
+/// first data block.
 pub fn damage_file(mem: &MemDisk, path: &Path, is_whole: bool) {
     let byte = if is_whole {
         mem.file_len(path).unwrap() - 20
@@ -170,13 +171,13 @@ pub fn damage_file(mem: &MemDisk, path: &Path, is_whole: bool) {
     mem.flip_bit(path, byte, 0).unwrap();
 }
 
-/// SSTables of all tables, by the database's own account.
+/// The number of SSTables of all tables, by the statistics of the database.
 pub fn files_in_use(db: &Db) -> usize {
     db.stats().tables.iter().map(|table| table.files).sum()
 }
 
-/// Cuts the power, lets go of the handles (which can then save nothing any
-/// more), and starts the machine again.
+/// Cuts the power, drops the handles (which can then save nothing any more), and starts the machine
+/// again.
 pub fn lose_power<T>(mem: &MemDisk, handles: T, seed: u64) {
     mem.crash_at(1);
     mem.exists(Path::new(DIR)).unwrap_err();

@@ -52,7 +52,8 @@ pub fn get(table: &Table, key: &str) -> Option<String> {
     text(table.get(key.as_bytes()).unwrap())
 }
 
-/// Everything in all the ways of reading it, as "k=v k=v".
+/// Reads all rows in each way of reading them, asserts that the results are
+/// equal, and returns the rows as "k=v k=v".
 pub fn all(table: &Table) -> String {
     let forward = content(table.range::<&[u8], _>(..)).unwrap();
     let backward: Result<Vec<_>, Error> = table.range::<&[u8], _>(..).rev().collect();

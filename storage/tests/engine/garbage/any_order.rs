@@ -9,7 +9,7 @@ use rand::RngExt;
 use super::*;
 use crate::common::{create_table_snapshot, for_seeds, number};
 
-/// The writes, and the readers with the number of writes that each sees and its time.
+/// The writes; and the readers, each with its time and the number of writes that it sees.
 struct Model {
     writes: Vec<Write>,
     snapshots: BTreeMap<String, (usize, i64)>,
@@ -38,7 +38,7 @@ impl Model {
     }
 }
 
-/// Returns the live cells in the database; reads of each group the head first.
+/// Returns the live cells in the database. Reads the head of each group before its rows.
 fn live(get: impl Fn(&[u8]) -> Option<Vec<u8>>, now_s: i64) -> Live {
     let all = KEYS
         .iter()
@@ -186,8 +186,8 @@ fn check<'a>(
     check_changes(keyspace, model, step);
 }
 
-/// Checks that of each key with a difference between two snapshots the key or its head is among the
-/// changed keys.
+/// Checks that every key that differs between two snapshots is among the changed keys itself, or
+/// the head of its group is.
 fn check_changes(keyspace: &Keyspace, model: &Model, step: u64) {
     let open = |(name, (_, now_s)): (&String, &(usize, i64))| {
         let table = keyspace.snapshot(name).unwrap().table("users").unwrap();
@@ -243,7 +243,8 @@ fn clock_s(clock: &ManualClock) -> i64 {
     (ebb_storage::Clock::now_ms(clock) / 1000) as i64
 }
 
-/// A write at this time, with a timestamp that is late within the grace.
+/// Returns a random write at the time `now_s`, whose timestamp is at most as late as the grace
+/// allows.
 fn any_write(rng: &mut Rng, now_s: i64, deletes: f64) -> (Vec<u8>, Cells) {
     let key = KEYS[rng.random_range(0..KEYS.len())];
     let is_deletion = rng.random_bool(deletes);

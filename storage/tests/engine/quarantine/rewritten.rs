@@ -25,8 +25,8 @@ fn lists(report: &LossReport, key: &[u8]) -> bool {
     lost.any(|lost| lost.concerns(TABLE, key))
 }
 
-/// Checks that nothing fails, and that all that is not listed as lost is as expected. Returns the
-/// number of keys that are not listed.
+/// Checks that no read fails, and that all keys that are not listed as lost have the expected
+/// values. Returns the number of keys that are not listed.
 fn assert_rest_is_there(db: &Db, model: &Model, report: &LossReport) -> usize {
     let [users, other] = tables(db);
     let is_kept = |key: &[u8]| !lists(report, key);
@@ -60,7 +60,7 @@ fn assert_rest_is_there(db: &Db, model: &Model, report: &LossReport) -> usize {
     (0..KEYS).filter(|number| is_kept(&key(*number))).count()
 }
 
-/// The name of a damaged file after the loss was accepted.
+/// The path of a damaged file in the folder `damaged`, once its loss was accepted.
 fn aside(path: &Path) -> PathBuf {
     let name = format!("{}.damaged", path.file_name().unwrap().to_str().unwrap());
     Path::new(DIR).join("damaged").join(name)

@@ -8,7 +8,7 @@ use ebb_storage::{Db, FileSystem, Options, Table, TableStats};
 
 use super::{KEYS, key, paths, quarantine, tables};
 
-/// Whether the file does not open at all, and whether a snapshot has it.
+/// Two flags for each case: whether the file does not open at all, and whether a snapshot sees it.
 const CASES: [(bool, bool); 4] = [(true, true), (true, false), (false, true), (false, false)];
 
 fn options(mem: &MemDisk) -> Options {
@@ -40,7 +40,8 @@ fn stats(db: &Db) -> TableStats {
     tables.find(|table| table.name == "users").unwrap()
 }
 
-/// A database with a damaged file, the last of all, and "/copied", a whole backup of it.
+/// A database with a damaged file, the last that was written, and "/copied", an undamaged backup of
+/// the database.
 fn database(is_whole: bool, has_snapshot: bool) -> (MemDisk, PathBuf) {
     let mem = MemDisk::new();
     let db = Db::open(DIR, options(&mem)).unwrap();

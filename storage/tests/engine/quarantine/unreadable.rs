@@ -20,15 +20,15 @@ const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 const EACCES: i32 = 13;
 
-/// A database with one file that does not open while it is bad.
+/// A database with one file that does not open while the file is bad.
 struct Fixture {
     options: Options,
     is_bad: Arc<AtomicBool>,
     clock: ManualClock,
 }
 
-/// Creates options with a disk on which the file `path` is bad: with EIO its reads fail, with any
-/// other `errno` its opening.
+/// Creates options with a disk on which the file `path` is bad: if `errno` is EIO, reads of the
+/// file fail, otherwise opening it fails.
 fn fixture(mem: &MemDisk, path: &Path, errno: i32) -> Fixture {
     let (is_bad, clock) = (Arc::new(AtomicBool::new(true)), ManualClock::at_ms(9_000));
     let (bad_now, bad_path) = (is_bad.clone(), path.to_path_buf());
@@ -136,8 +136,8 @@ fn an_opening_goes_on_without_a_file_that_cannot_be_read() {
     assert!(all.damaged > 100 && all.right > all.damaged, "{all:?}");
 }
 
-/// A manifest that lost its last edits names files that are gone, and not those that merges wrote in
-/// their place. An opening removes such files as orphans.
+/// A manifest that lost its last edits names files that no longer exist, and does not name those
+/// that merges wrote in their place, which an opening would remove as orphans.
 #[test]
 fn an_opening_without_a_file_refuses_a_manifest_that_may_have_lost_its_end() {
     let (mem, model) = database(6);
@@ -169,7 +169,8 @@ fn an_opening_refuses_a_file_that_it_has_no_permission_to_open() {
     assert!(is_io_of(&error, &path), "{error}");
 }
 
-/// A pin keeps the files that are open. One that is opened again later would go with the next merge.
+/// A pin keeps files that are open. A file that does not open and is pinned would be removed by the
+/// next merge once it opens again.
 #[test]
 fn a_table_is_not_pinned_while_a_file_of_it_does_not_open() {
     let (mem, _) = database(9);

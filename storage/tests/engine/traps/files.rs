@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Files go when a merge has replaced them; a reader that began before is in the middle of
-/// them. They must stay for it, and go once the last reader is done.
+/// Files are removed when a merge has replaced them. They must stay for a reader that began before
+/// and is not done with them, and be removed once the last reader is done.
 #[test]
 fn files_stay_for_open_readers_and_go_after_the_last_one() {
     let mem = MemDisk::new();
@@ -60,9 +60,9 @@ fn files_stay_for_open_readers_and_go_after_the_last_one() {
     assert_eq!(db.stats().tables[0].versions, 200);
 }
 
-/// Regression: the last reader of an obsolete file removes it, by name. An iterator lived on when
-/// its database was closed; the directory was opened again, numbers were given again, and the
-/// iterator's drop removed a live file of the new opening.
+/// Regression: the last reader of an obsolete file removes it, by name. An iterator was still open
+/// when its database was closed. The directory was opened again and file numbers were used again,
+/// so dropping the iterator removed a file that the new opening used.
 #[test]
 fn files_of_a_later_opening_are_not_removed_by_an_iterator_of_an_earlier_one() {
     let mem = MemDisk::new();

@@ -148,8 +148,8 @@ fn power_lost_while_damage_to_one_copy_is_repaired_costs_nothing() {
     }
 }
 
-/// A part of an edit that found no space would be in the way of the next one, or take effect where
-/// the other copy lacks it.
+/// If a part of an edit that found no space stayed in a copy, it would be in the way of the next
+/// edit, or take effect although the other copy lacks it.
 #[test]
 fn an_edit_that_finds_no_space_is_in_neither_copy() {
     for free_bytes in 0.. {
@@ -176,9 +176,9 @@ fn an_edit_that_finds_no_space_is_in_neither_copy() {
     }
 }
 
-/// A crash tears the last edit of the manifest at most. An edit that does not read
-/// and has others behind it was in force: a database that goes on before it has
-/// lost files without a word.
+/// A crash tears the last edit of the manifest at most. A damaged edit with others behind it had
+/// taken effect: a database that ignored it and all later ones would have lost files without an
+/// error.
 #[test]
 fn damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one() {
     let mem = MemDisk::new();

@@ -36,7 +36,8 @@ impl SwitchingDisk {
     }
 }
 
-/// Lets shuttle switch threads: it may do so at any operation on one of its primitives.
+/// Lets shuttle switch threads at `point`: it may do so at any operation on one of its own atomics
+/// and locks.
 fn switch(point: &AtomicBool) {
     point.load(Ordering::Relaxed);
 }

@@ -11,13 +11,13 @@ use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
 use crate::scenarios::{self, Scenario};
 
-/// The stack of each thread of a scenario. It holds every frame of a flush or a recovery in an
-/// unoptimised build, and shuttle's default does not.
+/// The stack size of each thread of a scenario, in bytes. It is enough for every frame of a flush
+/// or a recovery in an unoptimised build, and shuttle's default is not.
 const STACK_BYTES: usize = 1 << 20;
 /// Limit on the steps of one schedule, far above what any scenario takes: a schedule that reaches
 /// the limit has a thread that spins.
 const STEPS_MAX: usize = 500_000;
-/// Places in a schedule at which the PCT scheduler lets another thread go first.
+/// The number of places in a schedule at which the PCT scheduler lets another thread go first.
 const CHANGES_MAX: usize = 4;
 
 /// Runs scenarios over a whole database under random schedules of its threads.

@@ -46,7 +46,7 @@ pub(super) enum Attack {
     Storm,
     /// Connections that are closed in the middle of a response.
     AbruptClose,
-    /// Requests for many rows whose responses are never read.
+    /// Requests for many rows. The client never reads the responses.
     Deaf,
     /// Statements with thousands of nested expressions.
     Deep,

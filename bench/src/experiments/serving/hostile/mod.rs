@@ -39,7 +39,8 @@ use crate::experiments::colocation::disturbance::Observer;
 use crate::threads::value_of;
 use crate::ycsb::cql::{Plan, RawClient};
 
-/// Threads of attackers, each of which attacks about a hundred times a second at most.
+/// The number of threads of attackers, each of which attacks about a hundred times a second at
+/// most.
 const ATTACKERS: u8 = 8;
 /// The most memory that attacks may add to the server's: 256 MiB of results that wait for their
 /// readers, twice 64 MiB for prepared statements (tables and allocators leave some unused), the
@@ -51,7 +52,7 @@ const GROWTH_BYTES_MAX: u64 = 1 << 30;
 #[derive(Debug, Clone, Serialize)]
 pub struct HostileClients {
     pub seed: u64,
-    /// Operations per second of a closed loop.
+    /// The peak rate: operations per second of a closed loop.
     pub peak_ops_per_s: f64,
     /// Operations per second of the load: half of the peak, unless a rate was given.
     pub rate_ops_per_s: f64,
@@ -59,9 +60,10 @@ pub struct HostileClients {
     pub p99_us: f64,
     /// The load alone compared with itself: noise.
     pub alone_again: Beside,
-    /// The load beside attackers that perform all kinds of attacks.
+    /// The measurement of the load beside attackers that perform all kinds of attacks.
     pub hostile: Beside,
-    /// The load beside each kind of attack alone. Empty unless `--each-attack` is given.
+    /// The measurements of the load beside each kind of attack alone, by the name of the kind.
+    /// Empty unless `--each-attack` is given.
     pub each: BTreeMap<&'static str, Beside>,
     /// The number of attacks of each kind, over all windows.
     pub attacks: BTreeMap<&'static str, u64>,

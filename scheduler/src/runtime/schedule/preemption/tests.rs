@@ -10,7 +10,8 @@ const PAUSED: (bool, bool) = (false, true);
 const RESTING: (bool, bool) = (false, false);
 const RUNNING: (bool, bool) = (true, false);
 
-/// A job with attempts that started at these times.
+/// A job with running attempts that started at `started_s`, and `starts` tasks that would start if
+/// they had memory.
 fn holder(
     id: u64,
     goal_s: Option<f64>,
@@ -236,9 +237,9 @@ struct Run {
     index: u32,
     attempt: u32,
     started_s: f64,
-    /// Remaining cycles with a share until its end.
+    /// The number of cycles with a share that remain until the attempt's end.
     left: u32,
-    /// Remaining cycles until its end, if it was stopped.
+    /// The number of cycles that remain until the attempt's end, if it was stopped.
     stops_in: Option<u32>,
 }
 
@@ -275,7 +276,7 @@ impl Work {
     }
 }
 
-/// Tasks of a job that its share runs.
+/// The number of tasks of a job that run at once under its share.
 const TASKS_AT_ONCE: usize = 2;
 /// The most cycles that a task takes.
 const CYCLES_MAX: u32 = 6;

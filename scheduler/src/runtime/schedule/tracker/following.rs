@@ -34,8 +34,8 @@ impl Tracker {
     }
 
     /// Records the end of another job, with the reason of a failure. Once all jobs that this one
-    /// follows have succeeded, its input is split; when one has not, this job fails too. Returns
-    /// whether either happened.
+    /// follows have succeeded, its input is split; when one has failed or was cancelled, this job
+    /// fails too. Returns whether either happened.
     pub fn other_ended(&mut self, other: JobId, failure_reason: Option<&str>) -> bool {
         if self.stage != Stage::Following || !self.follows.remove(&other) {
             return false;

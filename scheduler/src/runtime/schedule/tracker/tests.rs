@@ -472,7 +472,7 @@ struct World {
     finishing: Vec<HeldAttempt>,
     /// Attempts that were given up, but whose threads still run.
     zombies: Vec<HeldAttempt>,
-    /// Attempts at each task that finished the output.
+    /// The number of attempts at each task that finished the output.
     finished: BTreeMap<TaskId, u32>,
     /// Attempts that were stopped for their memory.
     preempted: BTreeSet<(TaskId, u32)>,

@@ -95,7 +95,7 @@ fn a_record_larger_than_the_budget_fits_alone() {
     assert!(buffer.allocated_bytes() < 1 << 11);
 }
 
-/// Adds numbers of eight bytes.
+/// Adds the number `value` to the number `into`, both of eight bytes.
 fn add(into: &mut [u8], value: &[u8]) -> bool {
     let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes);
     match (number(into), number(value)) {

@@ -34,7 +34,7 @@ fn job(id: &str, maps_done: u32, slack_s: f64) -> JobView {
     .unwrap()
 }
 
-/// A running backup that has a quarter of its bytes.
+/// A running backup that has copied a quarter of its bytes.
 fn backup(id: &str) -> JobView {
     let mut backup = serde_json::to_value(job(id, 0, 0.0)).unwrap();
     backup["record"]["application"] = json!("backup");

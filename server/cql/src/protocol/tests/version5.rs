@@ -334,7 +334,8 @@ fn every_flipped_bit_of_a_segment_is_detected() {
     }
 }
 
-/// The header is enough for the error: its length before or after compression is above the limit.
+/// The segment's header is enough for the error: it shows that the payload, before or after
+/// compression, is longer than the limit.
 #[test]
 fn a_segment_that_is_too_long_is_an_error_at_once() {
     let frames = frames(&[6000]).concat();

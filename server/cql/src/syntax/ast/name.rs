@@ -9,7 +9,8 @@
 pub struct Name(String);
 
 impl Name {
-    /// Creates a name from its form for comparisons.
+    /// Creates a name from the form in which names are compared: small letters, unless the name was
+    /// quoted.
     pub fn new(name: impl Into<String>) -> Self {
         Name(name.into())
     }

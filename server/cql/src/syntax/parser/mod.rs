@@ -95,7 +95,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Returns the token `ahead` of the next one; after the last one, the end.
+    /// Returns the token that comes `ahead` tokens after the next one; beyond the last token,
+    /// [`TokenKind::End`].
     fn ahead(&self, ahead: usize) -> Token {
         let last = self.tokens.len() - 1;
         self.tokens[(self.at + ahead).min(last)]

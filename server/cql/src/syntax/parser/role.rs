@@ -93,7 +93,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// Returns whether the token `ahead` may be a role's name.
+    /// Returns whether the token that comes `ahead` tokens after the next one may be a role's name.
     pub(super) fn is_role(&self, ahead: usize) -> bool {
         let token = self.ahead(ahead);
         self.is_name(token) || matches!(token.kind, TokenKind::String | TokenKind::DollarString)

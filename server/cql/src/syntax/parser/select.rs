@@ -51,8 +51,8 @@ impl Parser<'_> {
         })
     }
 
-    /// Consumes `JSON` or `DISTINCT` before the selection. Columns may have these names; then a
-    /// token follows that cannot begin a selector.
+    /// Consumes `word`, `JSON` or `DISTINCT`, and returns true, unless it is the name of a selected
+    /// column: then a token follows that cannot begin a selector.
     fn eat_modifier(&mut self, word: &str) -> bool {
         let column = match self.ahead(1).kind {
             TokenKind::Star => !self.word_ahead(2, "FROM"),

@@ -5,12 +5,13 @@
 //!   rows to write again ──┴─► KeysToCompare ─► the row at both snapshots ─► a record
 //! ```
 //!
-//! The row of a key that may differ is read at both snapshots. A row to write again of which nothing has
-//! changed is recorded as it was published, without a look into the store. The key of a partition's header
-//! stands for the static columns. If the header has other deletions than before, it also stands for all rows
-//! of the partition, because these deletions hide rows. Then all rows are read and compared, also in the
-//! splits that have other rows of the partition than the header. With the same deletions, a row differs only
-//! if its own key may: a write that merges left out because of a deletion has no effect at either snapshot.
+//! The row of a key that may differ is read at both snapshots. A row to write again whose key is not among
+//! the keys that may differ is recorded as it was published, without reading the store. The key of a
+//! partition's header stands for the static columns. If the header has other deletions than before, it also
+//! stands for all rows of the partition, because these deletions hide rows. Then all rows are read and
+//! compared, also in the splits that have other rows of the partition than the header. With the same
+//! deletions, a row differs only if its own key may: a write that merges left out because of a deletion has
+//! no effect at either snapshot.
 //!
 //! Single rows are read by their keys, after the header of their partition: see
 //! [the purge race](ebb_tables::read#the-purge-race).
@@ -29,36 +30,36 @@ use ebb_tables::read::{ProjectedPartition, RowScan, Source, TableError, read_key
 use super::{Change, CqlCells, Piece, RowCells, RowKey, push_cell};
 use crate::error::{of_store, of_table};
 
-/// A row of the older snapshot that is written again even if it has not changed, because
-/// its data file is removed.
+/// A published row that is written again even if it has not changed, because the data file that contains it
+/// is removed.
 #[derive(Debug, Clone)]
 pub(crate) struct RewrittenRow {
-    /// The number of the table that the row goes to.
+    /// The number of the published table that the row goes to.
     pub(crate) table: u32,
     /// The key of the row in the store.
     pub(crate) key: Bytes,
-    /// The cells as they were published.
+    /// The cells of the row as they were published.
     pub(crate) cells: Vec<u8>,
 }
 
-/// Rows that are written again, by ascending keys.
+/// An iterator over the rows that are written again, by ascending keys.
 pub(crate) type Rewritten<'r> = &'r mut dyn Iterator<Item = Result<RewrittenRow, TaskError>>;
 
-/// A table at two snapshots.
+/// A table at two snapshots, whose rows are compared.
 pub(super) struct Compared<'t> {
     pub(super) older: &'t SnapshotTable,
     pub(super) newer: &'t SnapshotTable,
-    /// The number of the table that the rows go to.
+    /// The number of the published table that the rows go to.
     pub(super) rows_to: u32,
 }
 
-/// The keys of a range of a table whose rows are to be compared, ascending, each once.
+/// The keys of a table, in a range, whose rows are to be compared: ascending, each once.
 struct KeysToCompare<'r> {
     changed: Peekable<ChangedKeys>,
     rewritten: Peekable<Rewritten<'r>>,
 }
 
-/// The header of a partition at both snapshots.
+/// The header of a partition at both snapshots; `None` where the snapshot has none.
 struct Headers {
     key: Vec<u8>,
     older: Option<Bytes>,
@@ -68,14 +69,14 @@ struct Headers {
 /// A key whose row may differ between the two snapshots.
 struct KeyToCompare {
     key: Bytes,
-    /// Whether the row is written again even if it has not changed.
+    /// True if the row is written again even if it has not changed.
     is_rewritten: bool,
 }
 
-/// The next key or row of [`KeysToCompare`].
+/// The next item of [`KeysToCompare`].
 enum Next {
     Compare(KeyToCompare),
-    /// A row that has not changed.
+    /// A row that has not changed and is written again as it was published.
     Copy(RewrittenRow),
 }
 
@@ -98,7 +99,7 @@ impl<'r> KeysToCompare<'r> {
         }
     }
 
-    /// Returns the least of the remaining keys.
+    /// Returns the least of the remaining keys; `None` if none is left.
     fn peek(&mut self) -> Result<Option<Bytes>, TaskError> {
         if self.changed.peek().is_some_and(Result::is_err)
             && let Some(Err(error)) = self.changed.next()
@@ -120,7 +121,8 @@ impl<'r> KeysToCompare<'r> {
         Ok(least.cloned())
     }
 
-    /// Removes the least of the remaining keys and returns it, if `is_wanted` returns true for it.
+    /// Removes the least of the remaining keys and returns its item, if `is_wanted` returns true for the
+    /// key; otherwise returns `None`.
     fn next_if(
         &mut self,
         is_wanted: impl FnOnce(&Bytes) -> bool,
@@ -146,8 +148,8 @@ impl<'r> KeysToCompare<'r> {
         ))
     }
 
-    /// Removes all keys up to `key`; the keys before it have no row, or their rows were
-    /// compared already. Returns whether the row of `key` is written again.
+    /// Removes all keys up to `key`: keys before `key` have no row, or their rows were compared already.
+    /// Returns whether the row of `key` must be written again even if it has not changed.
     fn is_rewritten(&mut self, key: &[u8]) -> Result<bool, TaskError> {
         let mut is_rewritten = false;
         while let Some(next) = self.next_if(|next| next[..] <= *key)? {
@@ -173,15 +175,15 @@ impl Headers {
     }
 }
 
-/// Records the differences between rows.
+/// A writer of the records of rows that were compared.
 struct Differences<'s> {
     record: RecordSink<'s>,
     key: Vec<u8>,
 }
 
 impl Differences<'_> {
-    /// Records the change of a row. `older` and `newer` are its cells at the two snapshots; `None` if
-    /// the row is not there.
+    /// Writes the record of a row. `older` and `newer` are the row's cells at the two snapshots, `None` if
+    /// the row does not exist there.
     fn row(
         &mut self,
         (table, key): (u32, &[u8]),
@@ -195,7 +197,7 @@ impl Differences<'_> {
         (self.record)(&self.key, cells.unwrap_or_default())
     }
 
-    /// Records a row that has not changed.
+    /// Writes the record of a row that has not changed and is written again.
     fn copy(&mut self, row: &RewrittenRow) -> Result<(), TaskError> {
         let key = RowKey {
             table: row.table,
@@ -283,7 +285,7 @@ impl Compared<'_> {
         Ok(())
     }
 
-    /// Reads the header with this key at both snapshots.
+    /// Reads the header with the key `key` at both snapshots.
     fn headers(&self, key: impl Into<Vec<u8>>) -> Result<Headers, TaskError> {
         let key = key.into();
         Ok(Headers {
@@ -310,7 +312,8 @@ impl Compared<'_> {
         differences.row((*table, &key[..]), older, newer, is_rewritten)
     }
 
-    /// Compares all rows of a partition that lie in a range.
+    /// Compares all rows of the partition whose keys begin with `prefix`, as far as they lie in the range
+    /// `piece`.
     fn compare_rows(
         &self,
         cql: &CqlCells,
@@ -371,7 +374,7 @@ impl Compared<'_> {
         Ok(())
     }
 
-    /// Compares a row, and the rows of its partition whose keys come next.
+    /// Compares the row `first`, and then the other rows of the same partition that `keys` returns next.
     fn compare_some(
         &self,
         cql: &CqlCells,
@@ -406,7 +409,7 @@ impl Compared<'_> {
     }
 }
 
-/// Returns the cells of a row of a table that CQL did not make.
+/// Returns the cells of the row `key` of a table that CQL did not make; `None` if the row does not exist.
 fn plain_cells<'c>(
     table: &SnapshotTable,
     key: &[u8],
@@ -421,8 +424,8 @@ fn plain_cells<'c>(
     Ok(Some(&cells[..]))
 }
 
-/// Returns the cells of the static columns of the partition with this header, the key of which is `key`;
-/// `None` without static values.
+/// Returns the cells of the static columns of the partition with this header, whose key is `key`; `None` if
+/// it has no static values.
 fn static_cells<'c>(
     cql: &CqlCells,
     table: &SnapshotTable,
@@ -436,7 +439,7 @@ fn static_cells<'c>(
     cells.of_statics(&partition, &columns.types)
 }
 
-/// Returns the time as of which a table decides what has expired, in seconds since 1970.
+/// Returns the time at which `table` is read, in seconds since 1970: values that expire later are visible.
 pub(crate) fn read_time_s(table: &SnapshotTable) -> i64 {
     i64::try_from(table.read_time_ms() / 1000).unwrap_or(i64::MAX)
 }
@@ -452,8 +455,8 @@ impl CqlCells {
         RowScan::open(source, &self.schema, from, to).map_err(of_table)
     }
 
-    /// Returns a partition as `table` shows it, with the columns of rows. `key` is any key of the
-    /// partition.
+    /// Returns the partition that has the key `key` (any of its keys) and the header `header`, as of the
+    /// read time of `table`, with the columns of rows.
     fn partition_at<'p>(
         &'p self,
         table: &SnapshotTable,
@@ -468,7 +471,7 @@ impl CqlCells {
 struct VisibleRows<'p> {
     cql: &'p CqlCells,
     scan: RowScan<'p>,
-    /// `None` if the partition does not exist.
+    /// The partition; `None` if it does not exist.
     partition: Option<ProjectedPartition<'p>>,
     /// The key of the current row; `None` behind the last one.
     key: Option<Bytes>,

@@ -5,20 +5,20 @@
 //!   table, u32 BE | change, u8 | key of the row
 //! ```
 //!
-//! The key of a row of a CQL table is that of the engine; that of its static columns is the key of the
-//! partition's header. In any split, the keys of a table ascend.
+//! The key of a row of a CQL table is the row's key in the store; for the static columns of a
+//! partition, it is the key of the partition's header. Within a split, the keys of a table ascend.
 
 /// The change of a row between two snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// The row has not changed. Such a record has no cells, and only counts as work that
-    /// was done.
+    /// The row has not changed. A record with this change has no cells, and only shows the runtime
+    /// that work was done.
     None,
     /// The row was not there before, or there is no older snapshot.
     Added,
     /// The row has other cells than before.
     Replaced,
-    /// The row has not changed, but its data file is removed.
+    /// The row has not changed, but is written again because its data file is removed.
     Rewritten,
     /// The row is not there any more. The record has no cells.
     Removed,
@@ -36,7 +36,7 @@ const ALL: [Change; 5] = [
 /// The key of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowKey<'k> {
-    /// The number of the table that the row goes to.
+    /// The number of the published table that the row goes to.
     pub(crate) table: u32,
     pub(crate) change: Change,
     /// The key of the row in the store.
@@ -44,8 +44,8 @@ pub(crate) struct RowKey<'k> {
 }
 
 impl Change {
-    /// Returns the change of a row with these cells before and now; `None` if the row is
-    /// not there. `is_rewritten` means that the data file of the row is removed.
+    /// Returns the change of a row with the cells `older` before and `newer` now; `None` if the row
+    /// does not exist. `is_rewritten` means that the data file that contains the row is removed.
     pub(crate) fn between(older: Option<&[u8]>, newer: Option<&[u8]>, is_rewritten: bool) -> Self {
         match (older, newer) {
             (None, None) => Self::None,
@@ -57,7 +57,7 @@ impl Change {
         }
     }
 
-    /// Returns whether the last publication has the row.
+    /// Returns true if the newest publication contains the row and the copy there must go.
     pub(crate) fn has_old(self) -> bool {
         matches!(self, Self::Replaced | Self::Rewritten | Self::Removed)
     }

@@ -20,7 +20,7 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::Failure;
 
-/// The start of a test's clock, in seconds since 1970.
+/// The time at which the clock of a test starts, in seconds since 1970.
 const NOW_S: i64 = 1_700_000_000;
 
 struct Fixture {
@@ -360,8 +360,8 @@ fn a_damaged_row_or_key_fails_as_damage_of_the_database() {
     }
 }
 
-/// Writes a few partitions, some of them large, some with static values only, with
-/// deletions of all kinds. Returns the rows that a job should read.
+/// Writes a few partitions with deletions of all kinds, some of them large, some with static values
+/// only. Returns the rows that a job should read.
 fn filled(fixture: &Fixture, rng: &mut impl rand::Rng) -> Rows {
     let mut expected = BTreeMap::new();
     let b = "b".repeat(300);
@@ -498,9 +498,9 @@ fn a_process_without_the_database_reads_the_same_rows() {
     assert_eq!(rows_of(&input, &splits), expected);
 }
 
-/// Regression: a sample looked up the header of a row's partition when it came to the row. If a
-/// merge in between drops the deletion together with the deleted rows, the sample's scan still has
-/// these rows.
+/// Regression: a sample looked up the header of a row's partition only when it reached the row. If
+/// a merge meanwhile drops a deletion together with the rows that it hides, the header lacks the
+/// deletion while the sample's scan still has the rows.
 #[test]
 fn a_sample_shows_no_row_that_a_merge_drops_on_the_way() {
     let fixture = purged_at_once();

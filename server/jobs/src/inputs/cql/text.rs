@@ -21,15 +21,15 @@ pub struct CqlText {
     schema: Arc<TableSchema>,
     /// The time as of which values count as expired, in seconds since 1970.
     read_time_s: i64,
-    /// The columns at their slots: first those of the primary key, then the other selected
-    /// ones.
+    /// The columns that are written: first those of the primary key, then the other selected ones. The
+    /// index of a column is its slot.
     columns: Vec<schema::Column>,
     /// The number of columns of the primary key.
     key_columns: usize,
     projection: Projection,
 }
 
-/// The texts of the current partition and of one of its rows. The memory is kept from row to row.
+/// The texts of the current partition and of one of its rows. The memory is reused for every row.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     pub(super) key: Vec<u8>,
@@ -38,21 +38,21 @@ pub(super) struct Buffers {
     native: Vec<u8>,
 }
 
-/// The texts of a row's columns, one behind the other. The texts that all rows of a
-/// partition share come first, and are written once for the partition.
+/// The texts of a row's columns, one after the other in one buffer. The texts that all rows of a
+/// partition share come first, and are written once per partition.
 #[derive(Debug, Default)]
 struct Texts {
     bytes: Vec<u8>,
-    /// By slot: the range of the text in `bytes`.
+    /// For each slot, the range of its text in `bytes`; `None` if there is no text.
     places: Vec<Option<(usize, usize)>>,
-    /// The length of the shared texts in `bytes`.
+    /// The length in `bytes` of the texts that all rows of the partition share.
     shared_len: usize,
     shared_places: Vec<Option<(usize, usize)>>,
 }
 
 impl Texts {
-    /// Clears all texts. The next ones are shared by the rows of a partition, until
-    /// `end_shared`.
+    /// Clears all texts. The texts that are pushed until `end_shared` are those that all rows of a
+    /// partition share.
     fn begin_partition(&mut self, columns: usize) {
         self.bytes.clear();
         self.places.clear();
@@ -87,8 +87,8 @@ impl Texts {
 }
 
 impl CqlText {
-    /// Creates a writer of rows of `schema` as of `read_time_ms` milliseconds since 1970,
-    /// with the primary key and the columns named in `wanted`; `None`: with all columns.
+    /// Creates a writer of rows of `schema` as of `read_time_ms`, in milliseconds since 1970, with the
+    /// columns of the primary key and those named in `wanted`; `None` for all columns.
     pub fn new(schema: Arc<TableSchema>, read_time_ms: u64, wanted: Option<&[String]>) -> Self {
         let is_wanted = |name: &str| wanted.is_none_or(|all| all.iter().any(|one| one == name));
         // Columns of the primary key come first in the schema.
@@ -129,8 +129,8 @@ impl CqlText {
         read_key(&self.schema, key).map_err(of_table)
     }
 
-    /// Returns a partition by one of its keys and the operand of its header, if it has one. Writes the
-    /// texts that all its rows share to `to`.
+    /// Returns the partition with the key `key` (any of its keys) and the header `header`, if it has
+    /// one. Writes the texts that all rows of the partition share to `to`.
     pub(super) fn partition<'p>(
         &'p self,
         key: DecodedKey<'p>,
@@ -152,8 +152,8 @@ impl CqlText {
         Ok(partition)
     }
 
-    /// Writes the row of an encoded clustering, if it is there. `to` has the shared texts of
-    /// `partition`.
+    /// Writes the key and the value of a row to `to`, which has the shared texts of `partition`.
+    /// Returns false if the row does not exist.
     pub(super) fn write_row(
         &self,
         partition: &ProjectedPartition<'_>,
@@ -173,7 +173,8 @@ impl CqlText {
         Ok(true)
     }
 
-    /// Writes the row of a partition that has static values only, whose shared texts `to` has.
+    /// Writes the key and the value of a partition that has static values and no rows. `to` has the
+    /// partition's shared texts.
     pub(super) fn write_statics(&self, to: &mut Buffers) {
         to.fields.begin_row();
         self.write_fields(to);
@@ -197,7 +198,8 @@ impl CqlText {
         Ok(())
     }
 
-    /// Writes the key and the value of a row, whose columns without a text are empty.
+    /// Joins the texts in `to` to the key and the value of a row. A column without a text is an empty
+    /// field.
     fn write_fields(&self, to: &mut Buffers) {
         to.fields.write(0..self.key_columns, &mut to.key);
         let values = self.key_columns..self.columns.len();
@@ -205,7 +207,7 @@ impl CqlText {
     }
 }
 
-/// Returns the column of records for a column of the table.
+/// Returns the column that records have for a column of the table.
 fn column_of(column: &schema::Column) -> Column {
     use CqlType as T;
     let name = &column.name[..];

@@ -24,9 +24,9 @@ const CHANGED: &str = "it has changed since the job was submitted";
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct DataFile {
     pub(super) path: PathBuf,
-    /// The prefix of the file's keys, including the colon.
+    /// The start of the file's keys: its name and a colon.
     pub(super) name: Vec<u8>,
-    /// The size on the disk, before decompression.
+    /// The size on the disk in bytes, before decompression.
     pub(super) bytes: u64,
     pub(super) content: Content,
     modified: SystemTime,
@@ -76,8 +76,8 @@ impl DataFile {
         Err(io::Error::other(CHANGED))
     }
 
-    /// Opens the records of a part of the file, which must begin and end at borders of
-    /// records.
+    /// Opens the records of the part of the file with the byte range `part`, which must begin and
+    /// end at borders of records.
     pub(super) fn records(
         &self,
         part: Range<u64>,
@@ -93,13 +93,13 @@ impl DataFile {
         })
     }
 
-    /// Returns the place of the first record that begins at or behind `at`; the end of the file when
-    /// there is none. `known` is a border before that.
+    /// Returns the offset of the first record that begins at or after the offset `at`; the end of
+    /// the file if there is none. `known` is the offset of an earlier record.
     pub(super) fn border(&self, known: u64, at: u64, kind: RecordKind) -> io::Result<u64> {
         record_border(&File::open(&self.path)?, self.bytes, known, at, kind)
     }
 
-    /// Returns where a record probably begins at or behind `at`, as [`likely_border`] does.
+    /// Returns the offset at or after `at` where a record probably begins; see [`likely_border`].
     pub(super) fn likely_border(&self, at: u64, kind: RecordKind) -> io::Result<u64> {
         likely_border(&File::open(&self.path)?, self.bytes, at, kind)
     }
@@ -117,8 +117,8 @@ impl DataFile {
         TaskError::invalid(InvalidInput(format!("{path}, line {line}: {problem}")))
     }
 
-    /// Returns the error of a task at the record that begins at byte `offset`. The error
-    /// names an invalid row by its line instead of its key.
+    /// Returns `error`, which a task met at the record that begins at byte `offset`. If it is about
+    /// an invalid row, the result names the line of the record instead of its key.
     pub(super) fn placed(&self, offset: u64, error: TaskError) -> TaskError {
         let Some(row) = InvalidRow::of(&error) else {
             return error;
@@ -129,8 +129,8 @@ impl DataFile {
         }
     }
 
-    /// Returns the number of the line that begins at byte `offset`, from 1. Reads
-    /// everything before that, because lines are counted only for an error.
+    /// Returns the number of the line that begins at byte `offset`, from 1. Reads the file up to
+    /// this line, which costs time only after an error.
     fn line_at(&self, offset: u64) -> io::Result<u64> {
         let file = File::open(&self.path)?;
         let line_ends = match self.content {
@@ -141,7 +141,7 @@ impl DataFile {
     }
 }
 
-/// A file that cannot be read as text, as far as its start shows that.
+/// A file whose first bytes show that it is not text, or that cannot be read.
 #[derive(Debug)]
 pub(super) struct BadFile {
     path: PathBuf,
@@ -155,12 +155,13 @@ enum BadStart {
 }
 
 impl BadFile {
-    /// Returns the problem of the file as an error.
+    /// Returns the error that describes the problem of the file.
     pub(super) fn into_error(self) -> TaskError {
         self.error("")
     }
 
-    /// Returns the error of a job that does not leave bad files out.
+    /// Returns the error of a job that fails because of a bad file. It mentions the option that
+    /// skips such files.
     pub(super) fn refused(self) -> TaskError {
         self.error("; --skip-bad leaves such files out")
     }
@@ -179,8 +180,8 @@ impl BadFile {
     }
 }
 
-/// Returns the files in `root`, a file or a directory, in the order of their names. In
-/// keys, `root` has the name `called`.
+/// Returns the files in `root`, a file or a directory, in the order of their names. `called` is the
+/// name of `root` in keys.
 ///
 /// # Errors
 /// When `root` is not there, or a directory cannot be read.

@@ -3,8 +3,8 @@
 use ebb_text::csv::{CsvDialect, CsvFields, push_record};
 use ebb_text::reader::{RecordError, RecordKind, Records};
 
-/// The records of a part of a file. A CSV record is rewritten with commas and well-formed
-/// quotes, whatever dialect the file has.
+/// The records of a part of a file. A CSV record is rewritten with commas and well-formed quotes,
+/// whatever delimiter and quotes the file has.
 pub(super) struct FileRecords {
     records: Records<'static>,
     rewriting: Option<Rewriting>,
@@ -19,14 +19,14 @@ pub(super) struct FileRecord<'a> {
     pub(super) text: &'a [u8],
 }
 
-/// The parts of a record that is written anew.
+/// The buffers for rewriting a CSV record.
 struct Rewriting {
     fields: CsvFields,
     record: Vec<u8>,
 }
 
 impl FileRecords {
-    /// Wraps `records`, which are of this kind.
+    /// Wraps `records`, which are of the kind `kind`.
     pub(super) fn new(records: Records<'static>, kind: RecordKind) -> Self {
         let rewriting = match kind {
             RecordKind::Csv(dialect) if dialect != CsvDialect::default() => Some(Rewriting {

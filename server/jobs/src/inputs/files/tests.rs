@@ -26,7 +26,7 @@ impl Place {
         path
     }
 
-    /// The keys without the directory, and the values, by split.
+    /// Reads an input. Returns the keys (without the directory) and the values, by split.
     fn read(&self, input: &FilesInput) -> Result<Vec<Vec<(String, String)>>, TaskError> {
         let directory = format!("{}/", self.dir.path().display());
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -155,8 +155,8 @@ fn records_over_several_lines_come_whole_and_as_they_are_written() {
     );
 }
 
-/// Reads the records with their places, in parts of about `bytes`. Returns the error of the
-/// first part that has one.
+/// Reads the records with their places, in parts of about `bytes` bytes. If parts fail, returns the
+/// error of the first of them.
 fn by_parts(input: &FilesInput, bytes: u64) -> Result<Vec<(String, String)>, String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut all = Vec::new();
@@ -308,7 +308,7 @@ fn bytes_that_are_no_text_are_refused_when_they_are_at_the_start_else_when_they_
     }
 }
 
-/// Regression: each line was looked at again for every line after it, so 20,000 lines took 49 s.
+/// Regression: each line was examined again for every line after it, so 20,000 lines took 49 s.
 #[test]
 fn a_quote_that_is_missing_is_found_in_one_pass_over_very_many_lines() {
     let place = Place::new();
@@ -474,7 +474,7 @@ fn files_of_formats_that_are_not_read_are_refused_as_what_they_are() {
     }
 }
 
-/// Regression: a sample read each place up to 64 MiB further, and failed at a malformed record.
+/// Regression: at each place, a sample read up to 64 MiB more, and failed at a malformed record.
 #[test]
 fn a_sample_of_csv_passes_over_what_is_malformed_and_leaves_it_to_the_reader() {
     let place = Place::new();

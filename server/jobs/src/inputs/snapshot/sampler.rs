@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 
-/// Keys at even distances in a stream of rows whose length is not known before its end.
-/// When there are too many, every other key is dropped and the distance doubles.
+/// Collects keys at even distances in a stream of rows whose length is not known before its end.
+/// When there are too many keys, every other one is dropped and the distance doubles.
 #[derive(Debug)]
 pub(super) struct Sampler {
-    /// The bytes of all rows so far.
+    /// The number of bytes of all rows so far.
     pub(super) total_bytes: u64,
     distance_bytes: u64,
-    /// Keys, each with the bytes of all rows before it.
+    /// The collected keys, each with the number of bytes of all rows before it.
     samples: Vec<(Bytes, u64)>,
 }
 
@@ -44,7 +44,8 @@ impl Sampler {
         self.total_bytes += bytes;
     }
 
-    /// Returns keys that cut the stream into at most `parts` pieces, ascending.
+    /// Returns keys, ascending, that cut the stream into at most `parts` pieces of about equal
+    /// size.
     pub(super) fn cut(&self, parts: u64) -> Vec<Bytes> {
         let mut keys: Vec<Bytes> = Vec::new();
         for part in 1..parts {

@@ -46,7 +46,7 @@ impl Fixture {
     }
 }
 
-/// The keys of each split, and its bytes.
+/// Reads an input. Returns the keys of each split, and the bytes that the split states.
 fn read(input: &SnapshotInput) -> Vec<(Vec<u64>, u64)> {
     let splits = input.splits().unwrap();
     let read = |split: &Split| {

@@ -12,21 +12,22 @@ use ebb_tables::read::{LiveValues, TableError};
 use super::SORT_BYTES;
 use crate::outputs::staging::{StagingWriter, merge_with};
 
-/// Staged operands of rows, and the index entries for them. Entries sort before all rows.
+/// The operands of rows, and the index entries for them, in temporary files. In the table, index
+/// entries sort before all rows.
 pub(super) struct WithEntries<'s> {
     schema: &'s TableSchema,
     values: LiveValues<'s>,
-    /// Index entries, pushed in no order.
+    /// The index entries, which are pushed in no order.
     entries: StagingWriter,
-    /// Operands, pushed in the order of their keys.
+    /// The operands, which are pushed in the order of their keys.
     operands: StagingWriter,
-    /// The key prefix and the header of the last partition.
+    /// The key prefix of the last partition that had a header, and this header.
     header: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl<'s> WithEntries<'s> {
-    /// Stages operands of this table in `directory`. Values that have expired at `now_s`, in
-    /// seconds since 1970, get no entries.
+    /// Creates empty files in `directory` for the rows of a table. Values that have expired at
+    /// `now_s`, in seconds since 1970, get no index entries.
     pub(super) fn new(
         schema: &'s TableSchema,
         now_s: i64,
@@ -42,8 +43,8 @@ impl<'s> WithEntries<'s> {
         })
     }
 
-    /// Adds the operand of a header or a row, and the index entries of its values. Keys must
-    /// ascend.
+    /// Adds the operand of a header or a row, and the index entries of its values. The keys of
+    /// successive calls must ascend.
     pub(super) fn add(&mut self, key: &[u8], operand: &[u8]) -> Result<(), TaskError> {
         let decoded = DecodedKey::read(key).map_err(TaskError::failed)?;
         if decoded.place == Place::Header {
@@ -81,8 +82,8 @@ impl<'s> WithEntries<'s> {
     }
 }
 
-/// Returns the error for an operand of the job that cannot be read. The table itself is not
-/// damaged.
+/// Returns the error for an operand of the job's rows that cannot be read. The operand is the job's
+/// own, so this is no damage of the table.
 #[cold]
 fn damaged(error: TableError) -> TaskError {
     match error {

@@ -1,4 +1,4 @@
-//! Rows of files whose values have types, loaded into a table of CQL by one commit.
+//! Rows of files whose values have types, loaded into a CQL table by one commit.
 
 #[cfg(test)]
 mod tests;
@@ -20,18 +20,17 @@ use crate::outputs::partitions::Partitions;
 use crate::outputs::staging::StagingWriter;
 use crate::records::InvalidInput;
 
-/// The size of rows that are sorted at a time, in bytes.
+/// The number of bytes of rows that are sorted at a time.
 const SORT_BYTES: usize = 64 << 20;
 
 /// The number of rows between two progress reports of a load.
 const REPORT_EVERY_ROWS: u64 = 4096;
 
-/// Rows that are loaded into a table of CQL by one commit. The table may have rows already.
-/// All rows have the timestamp of the commit, as if they were inserted then, and a null
-/// deletes the old value of its column. The rows never expire, whatever
-/// `default_time_to_live` is.
+/// A load of rows into a CQL table, by one commit. The table may have rows already. All rows have the
+/// timestamp of the commit, as if they were inserted then, and a null deletes the old value of its column.
+/// The rows never expire, whatever `default_time_to_live` is.
 ///
-/// Tables with indexes are refused, and so are counters.
+/// A table with indexes or counters is an error.
 pub struct CqlLoad {
     catalog: Arc<Catalog>,
     table: Arc<CqlTable>,
@@ -42,24 +41,24 @@ pub struct CqlLoad {
     rows_pushed: u64,
 }
 
-/// The numbers of rows that a load wrote and replaced.
+/// The numbers of rows that a load wrote to a table, and left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadedRows {
-    /// Rows that the load put into the table.
+    /// The number of rows that the load put into the table.
     pub rows: u64,
-    /// Rows in whose place a later one with the same primary key was written.
+    /// The number of rows that were left out because a later row had the same primary key.
     pub replaced: u64,
 }
 
 impl CqlLoad {
-    /// Begins a load of rows whose values are in the order of `columns`. The rows wait in
-    /// `directory`. There must be no other writers of the table meanwhile: whether nulls have to delete
-    /// older values is decided here, so in a table that is empty now a null would not delete a value
+    /// Begins a load of rows whose values are in the order of `columns`. Until the commit, the rows are in
+    /// files in `directory`. There must be no other writers of the table until then: whether nulls have to
+    /// delete older values is decided here, so in a table that is empty now a null would not delete a value
     /// that another writer adds before the commit.
     ///
     /// # Errors
-    /// If there is no such table, if it lacks a column, if the rows lack a column of its primary key,
-    /// or if its rows cannot be loaded.
+    /// If there is no such table, if the table lacks one of `columns`, if `columns` lacks a column of the
+    /// primary key, or if the table has indexes or counters.
     pub fn begin(
         catalog: Arc<Catalog>,
         (keyspace, name): (&str, &str),
@@ -123,16 +122,16 @@ impl CqlLoad {
         &self.columns
     }
 
-    /// Returns the number of rows so far.
+    /// Returns the number of rows that were pushed so far.
     pub fn rows(&self) -> u64 {
         self.rows_pushed
     }
 
-    /// Adds a row: a value for each column, which its type validates. Sets and maps may have any order,
-    /// and elements several times.
+    /// Adds a row: a value for each column, which its type validates. The elements of sets and maps may be
+    /// in any order, and may occur several times.
     ///
     /// # Errors
-    /// [`TaskError::Invalid`] if the row has no primary key, or one that is too long; an error of the
+    /// [`TaskError::Invalid`] if the row has no primary key, or one that is too long; or an error of the
     /// system.
     pub fn push(&mut self, values: &[Option<Vec<u8>>]) -> Result<(), TaskError> {
         let row = self.plan.row(values).map_err(InvalidInput)?;
@@ -145,8 +144,9 @@ impl CqlLoad {
     ///
     /// # Errors
     /// [`TaskError::Invalid`] if rows contradict each other, [`TaskError::Cancelled`] if `control` is
-    /// cancelled, or an error of the store. Nothing is loaded then, unless only the sync in the end failed:
-    /// the rows can be read, a loss of power may take them away, and the store refuses further writes.
+    /// cancelled, or an error of the store. After an error nothing is loaded, unless only the sync at the
+    /// end failed: then the rows can be read, a loss of power may remove them, and the store rejects
+    /// further writes.
     pub fn commit(
         self,
         duplicates: Duplicates,
@@ -210,10 +210,10 @@ impl CqlLoad {
     }
 }
 
-/// Checks that rows of a table can be loaded.
+/// Checks that the table with this schema has a kind to which rows can be loaded.
 ///
 /// # Errors
-/// A sentence about why they cannot.
+/// The reason why they cannot.
 fn check(schema: &TableSchema) -> Result<(), String> {
     if schema.is_counter() {
         return Err("its values are counters, which cannot be loaded".to_owned());
@@ -229,7 +229,7 @@ fn check(schema: &TableSchema) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes sorted files part of a table that is still the one for which they were written.
+/// Ingests sorted files into a table, unless the table has been changed since they were written.
 fn ingest(catalog: &Catalog, table: &Arc<CqlTable>, sorted: &[PathBuf]) -> Result<(), TaskError> {
     let (keyspace, name) = (table.schema().keyspace(), table.schema().name());
     catalog.exclusively(|state| match state.table(keyspace, name) {

@@ -21,38 +21,39 @@ use crate::records::{self, RecordFormat};
 pub(super) struct RowPlan {
     schema: Arc<TableSchema>,
     partition: Vec<Target>,
-    /// The clustering columns; empty if rows have static columns only.
+    /// The fields for the clustering columns; empty if only static columns are written.
     clustering: Vec<Target>,
-    /// The static columns by ascending id.
+    /// The fields for the static columns, each with the id of its column, ascending.
     statics: Vec<(u32, Target)>,
-    /// The regular columns by ascending id.
+    /// The fields for the regular columns, each with the id of its column, ascending.
     cells: Vec<(u32, Target)>,
-    /// Whether a column without a value in a row is deleted. Needless for a table without rows.
+    /// True if a null deletes the old value of its column. In a table without rows this is not
+    /// necessary.
     deletes_nulls: bool,
 }
 
-/// The encoded parts of a row: pairs of a key of the engine, and values that wait for the
-/// commit.
+/// A row, encoded for the time until the commit: up to two pairs of a key in the store and [`waiting`]
+/// values.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRow {
-    /// The static columns of the row's partition, if they have values or are deleted.
+    /// The key and the static columns of the row's partition, if any have values or are deleted.
     pub(super) statics: Option<(Vec<u8>, Vec<u8>)>,
-    /// The row itself, unless it has static columns only.
+    /// The key and the columns of the row itself, unless only static columns are written.
     pub(super) row: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl RowPlan {
-    /// Returns whether the table, which now has this schema, still has all columns of the plan. Those of
-    /// the primary key cannot be dropped.
+    /// Returns whether the table, which now has the schema `schema`, still has all static and regular
+    /// columns of the plan. Columns of the primary key cannot be dropped.
     pub(super) fn fits(&self, schema: &TableSchema) -> bool {
         let mut ids = self.statics.iter().chain(&self.cells).map(|(id, _)| *id);
         ids.all(|id| schema.column_by_id(ColumnId(id)).is_some())
     }
 
-    /// Creates a plan for rows with the format `rows` into a table of `schema`. Columns
-    /// match by name. The columns of the rows' key that match none are, in their order, the
-    /// columns of the table's primary key that are left. If only static columns are
-    /// written, rows need no clustering columns.
+    /// Creates a plan for rows with the format `rows` into a table of `schema`. Columns match by name.
+    /// The columns of the rows' key without a column of the same name are matched, in their order, with
+    /// the remaining columns of the table's primary key. If only static columns are written, rows need
+    /// no clustering columns.
     ///
     /// # Errors
     /// When a column of the rows or of the primary key has no match, or a column cannot be
@@ -88,8 +89,8 @@ impl RowPlan {
     }
 
     /// Creates a plan for rows whose fields are, in their order, values of these columns of a table of
-    /// `schema`. No column may come twice. `names` are the names that the rows have for them. If
-    /// static columns are all that is written, rows need no clustering columns.
+    /// `schema`. No column may come twice. `names` are the names of these columns in the file, for
+    /// errors. If only static columns are written, rows need no clustering columns.
     ///
     /// # Errors
     /// When rows lack a column of the primary key, or when a column cannot be written.
@@ -154,8 +155,8 @@ impl RowPlan {
         })
     }
 
-    /// Returns the plan for a table that has rows: a null deletes the value that its column had.
-    /// Without that, a null leaves no trace.
+    /// Returns the plan for a table that already has rows: a null deletes the old value of its column.
+    /// Otherwise a null is not written at all.
     pub(super) fn deleting_nulls(self) -> Self {
         Self {
             deletes_nulls: true,
@@ -168,11 +169,11 @@ impl RowPlan {
         format!("{}.{}", self.schema.keyspace(), self.schema.name())
     }
 
-    /// Returns the encoded parts of a row. A row without clustering and without values of
-    /// regular columns has static columns only.
+    /// Encodes a row. If the row has static values, but neither values of the clustering columns nor of
+    /// regular columns, only the static columns are written.
     ///
     /// # Errors
-    /// A sentence about the problem of a field.
+    /// The problem of a field.
     pub(super) fn row(&self, fields: &(impl RowValues + ?Sized)) -> Result<WaitingRow, String> {
         let mut row = WaitingRow::default();
         let layout = self.schema.layout();
@@ -206,7 +207,8 @@ impl RowPlan {
         Ok(row)
     }
 
-    /// Appends the operand of a row at a timestamp in microseconds since 1970.
+    /// Appends the operand (the store's form of a write) of a row, from its values `waiting` and the
+    /// timestamp, in microseconds since 1970.
     ///
     /// # Errors
     /// When `waiting` is damaged.
@@ -227,7 +229,8 @@ impl RowPlan {
         self.columns(waiting, &self.cells, row)
     }
 
-    /// Appends the operand of a partition's header with its static columns.
+    /// Appends the operand (the store's form of a write) of a partition's header, with the static
+    /// columns in `waiting`.
     ///
     /// # Errors
     /// When `waiting` is damaged.
@@ -241,7 +244,8 @@ impl RowPlan {
         self.columns(waiting, &self.statics, row)
     }
 
-    /// Writes the columns of an operand. `targets` are the columns that may have values.
+    /// Writes the values in `waiting` to the operand `row`, and deletions of the other columns in
+    /// `targets` if nulls delete.
     fn columns(
         &self,
         waiting: &[u8],
@@ -276,7 +280,7 @@ impl RowPlan {
         column.map_or("?", |column| &column.name)
     }
 
-    /// Returns the partition key of a row as text, for a message.
+    /// Returns the partition key that is in the row key `key` as text, for an error.
     pub(super) fn shown(&self, key: &[u8]) -> String {
         let layout = self.schema.layout();
         let shown = DecodedKey::read(key).ok().and_then(|decoded| {
@@ -289,7 +293,7 @@ impl RowPlan {
     }
 }
 
-/// Returns the values of the columns of a primary key.
+/// Returns the values of those columns of the primary key that `targets` has.
 fn keys<'v>(
     targets: &[Target],
     fields: &'v (impl RowValues + ?Sized),
@@ -297,7 +301,7 @@ fn keys<'v>(
     targets.iter().map(|target| target.key(fields)).collect()
 }
 
-/// Returns the encoded values of the columns that have some; see [`waiting`].
+/// Returns the values of the columns in `targets` that are not null, in the encoding of [`waiting`].
 fn values_of(
     targets: &[(u32, Target)],
     fields: &(impl RowValues + ?Sized),

@@ -1,5 +1,5 @@
-//! Rows on their way into a table. They wait under the keys of the engine, and become
-//! operands once their timestamp is known.
+//! Rows on their way into a table. Temporary files have them by their keys in the store; they
+//! become operands (the store's form of a write) once their timestamp is known.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::outputs::partitions::PartitionWriter;
 use crate::outputs::staging::{StagedRows, merge_with};
 use crate::records::InvalidInput;
 
-/// Writes the encoded parts of rows into the file of a partition.
+/// A writer of encoded rows into the temporary file of a partition of the output.
 pub(super) struct WaitingWriter {
     rows: PartitionWriter,
     /// The static columns that were written last. Rows of a partition mostly follow each
@@ -63,12 +63,13 @@ pub(super) fn sorted_writer(
     SortedWriter::create(directory, "rows", options).map_err(TaskError::failed)
 }
 
-/// Passes the operands of waiting rows to `take`, ascending by key, as writes at
-/// `written_us`. Calls `duplicate` for a row if a later one has the same primary key; the
-/// later row counts.
+/// Passes the rows in `staged` to `take`, ascending by key, as operands of writes at `written_us`,
+/// in microseconds since 1970. Of several rows with the same primary key only the last one is
+/// passed; `duplicate` is called for each of the others, with the partition key as text.
 ///
 /// # Errors
-/// If rows of a partition have several values of a static column; the error of a closure.
+/// If rows of a partition have several values of a static column; or the error of `take` or
+/// `duplicate`.
 pub(super) fn for_each_operand(
     plan: &RowPlan,
     written_us: i64,

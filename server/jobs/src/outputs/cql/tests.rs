@@ -37,7 +37,7 @@ pub(super) fn fixture() -> Fixture {
     Fixture { dir, db, catalog }
 }
 
-/// The format `city, kind | n, x`, with the key before the bar.
+/// The format of rows with the key columns `city`, `kind` and the value columns `n`, `x`.
 fn rows() -> RecordFormat {
     let key = ["city", "kind"].map(Column::text).to_vec();
     let n = Column::number("n").of_type("bigint");
@@ -132,7 +132,7 @@ fn rows_make_a_table_with_their_columns_and_appear_by_one_commit() {
     assert_eq!(std::fs::read_dir(staging).unwrap().count(), 0);
 }
 
-/// A reader by an index would miss rows without entries.
+/// A reader that uses an index would miss rows without index entries.
 #[test]
 fn rows_come_with_the_entries_of_indexes_also_of_one_that_is_created_meanwhile() {
     let fixture = fixture();
@@ -311,7 +311,8 @@ fn a_job_fails_if_a_column_that_it_writes_is_dropped_meanwhile() {
     );
 }
 
-/// The format `k, c | s, l, m, u` with a static set, a list, a map and a frozen tuple.
+/// Creates a table with the key columns `k`, `c`, a static set `s`, a list `l`, a map `m` and a
+/// frozen tuple `u`, and returns the format of its rows.
 pub(super) fn with_collections(fixture: &Fixture) -> RecordFormat {
     let column = |(name, ty, is_static): (&str, &str, bool)| {
         let ty = CqlType::parse(ty, &|_| None).unwrap();
@@ -489,7 +490,7 @@ fn a_table_that_is_made_has_the_collections_of_the_rows() {
     assert_eq!(read(&fixture, "made"), ["{1} | ['a'],{street: 'x'}"]);
 }
 
-/// If a merge has dropped the deletion of a collection, its elements still have the
+/// Even if a merge has dropped the deletion of the old collection, the new elements still have the
 /// timestamp of the write.
 #[test]
 fn elements_of_a_static_column_have_the_timestamp_of_its_write() {

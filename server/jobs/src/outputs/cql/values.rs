@@ -8,7 +8,7 @@ use ebb_model::types::CqlType;
 
 use crate::records::{Fields, shown};
 
-/// A field of a row, and its column.
+/// The index of a field in a row, and the column that the field is a value of.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     field: usize,
@@ -19,18 +19,18 @@ pub(super) struct Target {
 /// The value of a column; `None` if it is null.
 type Value<'v> = Option<Cow<'v, [u8]>>;
 
-/// The values of one row, by the places of its fields.
+/// The values of one row, by the indexes of its fields.
 pub(super) trait RowValues {
     /// Returns the value of a column.
     ///
     /// # Errors
-    /// A sentence about what is wrong with the field.
+    /// The problem of the field.
     fn value(&self, target: &Target) -> Result<Value<'_>, String>;
 
-    /// Returns the value of a column of the primary key.
+    /// Returns the value of a column of the primary key; `None` if the row has none.
     ///
     /// # Errors
-    /// A sentence about what is wrong with the field.
+    /// The problem of the field.
     fn key(&self, target: &Target) -> Result<Value<'_>, String>;
 
     /// Returns whether the row has no value for this clustering column.
@@ -49,7 +49,7 @@ impl Target {
     /// Returns the value of a column of the primary key.
     ///
     /// # Errors
-    /// A sentence about what is wrong with the field, or that the row has no value.
+    /// The problem of the field, or that the row has no value for the column.
     pub(super) fn key<'v>(
         &self,
         values: &'v (impl RowValues + ?Sized),
@@ -58,7 +58,7 @@ impl Target {
         values.key(self)?.ok_or_else(missing)
     }
 
-    /// Returns whether an empty field is a value of the primary key.
+    /// Returns whether an empty field is a valid value of this column of the primary key.
     fn has_empty_key(&self) -> bool {
         matches!(self.ty, CqlType::Text | CqlType::Ascii | CqlType::Blob)
     }

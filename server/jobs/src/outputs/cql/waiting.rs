@@ -1,21 +1,22 @@
-//! The values of a row, or of the static columns of a partition, while they wait for the
-//! commit.
+//! The encoding of a row's values, or of a partition's static columns, between the end of a task
+//! and the commit.
 //!
 //! ```text
 //!   column id, u32 LE | length, u32 LE | value, ascending by id
 //! ```
 //!
-//! Values are in the native serialization of their types. The commit turns them into the
-//! form of the store, because only then the timestamp is known.
+//! Values are in the native serialization of their types. The commit encodes them for the store,
+//! which is not possible earlier: the timestamp is not known before.
 
 use ebb_scheduler::runtime::TaskError;
 
-/// The id for the original clustering, if it cannot be decoded from the key.
+/// The id under which the original values of the clustering columns are written, if the key does
+/// not have them exactly.
 pub(super) const ORIGINAL: u32 = u32::MAX;
 
 const NUMBER_BYTES: usize = 4;
 
-/// Appends a value. Calls must have ascending ids.
+/// Appends the value of the column `id`. The ids of successive calls must ascend.
 ///
 /// # Errors
 /// When the value has 4 GiB or more.
@@ -28,7 +29,7 @@ pub(super) fn push(out: &mut Vec<u8>, id: u32, value: &[u8]) -> Result<(), Strin
     Ok(())
 }
 
-/// Returns the ids and values of a row.
+/// Returns an iterator over the ids and values of an encoded row.
 ///
 /// # Errors
 /// When the row is damaged; the iterator ends then.
@@ -55,8 +56,8 @@ fn take<'r>(rest: &mut &'r [u8]) -> Option<(u32, &'r [u8])> {
     Some((u32::from_le_bytes(*id), value))
 }
 
-/// Adds the values of `earlier` to `later`, for two parts of the same partition. If they
-/// have different values of a column, returns its id.
+/// Merges the values of `earlier`, the static columns of a partition, into `later`, those of the
+/// same partition. If both have a column with different values, returns the column's id instead.
 ///
 /// # Errors
 /// When `earlier` or `later` is damaged.

@@ -1,4 +1,4 @@
-//! The pins of one target, as its publications make and read them.
+//! The pins of one target, as its publications create and use them.
 
 use ebb_storage::{Db, ErrorKind, HoldOptions, Result, SnapshotTable};
 use ebb_tables::names::TableName;
@@ -7,29 +7,28 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::super::PinMax;
 use super::Note;
 
-/// The pins of a target: one for each table that is published there, and one for a publication of it that
-/// is at work.
+/// The pins of a target, each of which keeps a snapshot of a table readable. A table has one for its newest
+/// publication there, and one for a publication that is under way.
 #[derive(Debug, Clone)]
 pub(in crate::publish) struct TargetPins {
     pub(in crate::publish) db: Db,
-    /// The location of the target. A catalog makes no difference: a table there is committed in one place only,
-    /// and the origin of its newest publication shows whether the pin fits.
+    /// The location of the target. The catalog of the target is no part of it: a table is committed in one
+    /// place only, and the origin of its newest publication shows whether the pin fits.
     pub(in crate::publish) location: String,
     pub(in crate::publish) max: PinMax,
 }
 
-/// A step of a publication that keeps its snapshot.
+/// The state of the publication that a pin belongs to.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
-    /// The tasks of the publication read the snapshot.
+    /// The publication is under way: its tasks read the snapshot.
     Begun,
-    /// Readers of the target see the snapshot.
+    /// The publication is done: readers of the target see the snapshot.
     Published,
 }
 
 impl TargetPins {
-    /// Opens a table at the snapshot that its pin keeps, that of the newest publication; `None` without a
-    /// pin.
+    /// Opens a table at the snapshot of its newest publication, which the pin keeps; `None` if there is no pin.
     ///
     /// # Errors
     /// The errors of the store.
@@ -37,12 +36,12 @@ impl TargetPins {
         self.held(table, Stage::Published)
     }
 
-    /// Keeps a snapshot of a table from the beginning of its publication on, beside what was published
-    /// before. If rows of the table are lost meanwhile, this pin goes, and [`renew`](Self::renew) does not
-    /// find it.
+    /// Pins a snapshot of a table at the beginning of its publication, in addition to the pin of the newest
+    /// publication. If rows of the table are lost meanwhile, the store releases this pin, so that
+    /// [`renew`](Self::renew) does not find it.
     ///
     /// # Errors
-    /// The errors of the store; a snapshot that is gone is one of them.
+    /// The errors of the store, for example that the snapshot no longer exists.
     pub(in crate::publish) fn begin(&self, table: &TableName, snapshot: &str) -> Result<()> {
         if self.max == PinMax::Nothing {
             return self.release(table, Stage::Begun);
@@ -50,9 +49,9 @@ impl TargetPins {
         self.hold(table, snapshot, Stage::Begun)
     }
 
-    /// Keeps the snapshot of the commit `published` in place of what was kept before, if it was kept since
-    /// the beginning of its publication; else nothing is kept any more. Returns whether the snapshot is
-    /// kept.
+    /// Makes the pin of [`begin`](Self::begin) the pin of the newest publication, in place of the earlier one,
+    /// if it still keeps the snapshot with the sequence number `published`. If neither pin keeps this snapshot,
+    /// or if pins are turned off, both are released. Returns whether the snapshot is pinned.
     ///
     /// # Errors
     /// The errors of the store.
@@ -123,7 +122,7 @@ impl TargetPins {
     }
 }
 
-/// Returns the name of the pin of a table for the target at a location.
+/// Returns the name of the pin of a table for the target with this location.
 fn name(location: &str, table: &str, stage: Stage) -> String {
     let hash = xxh3_128(format!("{location}\n{table}").as_bytes());
     let stage = match stage {

@@ -1,4 +1,4 @@
-//! Publications of what changed, compared with a scan of their snapshots.
+//! Publications of changed rows, compared with a scan of their snapshots.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ const COLUMNS: [ColumnText; 5] = [
     ("n", "int", false),
 ];
 
-/// The rows and the static rows that a scan of a snapshot finds of a table.
+/// Scans a table at a snapshot. Returns its rows and its static rows.
 fn scanned(store: &Store, table: &str, snapshot: &str) -> [Vec<String>; 2] {
     let snapshot = store.keyspace.snapshot(snapshot).unwrap();
     let rows = snapshot.table(table).unwrap();
@@ -49,7 +49,7 @@ fn scanned(store: &Store, table: &str, snapshot: &str) -> [Vec<String>; 2] {
     found
 }
 
-/// The changes of the rows of `t`, and of its static rows, that are compared between two snapshots.
+/// Compares the table `t` at two snapshots. Returns the changes of its rows and of its static rows.
 fn compared(store: &Store, older: &str, newer: &str) -> [Vec<Change>; 2] {
     let [older, newer] = [older, newer].map(|name| {
         let snapshot = store.keyspace.snapshot(name).unwrap();
@@ -71,7 +71,7 @@ fn compared(store: &Store, older: &str, newer: &str) -> [Vec<Change>; 2] {
 }
 
 impl Store {
-    /// Publishes, and returns what the job has noted.
+    /// Publishes a table, and returns the lines of the job's report.
     fn publish_noting(&self, table: &str, snapshot: &str, of: PublishRequest) -> Vec<String> {
         let request = self.request(&[table], snapshot, of);
         let (spec, noted) = self.open(&request).unwrap();
@@ -81,13 +81,13 @@ impl Store {
         noted.notes()
     }
 
-    /// Creates a snapshot and publishes it.
+    /// Creates a snapshot and publishes it. Returns the lines of the job's report.
     fn next(&self, table: &str, snapshot: &str) -> Vec<String> {
         self.keyspace.create_snapshot(snapshot).unwrap();
         self.publish_noting(table, snapshot, PublishRequest::default())
     }
 
-    /// Checks that readers of the newest publication find what a scan of the snapshot does.
+    /// Checks that readers of the newest publication find the same rows as a scan of the snapshot.
     fn check(&self, written: &Written, snapshot: &str) {
         let [rows, statics] = scanned(self, "t", snapshot);
         assert_eq!(self.rows("t", "main", written), rows, "{snapshot}");
@@ -95,7 +95,7 @@ impl Store {
         assert_eq!(self.rows("t", snapshot, written), rows, "{snapshot}");
     }
 
-    /// Returns the bytes of all files of rows and of deletes of a table.
+    /// Returns the total size in bytes of all data files and files of deletes of a table.
     fn data_bytes(&self, table: &str) -> u64 {
         let folder = self.dir.path().join(format!("lake/app/{table}/data"));
         let files = fs::read_dir(folder).unwrap();
@@ -149,7 +149,7 @@ impl Written {
         self.store_schema();
     }
 
-    /// Writes something at random at the second `s`.
+    /// Writes, at the second `s` of the test, a random change to the table.
     fn write_at_random(&self, rng: &mut ChaCha8Rng, s: i64) {
         let (k, c) = (rng.random_range(0..5), rng.random_range(0..40));
         let times = at(s);
@@ -294,7 +294,7 @@ fn little_is_written_where_little_changed() {
     assert_eq!(again, ["app@third is published already"]);
 }
 
-/// Regression: a write to a static column had all rows of its partition read and compared.
+/// Regression: for a write to a static column, all rows of the partition were read and compared.
 #[test]
 fn a_changed_static_column_is_compared_alone_and_a_deletion_with_all_rows_of_its_partition() {
     let store = Store::new();
@@ -437,7 +437,7 @@ fn a_publisher_of_changes_that_was_overtaken_names_the_other_publisher() {
     assert_eq!(store.metadata("t").snapshots.len(), 2);
 }
 
-/// The store lets the pins of a table go before rows of it are given up as lost.
+/// The store releases the pins of a table before it gives up rows of the table as lost.
 #[test]
 fn a_pin_that_goes_during_a_publication_is_not_made_at_its_end_and_not_compared_with() {
     let store = Store::new();

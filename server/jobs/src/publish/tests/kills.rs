@@ -1,5 +1,5 @@
-//! Publications of several tables whose publisher is killed, loses an answer, or meets another one, at
-//! calls of its target.
+//! Publications of several tables during which, at some call of the target, the publisher is killed, an
+//! answer is lost, or another publisher runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,23 +14,23 @@ use super::*;
 use crate::application::PublicationSite;
 use crate::publish::job;
 
-/// The Iceberg tables of the publications.
+/// The Iceberg tables that are published.
 const TABLES: [&str; 3] = ["t", "t_static", "u"];
 
-/// The days of a shop. Each overwrites, inserts and deletes rows of both tables.
+/// The names of three days. The writes of a day overwrite, insert and delete rows of both tables.
 const DAYS: [&str; 3] = ["monday", "tuesday", "wednesday"];
 
-/// The snapshots of an Iceberg table: the sequence number of each, by its tag.
+/// The snapshots that an Iceberg table has: the sequence number of each, by its tag.
 type Tags = BTreeMap<String, u64>;
 
-/// Two tables, the first with static columns, and a target in memory.
+/// A database with two tables, the first of which has static columns, and a target in memory.
 struct Shop {
     store: Store,
     t: Written,
     u: Written,
     publisher: Publisher,
     lake: Target,
-    /// The days on which snapshots were created, by the sequence numbers of these.
+    /// The day at whose end each snapshot was created, by the sequence number of the snapshot.
     days: BTreeMap<u64, usize>,
 }
 
@@ -89,7 +89,7 @@ impl Shop {
         }
     }
 
-    /// Writes what happens on a day, and creates a snapshot.
+    /// Makes the writes of a day, and creates a snapshot.
     fn end_day(&mut self, day: usize, snapshot: &str) {
         let times = || at(day as i64 + 1);
         let number = day as i32;
@@ -140,13 +140,13 @@ impl Shop {
         self.store.keyspace.snapshot_seq(snapshot).unwrap().0
     }
 
-    /// Publishes without a fault.
+    /// Publishes a snapshot while the target has no fault.
     fn publish(&self, snapshot: &str, options: &PublishRequest) {
         let published = self.publisher.publish(&self.lake, snapshot, options);
         published.unwrap();
     }
 
-    /// Returns the snapshots that each table shows.
+    /// Returns for each Iceberg table the snapshots that it has.
     fn tags(&self) -> [Tags; 3] {
         TABLES.map(|table| {
             let Some(metadata) = newest_metadata(&self.lake, table) else {
@@ -166,8 +166,9 @@ impl Shop {
         self.lake.read(name).unwrap().unwrap().to_vec()
     }
 
-    /// Checks that each tag, and main, has exactly the rows of the snapshot that it names, and that a
-    /// record of a set is there only if all tables show the set. Returns what the tables show.
+    /// Checks that each tag, and main, has exactly the rows of its snapshot, and that a record that all
+    /// tables are published exists only if all tables have the snapshot. Returns the snapshots that the
+    /// tables have.
     fn check(&self) -> [Tags; 3] {
         self.copy_to_folder();
         let shown = self.tags();
@@ -189,7 +190,7 @@ impl Shop {
         shown
     }
 
-    /// Copies the objects to the folder that has their location, because readers open files.
+    /// Copies the objects of the target to the folder with the same location, because readers open files.
     fn copy_to_folder(&self) {
         let folder = self.store.dir.path().join("lake");
         if folder.exists() {
@@ -202,15 +203,16 @@ impl Shop {
         }
     }
 
-    /// Returns the sequence number in the record that the publication of a snapshot is whole.
+    /// Returns the sequence number in the record that the publication of a snapshot is whole; `None` if
+    /// there is no record.
     fn recorded(&self, snapshot: &str) -> Option<u64> {
         let record = self.lake.read(&format!("_ebb/app/{snapshot}.json"));
         let record: serde_json::Value = serde_json::from_slice(&record.unwrap()?).unwrap();
         Some(record["sequence_number"].as_u64().unwrap())
     }
 
-    /// Checks that `published` are whole, also after a sweep, and that no record is left of publishers that
-    /// did not end.
+    /// Checks that the publications of the snapshots `published` are whole, also after a sweep, and that no
+    /// records remain of publishers that were killed.
     fn check_whole(&self, published: &[&str]) {
         for table in TABLES {
             sweep(&self.lake, &format!("app/{table}")).unwrap();
@@ -236,17 +238,17 @@ impl Shop {
     }
 }
 
-/// Returns the numbers of the calls at which publications meet an event: in the nightly run all of them, and
-/// in the gate every fifth, because all take half a minute. The gate has every call of the commit of one
-/// table in the tests of `ebb-publish`.
+/// Returns the numbers of the calls at which publications meet an event: in the nightly run all calls,
+/// otherwise every fifth, because all calls take half a minute. Every call of the commit of one table is
+/// always tested in `ebb-publish`.
 fn places() -> impl Iterator<Item = usize> {
     (0..).step_by(if explores() { 1 } else { 5 })
 }
 
-/// Repeats a publication, and lets the event happen at another call of its target each time. Then the
+/// Runs a publication many times; each time the event happens at another call of its target. Then the
 /// publication is run again, and checked. `prepare` makes the earlier publications of a new shop, and
-/// returns the options of the one under test. `snapshots` are all that are published in the end; the last
-/// one is that of the publication under test.
+/// returns the options of the publication under test. `snapshots` are all snapshots that are published in
+/// the end, that of the publication under test last.
 fn stop_at_calls(event: &Event, snapshots: &[&str], prepare: impl Fn(&mut Shop) -> PublishRequest) {
     let snapshot = *snapshots.last().unwrap();
     for call in places() {
@@ -302,7 +304,8 @@ fn a_second_publication_that_is_killed_or_loses_an_answer_is_finished_by_the_nex
     }
 }
 
-/// The record of the set is of the snapshot that the tag named before, until it is removed.
+/// Until the record that all tables are published is removed, it is of the snapshot that the tag named
+/// before.
 #[test]
 fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
     stop_at_calls(&Event::Kill, &["monday"], |shop| {
@@ -317,7 +320,8 @@ fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
     });
 }
 
-/// Lets another publisher publish `rival` wholly before calls of a publication of tuesday.
+/// Publishes tuesday many times; each time another publisher publishes all of `rival` before another call of
+/// the target.
 fn meet_at_calls(rival: &'static str) {
     let options = PublishRequest::default();
     for call in places() {

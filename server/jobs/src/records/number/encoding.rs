@@ -9,7 +9,8 @@ use super::{Form, Number, SCALE_MAX};
 const BIG: u8 = u8::MAX;
 
 impl Number {
-    /// Appends the number to `to`, in as few bytes as its mantissa needs:
+    /// Appends the number to `to`, with as few bytes as its mantissa needs. The second form is for
+    /// numbers of more than 128 bits:
     ///
     /// ```text
     ///   bytes of the mantissa, u8 | scale, u8 | mantissa, two's complement LE
@@ -35,8 +36,8 @@ impl Number {
         }
     }
 
-    /// Decodes a number from the start of `bytes`, and removes it there; `None` if there is
-    /// none.
+    /// Decodes a number from the start of `bytes`, and removes the bytes that it took; `None` if
+    /// they are no number.
     pub fn decode(bytes: &mut &[u8]) -> Option<Self> {
         let (&length, rest) = bytes.split_first()?;
         if length == BIG {

@@ -1,4 +1,4 @@
-//! Keys whose bytes are in the order of numbers, and of texts.
+//! Encodings of numbers and of texts that sort by their bytes like the values.
 
 use super::Number;
 
@@ -8,15 +8,15 @@ const ZERO: u8 = 2;
 const POSITIVE: u8 = 3;
 
 impl Number {
-    /// Appends bytes whose order is that of the numbers. No encoding is a prefix of another
-    /// one, and equal numbers have the same bytes.
+    /// Appends an encoding of the number. The encodings of numbers sort by their bytes as the
+    /// numbers do. No encoding is a prefix of another one, and equal numbers have equal encodings.
     ///
     /// ```text
     ///   sign, u8 | place of the point, i16 BE with its sign inverted
     ///            | digits two by two, each plus one | 0
     /// ```
     ///
-    /// After the sign all bits are inverted if the number is negative; zero has a sign
+    /// After the sign all bits are inverted if the number is negative; zero consists of the sign
     /// only.
     pub fn push_ordered(&self, to: &mut Vec<u8>) {
         let (is_negative, digits, point) = self.digits();
@@ -39,7 +39,8 @@ impl Number {
     }
 }
 
-/// Appends bytes in the order of `text`. No encoding is a prefix of another one.
+/// Appends an encoding of `text`. The encodings of texts sort by their bytes as the texts do, and
+/// none is a prefix of another one.
 ///
 /// ```text
 ///   text, each 0 as 0 0xff | 0 0

@@ -28,8 +28,8 @@ pub(super) fn parse(text: &[u8]) -> Result<Number, NumberProblem> {
     parse_any(is_negative, digits)
 }
 
-/// Parses digits with an optional point; `None` for other text, and for so many digits that
-/// they may not fit into 128 bits.
+/// Parses digits with an optional point; `None` for other text, and for so many digits that the
+/// number may not fit into 128 bits.
 fn parse_small(is_negative: bool, text: &[u8]) -> Option<Number> {
     if text.len() > usize::from(SCALE_MAX) {
         return None;
@@ -64,7 +64,7 @@ fn parse_small(is_negative: bool, text: &[u8]) -> Option<Number> {
     Some(Number::small(mantissa, scale))
 }
 
-/// Parses any number, after a check of its syntax and of its size.
+/// Checks the syntax and the size of any number, and parses it.
 fn parse_any(is_negative: bool, text: &[u8]) -> Result<Number, NumberProblem> {
     let at = text.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let (mantissa, exponent) = match at {
@@ -91,7 +91,7 @@ fn parse_any(is_negative: bool, text: &[u8]) -> Result<Number, NumberProblem> {
     Ok(Number::from_big(BigDecimal::new(mantissa, scale)))
 }
 
-/// Parses the digits after the `e`, however many there are.
+/// Parses the exponent after the `e`, however many digits it has.
 fn parse_exponent(text: &[u8]) -> Result<i64, NumberProblem> {
     let (sign, digits) = match text {
         [b'-', digits @ ..] => (-1, digits),
@@ -106,9 +106,8 @@ fn parse_exponent(text: &[u8]) -> Result<i64, NumberProblem> {
 }
 
 impl Number {
-    /// Returns whether the number is negative, its digits without zeros at either end, and
-    /// the position of the point from their start: `0.DIGITS * 10^point`. Zero has no
-    /// digits.
+    /// Returns three things: whether the number is negative, its digits without zeros at either
+    /// end, and the exponent in `0.DIGITS * 10^exponent`. Zero has no digits.
     pub(super) fn digits(&self) -> (bool, String, i64) {
         let (is_negative, mut digits, scale) = match &self.0 {
             Form::Small { mantissa, scale } => {
@@ -137,8 +136,8 @@ impl Number {
     }
 }
 
-/// Writes as few digits as possible: `1.50` is `1.5`. Very large and very small numbers
-/// have an exponent: `1e400`.
+/// Prints as few digits as possible: `1.50` is `1.5`. Very large and very small numbers have an
+/// exponent: `1e400`.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (is_negative, digits, point) = self.digits();

@@ -12,7 +12,7 @@ fn bytes(purged: Purged, before: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Folds the purged operand with later writes, as the engine does.
+/// Merges later writes into the result of a purge, as the engine does.
 fn with_late(
     purged: &Option<Vec<u8>>,
     late: &[u8],

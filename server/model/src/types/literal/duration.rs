@@ -16,8 +16,8 @@ pub struct Duration {
     pub nanos: i64,
 }
 
-/// The units in the order that a text must keep: symbol, name, part, and the unit's size in units
-/// of the part.
+/// The units in the order that a text must keep. Each has a symbol, a name, the part of a duration
+/// that it belongs to, and its size in units of that part.
 const UNITS: [(&str, &str, Part, i128); 10] = [
     ("y", "years", Part::Months, 12),
     ("mo", "months", Part::Months, 1),

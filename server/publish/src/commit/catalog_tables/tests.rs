@@ -61,7 +61,7 @@ fn a_branch_and_a_tag_that_move_are_kept_as_long_as_another_engine_has_set() {
     check_retained(&newest(&target), 2);
 }
 
-/// Regression: the commit set back what another engine had set since ebb read the table.
+/// Regression: the commit undid what another engine had set after ebb had read the table.
 #[test]
 fn retention_that_another_engine_sets_right_before_the_commit_is_kept() {
     let (_dir, catalog, target) = place();
@@ -74,7 +74,8 @@ fn retention_that_another_engine_sets_right_before_the_commit_is_kept() {
     check_retained(&newest(&target), 2);
 }
 
-/// Regression: both committed, and later publishers of each place swept the files of the other one.
+/// Regression: both publishers committed, and later publishers of each place swept the files of the
+/// other place.
 #[test]
 fn of_first_publishers_with_a_catalog_and_without_one_commits() {
     for is_first_with_catalog in [true, false] {

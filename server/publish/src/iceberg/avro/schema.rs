@@ -11,7 +11,8 @@ use super::{AvroError, Result};
 pub(super) struct Schema {
     /// The place, in `records`, of the type of the file's records.
     root: usize,
-    /// The fields of each type of record. A type may contain itself, so it is named by its place.
+    /// The fields of each type of record. Other types refer to a type of record by its place in
+    /// this list, because it may contain itself.
     records: Vec<Vec<Field>>,
 }
 

@@ -15,7 +15,7 @@ fn begin(fixture: &Fixture, columns: &[&str]) -> Result<CqlLoad, JobError> {
     CqlLoad::begin(Arc::clone(&fixture.catalog), ("ks", "t"), &columns, staging)
 }
 
-/// Adds a row of literals.
+/// Adds a row whose values are given as literals.
 fn push(load: &mut CqlLoad, literals: &[&str]) -> Result<(), TaskError> {
     let values = load.columns().iter().zip(literals);
     let values = values.map(|((_, ty), text)| match *text {
@@ -26,7 +26,7 @@ fn push(load: &mut CqlLoad, literals: &[&str]) -> Result<(), TaskError> {
     load.push(&values)
 }
 
-/// Loads rows of literals. The last one with a primary key counts.
+/// Loads rows whose values are given as literals.
 fn load(fixture: &Fixture, columns: &[&str], rows: &[&[&str]]) -> LoadedRows {
     let mut load = begin(fixture, columns).unwrap();
     for row in rows {
@@ -212,7 +212,7 @@ fn tables_with_indexes_or_counters_are_refused() {
     );
 }
 
-/// Cancels a load that writes its rows.
+/// Cancels a load while its rows are written.
 #[derive(Default)]
 struct Cancelling {
     has_written: AtomicBool,
