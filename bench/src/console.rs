@@ -14,8 +14,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tempfile::TempDir;
 
-/// The length of a progress bar, in steps. Some runs end after a number of operations and others
-/// after a time, so a bar shows progress as a part of the run.
+/// The length of the progress bar of a run, in steps. Some runs end after a number of operations
+/// and others after a time, so the bar counts thousandths of the run.
 pub const BAR_STEPS: u64 = 1000;
 
 /// Creates a progress bar on stderr. Nothing is drawn if stderr is not a terminal.

@@ -23,7 +23,7 @@ pub fn fixed(value: impl Into<Option<f64>>, decimals: usize) -> String {
     text
 }
 
-/// Formats a part of a whole, 0 to 1, in percent with this many decimals.
+/// Formats a fraction, 0 to 1, in percent with this many decimals.
 #[must_use]
 pub fn percent(part: impl Into<Option<f64>>, decimals: usize) -> String {
     let part: Option<f64> = part.into();

@@ -19,7 +19,8 @@ pub struct Usage {
     pub cpu_user_s: f64,
     /// System time, in seconds, to the kernel's tick.
     pub cpu_system_s: f64,
-    /// Bytes of pages that were dirtied and are to be written to the disk.
+    /// Bytes of pages that were dirtied, to be written to the disk then or later (`write_bytes` of
+    /// `/proc/self/io`).
     pub process_write_bytes: u64,
     /// Bytes of dirtied pages that were never written because their file was deleted. The kernel
     /// counts them at the deletion, so over a part of a run they may exceed the bytes that this

@@ -19,8 +19,9 @@ use ebb_threads::process_cpu;
 use std::cell::LazyCell;
 use std::sync::Arc;
 
-/// The number of rounds in which a decision is measured. It exceeds the three of a week,
-/// because a decision is short, and other processes empty the caches between rounds.
+/// The number of rounds in which a decision is measured; the fastest counts. A simulated
+/// week has three rounds. A decision is so short that it varies more, because other
+/// processes empty the caches between rounds.
 const DECISIONS: u32 = 15;
 
 fn cpu_ms() -> f64 {

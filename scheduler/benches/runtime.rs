@@ -88,8 +88,8 @@ impl Input for RandomInput {
     }
 }
 
-/// A record of 100 bytes; the first ten are random and the key, as in the sort
-/// benchmarks.
+/// Appends a record of 100 bytes. The first ten are random and form the key, as in the
+/// Sort Benchmark.
 fn sort_record(random: u64, bytes: &mut Vec<u8>) -> usize {
     bytes.extend_from_slice(&random.to_be_bytes());
     bytes.extend_from_slice(&random.to_be_bytes()[..2]);

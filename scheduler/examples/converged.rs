@@ -4,7 +4,8 @@
 use ebb_scheduler::lp::LpError;
 use ebb_scheduler::msjo::{Objective, RandomJobs, Relaxation};
 
-/// Relative gap between the bounds at which the solver of an instance stops.
+/// The relative gap between the lower and the upper bound at which the solver of an
+/// instance stops.
 const EPS: f64 = 1e-3;
 
 fn main() -> Result<(), LpError> {

@@ -3,8 +3,9 @@
 
 use ebb_scheduler::msjo::{Instance, Objective, RandomJobs, Relaxation, Rule, Search, mars};
 
-/// Returns the rows of `converged-100-jobs.csv`: the seed of an instance, its lower bound, and the value
-/// of the relaxation without violations.
+/// Returns the rows of `converged-100-jobs.csv`. Each has the seed of an instance, and a lower and
+/// an upper bound on the optimum of its relaxation. The upper bound is the value of a solution that
+/// violates none of the constraints.
 fn table() -> Vec<(u64, f64, f64)> {
     let text = include_str!("results/converged-100-jobs.csv");
     let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);

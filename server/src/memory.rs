@@ -19,9 +19,9 @@ const UNKNOWN_BYTES: u64 = 1 << 30;
 /// The least budget that is chosen by default, in bytes.
 const DEFAULT_BYTES_MIN: u64 = 64 << 20;
 
-/// The most memory for each half of the requests of CQL: those that are received in part, and those that
-/// wait. This limit and the next two hold however large the budget is, but a large `request_bytes_max` raises
-/// this one.
+/// The most memory for CQL requests that are received in part, and as much again for those that wait for
+/// their execution. However large the budget is, this and the limits of results and statements below cap
+/// their shares of it; but a large `request_bytes_max` raises this limit.
 const HALF_OF_REQUESTS_BYTES_MAX: u64 = 128 << 20;
 const RESULTS_BYTES_MAX: u64 = 352 << 20;
 const STATEMENTS_BYTES_MAX: u64 = 64 << 20;
@@ -40,7 +40,7 @@ pub struct MemoryLimits {
     pub results_bytes: u64,
     /// The limit on prepared statements.
     pub statements_bytes: u64,
-    /// The limit on the records of the tasks of all jobs.
+    /// The limit on the memory in which the tasks of all jobs hold key-value records.
     pub jobs_bytes: u64,
 }
 
@@ -89,9 +89,9 @@ impl MemoryLimits {
         self.requests_bytes / 4
     }
 
-    /// Returns the greatest size of the cells of a result: 8/11 of the memory of results. A quarter
-    /// of that memory is left to results of one page, and 1/44 is for what a response has beside
-    /// its cells.
+    /// Returns the greatest size of the cells of a result: 8/11 of the memory of results. A quarter of that
+    /// memory is reserved for results of at most a page, which must not wait for large ones. 1/44 is for the
+    /// bytes of a response around its cells.
     pub fn result_bytes_max(&self) -> u64 {
         self.results_bytes / 11 * 8
     }

@@ -173,8 +173,8 @@ mod tests {
         }
     }
 
-    /// Regression: a stray copy `7.sst` passed for `000007.sst`, which an opening then could not remove,
-    /// and a copy `wal-5.log` for a second segment 5.
+    /// Regression: a stray copy `7.sst` was taken for `000007.sst`, which then could not be removed when
+    /// the database was opened, and a copy `wal-5.log` was taken for a second segment 5.
     #[test]
     fn every_name_is_recognised_as_what_it_is() {
         let dir = Path::new("d");

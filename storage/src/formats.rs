@@ -5,10 +5,9 @@
 //! The JSON parts of a format may contain the fields of this version and no others: a build
 //! could not keep a field that it does not know.
 //!
-//! No version is frozen yet, so nothing here reads an older one. Once one is, an
-//! upgrade goes where an opening has read everything and written nothing yet
-//! ([`crate::db`], `open`): it gets the old version by [`Format::check`], and writes
-//! the new one beside it.
+//! No version is frozen yet, so nothing here reads an older one. Once one is, an upgrade goes where
+//! everything has been read while a database is opened, and nothing written yet ([`crate::db`],
+//! `open`): it gets the old version by [`Format::check`], and writes the new one beside it.
 
 use std::path::Path;
 

@@ -200,8 +200,8 @@ pub struct Stats {
     /// The age of the oldest snapshot in milliseconds; 0 without any. A hold has the age of the
     /// snapshot that it was made of, because it pins the same versions.
     pub snapshot_oldest_age_ms: u64,
-    /// The failure that ended all writes until the next opening; `None` if the database accepts
-    /// writes.
+    /// The reason why the database accepts no writes until it is opened anew: it was opened only to
+    /// be read, or there was a failure. `None` if it accepts writes.
     pub read_only_cause: Option<String>,
     /// The failure of the last attempt to flush or merge; `None` if it succeeded. Commits are safe
     /// in the log, and the attempt is repeated.
@@ -237,7 +237,7 @@ pub struct TableStats {
     /// exist; merges free this space.
     pub garbage_bytes: u64,
     /// `file_bytes` divided by the number of these bytes that no newer version in the same run
-    /// hides; 1 if all of them are hidden.
+    /// hides; 1 if there are no such bytes.
     pub space_amplification: f64,
     /// Bytes that merges have yet to read until no merge of the table is left to do.
     pub compaction_debt_bytes: u64,
@@ -254,7 +254,7 @@ pub struct TableStats {
     pub versions: u64,
     /// The runs of the table, newest first.
     pub runs: Vec<RunStats>,
-    /// The number of different commits whose state snapshots of the table show.
+    /// The number of different commits at which snapshots and holds of the table read.
     pub bookmarks: usize,
     /// The merges of the table that are under way.
     pub merges: Vec<MergeStats>,
@@ -307,9 +307,9 @@ pub struct RunStats {
     pub smallest_seq: u64,
     /// The largest sequence number that versions in the run may have.
     pub largest_seq: u64,
-    /// The number of different commits below `smallest_seq` whose state snapshots of the table
-    /// show. Runs with the same number are a stratum: the same snapshots see them. 0 is the oldest
-    /// stratum.
+    /// The number of different commits below `smallest_seq` at which snapshots and holds of the
+    /// table read. Runs with the same number are a stratum: the same snapshots see them. 0 is the
+    /// oldest stratum.
     pub stratum: usize,
 }
 

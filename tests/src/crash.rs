@@ -37,7 +37,7 @@ const EMPTYING_CALLS: u64 = 60;
 /// call comes when is chance then, so a sample is enough.
 const SAMPLE_EVERY: usize = 7;
 
-/// The kind of list that a seed makes.
+/// The kind of the list of operations that is generated from a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Every kind of change.
@@ -72,7 +72,8 @@ pub fn durability(seed: u64) -> Durability {
     DURABILITIES[(seed % DURABILITIES.len() as u64) as usize]
 }
 
-/// Loses power at each call of this seed's list.
+/// Runs this seed's list of operations once for each I/O call that the list makes, and cuts the
+/// power at that call.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let case = match caught(|| Case::new(seed)) {
@@ -109,7 +110,7 @@ pub fn replay(seed: u64, crash_at: u64, again_at: Option<u64>) -> Result<()> {
     caught(|| Case::new(seed)?.recovers_from(crash_at, again_at))
 }
 
-/// A list of operations, with everything that makes its runs repeat.
+/// A list of operations, with everything that makes a run of it reproducible.
 struct Case {
     seed: u64,
     durability: Durability,
@@ -196,8 +197,8 @@ impl Case {
         }
     }
 
-    /// Returns the same set-up at each call. The clock of the machine continues over a power loss,
-    /// so it has the time that the acknowledged operations moved it to.
+    /// Returns the set-up, which is equal for every run. Its clock is at the time to which the
+    /// acknowledged operations moved it, because the machine's clock continues over a power loss.
     fn setup(&self, mem: &MemDisk, acknowledged: usize) -> Setup {
         let mut setup = drawn(&mut rng(self.seed ^ 0xebb), mem, WRITTEN_BYTES);
         setup.options.durability = self.durability;
@@ -402,9 +403,9 @@ pub(crate) fn reached(
     })
 }
 
-/// Checks that the database accepts writes, with numbers above every snapshot, so that no write
-/// becomes visible in a snapshot. Returns the final content. With `flush` the writes are in files,
-/// otherwise in the log, behind what the crash left of it.
+/// Checks that the database accepts writes, with sequence numbers above those of all snapshots, so
+/// that no write becomes visible in a snapshot. Returns the final content. With `flush` the writes
+/// are in files, otherwise in the log, behind the part of it that the crash left.
 pub(crate) fn goes_on(session: &mut Session, found: State, flush: bool) -> Result<State> {
     // The clock stands still, so nothing expires.
     let mut expected = World::of(found, 0);

@@ -31,8 +31,8 @@ const WRITTEN_BYTES: u64 = 4000;
 const CAPACITIES: u64 = 50;
 /// Number of failed operations after which a full disk gets space again.
 const REFUSALS: usize = 3;
-/// One list in this many runs with background threads, on a slow disk. Which call fails is chance
-/// in such a run.
+/// The number of lists of which one runs with background threads, on a slow disk. In such a run the
+/// call that fails is a matter of chance.
 const BACKGROUND_EVERY: u64 = 15;
 
 /// The errors with which calls fail. A short read, like a read past the end of a file, is
@@ -46,8 +46,8 @@ const KINDS: [io::ErrorKind; 6] = [
     io::ErrorKind::StorageFull,
 ];
 
-/// The kinds of calls that fail: first every call in turn, whatever its kind, and then every call
-/// of each other kind in turn.
+/// The kinds of calls that fail. `Any` makes every call fail in turn, whatever its kind; each other
+/// entry makes every call of a single kind fail in turn.
 const OPS: [FaultOp; 4] = [
     FaultOp::Any,
     FaultOp::Sync,
@@ -313,7 +313,8 @@ impl Case {
             mem.set_capacity_bytes(None);
         }
         if !session.is_open() {
-            // A reopening failed. The second try must find space, as an opening may need some.
+            // A reopening failed. The second try must find space, as opening the database may need
+            // some.
             mem.set_capacity_bytes(None);
             session.reopen().context("a second try")?;
             let found = read_patiently(session, fault)?;

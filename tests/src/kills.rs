@@ -35,10 +35,10 @@ use script::Script;
 pub const WRITER_COMMAND: &str = "write-until-killed";
 /// The number of processes that [`run`] kills, one after the other in one directory.
 pub const KILLS: u32 = 8;
-/// The greatest number of acknowledgements of any kind after which a process is killed.
+/// The exclusive limit on the acknowledgements, of any kind, after which a process is killed.
 const LINES_MAX: usize = 4000;
-/// The greatest number of acknowledged operations of scripts after which every second process is
-/// killed. Such operations are slower than batches.
+/// The exclusive limit on the acknowledged operations of scripts after which every second process
+/// is killed. Such operations are slower than batches.
 const OPERATIONS_MAX: usize = 200;
 
 /// A process that writes until it is killed. In one directory, several follow each other.
@@ -91,9 +91,9 @@ impl Acknowledgements {
     }
 }
 
-/// Kills processes of `program`, which is the soak tool, one after another. The seed determines
-/// after how many acknowledgements; how the threads of a process interleave is up to the machine. A
-/// case of the budget is one kill.
+/// Kills processes of `program`, which is the soak tool, one after another. The seed determines the
+/// number of acknowledgements after which each process is killed; the interleaving of its threads
+/// is up to the machine. A case of the budget is one kill.
 pub fn run(seed: u64, budget: &Budget, program: &Path) -> Report {
     let mut report = Report::default();
     let mut kill = || -> Result<()> {

@@ -23,12 +23,12 @@ const OPERATIONS: [usize; 5] = [200, 600, 200, 200, 2000];
 const OPERATIONS_LONG: usize = 1000;
 /// Limit on the runs that making a list shorter takes.
 const SHRINK_TRIES: usize = 2000;
-/// Limits on the number of snapshots that exist at once; seeds take them in turn. The largest limit
-/// is more than the number of runs that a table may have.
+/// Limits on the number of snapshots that exist at once; seeds take them in turn. The largest is
+/// more than the number of sorted runs of a table at which its writers stall.
 const SNAPSHOTS_MAX: [usize; 4] = [2, 8, 8, 80];
 
-/// Runs this seed's list under every named configuration, and in the way drawn from the seed. A
-/// long list stops once the budget is spent; a case is one configuration.
+/// Runs this seed's list of operations under every named configuration, and under one that is drawn
+/// from the seed. A long list stops once the budget is spent; a case is one configuration.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let operations = list(seed);
@@ -64,7 +64,8 @@ pub fn replay(seed: u64, way: Way) -> Result<()> {
     run_one(way, &list(seed)).1
 }
 
-/// Runs a list of `operations` operations in the way drawn from its seed.
+/// Generates `operations` operations from the seed, and runs them under the configuration that is
+/// drawn from the same seed.
 ///
 /// # Errors
 /// Describes the check that failed.

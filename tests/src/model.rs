@@ -22,7 +22,7 @@ pub use world::World;
 /// The entries that an iterator has not returned yet.
 type EntriesLeft = VecDeque<(Vec<u8>, Arc<[u8]>)>;
 
-/// A world, and the handles that are open on it.
+/// The content of a database (a [`World`]), and the handles that are open on it.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     /// The current content.
@@ -39,9 +39,9 @@ pub struct Model {
 }
 
 impl Model {
-    /// Runs an operation, and returns the outcome that it must have in a database. If the slot is
-    /// empty and the table is missing, the outcome is that of the empty slot: without a handle, the
-    /// database looks up no table.
+    /// Runs an operation, and returns the outcome that it must have in a database. If the operation
+    /// uses a handle that is not open and a table that does not exist, the outcome is that of the
+    /// missing handle: without a handle, the database looks up no table.
     pub fn apply(&mut self, operation: &Operation) -> Outcome {
         match operation {
             Operation::Read(read) => read_of(&self.world.seen(), read),
@@ -188,7 +188,8 @@ impl Model {
         }
     }
 
-    /// Guards keys of a table in the transaction of a slot.
+    /// Adds keys of a table to those that the transaction of a slot (the number of a handle)
+    /// guards: its commit is refused if another commit has written one of them meanwhile.
     fn guard(&mut self, slot: u8, table: TableNo, guarded: Touched) -> Outcome {
         let Some(transaction) = &mut self.transactions[usize::from(slot)] else {
             return Outcome::EmptySlot;

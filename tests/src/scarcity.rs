@@ -24,7 +24,7 @@ const OPERATIONS: usize = 150;
 const OPERATIONS_AFTER: usize = 10;
 /// Half of the lists lose power at a random I/O call up to this one, if they reach it.
 const CALLS: u64 = 2000;
-/// The usual changes, without reopenings. These need space too, which `faults` covers.
+/// The usual changes, without reopenings: a reopening needs space too, and `faults` covers that.
 const MIX: Mix = Mix {
     reopen: 0,
     ..Mix::CHANGES

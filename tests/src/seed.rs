@@ -24,8 +24,8 @@ pub fn nth_with(nth: u64, period: u64, has: impl Fn(u64) -> bool) -> u64 {
     periods_before.wrapping_add(first[(at % count) as usize])
 }
 
-/// Prints a text if the test panics while the value lives: the case within a seed, such as the
-/// damaged byte.
+/// Prints its text if the test panics before this value is dropped. The text describes the case
+/// within a seed, such as the damaged byte.
 #[derive(Debug)]
 pub struct PrintOnPanic(pub String);
 

@@ -30,9 +30,9 @@ pub fn tables(mut sstable: impl FnMut() -> SsTableOptions) -> [TableOptions; TAB
     std::array::from_fn(|_| tables.next().expect("there are as many as there are"))
 }
 
-/// Draws every number of the options, and a picker, for lists that write about `bytes` in total:
-/// each memtable and file takes a fraction of `bytes`. A WAL segment may take nearly all of it, so
-/// that a crash finds much in the segment that is not synced.
+/// Draws the value of every numeric option, and a compaction picker, for lists of operations that
+/// write about `bytes` in total: each memtable and file takes a fraction of `bytes`. A WAL segment
+/// may take nearly all of it, so that a crash finds much in the segment that is not synced.
 pub fn drawn_options(rng: &mut Rng, mem: &MemDisk, clock: &ManualClock, bytes: u64) -> Options {
     let mut part = |of: std::ops::Range<u64>| bytes / rng.random_range(of);
     let options = Options {
@@ -62,7 +62,7 @@ pub fn drawn_options(rng: &mut Rng, mem: &MemDisk, clock: &ManualClock, bytes: u
 
 const COMPRESSIONS: [Compression; 3] = [Compression::None, Compression::Lz4, Compression::Zstd];
 
-/// Draws a set-up: [`drawn_options`], and every number of the tables' options.
+/// Draws a set-up: [`drawn_options`], and the values of the tables' options.
 pub fn drawn(rng: &mut Rng, mem: &MemDisk, bytes: u64) -> Setup {
     let clock = ManualClock::at_ms(START_MS);
     let options = drawn_options(rng, mem, &clock, bytes);

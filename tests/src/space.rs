@@ -214,7 +214,7 @@ impl Filled {
         Ok(())
     }
 
-    /// Frees all space.
+    /// Deletes all rows and merges, so that the database leaves the disk nearly empty.
     fn empty(&self) -> Result<()> {
         for table in &self.tables {
             with_space(|| table.truncate())?;
@@ -224,8 +224,8 @@ impl Filled {
     }
 }
 
-/// Repeats `work` while the disk is full. A merge that needs more than the disk has takes what is
-/// free until it fails, so only a lasting refusal is wrong.
+/// Repeats `work` while the disk is full. A merge that is too large for the disk occupies the free
+/// space until it fails, so a single refusal is allowed; the wait panics if the disk stays full.
 fn with_space(work: impl Fn() -> ebb_storage::Result<()>) -> Result<()> {
     wait::until_some("space that was made free", || match work() {
         Err(e) if e.kind() == ErrorKind::DiskFull => None,

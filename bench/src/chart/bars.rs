@@ -95,9 +95,9 @@ const BOTTOM: f64 = 52.0;
 const RIGHT_WITH_LINE: f64 = 64.0;
 /// Distance between the entries of the legend.
 const LEGEND_STEP: f64 = 140.0;
-/// The part of a group's width that its bars fill.
+/// The fraction of a group's width that its bars fill.
 const FILLED: f64 = 0.84;
-/// The part of a bar's place that the bar fills; the rest separates it from the next one.
+/// The fraction of a bar's place that the bar fills; the rest separates it from the next one.
 const BAR_FILLED: f64 = 0.9;
 /// The approximate number of horizontal lines of the grid.
 const TICKS: f64 = 6.0;

@@ -55,7 +55,7 @@ impl Picture {
         }
     }
 
-    /// Draws a legend below the title: each name behind its colour.
+    /// Draws a legend below the title: for each name a square of its colour, followed by the name.
     pub fn legend<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         let mut x = LEFT;
         for (name, colour) in names.zip(COLOURS.iter().cycle()) {
@@ -99,8 +99,8 @@ impl Picture {
     }
 }
 
-/// Draws text at a place. `escaped` is text without markup; `how` has more SVG attributes of the
-/// text.
+/// Draws text at a place. `escaped` is the text, already escaped by `escape`; `how` has more SVG
+/// attributes of the text.
 pub fn text(svg: &mut String, (x, y): (f64, f64), how: &str, escaped: &str) {
     let _ = write!(svg, r#"<text x="{x:.1}" y="{y:.1}" {how}>{escaped}</text>"#);
 }

@@ -6,13 +6,14 @@ use ebb_scheduler::availability::{Availability, AvailabilityError, Step};
 
 /// Hours of a day, on the axis of the pictures.
 pub const HOURS: f64 = 24.0;
-/// The hour of the load's peak; the ebb is twelve hours earlier (read from the thesis's f(t),
-/// burstiness level 3).
+/// The hour of the load's peak; the load is lowest twelve hours earlier. Read from the thesis's
+/// f(t), the capacity that the load leaves over time, at burstiness level 3.
 const PEAK_HOUR: f64 = 18.0;
-/// The part of the machine that the load uses at its peak ([`EBB_SHARE`] at its ebb). The thesis
-/// goes up to 80%. On two cores a merge of runs occupies one core for a while, and the load must
-/// fit on the rest without queueing.
+/// The fraction of the machine that the load uses at its peak. The thesis goes up to 80%. Here, on
+/// two cores, a merge of SSTables occupies one core for a while, and the load must fit on the rest
+/// without queueing.
 const PEAK_SHARE: f64 = 0.50;
+/// The fraction of the machine that the load uses when it is lowest.
 const EBB_SHARE: f64 = 0.05;
 /// The number of steps of the forecast f(t): one for each quarter of an hour.
 const FORECAST_STEPS: usize = 96;
@@ -82,8 +83,8 @@ impl LoadCost {
         }
     }
 
-    /// Returns f(t) of the day, in hundredths of a core: the part `counted_on` of the capacity that
-    /// the load and a reserve leave of `cores`.
+    /// Returns f(t) of the day, the forecast of the capacity for analytics over time, in
+    /// hundredths of a core: (`cores` - load - reserve) times `counted_on`, a fraction.
     ///
     /// # Errors
     /// If a cost is not finite.

@@ -33,7 +33,7 @@ const REFRESH_EVERY: Duration = Duration::from_millis(100);
 const LOOKS_PER_DAY: f64 = 120.0;
 /// The number of snapshots created over the day, to show their effect on the load.
 const SNAPSHOTS: u32 = 20;
-/// The extra time of late jobs after the end of the day, as a part of the day; at least
+/// The extra time of late jobs after the end of the day, as a fraction of the day; at least
 /// [`GRACE_S_MIN`] seconds. Jobs that still run then are cancelled.
 const GRACE_OF_DAY: f64 = 0.5;
 const GRACE_S_MIN: f64 = 60.0;

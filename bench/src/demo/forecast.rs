@@ -16,14 +16,14 @@ use super::day::{Day, HOURS, LoadCost};
 use super::day_run::LoadAlone;
 use super::policy::Policy;
 
-/// The parts of a forecast that a policy may plan with.
+/// The fractions of a forecast that a policy may plan with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Trust {
-    /// The part that a policy may plan with if the forecast is made from the known shape of the
+    /// The fraction that a policy may plan with if the forecast is made from the known shape of the
     /// day.
     known: f64,
-    /// The part that a policy may plan with if the forecast is measured, and so includes merges of
-    /// runs.
+    /// The fraction that a policy may plan with if the forecast is made from measurements of the
+    /// load, which include the CPU time of merges of SSTables.
     measured: f64,
     /// The load is forecast as the level that it stays below with this probability.
     confidence: f64,
@@ -46,7 +46,7 @@ impl Trust {
         confidence: 0.5,
     };
 
-    /// Returns the parts of a forecast that this policy may plan with.
+    /// Returns the fractions of a forecast that this policy may plan with.
     pub(super) fn of(policy: &Policy) -> Self {
         match policy_by_name(policy.name()) {
             Some(policy) if !policy.finishes_just_in_time() => Self::EVEN,
@@ -61,7 +61,7 @@ const DAYS_LEARNED: u32 = 5;
 /// Length of the oracle's steps, in hours of the day.
 const ORACLE_STEP_HOURS: f64 = 0.25;
 
-/// The source of f(t).
+/// The source of f(t), the forecast of the capacity for analytics over time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ForecastFrom {
@@ -109,9 +109,10 @@ impl ForecastFrom {
         }
     }
 
-    /// Returns f(t) of the day, in hundredths of a core. `alone` was run `faster` times as fast as
-    /// the day will be. `rehearsed` has the capacity that was left in a rehearsal of the day; only
-    /// the oracle uses it.
+    /// Returns f(t) of the day, the forecast of the capacity for analytics over time, in hundredths
+    /// of a core. `alone` has measurements of the load without jobs, on days that ran `faster`
+    /// times as fast as this day will. `rehearsed` has the capacity that was left in a rehearsal of
+    /// the day; only the oracle uses it.
     pub(super) fn availability(
         &self,
         day: Day,
@@ -127,7 +128,7 @@ impl ForecastFrom {
                 let forecast = alone.history.forecast(day.seconds / faster)?;
                 let left = f64::from(cores) - reserve_cores;
                 let left = left_by(&forecast, left, trust.confidence, faster)?;
-                // Takes the trusted part of the forecast level.
+                // Takes the trusted fraction of the forecast level.
                 let step_s = day.seconds / forecast.point().len() as f64;
                 let steps = (0..forecast.point().len()).map(|slot| Step {
                     from_s: slot as f64 * step_s,
@@ -142,7 +143,7 @@ impl ForecastFrom {
 }
 
 /// Returns the capacity that was left on a day, in quarters of an hour: the mean over time of the
-/// granted capacity, times the part of a measured forecast that a policy may plan with.
+/// granted capacity, times the fraction of a measured forecast that a policy may plan with.
 fn left_on(samples: &[LoadSample], day: Day, trust: Trust) -> Result<Availability> {
     let step_s = day.seconds_of(ORACLE_STEP_HOURS);
     let mut left = LoadHistory::new(step_s);

@@ -14,15 +14,16 @@ use super::jobs::{Application, RepeatedText, spec};
 use super::load::{LoadPace, LoadReport};
 use super::setup::Setup;
 
-/// The length of the measurement of the load at full speed. [`AT_PEAK`] and [`AT_EBB`] are those of
-/// its measurements at about its peak and at about its ebb.
+/// The length of the measurement of the load at full speed.
 const FLAT_OUT: Duration = Duration::from_millis(1000);
+/// The length of each measurement of the load at about its peak of the day.
 const AT_PEAK: Duration = Duration::from_millis(2000);
+/// The length of the measurement of the load at about its lowest rate of the day.
 const AT_EBB: Duration = Duration::from_millis(700);
-/// The rate of the measurement at the ebb, as a part of the rate at the peak.
+/// The rate of the measurement at the ebb, as a fraction of the rate at the peak.
 const EBB_OF_PEAK: f64 = 0.1;
-/// The rate of the load while tasks are measured, as a part of its peak: about its mean over the
-/// day. The load runs because it shares caches and memory with the tasks.
+/// The rate of the load while tasks are measured, as a fraction of its peak: about its mean over
+/// the day. The load runs because it shares caches and memory with the tasks.
 const BESIDE_TASKS: f64 = 0.5;
 /// The number of pieces of the text, and the number of tasks (a piece each) in a measured job.
 const PIECES: usize = 32;
@@ -30,8 +31,8 @@ const TASKS: u32 = 8;
 /// The timeout of a measured job, which is some seconds of work.
 const TASKS_MAX: Duration = Duration::from_secs(60);
 
-/// Measures the rate at which the load uses the part of the machine that is meant for its peak, the
-/// cores that it uses at this rate, and those that it would use without operations.
+/// Measures the rate at which the load uses the fraction of the machine that is meant for its peak,
+/// the cores that it uses at this rate, and those that it would use without operations.
 pub(super) fn load_cost(setup: &Setup, cores: u32) -> Result<LoadCost> {
     let target = LoadCost::peak_cores_target(cores);
     let (flat_out, used) = run(setup, cores, LoadPace::Closed, FLAT_OUT)?;

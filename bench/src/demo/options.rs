@@ -40,8 +40,9 @@ impl Goals {
         }
     }
 
-    /// Returns the largest fraction (0 to 1) of the capacity forecast before each goal that the
-    /// jobs with this goal or an earlier one may need; the rest is slack.
+    /// Returns the largest fraction (0 to 1) of the capacity forecast until a goal that the jobs
+    /// due by this goal may need together; the rest is slack. The fraction is the same for each
+    /// goal.
     pub(super) fn filled(self) -> f64 {
         match self {
             Self::Example => 0.80,

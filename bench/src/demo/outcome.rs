@@ -175,7 +175,7 @@ impl Outcome {
     }
 
     /// Returns a line on the guard: the number of windows that kept the objective, and the smallest
-    /// part of the capacity left that the guard allowed jobs.
+    /// fraction of the capacity left by the load that the guard allowed jobs.
     pub(super) fn guard_line(&self, objective: Objective) -> String {
         let windows = &self.series.guard;
         let broken = windows.iter().filter(|sample| sample.slack < 0.0).count();

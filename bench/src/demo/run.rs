@@ -27,10 +27,10 @@ use super::simulated::Replay;
 
 /// The speed at which the load alone runs through the day, relative to the day itself.
 const ALONE_FASTER: f64 = 3.0;
-/// The part of the machine that analytics never get: for timers, the kernel, and load that the
+/// The fraction of the machine that analytics never get: for timers, the kernel, and load that the
 /// forecast does not cover.
 const RESERVE: f64 = 0.05;
-/// The part of the machine above which the demo warns about the CPU use of other processes.
+/// The fraction of the machine above which the demo warns about the CPU use of other processes.
 const OTHERS_MUCH: f64 = 0.15;
 /// The snapshot that the jobs read.
 const SNAPSHOT: &str = "midnight";

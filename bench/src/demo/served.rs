@@ -34,8 +34,8 @@ use super::outcome::Outcome;
 use super::run::{reserve_cores, run_days};
 use super::setup;
 
-/// The time for which the token in the console's address is valid beyond ten times the length of
-/// the day.
+/// The time for which the token in the console's address is valid, in addition to ten times the
+/// length of the day.
 const TOKEN_LONGER: Duration = Duration::from_secs(3600);
 /// The time that running requests have to end when the servers stop.
 const DRAIN: Duration = Duration::from_secs(5);

@@ -94,7 +94,7 @@ pub(super) fn set_up(
     fill(data, db.clone(), text, Load::Embedded { db, users }, notify)
 }
 
-/// Loads the text into its table, and has the load `users` write the records.
+/// Loads the text into its table. `users`, which generates the load, writes the records.
 pub(super) fn fill(
     data: &Path,
     db: Db,

@@ -77,8 +77,8 @@ impl Replay<'_> {
     }
 
     /// Converts the report of a job to a job of the simulator, as the runtime does for its
-    /// policies: the goal is earlier by a margin, and because a slot is a part of a core, a task
-    /// becomes several pieces of one slot each.
+    /// policies. The goal is earlier by a margin. A slot is only a fraction of a core, so a task
+    /// becomes several pieces that hold one slot each.
     fn job(report: &JobReport, options: &RuntimeOptions) -> SimJob {
         let slot_hundredths = options.slot_share_hundredths;
         let pieces = (100 / slot_hundredths).max(1);

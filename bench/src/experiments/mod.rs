@@ -48,7 +48,7 @@ pub enum Experiment {
     /// delays, heavy traffic
     Locality(locality::LocalityArgs),
     /// Runs jobs beside the load, in windows that alternate with windows of the load alone: the
-    /// tail latency, and the part of the idle CPU that jobs use
+    /// tail latency, and the fraction of the idle CPU that jobs use
     Colocation(colocation::ColocationArgs),
     /// Serves CQL from a process of its own: throughput compared with Redis, CPU compared with the
     /// store in process, the tail beside jobs, idle connections, the start
@@ -63,8 +63,8 @@ pub enum Experiment {
     /// with reads without snapshots, by load, workload and number of snapshots
     #[command(name = "thesis-5.2.4")]
     Thesis524(thesis_5_2_4::ThesisArgs),
-    /// Repeats the figures of Ling et al. on weighted completion times, and compares
-    /// lp-search with the converged bound
+    /// Repeats the figures of Ling et al. on weighted completion times, and compares the heuristic
+    /// lp-search with the lower bound of a linear programme
     WeightedCompletion(weighted_completion::WeightedCompletionArgs),
     /// Runs days of the demo, and compares the ends of jobs with the predictions made when half of
     /// their time had passed

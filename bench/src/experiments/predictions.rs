@@ -21,7 +21,7 @@ Examples:
   ebb-bench experiments predictions
   ebb-bench experiments predictions --policy fair --seconds 120 --json-file predictions.json";
 
-/// The length of a day of the load alone, as a part of the length of a day with jobs.
+/// The length of a day of the load alone, as a fraction of the length of a day with jobs.
 const ALONE_OF_DAY: f64 = 1.0 / 3.0;
 /// The time that loading and measuring usually takes, in seconds.
 const AROUND_S: f64 = 25.0;

@@ -22,9 +22,9 @@ pub fn median(values: impl IntoIterator<Item: Borrow<f64>>) -> f64 {
     median_if_any(values).expect("there is at least one value")
 }
 
-/// Returns for each round the mean of a value measured before and one measured after (`behind`) the
-/// value with which the mean is compared. It removes a drift of the machine's speed from the
-/// comparison.
+/// Returns, for each round, the mean of two measurements of the baseline: one `before` and one
+/// after (`behind`) the measurement that is compared with it. In this comparison a drift of the
+/// machine's speed cancels out.
 pub fn means_of_rounds(before: &[f64], behind: &[f64]) -> Vec<f64> {
     let rounds = before.iter().zip(behind);
     rounds

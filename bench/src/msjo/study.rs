@@ -16,10 +16,11 @@ pub struct Study {
     pub instance: Instance,
     /// The algorithms; at least one.
     pub algorithms: Vec<Algorithm>,
-    /// The stop threshold of COGE, from 0 to below 1.
+    /// The relative gap at which COGE, which generates the constraints of the linear programme,
+    /// stops; from 0 to below 1.
     pub eps: f64,
-    /// The gap (a part, above 0) to which the whole relaxation is solved, too, for a second bound;
-    /// `None` to leave this out.
+    /// The relative gap, above 0, at which the solver of the converged relaxation (with all of its
+    /// constraints) stops, for a second bound; `None` to leave this out.
     pub converged: Option<f64>,
     /// The limits of the search of `lp-search`.
     pub search: Search,
@@ -28,7 +29,7 @@ pub struct Study {
 /// A lower bound on the weighted completion times of every schedule.
 #[derive(Clone, Debug, Serialize)]
 pub struct MsjoBound {
-    /// The sum that is bounded: of `jobs` or of `tasks`.
+    /// The weighted sum of completion times that is bounded: that of `jobs` or of `tasks`.
     pub objective: &'static str,
     /// The gap to which the relaxation was solved: `value` is at least (1 - `eps`) times
     /// `no_violation_value`.
@@ -39,7 +40,7 @@ pub struct MsjoBound {
     pub no_violation_value: f64,
     /// The number of linear programmes that were solved.
     pub programmes: u32,
-    /// The number of rows for sets of tasks in the last programme.
+    /// The number of constraints on sets of tasks in the last linear programme.
     pub set_rows: usize,
     /// CPU time of the computation of the bound, in seconds.
     pub cpu_s: f64,
@@ -49,7 +50,8 @@ pub struct MsjoBound {
 #[derive(Clone, Debug, Serialize)]
 pub struct MsjoRow {
     pub algorithm: &'static str,
-    /// The sum that the algorithm minimizes: of `jobs` or of `tasks`.
+    /// The weighted sum of completion times that the algorithm minimizes: that of `jobs` or of
+    /// `tasks`.
     pub objective: &'static str,
     /// The weighted sum of completion times, in seconds.
     pub value: f64,
@@ -70,8 +72,8 @@ pub struct MsjoResult {
     pub machines: usize,
     pub jobs: usize,
     pub tasks: usize,
-    /// Bounds for each objective of the algorithms: COGE's, and then that of the whole relaxation if
-    /// the study requests it.
+    /// Bounds for each objective of the algorithms: first that of COGE, which solves the relaxation
+    /// to the gap `eps`, then that of the converged relaxation if the study requests it.
     pub bounds: Vec<MsjoBound>,
     /// The results of each algorithm.
     pub rows: Vec<MsjoRow>,

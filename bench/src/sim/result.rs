@@ -35,10 +35,10 @@ pub struct PointResult {
     pub bound: Option<BoundResult>,
 }
 
-/// A lower bound on the goals missed at one point.
+/// A lower bound on the number of goals that are missed at one point under any scheduler.
 #[derive(Clone, Debug, Serialize)]
 pub struct BoundResult {
-    /// The part of the goals that every scheduler misses, 0 to 1; `None` without goals.
+    /// The fraction of the goals that every scheduler misses, 0 to 1; `None` without goals.
     pub missed_fraction: Option<Interval>,
     pub replicas: Vec<OfflineBound>,
 }
@@ -58,9 +58,9 @@ impl BoundResult {
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyResult {
     pub policy: String,
-    /// The part of the goals that were missed, 0 to 1.
+    /// The fraction of the goals that were missed, 0 to 1.
     pub missed_fraction: Option<Interval>,
-    /// The part of the goals missed beyond the bound, 0 to 1, of the jobs that were submitted
+    /// The fraction of the goals missed beyond the bound, 0 to 1, of the jobs that were submitted
     /// within the measured window; `None` without a bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub above_bound: Option<Interval>,
@@ -73,9 +73,9 @@ pub struct PolicyResult {
     pub tardiness_s: Option<Interval>,
     /// The 99th percentile of the tardiness, in seconds.
     pub tardiness_p99_s: Option<Interval>,
-    /// The part of the capacity f(t) that jobs held.
+    /// The fraction of the capacity f(t) that jobs held.
     pub utilisation: Option<Interval>,
-    /// The part of the maps that ran where their input lay, 0 to 1.
+    /// The fraction of the maps that ran where their input lay, 0 to 1.
     pub locality: Option<Interval>,
     /// Bytes that remote maps read over the network.
     pub remote_bytes: Interval,
@@ -104,7 +104,7 @@ pub struct JobResult {
     /// Time from submission to end, in seconds, over the replicas in which the job ended; `None` if
     /// it ended in none.
     pub took_s: Option<Interval>,
-    /// The part of the replicas in which the job met its goal, 0 to 1; `None` without a goal.
+    /// The fraction of the replicas in which the job met its goal, 0 to 1; `None` without a goal.
     pub met_fraction: Option<f64>,
     /// The record of the job in the first replica.
     #[serde(flatten)]

@@ -30,7 +30,8 @@ pub struct Driver {
     alive: Arc<RunningWorkers>,
     workers: Vec<JoinHandle<Tally>>,
     sampler: Option<JoinHandle<()>>,
-    /// The sentinels, if pauses are left out and the system grants them.
+    /// The sentinels, which observe pauses of the machine; `None` unless operations in pauses are
+    /// left out and the system grants real-time threads.
     sentinels: Option<Sentinels>,
 }
 

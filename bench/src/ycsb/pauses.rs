@@ -9,9 +9,9 @@
 //!
 //! On each core a *sentinel* repeatedly sleeps for half a millisecond under `SCHED_FIFO`. Threads
 //! of the ordinary class and of the idle class never keep it from running; the host, the kernel
-//! itself, and a long system call of another thread do. So results have the part of the time that
-//! was left out, by condition. The sentinels also check whether a kernel thread ran that is busy
-//! even while this process is idle.
+//! itself, and a long system call of another thread do. So results have the fraction of the time
+//! that was left out, by condition. The sentinels also check whether a kernel thread ran that is
+//! busy even while this process is idle.
 
 use std::fs::File;
 use std::io;
@@ -39,8 +39,8 @@ const LATE: Duration = Duration::from_micros(500);
 const LOOK: Duration = Duration::from_secs(1);
 /// The least CPU time within [`LOOK`] that makes a kernel thread a busy one.
 const BUSY: Duration = Duration::from_millis(1);
-/// The least CPU time of a busy kernel thread between two wake-ups of a sentinel that counts as a
-/// pause.
+/// The least CPU time of a busy kernel thread, between two wake-ups of a sentinel, at which the time
+/// between the wake-ups counts as a pause.
 const RAN: Duration = Duration::from_micros(100);
 /// The largest distance at which two pauses are merged.
 const BETWEEN: Duration = Duration::from_millis(2);
@@ -53,7 +53,8 @@ const BEFORE: Duration = Duration::from_millis(1);
 /// of the machine, the backlog of a pause takes twice its length.
 const AFTER: u32 = 2;
 
-/// The sentinels, one on each core that this process may use.
+/// The sentinels: a real-time thread on each core that this process may use. Each sleeps again and
+/// again, and records late wake-ups as pauses of its core.
 #[derive(Debug)]
 pub(crate) struct Sentinels {
     over: Arc<AtomicBool>,
@@ -188,7 +189,7 @@ fn stand(core: usize, kernel_threads: &[KernelThread], over: &AtomicBool) -> Vec
     pauses
 }
 
-/// The largest part of a span of time that pauses may hide. If they hide more, the whole span
+/// The largest fraction of a span of time that pauses may hide. If they hide more, the whole span
 /// counts, because the rest would not be representative.
 pub(crate) const HIDDEN_MAX: f64 = 0.5;
 

@@ -55,10 +55,11 @@ pub struct Report {
     /// CPU time of the driver's threads, in seconds: for choosing, creating and checking records,
     /// and for the store's work in the calling thread.
     pub driver_cpu_s: f64,
-    /// The part of `driver_cpu_s` for waiting until operations were due (wake-ups and spinning of
+    /// The share of `driver_cpu_s` for waiting until operations were due (wake-ups and spinning of
     /// an open loop), in seconds. It is no work of the store.
     pub pacing_cpu_s: f64,
-    /// Latencies of writes around events, by the kind of the watch.
+    /// Latencies of the writes in the windows that `Driver::watch` opened, by the kind of the
+    /// window.
     pub watches: BTreeMap<&'static str, WatchGroup>,
     /// The intervals of the run.
     pub timeline: Vec<Interval>,

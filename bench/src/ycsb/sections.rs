@@ -21,7 +21,7 @@ pub struct Section {
     pub dispatch: Histogram<u64>,
     /// Times from the moment at which a batch was due until all of its operations had ended.
     pub batches: Histogram<u64>,
-    /// The part of the section that was left out because the machine paused; `None` if pauses were
+    /// The time of the section that was left out because the machine paused; `None` if pauses were
     /// not observed.
     pub paused: Option<Duration>,
 }

@@ -12,19 +12,19 @@ use std::collections::BTreeMap;
 /// days requires all of them.
 const DAYS_MIN: usize = 7;
 
-/// Largest score of a method that is combined with the best one, relative to the best
-/// score.
+/// Largest score, as a multiple of the best one, at which a method is still combined with
+/// the best one. Lower scores are better.
 const WORSE_MAX: f64 = 1.1;
 
 /// Largest number of methods that are combined.
 const COMBINED_MAX: usize = 10;
 
-/// The forecasts of all methods from one origin, the slot at which they begin, and their
-/// errors.
+/// The forecasts of all methods from one origin (the slot at which the forecasts begin),
+/// and the errors of these forecasts.
 #[derive(Debug)]
 struct Row {
     /// The forecast of each method, by its position in the pool of methods. `None` for a
-    /// method that could make none from the values before the slot at which it begins.
+    /// method that could make none from the values before the origin.
     forecasts: Vec<Option<Vec<f64>>>,
     /// The sum of each method's absolute errors over the slots with a value, by its
     /// position in the pool. `None` for a method without a forecast.
@@ -79,11 +79,12 @@ impl<'a> Backtest<'a> {
 
     /// Chooses the methods for the forecast at `now`.
     ///
-    /// A method's score is its loss divided by the usual loss of the same past days. So a
-    /// method that lacked a forecast on difficult days gains nothing by it. The methods
-    /// with a score within a tenth of the best are combined, at most `COMBINED_MAX` of
-    /// them. A method is left out if it has no forecast now, or had one on fewer than
-    /// `DAYS_MIN` past days. Falls back to the naive day.
+    /// A method's score is its loss over past days, divided by the usual loss (the median
+    /// over all methods) of the same days. So a method that lacked a forecast on
+    /// difficult days gains nothing by it. The methods with a score within a tenth of the
+    /// best are combined, at most `COMBINED_MAX` of them. A method is left out if it has
+    /// no forecast now, or had one on fewer than `DAYS_MIN` past days. If no method is
+    /// left, chooses the naive method that repeats the last day.
     pub(super) fn choose(&mut self, now: usize) -> Choice {
         let origins = self.origins(now);
         let enough = origins.len().clamp(1, DAYS_MIN);

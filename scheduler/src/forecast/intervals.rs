@@ -9,8 +9,8 @@ pub(super) const PERCENTS: usize = 99;
 /// half.
 const AROUND_DAYS: f64 = 1.0 / 16.0;
 
-/// Part of the median load that is added to a forecast before errors are divided by it: otherwise
-/// loads near zero would have infinite errors.
+/// Part of the median load that is added to a forecast to get the divisor of its error. With the
+/// forecast alone as divisor, loads near zero would have infinite errors.
 const FLOOR: f64 = 0.1;
 
 /// Largest relative error. The quotient of values of very different size may be infinite.
@@ -18,7 +18,7 @@ const ERROR_MAX: f64 = 1e100;
 
 /// Relative errors of past forecasts.
 pub(super) struct Errors {
-    /// The relative error of each past day in each slot of the horizon; NaN where nothing was
+    /// For each past day, the relative error in each slot of the horizon; NaN where nothing was
     /// measured.
     relative: Vec<Vec<f64>>,
     floor: f64,

@@ -17,11 +17,13 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    /// The profile at `slots`: for each slot the median over the latest cycles before it that
-    /// lie before the end of `past` and have a value at that time. A slot within `past` does not
-    /// use its own value.
+    /// The profile at `slots`: for each slot the median of the values at the same time, and up
+    /// to `self.around` steps before and after, in the latest `self.cycles` cycles before the
+    /// slot. Only cycles that lie before the end of `past` and have such a value count. A slot
+    /// within `past` does not use its own value.
     ///
     /// `None` if a slot has no value in any cycle, or if `past` is shorter than `self.cycles`
+    /// cycles.
     /// cycles.
     pub(super) fn at(self, past: &[f64], slots: Range<usize>) -> Option<Vec<f64>> {
         if past.len() < self.cycles * self.cycle {

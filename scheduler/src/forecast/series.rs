@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Largest number of slots: a century of five minutes. Without a limit, one wrong
+/// Largest number of slots: a century of five-minute slots. Without a limit, one wrong
 /// timestamp would make a series allocate all memory.
 const SLOTS_MAX: f64 = 1e7;
 

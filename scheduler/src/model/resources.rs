@@ -87,8 +87,8 @@ impl Resources {
         }
     }
 
-    /// `self` plus `demand`, up to the largest number: the room of a node after
-    /// a task of this demand has ended.
+    /// `self` plus `demand`, up to the largest number: the free capacity of a node after a task of
+    /// this demand has ended.
     #[must_use]
     pub const fn plus(&self, demand: &Self) -> Self {
         Self {

@@ -94,7 +94,8 @@ impl Algorithm {
         }
     }
 
-    /// Returns COGE's lower bound from [`Self::relaxation`].
+    /// Returns the lower bound that COGE (constraint generation) finds for
+    /// [`Self::relaxation`].
     ///
     /// # Errors
     /// As [`Relaxation::coge`].

@@ -36,10 +36,11 @@ pub fn figure_1() -> Instance {
 }
 
 /// One machine. Job 0, weight 10: a map of 1 s whose output takes 3 s, a reduce of 1 s that weighs
-/// 10. Job 1, weight 1: a map of 8 s. In the relaxations job 0 ends at 5, its earliest. By equation
-/// (4) the sum of length times start over all three tasks is at least (100 - 66) / 2 = 17, so the
-/// map of 8 s starts at (17 - 4) / 8 = 1.625: its middle and its end come after those of the
-/// reduce.
+/// 10. Job 1, weight 1: a map of 8 s. In the relaxations job 0 ends at 5, its earliest, so its map
+/// starts at 0 and its reduce at 4. By equation (4) the sum of length times start over all three
+/// tasks is at least (100 - 66) / 2 = 17: the square of their total length is 100, and the sum of
+/// their squared lengths is 1 + 1 + 64. The reduce contributes 1 * 4, so the map of 8 s starts at
+/// (17 - 4) / 8 = 1.625: its middle and its end come after those of the reduce.
 pub fn long_map_beside_a_delay() -> Instance {
     let mut jobs = vec![
         job(0, 0.0, 10.0, &[(1.0, 3.0)], &[1.0]),

@@ -301,8 +301,8 @@ fn schedule(algorithm: Algorithm, instance: &Instance, bound: &Bound) -> Result<
     Ok(schedule)
 }
 
-/// Returns, for each algorithm, the objective divided by the value of COGE's last linear
-/// programme.
+/// Returns, for each algorithm, the objective divided by the lower bound: the value of the
+/// last linear programme that COGE (constraint generation) solved.
 fn ratios(instance: &Instance, objective: Objective, names: &[&str]) -> Result<Vec<f64>, LpError> {
     let bound = Algorithm::bound(instance, objective, EPS)?;
     let ratio = |algorithm| -> Result<f64, LpError> {
@@ -356,9 +356,9 @@ fn figures_5_and_6(thresholds: &[f64], seed: u64) -> Points {
 }
 
 /// Plans with wrong lengths of tasks and executes the plans with the true ones. The paper
-/// does not define how a plan is followed that turns out to be wrong, so the figure shows
-/// two more readings: MarS's order on whichever machine is free first, and the ends that
-/// the plans predict.
+/// does not define how a plan is executed if its lengths turn out to be wrong, so the
+/// figure shows two other interpretations, too: MarS's order on whichever machine is free
+/// first, and the ends that the plans predict.
 fn figure_14(errors_max: &[f64], seed: u64) -> Points {
     let truth = RandomJobs::most_random(JOBS_OF_A_POINT).draw(seed);
     let of_truth = Algorithm::bound(&truth, Objective::Jobs, EPS)?;
@@ -411,8 +411,9 @@ fn figure_16(parts: &[f64], seed: u64) -> Points {
 }
 
 /// Computes each algorithm's objective divided by the bound, and divided by the objective
-/// of MarS with all jobs known in advance. Both, because the paper's 1.09 for SO-MarS at 50
-/// s is less than its ratio of MarS to the bound in figure 7.
+/// of MarS with all jobs known in advance. Both are shown because the paper's 1.09 for
+/// SO-MarS at 50 s is hardly a ratio to the bound: in figure 7 of the paper even MarS,
+/// which knows all jobs in advance, has a larger ratio to the bound.
 fn figure_17(intervals_s: &[f64], seed: u64) -> Points {
     let instance = RandomJobs::most_random(JOBS_OF_A_POINT).draw(seed);
     let whole = Algorithm::bound(&instance, Objective::Jobs, EPS)?;

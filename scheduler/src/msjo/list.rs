@@ -297,8 +297,9 @@ mod tests {
         Instance::new(2, jobs).unwrap()
     }
 
-    /// In the order the reduce comes third and waits on the machine that is free at 2 s until 6 s;
-    /// the map behind it takes the other machine from 5 s on.
+    /// The reduce comes third in the order. It takes the machine that becomes free at 2 s, and
+    /// waits there until 6 s. The map that comes after it in the order takes the other machine,
+    /// from 5 s on.
     #[test]
     fn in_order_leaves_gaps_that_nothing_fills() {
         let schedule = in_order(&instance(), &[0, 1, 2, 3]);

@@ -114,9 +114,11 @@ mod tests {
         assert!(bound.value <= 36.0 + 1e-4 && bound.all_hold);
     }
 
-    /// H-MARES, two machines, maps only. Assigned: 4 s on the first, 1, 2 and 3 s on the
-    /// second, with weights of 1, 8 and 6. There by weight for length: 0..2, 2..5, 5..6.
-    /// 4 + 8 * 2 + 6 * 5 + 6 = 56, which the relaxation of one machine attains.
+    /// H-MARES, two machines, maps only. The map of 4 s is assigned to the first machine;
+    /// those of 1, 2 and 3 s, with weights of 1, 8 and 6, to the second. There they run in
+    /// the order of weight per second: the map of 2 s at 0..2, that of 3 s at 2..5, that of
+    /// 1 s at 5..6. 4 + 8 * 2 + 6 * 5 + 6 = 56, which the relaxation of one machine
+    /// attains.
     #[test]
     fn h_mares_orders_tasks_by_their_own_weights() {
         let mut jobs = vec![

@@ -20,10 +20,10 @@ pub(super) fn middle_s(instance: &Instance, start_s: &[f64]) -> Vec<f64> {
 
 /// Returns the schedule in the order of the middle finish times of `bound`.
 ///
-/// Theorem 3: where in every job no map is longer than a reduce, and [`Bound::all_hold`], the
-/// schedule is at most 3 times as bad as the bound. Where COGE stopped early, the no-violation
-/// solution takes the place of the relaxation's: it has the same order and satisfies all
-/// conditions of the proof, so that the factor is 3 / (1 - eps).
+/// Theorem 3: if in every job no map is longer than a reduce, and [`Bound::all_hold`], the schedule
+/// is at most 3 times as bad as the bound. If COGE (constraint generation) stopped early, the proof
+/// uses the no-violation solution instead of the relaxation's: the same start times, raised until
+/// they violate no constraint. Their order is the same, and the factor becomes 3 / (1 - eps).
 #[must_use]
 pub fn mars_of(instance: &Instance, bound: &Bound) -> Schedule {
     in_order(
@@ -32,8 +32,8 @@ pub fn mars_of(instance: &Instance, bound: &Bound) -> Schedule {
     )
 }
 
-/// Returns MarS's schedule for COGE's relaxation, and the bound below which no schedule
-/// lies.
+/// Returns MarS's schedule for the relaxation that COGE (constraint generation) solves, and the
+/// lower bound on the objective of any schedule.
 ///
 /// # Errors
 /// As [`Relaxation::coge`].

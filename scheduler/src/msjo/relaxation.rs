@@ -54,17 +54,19 @@ pub struct Pool {
 /// The inequality that holds for each set of tasks of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inequality {
-    /// Equation (4), of start times: the sum of p S is at least (sum p)^2 / 2|M| - (sum
-    /// p^2) / 2.
+    /// Equation (4), of start times: for lengths p and starts S of a set of tasks on |M|
+    /// machines, the sum of p S is at least (sum p)^2 / 2|M| - (sum p^2) / 2.
     StartTimes,
-    /// Equation (13), of completion times: the sum of p C is at least
-    /// ((sum p)^2 + sum p^2) / 2|M|. Weaker than (4) with more than one machine.
+    /// Equation (13), of completion times: for lengths p and ends C of a set of tasks on
+    /// |M| machines, the sum of p C is at least ((sum p)^2 + sum p^2) / 2|M|. Weaker than
+    /// (4) with more than one machine.
     CompletionTimes,
 }
 
 impl Inequality {
-    /// The right side R of the inequality "the sum of p S is at least R" for a set of
-    /// tasks, from their sums of p and of p^2.
+    /// The right side of the inequality for a set of tasks: the least sum of length times
+    /// start. `sum` is the sum of the tasks' lengths, `squares` that of the squared
+    /// lengths.
     fn right_side(self, machines: f64, sum: f64, squares: f64) -> f64 {
         let shared = sum * sum / (2.0 * machines);
         match self {
@@ -104,14 +106,15 @@ pub struct Bound {
     pub value: f64,
     /// S^LP: the start times in the solution of the last linear programme, in seconds.
     pub start_s: Vec<f64>,
-    /// The least value of the no-violation solutions so far, which is an upper bound on the
-    /// value of the whole relaxation.
+    /// The least value of the no-violation solutions so far: start times raised until they
+    /// violate no constraint. So it is an upper bound on the value of the whole relaxation.
     pub no_violation_value: f64,
     /// The number of linear programmes solved.
     pub iterations: u32,
     /// The number of rows for sets of tasks in the last programme.
     pub set_rows: usize,
-    /// Whether S^LP violates none of the constraints, as the bound of 3 assumes.
+    /// Whether S^LP violates none of the constraints, as Theorem 3 (MarS is at most 3 times
+    /// as bad as the bound) assumes.
     pub all_hold: bool,
 }
 
@@ -142,9 +145,10 @@ impl<'a> Relaxation<'a> {
         self.generate(eps, Cuts::COGE)
     }
 
-    /// Solves the whole relaxation up to a part `eps`, which is positive: its value lies
-    /// between the values of the bound and of the no-violation solution. Converges with
-    /// other rows than COGE's, because these take fewer programmes.
+    /// Solves the whole relaxation to the relative precision `eps`, which is positive: the
+    /// value of the relaxation lies between that of the bound and that of the no-violation
+    /// solution. Chooses its rows differently from [`Self::coge`], and therefore needs
+    /// fewer programmes.
     ///
     /// # Errors
     /// As [`Self::coge`].
@@ -234,8 +238,8 @@ impl<'a> Relaxation<'a> {
         }
     }
 
-    /// Adds to `chains` rows that the start times `start_s` violate, and returns the
-    /// no-violation solution.
+    /// Appends the rows that the start times `start_s` violate to `chains`. Returns the
+    /// no-violation solution: the start times, raised until they violate no constraint.
     fn separate(&self, start_s: &[f64], cuts: Cuts, chains: &mut Vec<Chain>) -> Vec<f64> {
         let mut raised_s = start_s.to_vec();
         for pool in &self.pools {

@@ -36,9 +36,10 @@ impl Rule {
         })
     }
 
-    /// HUWF and HJWF as published: a plan made at once. Plans the first task on a list on
-    /// the machine where it can start earliest, even if that machine has to wait for it;
-    /// reduces join the list once all maps of their job are *planned*.
+    /// HUWF and HJWF as published: a plan made at once. Takes the tasks from a list by
+    /// rank, and plans each on the machine where it can start earliest, even if that
+    /// machine has to wait for the task; reduces join the list once all maps of their job
+    /// are *planned*.
     #[must_use]
     pub fn planned(self, instance: &Instance) -> Schedule {
         in_order(instance, &available_first(instance, &self.ranks(instance)))
@@ -62,7 +63,8 @@ mod tests {
     use super::*;
 
     /// One machine. Job 0: weight 6, a map of 2 s whose output takes 1 s, a reduce of 4 s,
-    /// hence 1 a second. Job 1: weight 4, a map of 1 s, hence 4 a second.
+    /// hence a weight of 1 per second of work. Job 1: weight 4, a map of 1 s, hence a
+    /// weight of 4 per second of work.
     fn instance() -> Instance {
         let jobs = vec![
             job(0, 0.0, 6.0, &[(2.0, 1.0)], &[4.0]),

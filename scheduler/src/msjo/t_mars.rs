@@ -19,7 +19,8 @@ pub enum Intervals {
     NonIdling,
 }
 
-/// The number n of the interval (2^(n-2), 2^(n-1)] seconds that a time lies in, from 1.
+/// The number n of the interval (2^(n-2), 2^(n-1)] seconds that a time lies in; 1 for all times up
+/// to 1 s.
 fn interval(end_s: f64) -> usize {
     // Completions carry the solver's error; one that is a hair too late is in time.
     1 + (end_s * (1.0 - 1e-7)).log2().ceil().max(0.0) as usize
@@ -58,8 +59,8 @@ pub fn t_mars_of(instance: &Instance, start_s: &[f64], intervals: Intervals) -> 
     }
 }
 
-/// Returns the opening of each interval: 1 plus, for each earlier interval, its end and the
-/// mean work of its tasks on a machine.
+/// Returns the opening of each interval: 1 plus, for each earlier interval, its end and the total
+/// length of its tasks divided by the number of machines.
 fn openings_s(instance: &Instance, number: &[usize]) -> Vec<f64> {
     let last = number.iter().copied().max().unwrap_or(0);
     let mut work_s = vec![0.0; last + 1];

@@ -1,12 +1,12 @@
 //! The probability that a job meets its goal, predicted at its submission.
 //!
-//! Future submissions are unknown, so the probability is learned from past jobs.
-//! [`room_per_work`] measures how much room a job has at its submission, and an isotonic
-//! regression (pool adjacent violators) estimates how often jobs with that much room met
-//! their goals: more room never lowers the probability, and within each pool the
-//! probability is the observed frequency, with half a job of either kind added. The result
-//! is calibrated if the future resembles the past, independently of task lengths, forecast
-//! errors and arrivals.
+//! Future submissions are unknown, so the probability is learned from past jobs. [`room_per_work`]
+//! measures the *room* of a job at its submission, the capacity that is free for it until its goal,
+//! and an isotonic regression (pool adjacent violators) estimates how often jobs with that much
+//! room met their goals: more room never lowers the probability, and within each pool the
+//! probability is the observed frequency, with half a job of either kind added. The result is
+//! calibrated if the future resembles the past, independently of task lengths, forecast errors and
+//! arrivals.
 
 use crate::model::JobId;
 use crate::policy::{ClusterView, Decision, Measure, Policy, room_per_work};
@@ -15,20 +15,21 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// A past job: the room that it had at its submission, and whether it met its goal.
+/// A past job: the capacity that was free for it at its submission, and whether it met its goal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Past {
-    /// The room until the job's goal, as a multiple of the job's work; see
+    /// The capacity that was free for the job until its goal, as a multiple of the job's work; see
     /// [`room_per_work`].
     pub room: f64,
     /// True if the job met its goal.
     pub met: bool,
 }
 
-/// An isotonic regression: how often jobs met their goals, by their room at the submission.
+/// An isotonic regression: how often jobs met their goals, by the capacity that was free for them
+/// at their submission ([`Past::room`]).
 struct Predictor {
-    /// The pools of the regression: the smallest room of a job in each, and the probability
-    /// that a job of the pool meets its goal; both ascend.
+    /// The pools of the regression: the smallest [`Past::room`] of a job in each, and the
+    /// probability that a job of the pool meets its goal; both ascend.
     pools: Vec<(f64, f64)>,
 }
 
@@ -70,8 +71,8 @@ impl Predictor {
         }
     }
 
-    /// The probability, 0 to 1, that a job with `room` meets its goal; never smaller for
-    /// more room.
+    /// The probability, 0 to 1, that a job meets its goal if the capacity that is free for it until
+    /// then is `room` times its work. Never falls as `room` grows.
     fn probability(&self, room: f64) -> f64 {
         let after = self.pools.partition_point(|&(from, _)| from <= room);
         match self.pools.get(after.saturating_sub(1)) {
@@ -81,9 +82,9 @@ impl Predictor {
     }
 }
 
-/// Simulates `jobs` under `policy`. Returns each job with a goal that was submitted within
-/// the window: its room in the first control cycle after its submission, and whether it met
-/// the goal.
+/// Simulates `jobs` under `policy`. Returns each job with a goal that was submitted within the
+/// window: the capacity that was free for it in the first control cycle after its submission, and
+/// whether it met the goal.
 ///
 /// # Errors
 /// When the configuration or a job cannot be simulated.
@@ -108,8 +109,8 @@ pub fn observe(
     Ok(past.collect())
 }
 
-/// A policy that delegates to another one and records each job's room in the first cycle in
-/// which it sees the job.
+/// A policy that delegates to another one and records the capacity that is free for each job until
+/// its goal, in the first cycle whose view contains the job.
 struct Observer<'a> {
     policy: &'a dyn Policy,
     room: Mutex<BTreeMap<JobId, f64>>,
@@ -289,8 +290,9 @@ mod tests {
         assert!(sure.count() >= 2, "the weeks are no test: {bins:?}");
     }
 
-    /// In the first replica room 1 never suffices, in the second in one of two cases. So
-    /// the first is predicted with 1.5 / 3 and the second with 0.5 / 3.
+    /// The free capacity of each job equals its work. In the first replica neither of two jobs
+    /// meets its goal, in the second one of two does. Each replica is predicted from the other,
+    /// with half a job of either kind added: the first with 1.5 / 3, the second with 0.5 / 3.
     #[test]
     fn a_replica_is_predicted_from_the_other_half_only() {
         let replicas = [

@@ -373,8 +373,8 @@ impl Planner<'_> {
         Ok(savings)
     }
 
-    /// Returns the change to the earliest later goal with which the job is safe; `None` if the
-    /// delay would have to exceed [`LATER_MAX`].
+    /// Returns the change to the earliest later goal with which the job is safe; `None` if no
+    /// delay that is tried, see [`LATER_MAX`], is enough.
     fn later_goal(
         &self,
         index: usize,

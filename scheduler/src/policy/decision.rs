@@ -4,7 +4,7 @@ use super::matrix::Placement;
 use super::view::Wait;
 use crate::model::JobId;
 
-/// The unit in which a policy measures the room of a node.
+/// The unit in which a policy measures the free capacity of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Measure {
     /// Slots bound to maps or reduces on nodes that have such slots (chapter 3 and before);

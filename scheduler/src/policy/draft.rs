@@ -1,15 +1,15 @@
 //! The slots of each job, before they have nodes.
 //!
 //! A decision is made in two steps. First a policy adds slots to the draft, one at a time and in
-//! its own order, as long as the cluster has room. This step ignores the nodes on which tasks run
-//! at the moment. Then [`places`](super::places) assigns these slots to nodes.
+//! its own order, as long as the cluster has free capacity. This step ignores the nodes on which
+//! tasks run at the moment. Then [`places`](super::places) assigns these slots to nodes.
 
 use super::decision::Measure;
 use super::room::Room;
 use super::view::{ClusterView, JobView};
 use crate::model::{NodeId, Pool, Resources, TaskKind};
 
-/// The nodes that a decision covers, and the unit of their room.
+/// The nodes that a decision covers, and the unit of their free capacity.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope<'a> {
     pub view: &'a ClusterView,
@@ -81,7 +81,7 @@ pub(super) fn typed_slot(kind: TaskKind) -> Resources {
 
 const KINDS: [TaskKind; 2] = [TaskKind::Map, TaskKind::Reduce];
 
-/// Free room of the nodes for further slots.
+/// The capacity of the nodes that is free for further slots.
 #[derive(Debug)]
 enum FreeRoom {
     /// The number of free slots, where all tasks need slots of one size.
@@ -132,7 +132,7 @@ pub(super) struct Draft<'a> {
     pub demand: Vec<[Resources; 2]>,
     /// The smallest demand of any task, per resource.
     pub least: Resources,
-    /// True if running tasks lose their slots to jobs that find no room beside them.
+    /// True if running tasks lose their slots to jobs whose tasks do not fit beside them.
     pub yielding: bool,
 }
 
@@ -163,7 +163,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Lets running tasks lose their slots to other jobs that find no room beside them, as
+    /// Lets running tasks lose their slots to other jobs whose tasks do not fit beside them, as
     /// Algorithm 1 does (lines 14-19). The draft counts the tasks that fit on empty nodes; without
     /// this, a large task might never fit beside small ones that follow each other.
     pub fn yielding(self) -> Self {
@@ -180,16 +180,16 @@ impl<'a> Draft<'a> {
     }
 
     /// Adds one slot for a task of `kind` to the job at position `job` in the view. Returns false
-    /// if no node has room for it (the thesis's `room_for_new_job_slot`).
+    /// if no node has enough free capacity for it (the thesis's `room_for_new_job_slot`).
     pub fn add(&mut self, job: usize, kind: TaskKind) -> bool {
         let room = self.room.take(&self.demand[job][kind as usize]);
         self.slots[job][kind as usize] += u32::from(room);
         room
     }
 
-    /// Adds reduces as long as there is room, for each job up to the number that `due` returns for
-    /// its position, the most urgent job first (Algorithm 1, lines 1-9). They are spread over the
-    /// nodes when the slots are assigned to nodes.
+    /// Adds reduces as long as the cluster has free capacity, for each job up to the number that
+    /// `due` returns for its position, the most urgent job first (Algorithm 1, lines 1-9). They are
+    /// spread over the nodes when the slots are assigned to nodes.
     pub fn add_reduces(&mut self, due: impl Fn(usize) -> u32) {
         for job in self.scope.view.by_urgency(|job| due(job) > 0) {
             let due = due(job);
@@ -197,7 +197,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Returns whether there is room for one more map of the job at position `job` in the view.
+    /// Returns whether the free capacity suffices for one more map of the job at position `job` in
+    /// the view.
     pub fn has_room_for_map(&self, job: usize) -> bool {
         match &self.room {
             FreeRoom::EqualSlots(slots) => *slots > 0,
@@ -208,8 +209,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Returns true only if there is no room for any further slot; false does not prove that there
-    /// is room.
+    /// Returns true only if the free capacity suffices for no further slot; false does not prove
+    /// that it suffices for one.
     pub fn is_full(&self) -> bool {
         match &self.room {
             FreeRoom::EqualSlots(slots) => *slots == 0,

@@ -13,9 +13,10 @@ use std::collections::binary_heap::PeekMut;
 
 /// Gives every job the same number of slots, or slots in proportion to its weight.
 ///
-/// One slot at a time goes to the job with the fewest for its weight (ties: the oldest), among maps
-/// and among reduces alike. Slots that a job cannot use are divided among the others. A free slot
-/// goes to the job with the fewest running maps for its weight. Goals make no difference.
+/// Shares are computed first: one slot at a time is added to the share of the job with the fewest
+/// slots for its weight (ties: the oldest), among maps and among reduces alike. Slots that a job
+/// cannot use are divided among the others. Then maps start: a slot that is free goes to the job
+/// with the fewest running maps for its weight. Goals make no difference.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fair;
 
@@ -66,9 +67,9 @@ pub(super) fn fair_draft(view: &ClusterView) -> Draft<'_> {
 }
 
 /// Shares reduces and the slots of running tasks as [`Fair`] does. Each idle slot for maps goes to
-/// the job whose position `choose` returns; `None` leaves the node's room idle in this cycle.
-/// `choose` gets the node, and a function that returns whether a pending map of a job could start
-/// there.
+/// the job whose position `choose` returns; `None` leaves the free capacity of the node idle in
+/// this cycle. `choose` gets the node, and a function that returns whether a pending map of a job
+/// could start there.
 #[cfg(feature = "simulation")]
 pub(crate) fn fair_with_idle_slots(
     view: &ClusterView,

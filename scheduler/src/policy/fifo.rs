@@ -9,8 +9,8 @@ use crate::model::TaskKind;
 /// Serves jobs in order of submission; each takes every slot that it can use before the next one
 /// gets any. Goals make no difference.
 ///
-/// Within a job maps go before reduces, so that reduces that wait for maps never take the room of
-/// these maps.
+/// Within a job maps go before reduces, so that reduces that wait for maps never take the capacity
+/// that these maps need.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fifo;
 

@@ -38,9 +38,9 @@ pub struct ForecastEdf;
 /// 0, 0.05, 0.1, 0.2 and 0.3 on seeds 1001 and 1002 of the scenarios of figure 5.21.
 pub const RESERVE: f64 = 0.1;
 
-/// Jobs that were given up start tasks only while at most this part of the CPU is taken. Chosen
-/// among 0, 0.3, 0.4, 0.5 and 0.8: a smaller part delays these jobs, a larger part makes other jobs
-/// miss their goals.
+/// Jobs that were given up, except for unmeasured ones, start tasks only while at most this part of
+/// the CPU is taken by them and the jobs before them. Chosen among 0, 0.3, 0.4, 0.5 and 0.8: a
+/// smaller part delays these jobs, a larger part makes other jobs miss their goals.
 pub const GIVEN_UP_MAX: f64 = 0.4;
 
 impl Policy for ForecastEdf {
@@ -196,9 +196,8 @@ impl DraftFiller<'_> {
         }
     }
 
-    /// Adds one slot for `job` if the draft then uses at most `limit` hundredths of a core, or if
-    /// the slot is the draft's first. In any case the draft may then use at most `spare`
-    /// hundredths.
+    /// Adds one slot for `job` if the draft then uses at most `spare` hundredths of a core, and at
+    /// most `limit` hundredths. The first slot of the draft may exceed `limit`, but not `spare`.
     fn probe(&mut self, job: usize, limit: f64, spare: f64) {
         let Workload { kind, left, .. } = self.workloads[job];
         let view = &self.view.jobs[job];

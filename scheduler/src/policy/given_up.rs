@@ -148,8 +148,9 @@ mod tests {
         assert_eq!(places(&view), [(9, 1), (8, 3), (7, 4)]);
     }
 
-    /// J1 has 40 maps, 100 s on four slots; J2 has 4 maps, 10 s. After 50 and 10 s the ratios are
-    /// 1/2 and 1, after 350 and 20 s they are 3.5 and 2.
+    /// J1 has 40 maps, which take 100 s on four slots; J2 has 4 maps, which take 10 s. If J1 was
+    /// submitted 50 s ago and J2 10 s ago, the ratios of their waits to these times are 1/2 and 1;
+    /// after 350 and 20 s they are 3.5 and 2.
     #[test]
     fn small_jobs_rise_fast_and_large_ones_with_age() {
         let order = |first_s: f64, second_s: f64| {

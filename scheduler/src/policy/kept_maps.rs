@@ -1,5 +1,5 @@
-//! Running maps that keep their slots in a new placement, and may still lose them to a job that
-//! finds no room beside them.
+//! Running maps that keep their slots in a new placement, and may still lose them to a job whose
+//! tasks do not fit beside them.
 //!
 //! Two trees of upper bounds find the node that has to evict the fewest maps: the free resources of
 //! each node without its largest map, and without all of its maps. While a placement goes on,
@@ -30,8 +30,8 @@ pub(super) struct PlacementState<'a> {
     pub planned: &'a Room,
     /// Returns the resources of one map of the job at the given position in the view.
     pub size: &'a dyn Fn(usize) -> Resources,
-    /// Returns how many running maps of the job at the given position in the view may be evicted:
-    /// all but one.
+    /// Returns how many maps the job at the given position in the view can lose: all but one of
+    /// those that have a slot.
     pub spare: &'a dyn Fn(usize) -> usize,
 }
 
@@ -58,9 +58,9 @@ impl KeptMaps {
         nodes.flat_map(|(node, jobs)| jobs.iter().map(move |&job| (node, job)))
     }
 
-    /// Evicts maps of jobs other than `claimant` from one node, the fewest that leave room for
-    /// `demand` there. Returns the node and the jobs of these maps, once for each map, or `None` if
-    /// no node has enough of them.
+    /// Evicts maps of jobs other than `claimant` from one node, the fewest that leave enough free
+    /// capacity for `demand` there. Returns the node and the jobs of these maps, once for each map,
+    /// or `None` if no node has enough of them.
     pub fn take_fewest(
         &mut self,
         claimant: usize,

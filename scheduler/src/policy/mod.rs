@@ -72,14 +72,14 @@ pub trait Policy: Send + Sync {
     /// The name of this policy for [`by_name`].
     fn name(&self) -> &'static str;
 
-    /// The unit in which the policy measures the room of a node: typed slots, where the node has
-    /// them, or resources.
+    /// The unit in which the policy measures the free capacity of a node: typed slots, where the
+    /// node has them, or resources.
     fn measure(&self) -> Measure {
         Measure::Slots
     }
 
     /// True if the policy starts jobs as late as their goals allow. The runtime then plans against
-    /// earlier goals, to leave room for surprises. A policy that serves jobs as early as it can
+    /// earlier goals, to leave time for surprises. A policy that serves jobs as early as it can
     /// returns false: earlier goals would only make it give up jobs sooner.
     fn finishes_just_in_time(&self) -> bool {
         true

@@ -1,10 +1,11 @@
 //! The jobs that can still meet their goals together, by the forecast.
 //!
 //! All jobs in the view have been released, so Moore and Hodgson's rule finds the largest set: walk
-//! the jobs by goal and keep each. Whenever the kept jobs need more than the room until this goal,
-//! give up the one with the most remaining work (per weight). So a job that cannot be saved is
-//! given up before it makes others late. Plain earliest-deadline-first fails under overload for
-//! lack of this rule: each job in turn takes the time that the next one would have needed.
+//! the jobs by goal and keep each. Whenever the kept jobs need more than the capacity that is free
+//! until this goal (the *room*), give up the one with the most remaining work (per weight). So a
+//! job that cannot be saved is given up before it makes others late. Plain earliest-deadline-first
+//! fails under overload for lack of this rule: each job in turn takes the time that the next one
+//! would have needed.
 //!
 //! ```text
 //!   room(D) = integral of f over [now, D] - the use of running tasks until D
@@ -29,7 +30,8 @@ pub(super) struct DueWork {
     /// Position of the job in the view.
     pub job: usize,
     pub goal_s: f64,
-    /// Unstarted work, in hundredths of a core times seconds; zero if all of it runs.
+    /// Work of the tasks that have no slot yet, in hundredths of a core times seconds; with
+    /// preemption, the remaining work of running tasks, too.
     pub work: f64,
     /// Length of one task of the kind that is placed next, in seconds.
     pub task_s: f64,
@@ -54,8 +56,9 @@ impl DueWork {
     }
 }
 
-/// The least time that the job still takes, in seconds. Where running tasks count as work, only the
-/// remaining time of the last one counts.
+/// The least time that the job still takes, in seconds. With preemption, running tasks are part of
+/// the unstarted work. If no other tasks are pending, the last of them counts with its remaining
+/// time instead of a whole task.
 fn tail_s(view: &ClusterView, job: &JobView, workload: &Workload) -> f64 {
     if view.preemption == Preemption::Never || job.pending(workload.kind) > 0 {
         return workload.tail_s;
@@ -69,9 +72,9 @@ fn tail_s(view: &ClusterView, job: &JobView, workload: &Workload) -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct KeptJob {
     pub due: DueWork,
-    /// Room until the job's goal for tasks as long as those of the job, in hundredths of a core
-    /// times seconds. The job shares this room with the earlier kept jobs whose tasks are as long
-    /// or longer.
+    /// The capacity that is free until the job's goal for tasks as long as those of the job, in
+    /// hundredths of a core times seconds. The job shares this capacity with the earlier kept jobs
+    /// whose tasks are as long or longer.
     pub room: f64,
 }
 
@@ -117,8 +120,7 @@ impl Load {
         longer.iter().map(|class| class.work).sum()
     }
 
-    /// The part of the room until `goal_s`, for tasks of `task_s` seconds, that the due work
-    /// leaves.
+    /// The capacity until `goal_s`, for tasks of `task_s` seconds, that the due work leaves free.
     pub fn left(&self, room: &RoomUntil<'_>, goal_s: f64, task_s: f64) -> f64 {
         let own = room.until(goal_s, task_s) - self.at_least(task_s);
         let shorter = self.classes[..class_of(task_s)].iter();
@@ -186,7 +188,7 @@ struct SizedJob {
     at: usize,
 }
 
-/// The room for unstarted work until a point in time: the CPU that the forecast leaves, without the
+/// The capacity that is free for unstarted work until a point in time: the forecast, without the
 /// use of running tasks.
 pub(super) struct RoomUntil<'a> {
     pub now_s: f64,
@@ -263,7 +265,7 @@ impl<'a> RoomUntil<'a> {
             }
         }
         // Tasks that can be paused are as good as divisible: no time is lost. What is left of running
-        // tasks is then part of the unstarted work, so they take no room here.
+        // tasks is then part of the unstarted work, so they take no capacity here.
         if view.preemption == Preemption::EveryCycle {
             return Self {
                 now_s: view.now_s,
@@ -339,9 +341,9 @@ impl<'a> RoomUntil<'a> {
     }
 }
 
-/// Room for the job at position `job` until `goal_s`, as a multiple of its unstarted work: 1 is
-/// just enough. Other jobs that are kept on time and have an earlier or equal goal take their room
-/// first. Infinite if the job has no unstarted work.
+/// The capacity that is free for the job at position `job` until `goal_s`, as a multiple of its
+/// unstarted work: 1 is just enough. Other jobs that are kept on time and have an earlier or equal
+/// goal take their capacity first. Infinite if the job has no unstarted work.
 #[must_use]
 pub fn room_per_work(view: &ClusterView, job: usize, goal_s: f64) -> f64 {
     let workloads = |index: usize| Workload::of(view, &view.jobs[index]);
@@ -503,9 +505,9 @@ mod tests {
         assert_eq!(kept(&view), [1]);
     }
 
-    /// Three cores are there where one was forecast. The other two are assumed to become fewer, so
-    /// they give as much CPU in total as two cores in 3 h. In the next ten seconds they give nearly
-    /// all that two cores can.
+    /// Three cores are there where one was forecast. The surplus of two cores is assumed to decay
+    /// with a time constant of 3 h, so in total it gives as much CPU as two cores in 3 h. In the
+    /// next ten seconds it gives nearly all that two cores can.
     #[test]
     fn a_forecast_that_is_off_now_is_assumed_to_be_off_for_a_while() {
         let view = view(3, 100.0, Vec::new());

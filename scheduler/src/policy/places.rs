@@ -1,7 +1,8 @@
 //! The second step of a decision: the slots of a draft on nodes.
 //!
 //! Running tasks keep their places up to the number of slots of their job. Slots still due go to
-//! room that is free now, and the rest to room that becomes free when a task without a slot drains.
+//! capacity that is free now, and the rest to capacity that becomes free when a task without a slot
+//! drains.
 
 use super::draft::{Draft, typed_slot};
 use super::kept_maps::{KeptMaps, PlacementState};
@@ -105,8 +106,8 @@ impl<'a> Places<'a> {
         places
     }
 
-    /// Gives slots of the draft to the running tasks of `job` on their nodes, and takes their room from
-    /// `planned` and `idle`.
+    /// Gives slots of the draft to the running tasks of `job` on their nodes, and takes their
+    /// demands from the free capacity `planned` and `idle`.
     fn keep_running(
         &mut self,
         job: usize,
@@ -152,14 +153,14 @@ impl<'a> Places<'a> {
                 take(&mut idle[node], &demand.max(&starting));
                 take(&mut planned[node], &starting);
                 self.placed[job][kind as usize] += 1;
-                // Only maps may still lose their slots, to jobs that find no room.
+                // Only maps may still lose their slots, to jobs whose tasks fit on no node.
                 match kind {
                     TaskKind::Map => self.kept_maps.add(node, job),
                     TaskKind::Reduce => self.note(job, node, kind),
                 }
             } else if scope.view.preemption == Preemption::Never {
-                // A task without a slot drains: its room is planned for others, but idle only when it
-                // has ended. With preemption it is paused at once.
+                // A task without a slot drains: its capacity is planned for others, but idle only
+                // when it has ended. With preemption it is paused at once.
                 take(&mut idle[node], &demand);
             }
         }
@@ -276,7 +277,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Places maps until `job` has `slots` of them, or no node has room for another.
+    /// Places maps until `job` has `slots` of them, or no node has enough free capacity for
+    /// another.
     fn place_maps_of(&mut self, job: usize, slots: u32) {
         let kind = TaskKind::Map;
         let demand = self.draft.demand[job][kind as usize];
@@ -363,11 +365,11 @@ impl<'a> Places<'a> {
         self.chosen.into_iter().chain(kept).collect()
     }
 
-    /// Assigns reduces as [`carry_out`](Self::carry_out) does. Maps are assigned one by one, each
-    /// on a node with idle room, to the job that `choose` returns.
+    /// Assigns reduces as [`Draft::carry_out`] does. Maps are assigned one by one, each on a node
+    /// with idle capacity, to the job that `choose` returns.
     ///
     /// `choose` gets the node. It may return any job for which [`can_start`](Self::can_start) holds
-    /// there; `None` leaves the node's room idle in this cycle.
+    /// there; `None` leaves the free capacity of the node idle in this cycle.
     pub fn offer(mut self, mut choose: impl FnMut(&Self, NodeId) -> Option<usize>) -> Placement {
         self.spread_reduces();
         let demands = self.draft.demand.iter();
@@ -387,7 +389,7 @@ impl<'a> Places<'a> {
         Placement::of_slots(self.slots())
     }
 
-    /// Returns whether a map of `job` is pending and has idle room on `node`.
+    /// Returns whether a map of `job` is pending and fits into the idle capacity of `node`.
     pub fn can_start(&self, job: usize, node: NodeId) -> bool {
         let demand = self.draft.demand[job][TaskKind::Map as usize];
         self.has_pending(job) && self.idle.fits(node.0 as usize, &demand)

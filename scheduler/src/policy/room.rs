@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 pub(super) struct Room {
     /// Free resources of each node; `None` where nothing can be placed.
     left: Vec<Option<Resources>>,
-    /// The lower bound of all demands. A node with less has no room for any task.
+    /// The lower bound of all demands. On a node with less, no task fits.
     least: Resources,
     /// Number of leaves, a power of two.
     leaves: usize,
@@ -73,7 +73,8 @@ impl Pair {
 /// a demand that fits always seems to fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Most {
-    /// Hundredths of a core plus one; 0 if no node below has room, whatever the demand.
+    /// Hundredths of a core plus one; 0 if nothing can be placed on any node below, whatever the
+    /// demand.
     cpu: u32,
     /// I/O in bytes per second, as the bits that [`rounded`] returns.
     io: u32,
@@ -94,12 +95,12 @@ impl Most {
         })
     }
 
-    /// Returns whether `demand` may find room below the vertex.
+    /// Returns whether `demand` may fit on a node below the vertex.
     const fn fits(&self, demand: &Self) -> bool {
         (demand.cpu <= self.cpu) & (demand.io <= self.io) & (demand.memory <= self.memory)
     }
 
-    /// Returns the most CPU below the vertex if `demand` may find room there, otherwise 0. The
+    /// Returns the most CPU below the vertex if `demand` may fit on a node there, otherwise 0. The
     /// function has no branches, because a processor could not predict which resource runs short.
     const fn cpu_for(&self, demand: &Self) -> u32 {
         self.cpu * self.fits(demand) as u32
@@ -141,12 +142,12 @@ impl Room {
         self.pairs.as_mut_slice()[vertex / 2].set(vertex % 2, most);
     }
 
-    /// Free resources of `node`, or `None` if there is no room for any task.
+    /// Free resources of `node`, or `None` if no task fits there.
     fn usable(&self, node: usize) -> Option<Resources> {
         self.left[node].filter(|left| left.fits(&self.least))
     }
 
-    /// Returns whether node `node` has room for `demand`.
+    /// Returns whether node `node` has enough free resources for `demand`.
     pub fn fits(&self, node: usize, demand: &Resources) -> bool {
         self.left[node].is_some_and(|left| left.fits(demand))
     }
@@ -186,7 +187,7 @@ impl Room {
         }
     }
 
-    /// Returns the node with the most CPU left among those with room for `demand`. Ties are broken
+    /// Returns the node with the most CPU left among those on which `demand` fits. Ties are broken
     /// deterministically.
     pub fn roomiest(&mut self, demand: &Resources) -> Option<usize> {
         let (node, looked_at) = self.search(demand);
@@ -262,7 +263,7 @@ impl Room {
         self.astray = 0;
     }
 
-    /// Returns whether some node has room for `demand`.
+    /// Returns whether `demand` fits on some node.
     pub fn fits_anywhere(&self, demand: &Resources) -> bool {
         let mut found = false;
         self.visit_fitting(demand, &mut |_| {
@@ -272,7 +273,7 @@ impl Room {
         found
     }
 
-    /// Calls `visit` for the nodes with room for `demand`, always in the same order, until it
+    /// Calls `visit` for the nodes on which `demand` fits, always in the same order, until it
     /// returns false.
     pub fn visit_fitting(&self, demand: &Resources, visit: &mut impl FnMut(usize) -> bool) {
         let most = Most::of(Some(*demand));
@@ -283,8 +284,8 @@ impl Room {
         }
     }
 
-    /// Calls `visit` for the nodes below a vertex on which there may be room for `demand`, until it
-    /// returns false. Returns false if it did.
+    /// Calls `visit` for the nodes below a vertex on which `demand` may fit, until it returns
+    /// false. Returns false if it did.
     fn visit_below(
         &self,
         vertex: usize,

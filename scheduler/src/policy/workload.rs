@@ -95,10 +95,11 @@ impl Workload {
 
 /// s_req: the number of slots that finish `work_s` by the goal if the job holds them all the time.
 ///
-/// The result is W / (D - k mu - now), at most `cap`, and `cap` when no time is left. The `tail_s`
-/// is k mu with k = 1: the last task has to start that long before the goal. A `tail_s` of 0 gives
-/// equation (1) as printed, except that the printed form subtracts the slots that the job already
-/// holds, and this is the total.
+/// The result is W / (D - k mu - now): `work_s` divided by the time from `now_s` to `goal_s` less
+/// `tail_s`. It is at most `cap`, and `cap` when no time is left. The `tail_s` stands for k lengths
+/// mu of a task, with k = 1: the last task has to start that long before the goal. A `tail_s` of 0
+/// gives equation (1) as printed, except that the printed form subtracts the slots that the job
+/// already holds, and this is the total.
 ///
 /// `work_s` is in seconds in a slot and not negative.
 #[must_use]

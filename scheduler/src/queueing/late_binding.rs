@@ -286,8 +286,10 @@ mod tests {
         assert_eq!(serve(RACKS, &prices, &of_node_0(2), &[1]), [Some(0)]);
     }
 
-    /// Node 1 has one task: 0.8 (1 + 1.1 x 100) = 88.8. Node 0 has 20: 0.2 (20 + p). At p =
-    /// 400 a slot of node 1 is worth the same for both, and 84 is less. At p = 430 it is 90.
+    /// Node 1 compares its own task with those of node 0. A weight is the rate times (waiting
+    /// tasks + price), with 1.1 times the price for own tasks. Node 1 has one task and a price of
+    /// 100: 0.8 (1 + 1.1 x 100) = 88.8. Node 0 has 20 tasks and a price of p: 0.2 (20 + p). At p =
+    /// 400, where rate times price is 80 for both, this is 84; at p = 430 it is 90.
     #[test]
     fn own_tasks_come_first_if_prices_are_at_the_boundary() {
         let mut tasks = of_node_0(20);
@@ -297,8 +299,9 @@ mod tests {
         assert_eq!(first(430), Some(0));
     }
 
-    /// Node 1 can help node 0 of its rack, or node 2: 0.5 (S + p (1 + 0.1 (S - 6) / 6)) with
-    /// p = 100 against 0.2 (10 + 250) = 52. With four tasks the former is 0.5 (4 + 96.7) =
+    /// Node 1 can help node 0 of its rack, or node 2. The weight of node 0 is 0.5 (S + p (1 + 0.1
+    /// (S - 6) / 6)), with S waiting tasks, a price of p = 100, and 6 as the stock that it should
+    /// keep; that of node 2 is 0.2 (10 + 250) = 52. With four tasks the former is 0.5 (4 + 96.7) =
     /// 50.3 and node 0 keeps them; with six it is 0.5 (6 + 100) = 53.
     #[test]
     fn a_node_keeps_its_stock_while_its_rack_has_equally_good_work() {

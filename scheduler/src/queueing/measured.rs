@@ -53,7 +53,8 @@ impl Measured {
 pub(super) struct Sums {
     pub out: Measured,
     backlog: f64,
-    /// Sum of slot times backlog, for the slope.
+    /// The sum over all slots of the number of the slot times the backlog at its end, for the slope
+    /// of the backlog over time.
     moment: f64,
     jobs: u64,
     pub task_delay: u64,

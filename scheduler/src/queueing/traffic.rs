@@ -206,7 +206,8 @@ const SIZE_MAX: u32 = 10_000_000;
 /// before it checks the backlog, so this bounds its memory.
 pub const LOAD_MAX: f64 = 1_000_000.0;
 
-/// Draws the jobs of one slot after the other: a Poisson process, with one stream for each job.
+/// Draws the jobs of one slot after the other. Jobs arrive as one Poisson process; each belongs
+/// to one of the model's streams, drawn in proportion to their loads.
 #[derive(Debug)]
 pub(super) struct Arrivals<'a> {
     model: &'a Model,

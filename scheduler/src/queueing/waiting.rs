@@ -34,8 +34,8 @@ struct List {
     entries_max: usize,
 }
 
-/// A task in a list. It still waits if `uses` equals the number of earlier tasks in its
-/// place.
+/// A task in a list. It still waits if `uses` equals the number of tasks that have left
+/// its place.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     task: Task,

@@ -58,7 +58,8 @@ struct LeasePayee {
 }
 
 impl LeasePayee {
-    /// Creates the payee of the calling thread, whose use counts from now on.
+    /// Creates the payee of the calling thread, to charge the thread's use from now on to the
+    /// lease.
     fn new(pacer: Arc<Pacer>, is_lowered: bool) -> Self {
         let seen = Cell::new((ThreadUse::of_this_thread(), Instant::now()));
         Self {
@@ -303,7 +304,8 @@ impl LeasedThread {
         self.account.read(bytes)
     }
 
-    /// CPU time of this thread in the lease up to the last settlement, in seconds.
+    /// CPU time of this thread in the lease, in seconds, up to the last checkpoint at which it was
+    /// charged to the lease.
     #[must_use]
     pub fn used_cpu_s(&self) -> f64 {
         self.account.state().used_s()

@@ -61,7 +61,7 @@ pub struct RuntimeOptions {
     pub cycle_s: f64,
     /// The margin by which jobs are planned to end before their goals, as a part of the time from
     /// submission to goal, 0 to 0.5. It applies under a policy that [finishes jobs just in
-    /// time](Policy::finishes_just_in_time), and leaves room for delays that no plan can foresee:
+    /// time](Policy::finishes_just_in_time), and leaves time for delays that no plan can foresee:
     /// longer tasks, tails, displaced threads.
     pub goal_margin: f64,
     /// Size of a slot in hundredths of a core, 1 to 100.
@@ -86,8 +86,8 @@ pub struct RuntimeOptions {
     /// The number of the latest ended jobs whose status is kept. Older ones are no longer listed,
     /// and no new job can be submitted to follow them.
     pub ended_jobs_max: usize,
-    /// Memory for a task's records, in bytes; at least [`TASK_MEMORY_BYTES_MIN`].
-    /// A tenth of it bounds the records that maps emit for reduces.
+    /// Memory for a task's records, in bytes; at least [`TASK_MEMORY_BYTES_MIN`]. No record that a
+    /// map emits for reduces may be larger than a tenth of it.
     pub task_memory_bytes: usize,
     /// Memory for the records of all tasks of all jobs together, in bytes; at least
     /// `task_memory_bytes`. `None` for no limit. An attempt reserves a task's memory from its start

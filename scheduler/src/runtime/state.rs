@@ -91,6 +91,7 @@ impl State {
         let behind = order.partition_point(|id| Some(*id) <= self.last_claimed);
         order.rotate_left(behind);
         let has_memory = self.memory.has_room();
+        // The threads under a lease are the caller's, and have begun already.
         let with_tasks = self.jobs.values().filter(|job| !job.tracker.is_lease());
         let running: u32 = with_tasks.map(|job| job.tracker.running()).sum();
         let is_on_floor = self.is_on_floor();
@@ -107,6 +108,8 @@ impl State {
                     }
                 }
         };
+        // On the floor a slow attempt may be one that remained in the idle class and gets no CPU, so the
+        // second one takes none from it.
         let has_place_for_speculation = |job: &JobEntry| {
             let used_hundredths = job.tracker.running() * TASK_HUNDREDTHS_MAX;
             let left_hundredths = job.share_hundredths.saturating_sub(used_hundredths);

@@ -192,9 +192,10 @@ impl LongestStep {
         }
     }
 
-    /// The most CPU time that one settlement can charge a thread for, in seconds. A charge covers
-    /// [`SETTLE_EVERY`], the time until a settlement is due, and at most three steps: the step in
-    /// which the thread waited before, and the last two.
+    /// The most CPU time that one settlement can charge a thread for, in seconds. A step is the
+    /// time between two checkpoints. A charge covers [`SETTLE_EVERY`], after which a settlement
+    /// is due, and at most three steps: the one in which the thread waited after the settlement
+    /// before, and the last two, because a settlement that is due has to wait for a checkpoint.
     fn charge_s_max(&self) -> f64 {
         let step_s = self.0.load(Ordering::SeqCst) as f64 / 1e9;
         SETTLE_EVERY.as_secs_f64() + 3.0 * step_s

@@ -45,7 +45,7 @@ pub const POINTS_MAX: usize = 10_000;
 pub const REPLICAS_MAX: u32 = 10_000;
 /// Largest number of runs: points times policies times replicas.
 pub const RUNS_MAX: u64 = 1_000_000;
-/// Largest number of items in memory until the last run has ended: nodes, listed jobs and steps
-/// of series of each point; listed jobs of each run; recorded tasks and samples of each first
-/// replica.
+/// Largest number of items in memory until the last run has ended. Each point of a sweep keeps its
+/// nodes, listed jobs and steps of series; each run keeps its listed jobs; the first replica of
+/// each point and policy keeps its recorded tasks and samples.
 pub const KEPT_MAX: u64 = 20_000_000;

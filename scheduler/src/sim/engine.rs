@@ -62,8 +62,8 @@ struct Engine<'a> {
     view: ClusterView,
     nodes: Vec<NodeRun>,
     decision: Decision,
-    /// Reduces that have all their input and wait for room for their reduce phase: node,
-    /// position of the job, index.
+    /// Reduces that have all their input and wait for enough free capacity for their reduce phase:
+    /// node, position of the job, index.
     shuffled: Vec<(NodeId, usize, u32)>,
     tasks: Vec<TaskRecord>,
     shares: Vec<ShareSample>,
@@ -290,8 +290,8 @@ impl<'a> Engine<'a> {
         self.config.availability.at(self.now_s).floor() as u32
     }
 
-    /// Moves reduces whose maps are done into the reduce phase, if there is room for the demand of
-    /// that phase (section 4.2.4, the last step of Algorithm 1).
+    /// Moves reduces whose maps are done into the reduce phase, if the free capacity suffices for
+    /// the demand of that phase (section 4.2.4, the last step of Algorithm 1).
     fn end_shuffles(&mut self) {
         let mut at = 0;
         while let Some(&(node, job, index)) = self.shuffled.get(at) {
@@ -334,8 +334,8 @@ impl<'a> Engine<'a> {
         true
     }
 
-    /// The Task Scheduler of section 4.2.5 on one node: starts tasks until each job has
-    /// the slots of the placement there, or the node has no more room.
+    /// The Task Scheduler of section 4.2.5 on one node: starts tasks until each job has the slots
+    /// of the placement there, or the node has no more free capacity.
     fn fill(&mut self, node: NodeId) {
         let cells = self.decision.placement.cells();
         let from = cells.partition_point(|cell| cell.node < node);
@@ -343,7 +343,8 @@ impl<'a> Engine<'a> {
     }
 
     /// Does the work of [`fill`](Self::fill). The node's cells in the placement begin at `from`;
-    /// returns their number. If several jobs wait for room, the least satisfied one starts first.
+    /// returns their number. If several jobs wait for capacity, the least satisfied one starts
+    /// first.
     fn fill_cells(&mut self, node: NodeId, from: usize, refill: Refill) -> usize {
         let cells = &self.decision.placement.cells()[from..];
         let count = cells.partition_point(|cell| cell.node == node);

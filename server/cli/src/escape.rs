@@ -12,8 +12,9 @@ pub(super) fn escaped_lines(text: &str) -> String {
     escaped(text, |character| matches!(character, '\t' | '\n'))
 }
 
-/// Returns a text with an escape in place of each control character, unless `stays` returns true for it: a
-/// name must not begin a line that looks like another one, nor move the cursor.
+/// Returns a text with an escape in place of each control character, except those for which `stays`
+/// returns true, and of Unicode's separators of lines and paragraphs. Without escapes, a name with the end
+/// of a line could forge a line of output, and a name with an escape sequence could move the cursor.
 pub(super) fn escaped(text: &str, stays: impl Fn(char) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

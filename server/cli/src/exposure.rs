@@ -12,7 +12,7 @@ const NOT_OWNER: u32 = 0o077;
 /// The permissions that are too many with `--group-readable`: to write for the group, and any for
 /// others.
 const NOT_GROUP_READABLE: u32 = 0o027;
-/// The greatest number of paths that a message names. It only counts the others.
+/// The greatest number of paths that a message names. Of the other paths it shows only the number.
 const NAMED_MAX: usize = 4;
 /// The directory for temporary files of jobs, in that of the database.
 const SPILL: &str = "spill";

@@ -96,8 +96,8 @@ pub(super) struct Args {
     /// a file ends the load.
     #[arg(long)]
     skip_bad: bool,
-    /// The columns to load of Parquet files and Iceberg tables [default: all, which the table then
-    /// has].
+    /// The columns to load of Parquet files and Iceberg tables [default: all; the table must then have
+    /// each of them].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     columns: Vec<String>,
     /// The tag or branch of an Iceberg table [default: main].
@@ -333,7 +333,7 @@ fn warn_of_records_as_lines(args: &Args) {
     }
 }
 
-/// The greatest number of files that a message names. It only counts the others.
+/// The greatest number of files that a message names. Of the other files it shows only the number.
 const NAMED_MAX: usize = 5;
 
 /// Returns the reasons why files were left out, for the first of these files.
@@ -353,8 +353,8 @@ fn reasons(skipped: &[Skipped]) -> String {
     reasons.join("; ")
 }
 
-/// Fails if some files cannot be loaded. The input is malformed only if one of them is: the system may
-/// have refused to read the others.
+/// Fails if some files cannot be loaded. The error is that of malformed input if at least one file is
+/// malformed, but not if the system refused to read all of them.
 fn refuse(skipped: &[Skipped]) -> Result<()> {
     if skipped.is_empty() {
         return Ok(());

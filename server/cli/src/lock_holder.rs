@@ -13,7 +13,8 @@ const LOCK: &str = "LOCK";
 /// The length to which a command line is cut, in characters.
 const COMMAND_LETTERS_MAX: usize = 60;
 
-/// Adds to an error of a locked data directory which process has it open, if that is known.
+/// Adds a description of the process that has the data directory open to the error of a locked
+/// directory, if that process is known.
 pub(super) fn with_holder(error: Error, data: &Path) -> Error {
     let storage = (error.chain()).find_map(|cause| cause.downcast_ref::<ebb_storage::Error>());
     let is_locked = storage.is_some_and(|error| error.kind() == ErrorKind::Locked);

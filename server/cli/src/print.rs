@@ -33,7 +33,8 @@ impl Printer {
         writeln!(self.out, "{}", escaped_lines(&text.to_string())).context(CANNOT_WRITE)
     }
 
-    /// Writes lines of text, with escapes also in place of line ends and tabs within them.
+    /// Writes each item as one line of text. Control characters in an item are escaped, also ends of lines
+    /// and tabs.
     pub(super) fn lines(
         &mut self,
         lines: impl IntoIterator<Item: std::fmt::Display>,

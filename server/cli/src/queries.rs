@@ -29,8 +29,9 @@ pub(super) struct Args {
     command: Option<Command>,
     #[command(flatten)]
     attached: Attached,
-    /// Print a JSON array: id, address, user, keyspace, statement, statements, lane, state,
-    /// waits_for, queued_ms, running_ms.
+    /// Print a JSON array: id, address, user, keyspace, statement (its text, or the first one
+    /// of a batch), statements (their number), lane (the queue: scan, range, moved, schema or
+    /// control), state, waits_for, queued_ms, running_ms.
     #[arg(long)]
     json: bool,
 }

@@ -30,7 +30,8 @@ pub(super) struct Args {
     /// Directory of a backup of this database.
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
-    /// Print one JSON object: restored, left.
+    /// Print one JSON object: restored (a list of the replaced files), left (a list of those
+    /// that are still damaged).
     #[arg(long)]
     json: bool,
 }

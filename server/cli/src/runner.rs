@@ -26,7 +26,7 @@ const CONFLICT: u16 = 409;
 
 /// The runner of a job.
 pub(crate) enum Runner {
-    /// A node of this process.
+    /// This process, which has the database open and runs the job by a node of its own.
     Own(Box<Node>),
     /// The server that holds the database.
     Server(JobsClient),
@@ -57,7 +57,8 @@ impl Runner {
         Self::open(&attached.location, options)
     }
 
-    /// Starts a node over the database in a place, which must exist.
+    /// Opens the database in the directory `location`, and starts a node that runs its jobs in this
+    /// process. The database must exist.
     pub(crate) fn open(location: &Location, options: NodeOptions) -> Result<Self> {
         let db = Options {
             create_if_missing: false,

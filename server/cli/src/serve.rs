@@ -248,7 +248,8 @@ fn open(
     opened.map_err(|error| with_holder(error.into(), &settings.data))
 }
 
-/// Waits after a quick restart, a tenth of a second at most, until the server's timestamps follow the clock.
+/// Waits until the clock has reached the bound of the timestamps that the last process may have assigned,
+/// which is a tenth of a second ahead at most. Only a server that restarts quickly has to wait.
 #[expect(
     clippy::disallowed_methods,
     reason = "no event shows that the time has come"
@@ -427,9 +428,9 @@ fn listen_for_health(address: SocketAddr) -> Result<HealthServer> {
     Ok(health)
 }
 
-/// Starts the jobs again that the last process over this directory left unfinished. A job that
-/// cannot start is logged, and the server starts without it. If the history of jobs is damaged, that is
-/// logged, and all of them stay unfinished: the tables must not wait for it.
+/// Starts the jobs again that the last process over this directory left unfinished. A job that cannot start
+/// is logged, and the server starts without it. If the history of jobs is damaged, that is logged, and all
+/// jobs stay unfinished: such damage must not keep the server from serving tables.
 fn restart_jobs(node: &Node) -> Result<()> {
     let unfinished = match node.unfinished() {
         Err(error) if Failure::of(&error) == Failure::Corrupt => {

@@ -61,13 +61,15 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
 }
 
-/// Parses a number of replicas, from `least` up to the bound of a scenario.
+/// Returns a parser of a number of replicas, from `least` to the greatest number that a scenario may
+/// have.
 fn replicas_range(least: i64) -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(least..=i64::from(REPLICAS_MAX))
 }
 
-/// Checks that `count` random draws of the nodes and jobs of `point` fit into memory together. `count` is
-/// the value of the command-line option `option`, which the error names.
+/// Checks that `count` randomly generated clusters and workloads, each with the parameters of `point`,
+/// fit into memory together. `count` is the value of the command-line option `option`, which the error
+/// names.
 fn check_draws(path: &Path, option: &str, count: u32, point: &Point) -> Result<(), CliError> {
     let each = point.draw_size();
     let all = each.saturating_mul(count.into());

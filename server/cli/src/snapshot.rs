@@ -114,7 +114,8 @@ struct List {
     pinned: bool,
     /// Print a JSON array with the objects of `GET /v1/snapshots`: keyspace, name, tables,
     /// created_unix_ms, expires_unix_ms (or null), read_bytes, pinned_bytes (an estimate) and so
-    /// on; with --pinned also pinned_exact_bytes and, if ebb keeps the snapshot, held_for.
+    /// on; with --pinned also pinned_exact_bytes and, for a snapshot that no user made, held_for
+    /// (for what ebb keeps it).
     #[arg(long)]
     json: bool,
 }

@@ -130,8 +130,9 @@ fn joined(advice: Vec<String>) -> String {
     advice.join("; ")
 }
 
-/// Returns the advice about damaged files of a database that a server has open. The server has the
-/// state of the manifest in memory, and writes it into each backup.
+/// Returns the advice about damaged files of a database that a server has open. For a damaged manifest the
+/// advice is a backup: the server has the state of the manifest in memory, and writes a manifest from it
+/// into each backup.
 fn served_advice(findings: &[Finding], dir: &str) -> String {
     let kinds = Kinds::of(findings);
     let mut advice = Vec::new();

@@ -291,9 +291,9 @@ pub struct ColocatedStatus {
     pub load: Option<LoadSample>,
     /// The guard's latest decision; `None` before the first one, and without an objective.
     pub guard: Option<GuardSample>,
-    /// The cost for the service of each level of analytics (a fraction of the capacity left) that was
-    /// tried; empty until the cost is known, and for an objective that is no
-    /// [multiple](crate::Limit::OverAlone) of the latency without analytics.
+    /// The price of analytics: for each fraction that they were allowed of the capacity left by the
+    /// service, the growth of the service's latencies. Empty until the price is known, and for an
+    /// objective that is no [multiple](crate::Limit::OverAlone) of the latency without analytics.
     pub price: Vec<PricePoint>,
     /// The jobs.
     pub runtime: RuntimeStatus,

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::memory::{cgroups, text};
 
-/// The part of the latest periods, 0 to 1, that must be throttled for a limit to count as used up.
+/// The fraction of the latest periods, 0 to 1, that must be throttled for a limit to count as used
+/// up.
 const THROTTLED_RATIO_MIN: f64 = 0.1;
 
 /// The number of periods over which throttling is averaged: two seconds, with the usual periods of
@@ -18,8 +19,8 @@ const PERIODS: f64 = 20.0;
 pub struct CpuLimit {
     /// The smallest of the cgroups' limits, in cores.
     pub cores: f64,
-    /// The part of the latest periods in which a limit was used up, so that threads waited for the
-    /// next period; 0 to 1.
+    /// The fraction of the latest periods in which a limit was used up, so that threads waited for
+    /// the next period; 0 to 1.
     pub throttled_ratio: f64,
 }
 
@@ -111,8 +112,8 @@ impl Periods {
         })
     }
 
-    /// Returns the part of periods that were throttled, as a weighted mean up to the counters `self`.
-    /// `ratio` is this mean up to the earlier counters `before`.
+    /// Returns the fraction of periods that were throttled, as a weighted mean up to the counters
+    /// `self`. `ratio` is this mean up to the earlier counters `before`.
     fn averaged(self, before: Self, ratio: f64) -> f64 {
         let all = self.all.saturating_sub(before.all) as f64;
         let throttled = self.throttled.saturating_sub(before.throttled) as f64;

@@ -1,4 +1,4 @@
-//! Decides when analytics get a floor: a part of the CPU while other processes hold it.
+//! Decides when analytics get a *floor*: a minimum of CPU even while other processes use all cores.
 //!
 //! ```text
 //!   the idle class is enough, or the load holds the CPU ──> Idle
@@ -11,21 +11,25 @@
 //! governor deducts the CPU time of those from the capacity of analytics. The load is different: it has
 //! priority, and while it takes the whole CPU there is no floor.
 
-/// The default of the floor: the cores that analytics get while other processes hold the CPU.
+/// The default of the floor: the cores that analytics get even while other processes use all cores.
 pub const FLOOR_CORES: f64 = 0.15;
 
-/// The maximal factor by which the floor is raised if jobs are in danger of missing their goals.
+/// The maximal factor by which the floor, the minimum of CPU beside busy processes, is raised if jobs are
+/// in danger of missing their goals.
 const RAISED_MAX: f64 = 4.0;
 
-/// The minimal floor, in cores: jobs get whole hundredths of a core.
+/// The smallest floor (minimum of CPU beside busy processes) that can be set, in cores: jobs get whole
+/// hundredths of a core.
 pub const FLOOR_CORES_MIN: f64 = 0.01;
 
-/// Analytics stay in the idle class while they use at least this part of the floor there. It is below 1
-/// because measured use never equals the grant exactly. Conversely, analytics leave the floor once a
-/// quarter more than the floor is left.
+/// Analytics stay in the idle class while they use at least this fraction of the floor there. The floor
+/// is their minimum of CPU outside of the class. The fraction is below 1 because measured use never
+/// equals the grant exactly. Conversely, analytics on the floor return to the idle class once 1.25 times
+/// the floor is free there without them.
 const ENOUGH_RATIO: f64 = 0.8;
 
-/// Analytics leave the floor when the load leaves less than this part of the floor.
+/// Analytics lose the floor, their minimum of CPU beside busy processes, when the load leaves less than
+/// this fraction of it.
 const LOAD_LEAVES_RATIO_MIN: f64 = 0.5;
 
 /// The CPU use of all sides, in cores.
@@ -55,14 +59,15 @@ pub(crate) struct ObjectiveState {
     pub allowed: f64,
 }
 
-/// The scheduling class of analytics, with their share of the CPU on the floor.
+/// The scheduling class of analytics: the idle class, or the floor outside of it, on which they get a
+/// minimum of CPU even while other processes use all cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FloorDecision {
     /// Analytics run in the idle class, on the capacity that is left.
     #[default]
     Idle,
-    /// Analytics get nothing at the moment. Threads on the floor stay there, because not all of them
-    /// could return later.
+    /// Analytics get nothing at the moment. Their threads stay on the floor instead of moving to the idle
+    /// class, because some of them could not leave that class again.
     Paused,
     /// Analytics run on the floor, with at most this many hundredths of a core.
     Floor { hundredths: u32 },
@@ -117,7 +122,8 @@ impl FloorDecision {
     }
 }
 
-/// Returns the maximal capacity of analytics on a floor.
+/// Returns the most cores that analytics get while other processes use all cores, if `floor_cores` is the
+/// floor.
 pub(crate) fn most_cores(floor_cores: f64) -> f64 {
     RAISED_MAX * floor_cores
 }

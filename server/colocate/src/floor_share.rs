@@ -25,7 +25,7 @@ pub struct FloorShare {
 }
 
 impl FloorShare {
-    /// Creates a floor that is not in use.
+    /// Creates a share that is not in use, because no other processes hold the CPU.
     pub fn new() -> Self {
         Self {
             begun: Instant::now(),
@@ -49,13 +49,14 @@ impl FloorShare {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Charges CPU time that a thread on the floor has used.
+    /// Charges CPU time that a thread has used while other processes hold the CPU.
     pub fn charge(&self, cpu: Duration) {
         let now_s = self.now_s();
         self.lock().charge(cpu.as_secs_f64(), now_s);
     }
 
-    /// Returns true if a thread on the floor may continue. Otherwise waits briefly and returns false.
+    /// Returns true if a thread that shares this CPU time may continue. Otherwise waits briefly and
+    /// returns false.
     pub fn may_go_on(&self) -> bool {
         let now_s = self.now_s();
         let mut bucket = self.lock();

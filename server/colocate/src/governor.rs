@@ -21,7 +21,7 @@ use crate::recent::{Recent, SAMPLES_MAX_DEFAULT};
 /// thread would dominate. A cycle that comes earlier uses the last measurement.
 const MEASURE_S_MIN: f64 = 0.02;
 
-/// The default part of the machine that analytics never get: for timers, the kernel, and errors of the
+/// The default fraction of the machine that analytics never get: for timers, the kernel, and errors of the
 /// forecast.
 pub const RESERVE: f64 = 0.05;
 
@@ -46,8 +46,8 @@ pub struct LoadSample {
     pub allowed: f64,
     /// The capacity of analytics in the cycle that starts, in hundredths of a core.
     pub capacity_hundredths: u32,
-    /// True if other processes hold the CPU, and `capacity_hundredths` is a floor for analytics outside
-    /// of the idle class.
+    /// True if other processes hold the CPU, and `capacity_hundredths` is the minimum that analytics get
+    /// all the same, outside of the idle class.
     pub is_on_floor: bool,
     /// The memory that tasks may hold in this cycle, in bytes, if the system reports memory.
     pub memory_bytes: Option<u64>,
@@ -75,8 +75,8 @@ pub struct Machine {
     pub forecast: Option<Arc<Availability>>,
 }
 
-/// Grants analytics the capacity that the transactional load and other processes leave: the machine,
-/// less the measured use, less a reserve; of that the part that a [`Guard`] allows, if there is one.
+/// Grants analytics the capacity that the transactional load and other processes leave: the machine, less
+/// the measured use, less a reserve; of that the fraction that a [`Guard`] allows, if there is one.
 /// Policies plan by the machine's forecast.
 ///
 /// The load and analytics together stay below the CPU limit (`cpu.max`) of the cgroups above this
@@ -92,7 +92,7 @@ pub struct Governor {
     machine: Machine,
     reachable_cores: f64,
     memory: MemoryMonitor,
-    /// The floor of threads outside of the runtime.
+    /// The CPU time of threads outside of the runtime while other processes use all cores.
     floor_share: Arc<FloorShare>,
     state: Mutex<State>,
 }
@@ -121,7 +121,7 @@ struct State {
 }
 
 impl Machine {
-    /// Checks the reserve and the floor.
+    /// Checks [`reserve_cores`](Self::reserve_cores) and [`floor_cores`](Self::floor_cores).
     ///
     /// # Errors
     /// If the reserve or the floor is not a number of cores that the machine has.
@@ -145,10 +145,10 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the cores that the load, analytics and other processes may use together. The CPU limit
-    /// `limit` holds for the load and analytics; other processes first use the `reachable` cores beyond
-    /// the limit. `self.cores` is the limit rounded down, or a smaller number that was set, which then
-    /// holds in place of the limit.
+    /// Returns the cores that the load, analytics and other processes may use together. `limit` is the CPU
+    /// limit of the cgroup, for the load and analytics together; other processes first use those
+    /// `reachable` cores that exceed the limit. `self.cores` is the limit rounded down, or a smaller
+    /// number that was configured and then replaces the limit.
     fn cores_with(&self, others_cores: f64, reachable: f64, limit: Option<CpuLimit>) -> f64 {
         let cores = f64::from(self.cores);
         let Some(limit) = limit.filter(|limit| limit.cores < reachable) else {
@@ -169,8 +169,8 @@ impl Machine {
         ((left.max(0.0) * allowed * 100.0) as u32).max(self.least_hundredths)
     }
 
-    /// Returns the disk throughput that analytics may use, in bytes per second: the fraction `allowed`
-    /// of the rest beside a load of this many bytes per second. `None` for no limit.
+    /// Returns the disk throughput that analytics may use, in bytes per second: the fraction `allowed` of
+    /// the throughput that the load leaves if it uses `load_bytes_per_s`. `None` for no limit.
     fn read_bytes_per_s(&self, load_bytes_per_s: f64, allowed: f64) -> Option<u64> {
         let left = self.disk_bytes_per_s? as f64 - load_bytes_per_s;
         Some((left.max(0.0) * allowed) as u64)
@@ -255,8 +255,9 @@ impl Governor {
         &self.machine
     }
 
-    /// Returns the floor, the CPU beside busy processes, of threads that the service runs itself: as
-    /// large as the machine's floor, and in addition to that of jobs. `None` if there is no floor.
+    /// Returns the floor of threads that the service runs itself: the CPU that these threads get together
+    /// even while other processes use all cores. It is as large as the machine's floor, and comes in
+    /// addition to that of jobs. `None` if there is no floor.
     pub fn floor_share(&self) -> Option<Arc<FloorShare>> {
         (self.machine.floor_cores > 0.0).then(|| Arc::clone(&self.floor_share))
     }
@@ -282,10 +283,10 @@ impl Governor {
         self.lock().guarded.last()
     }
 
-    /// Returns the cost for the load of each level of analytics (a fraction of the capacity left) that
-    /// was tried. The guard measures the costs if the objective is a multiple of the latency [without
-    /// analytics](crate::Limit::OverAlone). The list is empty for another objective, and until the costs
-    /// are known.
+    /// Returns the price of analytics: for each fraction that they were allowed of the capacity left by
+    /// the load, the growth of the load's latencies. The guard measures it if the objective is a multiple
+    /// of the latency [without analytics](crate::Limit::OverAlone). The list is empty for another
+    /// objective, and until the price is known.
     pub fn price(&self) -> Vec<PricePoint> {
         let state = self.lock();
         state.guard.as_ref().map(Guard::price).unwrap_or_default()
@@ -377,7 +378,8 @@ impl State {
         self.guard.as_ref().map_or(1.0, Guard::allowed)
     }
 
-    /// Returns the state of the load's objective, for a decision about a floor of `floor_cores`.
+    /// Returns the state of the load's objective, for a decision about a floor of `floor_cores`, the
+    /// minimum of CPU beside busy processes.
     fn objective(&self, floor_cores: f64) -> ObjectiveState {
         let most_hundredths = most_cores(floor_cores) * 100.0;
         let is_in_danger = |guard: &Guard| guard.is_in_danger(most_hundredths);

@@ -5,7 +5,8 @@
 //! by the measured cost of analytics ([`crate::price`]). The former is kept by a controller in the
 //! manner of Heracles (Lo et al., ISCA 2015), scaled from minutes to windows of a tenth of a second.
 //! From each window's latency L and the objective O it computes the *slack* s = (O - L) / O, and
-//! decides on the part `allowed`, 0 to 1, of the capacity that the load leaves:
+//! decides on `allowed`, the fraction, 0 to 1, that analytics may use of the capacity that the load
+//! leaves:
 //!
 //! ```text
 //!   s < 0                  Shrink: allowed / 2; in the second window in a row Stop: 0
@@ -15,10 +16,10 @@
 //! ```
 //!
 //! After a break it holds for some windows. Heracles avoids oscillation by a wait of minutes; here a
-//! memory of the *trouble* does. The level at which analytics had to shrink marks where trouble
-//! begins, so the *bound* stays below it until a time of good windows has passed, and that time
-//! doubles whenever trouble recurs. When the request rate falls well below the rate in trouble, the
-//! memory is dropped.
+//! memory of the *trouble* does. The fraction `allowed` at which analytics had to shrink marks where
+//! trouble begins, so the *bound* of the fraction stays below it until a time of good windows has
+//! passed, and that time doubles whenever trouble recurs. When the request rate falls well below the
+//! rate in trouble, the memory is dropped.
 //!
 //! Heracles also stops growth by the load itself (above 80 to 85%); here the governor does that,
 //! because it measures the remaining capacity.
@@ -45,25 +46,28 @@ const REQUESTS_MIN: u64 = 200;
 const GATHER_S_MAX: f64 = 1.0;
 /// The growth, per window, of the fraction of the capacity left that analytics may use.
 const GROWTH: f64 = 0.1;
-/// The growth, per window, of the fraction of the capacity left that analytics may use, near a level
-/// at which the objective was in danger.
+/// The growth, per window, of the fraction of the capacity left that analytics may use, near a
+/// fraction at which the objective was in danger.
 const GROWTH_CAREFUL: f64 = 0.02;
 /// The least fraction of the capacity left that analytics may use; smaller fractions are rounded down
 /// to 0.
 const ALLOWED_MIN: f64 = 0.02;
 /// The number of windows without growth after one in which the objective was missed.
 const COOLDOWN_WINDOWS: u32 = 5;
-/// The number of good windows before analytics may return to a level at which the objective was in
-/// danger, the first time. The number doubles each time that the danger recurs.
+/// The number of windows with a slack of at least [`SLACK_SHRINK`] that must pass before analytics
+/// may again use as large a fraction of the capacity left by the load as when the objective was last
+/// in danger. It doubles each time that the objective is in danger again, up to
+/// [`RETRY_WINDOWS_MAX`].
 const RETRY_WINDOWS: u32 = 100;
-/// The maximum number of good windows before analytics may return to a level at which the objective
-/// was in danger: half an hour of windows of a tenth of a second.
+/// The maximum number of windows with a slack of at least [`SLACK_SHRINK`] before analytics may again
+/// use as large a fraction of the capacity left by the load as when the objective was last in danger:
+/// half an hour of windows of a tenth of a second.
 const RETRY_WINDOWS_MAX: u32 = 18_000;
-/// The bound on the level of analytics after the objective was in danger, as a part of the level at
-/// which the danger began.
+/// The bound on the fraction of the capacity left that analytics may use after the objective was in
+/// danger, divided by the fraction at which the danger began.
 const BELOW_TROUBLE: f64 = 0.8;
-/// A load whose request rate is below this part of the rate at which the objective was in danger
-/// counts as a different one.
+/// A load counts as a different one if its request rate is below this fraction of the rate at which
+/// the objective was in danger.
 const OTHER_LOAD: f64 = 0.8;
 
 /// The load during a short time.
@@ -132,14 +136,15 @@ pub struct GuardSample {
     pub allowed: f64,
 }
 
-/// The level at which the objective was in danger.
+/// The state in which the objective was last in danger.
 #[derive(Debug, Clone, Copy)]
 struct Trouble {
     /// The fraction, 0 to 1, of the capacity left that analytics were allowed when the objective was
     /// in danger.
     allowed: f64,
     requests_per_s: f64,
-    /// The number of windows that must keep the objective until the level is tested again.
+    /// The number of windows that must keep the objective until analytics may use the fraction
+    /// `allowed` again.
     windows_left: u32,
     /// The initial value of `windows_left`.
     windows: u32,
@@ -198,9 +203,10 @@ impl Guard {
         matches!(&self.keeper, Keeper::OverAlone(price) if price.is_pausing())
     }
 
-    /// Returns whether the load misses its objective or is about to. An objective that is a
-    /// [multiple](Limit::OverAlone) of the latency without analytics is in danger while a level of at
-    /// most `hundredths` of a core is known to be too much.
+    /// Returns whether the load misses its objective or is about to. `hundredths` is a capacity of
+    /// analytics, in hundredths of a core. It matters for an objective that is a
+    /// [multiple](Limit::OverAlone) of the latency without analytics: this objective is in danger
+    /// while such a capacity, or a smaller one, is known to be too much.
     pub(crate) fn is_in_danger(&self, hundredths: f64) -> bool {
         match &self.keeper {
             Keeper::Latency(controller) => controller.is_tight || controller.cooldown_windows > 0,
@@ -208,9 +214,9 @@ impl Guard {
         }
     }
 
-    /// Returns the cost for the load of each level of analytics (a fraction of the capacity left)
-    /// that was tried, ascending by level; empty until the latency of the load alone is known, and
-    /// for an objective that is a latency.
+    /// Returns the price of analytics: for each fraction that they were allowed of the capacity left
+    /// by the load, the growth of the load's latencies. Ascending by the fraction; empty until the
+    /// latency of the load alone is known, and for an objective that is a latency.
     pub fn price(&self) -> Vec<PricePoint> {
         match &self.keeper {
             Keeper::Latency(_) => Vec::new(),
@@ -261,7 +267,7 @@ impl Guard {
 }
 
 impl Action {
-    /// Returns the action that changes one allowed part to another.
+    /// Returns the action that changes one allowed fraction to another.
     fn between(before: f64, now: f64) -> Self {
         match now {
             now if now > before => Self::Grow,
@@ -361,7 +367,7 @@ impl Controller {
         self.cooldown_windows = COOLDOWN_WINDOWS;
     }
 
-    /// Records the currently allowed part as too much, at this request rate.
+    /// Records the currently allowed fraction as too much, at this request rate.
     fn remember(&mut self, requests_per_s: f64) {
         // If nothing is allowed, analytics are not the cause.
         if self.allowed > 0.0 {

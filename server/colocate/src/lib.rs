@@ -9,10 +9,11 @@
 //! ```
 //!
 //! Invariant: all threads of the process that do not run tasks of analytics jobs count as transactional,
-//! including flushes and compactions, and have priority; so does every other process, except for a small
-//! floor. `estimate`, `floor`, `guard` and `history` decide without a clock; `monitor`, `threads`,
-//! `latencies`, `memory`, `cpu_limit` and `watch` measure and pass measurements on; `colocated` combines
-//! all of them for a service to embed.
+//! including flushes and compactions, and have priority; so does every other process, except for the
+//! *floor*, a small minimum of CPU that analytics get even while others use all cores. `estimate`,
+//! `floor`, `guard` and `history` decide without a clock; `monitor`, `threads`, `latencies`, `memory`,
+//! `cpu_limit` and `watch` measure and pass measurements on; `colocated` combines all of them for a
+//! service to embed.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -15,8 +15,8 @@ use std::path::{Component, Path, PathBuf};
 
 use procfs::{FromRead, Meminfo};
 
-/// The part of all memory that analytics never get: for the store, the kernel and others, which may
-/// allocate before the next sample.
+/// The fraction of all memory that analytics never get: for the store, the kernel and others, which
+/// may allocate before the next sample.
 const RESERVE: f64 = 0.05;
 
 /// The time in seconds before an increase of the available memory counts. Preempting a task costs its

@@ -66,7 +66,7 @@ pub struct LoadMonitor {
     process_s: f64,
     /// The CPU time of processes that run tasks for this one.
     tasks_s: f64,
-    /// The use of threads while they work under leases.
+    /// The use of service threads under leases: while they did work that counts as analytics.
     leased: ThreadUse,
     machine: Machine,
     idle_s: f64,
@@ -201,9 +201,9 @@ impl Machine {
     }
 }
 
-/// Moves the use of transactional threads under leases to analytics. The load does not become
-/// negative, although the kernel no longer reports a thread that has ended, while its use under a
-/// lease was counted.
+/// Moves the use of transactional threads under leases from the load to analytics. The kernel
+/// no longer reports the use of a thread that has ended, so the load lacks this use while `leased`
+/// includes it; the difference is 0 at least.
 fn charge_leases([load, mut analytics]: [ThreadUse; 2], leased: ThreadUse) -> [ThreadUse; 2] {
     analytics += leased;
     [load - leased, analytics]

@@ -1,20 +1,20 @@
-//! The price of analytics: the growth of the tail latency with the allowed level, and the largest
-//! level that keeps the tail within a multiple of *alone*, the tail latency of the load without
-//! analytics.
+//! The price of analytics: the growth of the tail latency with the *level*, the fraction of the
+//! capacity left by the load that analytics may use, and the largest level that keeps the tail
+//! within a multiple of *alone*, the tail latency of the load without analytics.
 //!
 //! ```text
 //!   pauses of analytics ─► alone: the limit is 1.1 of its quantile
-//!   the rest of the time ─► levels, a twelfth each: the part of their requests above the limit
+//!   the rest of the time ─► levels, a twelfth each: the fraction of their requests above the limit
 //!                            └► monotone curve ─► the largest level that is not surely dear
 //! ```
 //!
 //! The latencies of one window prove nothing: with the same load, the p99 of two windows may differ
 //! by a factor of two. So windows are merged into *units* of up to half a second, and units are the
-//! evidence. A level is *dear* once more requests were above the limit than the objective allows, by
-//! [`SURE`] standard errors. The errors count units, not requests, because the requests of one stall
-//! are not independent. The levels form a monotone curve (pool adjacent violators): more analytics
-//! never make the load faster. Evidence fades, so a level that was dear by chance is tried again
-//! soon, and one that is dear by far after minutes.
+//! evidence. A level is *dear*, too costly, once more requests were above the limit than the
+//! objective allows, by [`SURE`] standard errors. The errors count units, not requests, because the
+//! requests of one stall are not independent. The levels form a monotone curve (pool adjacent
+//! violators): more analytics never make the load faster. Evidence fades, so a level that was dear
+//! by chance is tried again soon, and one that is dear by far after minutes.
 
 use std::collections::VecDeque;
 
@@ -52,19 +52,21 @@ const ALONE_KEPT_S: f64 = 3600.0;
 /// [`ALONE_REQUESTS_MIN`] requests: the latest show the machine's present state.
 const PAUSES_LATEST: usize = 30;
 /// The number of standard errors by which the requests above the limit must exceed the allowed ones
-/// for a level to count as too costly. By chance, this happens in one of forty evaluations.
+/// for a level of analytics to count as too costly. By chance, this happens in one of forty
+/// evaluations.
 const SURE: f64 = 2.0;
-/// A level that was too costly is tried again once its requests above the limit exceed the allowed
-/// ones by fewer than this number of standard errors. Nothing is measured at the level meanwhile;
-/// only its measurements lose weight.
+/// A level of analytics that was too costly is tried again once its requests above the limit exceed
+/// the allowed ones by fewer than this number of standard errors. Nothing is measured at the level
+/// meanwhile; only its measurements lose weight.
 const RETRY: f64 = 1.0;
-/// The number of imagined units with which each level starts. In them, the part of requests above
-/// the limit is the one that the objective allows.
+/// The number of units (up to half a second of merged windows each) that every level of analytics
+/// is assumed to start with. In these, the fraction of requests above the limit is the one that the
+/// objective allows.
 const PRIOR_UNITS: f64 = 3.0;
-/// The multiple of the allowed requests above the limit beyond which a level is far too much: then
-/// half of the level is tried.
+/// The multiple of the allowed requests above the limit beyond which a level of analytics is far
+/// too much: then half of the level is tried.
 const FAR: f64 = 4.0;
-/// The minimal time at a level before the next higher one is tried, in seconds.
+/// The minimal time at a level of analytics before the next higher one is tried, in seconds.
 const RAISE_EVERY_S: f64 = 2.0;
 /// A load whose request rate differs by this factor counts as a different one.
 const OTHER_LOAD: f64 = 1.4;
@@ -86,7 +88,7 @@ pub(crate) struct CurveInput<'a> {
     pub granted_hundredths: u32,
 }
 
-/// The measured cost of one level.
+/// The measured cost of one level of analytics.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PricePoint {
     /// The level: the fraction, 0 to 1, that analytics may use of the capacity that the load
@@ -127,7 +129,9 @@ struct Unit {
     granted: f64,
 }
 
-/// Weighted sums over units. They determine the part of requests above the limit, and its error.
+/// Sums over units, the merged windows of up to half a second, weighted by age: of requests, of
+/// requests above the limit, and of their squares and product. They determine the fraction of
+/// requests above the limit, and its error.
 #[derive(Debug, Clone, Copy, Default)]
 struct Evidence {
     above: f64,
@@ -155,8 +159,8 @@ impl Evidence {
         self
     }
 
-    /// Returns the part of requests above the limit, after `prior` requests are added of which the
-    /// part `lets` is above the limit.
+    /// Returns the fraction of requests above the limit, after `prior` requests are added of which
+    /// the fraction `lets` is above the limit.
     fn part(&self, lets: f64, prior: f64) -> f64 {
         (self.above + lets * prior) / (self.requests + prior).max(1e-9)
     }
@@ -170,11 +174,11 @@ impl Evidence {
     }
 }
 
-/// One level of the curve.
+/// The cost of one level of analytics on the monotone curve.
 #[derive(Debug, Clone, Copy)]
 struct LevelPrice {
     level: usize,
-    /// The part of requests above the limit, divided by the part that the objective allows.
+    /// The fraction of requests above the limit, divided by the fraction that the objective allows.
     above: f64,
     error: f64,
     is_dear: bool,
@@ -195,7 +199,7 @@ pub(crate) struct Price {
     gathering: Option<Unit>,
     units: VecDeque<Unit>,
     alone_us: Option<f64>,
-    /// True for each level that was too costly at the last evaluation.
+    /// True for each level of analytics that was too costly at the last evaluation.
     dear: [bool; LEVELS + 1],
 }
 
@@ -232,8 +236,8 @@ impl Price {
         self.pauses.is_on()
     }
 
-    /// Returns whether any of the levels is too costly at which analytics had at most this many
-    /// hundredths of a core on average.
+    /// Returns whether a level is too costly at which analytics had at most this many hundredths of
+    /// a core on average.
     pub(crate) fn is_dear_at(&self, hundredths: f64) -> bool {
         let is_at_most = |level: usize| {
             let units = self.units.iter().filter(|unit| unit.level == level);
@@ -304,7 +308,7 @@ impl Price {
         unit.granted += f64::from(seen.granted_hundredths) * seen.length_s;
     }
 
-    /// Adds the gathered unit to the measured units, and chooses the next level.
+    /// Adds the gathered unit to the measured units, and chooses the next level of analytics.
     fn close_unit(&mut self, now_s: f64) {
         let Some(unit) = self.gathering.take() else {
             return;
@@ -384,8 +388,8 @@ impl Price {
         (-(now_s - unit.t_s).max(0.0) / HALF_LIFE_S).exp2()
     }
 
-    /// Returns the tried levels as a monotone curve; empty until the quantile without analytics is
-    /// known.
+    /// Returns the costs of the levels of analytics that were tried, as a monotone curve; empty
+    /// until the quantile without analytics is known.
     fn curve(&self, now_s: f64) -> Vec<LevelPrice> {
         if self.alone_us.is_none() {
             return Vec::new();
@@ -406,7 +410,8 @@ impl Price {
             units += 1.0;
         }
         let prior = PRIOR_UNITS * requests / f64::max(units, 1.0);
-        // Pool adjacent violators: blocks of levels, with ascending parts above the limit.
+        // Pool adjacent violators: blocks of levels, with ascending fractions of requests above the
+        // limit.
         let mut blocks: Vec<(Vec<usize>, Evidence)> = Vec::new();
         let found = (tried.iter().enumerate()).filter_map(|(level, it)| Some((level, (*it)?)));
         for (level, evidence) in found {

@@ -15,7 +15,7 @@ use ebb_cql::protocol::Version;
 use super::functions::TimeUuids;
 use super::queries::Queries;
 
-/// The number of traces that are kept. The oldest trace makes room for a new one.
+/// The number of traces that the server keeps in memory. A new trace replaces the oldest one.
 const TRACES_KEPT: usize = 256;
 /// The most bytes of a text in a trace: of the statement, or of an event.
 pub(super) const TRACED_TEXT_BYTES_MAX: usize = 4096;
@@ -41,8 +41,8 @@ pub struct Client {
     info: Mutex<ClientInfo>,
 }
 
-/// A client's driver, protocol version and keyspace as its requests gave them, its role, and its
-/// encryption.
+/// The driver, protocol version and keyspace that a client has chosen by its requests, its role,
+/// and the encryption of its connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientInfo {
     pub driver_name: Option<Box<str>>,
@@ -50,7 +50,7 @@ pub struct ClientInfo {
     /// The protocol version of STARTUP.
     pub version: Version,
     pub keyspace: Option<Arc<str>>,
-    /// The role of the login.
+    /// The role that the client has logged in as; `None` without a login.
     pub user: Option<Box<str>>,
     pub encryption: Option<Box<Encryption>>,
 }
@@ -63,7 +63,7 @@ pub struct Encryption {
     pub cipher_suite: String,
 }
 
-/// A traced request, from its arrival to its response.
+/// A request that was traced, from its arrival to its response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceSession {
     /// The id that the response carries: a UUID of version 1.
@@ -73,7 +73,8 @@ pub struct TraceSession {
     pub command: &'static str,
     /// A description of the request in words.
     pub request: &'static str,
-    /// Names and values (the statement, the consistency and so on), in the order of the names.
+    /// The parameters of the request (the statement, the consistency and so on) as names and
+    /// values, sorted by name.
     pub parameters: Vec<(&'static str, String)>,
     /// Milliseconds since 1970 at the arrival of the request.
     pub started_at_unix_ms: i64,
@@ -87,12 +88,12 @@ pub struct TraceEvent {
     /// The id of the event: a UUID of version 1, later than the id of the event before.
     pub id: [u8; 16],
     pub activity: String,
-    /// Microseconds since the arrival of the request.
+    /// The time of the event, in microseconds since the arrival of the request.
     pub elapsed_us: u32,
     pub thread: String,
 }
 
-/// A trace of a request without a response yet.
+/// The trace of a request whose response is not ready yet.
 #[derive(Debug)]
 pub(super) struct Trace {
     activity: Arc<Activity>,
@@ -118,12 +119,13 @@ impl Activity {
         lock(&self.clients).values().cloned().collect()
     }
 
-    /// The traces that are kept, the oldest first.
+    /// The traces in memory, the oldest first.
     pub fn traces(&self) -> Vec<Arc<TraceSession>> {
         lock(&self.traces).iter().cloned().collect()
     }
 
-    /// Adds a client, which stays until its number is passed to [`leave`](Self::leave).
+    /// Adds a client, and returns it with its number. The client stays in the list until
+    /// [`leave`](Self::leave) is called with this number.
     pub(super) fn enter(&self, address: SocketAddr) -> (u64, Arc<Client>) {
         let number = self.next_client.fetch_add(1, Ordering::Relaxed);
         let client = Arc::new(Client {
@@ -139,7 +141,7 @@ impl Activity {
         lock(&self.clients).remove(&number);
     }
 
-    /// Begins a trace of a request that arrived at `begun`.
+    /// Begins the trace of a request that arrived at `begun`.
     pub(super) fn begin_trace(
         self: &Arc<Self>,
         client: SocketAddr,
@@ -212,7 +214,7 @@ impl Trace {
         self.session.id
     }
 
-    /// Adds an event at this moment, up to a limit.
+    /// Adds an event with the present time, unless the trace has [`EVENTS_MAX`] events already.
     pub(super) fn note(&mut self, activity: impl Into<String>) {
         if self.session.events.len() == EVENTS_MAX {
             return;
@@ -229,7 +231,7 @@ impl Trace {
         self.session.events.push(event);
     }
 
-    /// Ends the trace when the response is ready, and keeps it.
+    /// Ends the trace, because the response is ready, and adds the trace to those in memory.
     pub(super) fn end(mut self) {
         self.session.duration_us = micros(self.begun.elapsed());
         let mut traces = lock(&self.activity.traces);

@@ -14,27 +14,30 @@ pub use super::interrupt::{Interrupt, TimeOut};
 pub use super::outcome::Outcome;
 use super::write::write_type_of;
 
-/// The threads and the queue in which a statement runs.
+/// The lane of a statement: the threads on which the statement runs, and the queue in which it
+/// waits for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// The thread that received the request: a point read, which takes microseconds.
+    /// The thread that received the request. This lane is for point reads, which take microseconds.
     Inline,
-    /// Like `Inline` if writes do not wait for the disk. Otherwise a queue with one thread, which
-    /// commits the waiting writes together. Batches run in this lane.
+    /// The same thread as for `Inline`, if writes do not wait for the disk. Otherwise a queue with
+    /// one thread, which commits the waiting writes together. Batches run in this lane, too.
     Write,
-    /// A few threads, behind other scans of the same user: the statement reads any number of rows
-    /// of some partitions.
+    /// A few threads, for statements that read any number of rows of some partitions. A statement
+    /// may wait behind other scans of the same user.
     Scan,
-    /// Like `Scan`, on threads of the kernel's idle class: the statement may read a whole table.
+    /// Like `Scan`, but on threads of the kernel's idle class: for statements that may read a whole
+    /// table.
     Range,
-    /// The lane of statements that used much CPU time on a thread on which other requests wait. Its
-    /// threads are its own; users share them by the rule of the scans. No statement begins here.
+    /// Separate threads for statements that used much CPU time on a thread on which other requests
+    /// wait. As for `Scan`, a statement may wait behind others of the same user. No statement
+    /// begins in this lane.
     Moved,
-    /// One at a time: the statement changes the schema.
+    /// For statements that change the schema, one at a time.
     Schema,
-    /// One at a time, and not behind other lanes: the statement kills a query.
+    /// For statements that kill a query, one at a time. They wait for no other lane.
     Control,
-    /// Few at a time: verifies a password, which takes tens of milliseconds of CPU time.
+    /// For logins, a few at a time: verifying a password takes tens of milliseconds of CPU time.
     Login,
 }
 
@@ -74,9 +77,9 @@ pub trait Service: Send + Sync + 'static {
         out: &mut BytesMut,
     ) -> Result<Outcome, ErrorResponse>;
 
-    /// Returns the turns of writes that read first: hashes of the partitions that they read.
-    /// Statements with the same hash should be executed one after another, because concurrent ones
-    /// conflict ([`Outcome::is_in_conflict`]).
+    /// Returns hashes of the partitions that these statements read before they write. Statements
+    /// with the same hash should be executed one after another, because concurrent ones conflict
+    /// ([`Outcome::is_in_conflict`]).
     ///
     /// # Errors
     /// The error for the client, if execution would fail with the same error.
@@ -87,7 +90,7 @@ pub trait Service: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// The logins of the server; `None` on a server without authentication.
+    /// The authentication of clients; `None` on a server without authentication.
     fn login(&self) -> Option<&Login> {
         None
     }
@@ -97,8 +100,8 @@ pub trait Service: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether a write is acknowledged only after [`sync`](Self::sync). `execute` and `batch` never
-    /// wait for the disk themselves, so that one sync serves many writes.
+    /// Returns whether a write is acknowledged only after [`sync`](Self::sync). `execute` and
+    /// `batch` never wait for the disk themselves, so that one sync serves many writes.
     fn commits_wait_for_sync(&self) -> bool {
         false
     }
@@ -116,19 +119,20 @@ pub trait Service: Send + Sync + 'static {
     }
 }
 
-/// The kind of a statement or batch, which decides on the lane and the turns of a request. The kind
-/// of a statement is computed at PREPARE, the kind of a batch by [`of_batch`](Self::of_batch) for
-/// each request.
+/// The kind of a statement or batch, which decides in which lane a request runs, and whether it
+/// waits for other writes of the same partition. The kind of a statement is computed at PREPARE,
+/// the kind of a batch by [`of_batch`](Self::of_batch) for each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementKind {
     /// The lane in which the statement begins.
     pub lane: Lane,
-    /// The type of a write in the error of its timeout. Reads have [`WriteType::Simple`].
+    /// The type of the write that the error of a timeout contains. Reads have
+    /// [`WriteType::Simple`].
     pub write_type: WriteType,
 }
 
 impl StatementKind {
-    /// Returns the kind of a batch of statements of these kinds.
+    /// Returns the kind of a batch. `statements` has the kinds of the statements in the batch.
     pub fn of_batch(kind: BatchKind, statements: impl Iterator<Item = Self> + Clone) -> Self {
         let has = |of: &WriteType| statements.clone().any(|one| one.write_type == *of);
         let special = [WriteType::Cas, WriteType::Counter].into_iter().find(has);
@@ -138,8 +142,8 @@ impl StatementKind {
         }
     }
 
-    /// Whether the statement reads the row that it writes. Such writes in one partition wait for
-    /// each other.
+    /// Whether the statement reads the row that it writes. Such writes of the same partition are
+    /// executed one after another.
     pub fn takes_turns(self) -> bool {
         matches!(self.write_type, WriteType::Cas | WriteType::Counter)
     }
@@ -149,7 +153,7 @@ impl StatementKind {
         matches!(self.lane, Lane::Scan | Lane::Range)
     }
 
-    /// The timeout of an execution at this consistency level.
+    /// The error that an execution at this consistency level gets if its time is over.
     pub fn time_out(self, consistency: Consistency) -> TimeOut {
         match self.lane {
             Lane::Write => TimeOut::Write(consistency, self.write_type),
@@ -158,19 +162,21 @@ impl StatementKind {
     }
 }
 
-/// The properties of an administrative statement that its text may not show once constants are
-/// masked.
+/// The properties of an administrative statement for the audit log and the server's events. Both
+/// contain the statement's text with `?` in place of constants, which does not show the properties.
 #[derive(Debug, Clone, Default)]
 pub struct Administration<'a> {
-    /// The keyspace of unqualified names.
+    /// The keyspace in which unqualified names in the statement are resolved.
     pub keyspace: Option<&'a str>,
-    /// The roles and certificate identities in the statement, which may be constants.
+    /// The roles and certificate identities that the statement names. Some are constants, which the
+    /// text in the audit log does not show.
     pub roles: Vec<&'a str>,
-    /// Whether the statement makes a role a superuser; `None` if it leaves that unchanged.
+    /// Whether the statement makes a role a superuser (true) or an ordinary role (false); `None` if
+    /// the statement changes neither.
     pub superuser: Option<bool>,
     /// Whether the statement may free disk space.
     pub frees_space: bool,
-    /// The id of the query to kill, which is a constant in the text.
+    /// The id of the query that the statement kills, which is a constant in its text.
     pub query: Option<u64>,
 }
 
@@ -196,7 +202,7 @@ impl WriteKind {
     }
 }
 
-/// A write of rows, without its values.
+/// The kind and the table of a write of rows, without its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowWrite<'a> {
     pub kind: WriteKind,
@@ -204,7 +210,7 @@ pub struct RowWrite<'a> {
     pub table: &'a str,
 }
 
-/// A prepared statement, as the protocol needs it.
+/// A prepared statement, with the properties that the server of the protocol needs.
 pub trait Statement: Send + Sync + 'static {
     fn kind(&self) -> StatementKind;
 
@@ -220,8 +226,8 @@ pub trait Statement: Send + Sync + 'static {
     /// Whether a name in the statement is resolved in the keyspace in use.
     fn needs_keyspace(&self) -> bool;
 
-    /// The markers, and the places of those that provide the partition key (empty unless every
-    /// column of the key has a marker).
+    /// The bind markers of the statement, and the indexes of the markers that provide the partition
+    /// key (empty unless every column of the key has a marker).
     fn markers(&self) -> (&Columns, &[u16]);
 
     /// The columns of the result; `None` for a statement without a result.
@@ -241,8 +247,8 @@ pub struct Call<'a> {
     pub keyspace: Option<&'a str>,
     /// The protocol version of the response.
     pub version: Version,
-    /// The parameters of the request: values, paging, timestamp. For a batch they contain no
-    /// values, since each statement has its own.
+    /// The parameters of the request: values, paging, timestamp. For a batch the values are empty,
+    /// since each statement has values of its own.
     pub parameters: QueryParameters<'a>,
     /// The deadline and the cancellation of the statement.
     pub interrupt: &'a Interrupt,

@@ -27,7 +27,7 @@ use super::snapshots::{find, keyspace_at};
 use super::system::cells::{list, map, text};
 use super::system::{Facts, LOCAL_KEYSPACES, PARTITIONER, SnapshotRow, snapshot_rows};
 
-/// The table that the result's metadata names.
+/// The keyspace and table that the metadata of a result of DESCRIBE contains.
 const TABLE: (&str, &str) = ("system", "describe");
 
 /// The value of the column `type` for tables.
@@ -58,7 +58,7 @@ pub fn describe(
     Ok(Listing::new(TABLE, &columns[..column_count], rows))
 }
 
-/// The rows of a result, by the columns that they have.
+/// The rows of a result. The variants differ in the columns of the result.
 enum Answer {
     /// Elements without the column `create_statement`.
     Names(Vec<Element>),
@@ -89,10 +89,13 @@ impl Element {
     }
 }
 
-/// A keyspace: of users or of a snapshot, of the system, or unreadable.
+/// A keyspace that a DESCRIBE has found.
 enum Found {
+    /// A keyspace of a user, as it is now or as a snapshot contains it.
     User(Arc<KeyspaceSchema>),
+    /// A keyspace of the system.
     System(&'static str),
+    /// A keyspace whose stored schema cannot be read.
     Unreadable(Unreadable),
 }
 
@@ -191,8 +194,9 @@ impl Describer<'_> {
         })
     }
 
-    /// Describes a name without the kind of its object: an unqualified name is a keyspace, or else a
-    /// table or index in the keyspace in use; a qualified one is a table or index.
+    /// Describes the object with this name, when the statement does not give the kind of the
+    /// object: an unqualified name is that of a keyspace, or else a table or index in the keyspace
+    /// in use; a qualified one is a table or index.
     fn any(&self, name: &QualifiedName) -> Result<Vec<Element>, ErrorResponse> {
         let wanted = name.name.as_str();
         let within = match &name.keyspace {
@@ -258,7 +262,7 @@ impl Describer<'_> {
             .ok_or_else(|| ErrorResponse::invalid(format!("'{name}' not found in keyspaces")))
     }
 
-    /// The keyspace of this name or, without a name, the one in use.
+    /// Returns the keyspace of this name or, without a name, the keyspace in use.
     fn named(&self, name: Option<&Name>) -> Result<Found, ErrorResponse> {
         let name = name.map(Name::as_str).or(self.in_use).ok_or_else(|| {
             ErrorResponse::invalid("No keyspace specified and no current keyspace")
@@ -266,12 +270,13 @@ impl Describer<'_> {
         self.existing(name)
     }
 
-    /// The keyspace of an object with this name.
+    /// The keyspace that a name is qualified with or, for an unqualified name, the keyspace in use.
     fn of(&self, name: &QualifiedName) -> Result<Found, ErrorResponse> {
         self.named(name.keyspace.as_ref())
     }
 
-    /// Lists elements of the keyspace in use or, without one, of all keyspaces.
+    /// Calls `of` for the keyspace in use or, without one, for each keyspace, and returns the
+    /// resulting elements, sorted by name within each keyspace.
     fn listed(&self, of: impl Fn(&Found) -> Vec<Element>) -> Result<Vec<Element>, ErrorResponse> {
         let keyspaces = match self.in_use {
             Some(name) => vec![self.existing(name)?],

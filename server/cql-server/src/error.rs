@@ -36,7 +36,8 @@ pub fn of_type(error: TypeError) -> ErrorResponse {
     ErrorResponse::invalid(error.to_string())
 }
 
-/// The error of encoding a value: it has no ordered form, or the statement's time is over.
+/// The error of a value that cannot be encoded: the value has no encoding that preserves its order,
+/// or the time of the statement is over.
 pub fn of_encoding(error: EncodeError<ErrorResponse>) -> ErrorResponse {
     match error {
         EncodeError::Value(error) => of_type(error),
@@ -44,7 +45,7 @@ pub fn of_encoding(error: EncodeError<ErrorResponse>) -> ErrorResponse {
     }
 }
 
-/// The error of a key, which a statement names or a read returned.
+/// The error of an invalid key: one in a statement, or a damaged one that a read returned.
 pub fn of_key(error: KeyError) -> ErrorResponse {
     match error {
         KeyError::Corrupt { .. } => damaged(&error),

@@ -62,7 +62,8 @@ use super::write::{
     NOT_A_WRITE, WriteContext, WriteStatement, Written, check_consistency, execute_batch,
 };
 
-/// The time limit for computing the turns of a statement, on a thread that serves connections.
+/// The most time for finding the partitions that a statement has to wait for. They are found on a
+/// thread that serves connections.
 const TURNS_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// Executes statements over one catalog.
@@ -76,11 +77,11 @@ pub struct Executor {
     jobs: Option<Arc<dyn JobList>>,
     waits_for_sync: bool,
     guardrails: Guardrails,
-    /// The guardrails that superusers are subject to, too.
+    /// The guardrails that hold for superusers, too.
     of_superusers: Guardrails,
     builds: IndexBuilds,
     login: Option<Login>,
-    /// The number of the next statement.
+    /// The number that the next prepared statement gets.
     next_number: AtomicU64,
 }
 
@@ -122,21 +123,21 @@ impl Executor {
         }
     }
 
-    /// Shows the clients and traces of this activity (the server's) in virtual tables.
+    /// Sets the list of clients and traces (the server's) that virtual tables show.
     #[must_use]
     pub fn showing(mut self, activity: Arc<Activity>) -> Self {
         self.activity = activity;
         self
     }
 
-    /// Shows these jobs in the virtual table of jobs.
+    /// Sets the source of the jobs that a virtual table lists.
     #[must_use]
     pub fn listing_jobs(mut self, jobs: Arc<dyn JobList>) -> Self {
         self.jobs = Some(jobs);
         self
     }
 
-    /// Sets a callback for the errors of failed index builds, for the log.
+    /// Sets the callback that gets the errors of failed index builds, for the log.
     #[must_use]
     pub fn telling(self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.builds.failures().on_failure(report);
@@ -151,8 +152,8 @@ impl Executor {
         self
     }
 
-    /// The guardrails for the user of a call. On a server without authentication no user is a
-    /// superuser.
+    /// Returns the guardrails that hold for the user of a call. On a server without authentication
+    /// no user is a superuser.
     fn guardrails(&self, call: &Call<'_>) -> Result<&Guardrails> {
         let user = call.user;
         // While both are equal, as by default, the user does not have to be looked up.
@@ -166,7 +167,8 @@ impl Executor {
         })
     }
 
-    /// The catalog that a write changes, with the guardrails of its user.
+    /// Returns the catalog that a write changes, with the guardrails that hold for the user of the
+    /// call.
     fn writing(&self, call: &Call<'_>) -> Result<WriteContext<'_>> {
         Ok(WriteContext {
             catalog: &self.catalog,
@@ -223,7 +225,7 @@ impl Executor {
 }
 
 impl Executor {
-    /// Analyses a write under this schema; `None` for other statements.
+    /// Analyses a write under this schema. Returns `None` if the statement does not write rows.
     fn understand_write(
         &self,
         state: &CatalogState,
@@ -299,8 +301,8 @@ impl Executor {
         }
     }
 
-    /// Grants the creator of a keyspace or table all permissions on it. Does nothing after other
-    /// statements.
+    /// After a statement that has created a keyspace or table, grants the user of the call all
+    /// permissions on the new object. Does nothing after other statements.
     fn own(
         &self,
         statement: &Statement,
@@ -346,7 +348,8 @@ impl Executor {
         }
     }
 
-    /// Executes a statement within the limits of this thread.
+    /// Executes a statement. The caller has begun the time limit of the statement on this thread by
+    /// [`interrupt::scope`].
     fn execute_in_time(
         &self,
         statement: &Prepared,
@@ -428,7 +431,8 @@ impl Executor {
         }
     }
 
-    /// Executes writes as one batch within the limits of this thread.
+    /// Executes writes as one batch. The caller has begun the time limit of the batch on this
+    /// thread by [`interrupt::scope`].
     fn batch_in_time(
         &self,
         kind: BatchKind,
@@ -457,7 +461,7 @@ impl Executor {
         Ok(answer(written, warnings, call.version, out))
     }
 
-    /// Computes the turns of the statements that read before they write.
+    /// Returns a hash of each partition that these statements read before they write.
     fn turns_of(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
         let state = self.catalog.state();
         let mut turns = Vec::new();
@@ -648,14 +652,14 @@ fn no_query<T>(id: u64) -> Result<T> {
     invalid(format!("no query {id} waits or runs"))
 }
 
-/// The consistency level of a call and, if the request has one, the serial level.
+/// The consistency level of a call and, if the request has one, the serial consistency level.
 fn levels(call: &Call<'_>) -> (Consistency, Option<Consistency>) {
     let parameters = &call.parameters;
     (parameters.consistency, parameters.serial_consistency)
 }
 
-/// Encodes the response to a write for a protocol version. The warnings of the write follow
-/// `warnings`.
+/// Encodes the response to a write for a protocol version. The response contains `warnings`,
+/// followed by those of the write.
 fn answer(
     written: Written,
     warnings: Vec<String>,
@@ -680,7 +684,8 @@ fn answer(
     outcome
 }
 
-/// The hash of a statement's text and of the keyspace of its unqualified names.
+/// A hash of the text of a statement and of the keyspace in which its unqualified names are
+/// resolved.
 fn hash(keyspace: Option<&str>, text: &str) -> u64 {
     let mut hasher = Xxh3::new();
     hasher.write(keyspace.unwrap_or_default().as_bytes());

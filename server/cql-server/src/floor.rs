@@ -26,22 +26,24 @@ use ebb_threads::{
     raise_current_thread, thread_cpu,
 };
 
-/// The interval at which a thread on the floor reads its CPU time, which takes a system call.
+/// The interval at which a thread on the floor (the CPU share of scans) measures its CPU time, by a
+/// system call.
 const SETTLE_EVERY: Duration = Duration::from_micros(500);
 
 thread_local! {
-    /// The floor that the calling thread may enter.
+    /// The floor that the calling thread may enter (see the text of the module); `None` if there is
+    /// none.
     static FLOOR: RefCell<Option<FloorThread>> = const { RefCell::new(None) };
 }
 
 struct FloorThread {
     share: Arc<FloorShare>,
-    /// The nice value of the thread on the floor.
+    /// The nice value that the thread gets when it enters the floor, the CPU share of scans.
     nice: i32,
     place: Place,
 }
 
-/// The scheduling class of a thread.
+/// The present scheduling class of a thread.
 enum Place {
     Normal,
     Floor(Account),
@@ -51,24 +53,28 @@ enum Place {
     },
 }
 
-/// The CPU time that a thread has paid for, and the time of the next payment.
+/// The use of the CPU share of scans by a thread on the floor.
 struct Account {
+    /// The CPU time of the thread up to which the share was charged.
     cpu: Duration,
+    /// The time of the next charge.
     settle_at: Instant,
 }
 
-/// The result of [`settle`].
+/// The result of [`settle`] for the calling thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// The thread is in the same class as before.
+    /// The thread has stayed in its scheduling class.
     Stays,
-    /// The thread has left the floor for the idle class, or the idle class for the floor.
+    /// The thread has moved between the floor (the CPU share of scans) and the idle class.
     Moved,
-    /// The floor is in use, and the kernel does not let the thread leave the idle class.
+    /// The CPU share of scans is turned on, but the kernel does not let the thread leave the idle
+    /// class.
     LeftBehind,
 }
 
-/// Permits the calling thread, which is of the normal class, to enter this floor.
+/// Permits the calling thread, which is in the normal scheduling class, to move later to the floor:
+/// to run within the CPU share of scans, `share`.
 pub(crate) fn allow(share: &Arc<FloorShare>) {
     FLOOR.set(Some(FloorThread {
         share: Arc::clone(share),
@@ -77,7 +83,8 @@ pub(crate) fn allow(share: &Arc<FloorShare>) {
     }));
 }
 
-/// Moves the calling thread from the normal class to its floor.
+/// Moves the calling thread from the normal scheduling class to the floor, the CPU share of scans
+/// that [`allow`] has set for this thread.
 pub(crate) fn enter() {
     FLOOR.with_borrow_mut(|floor| {
         if let Some(floor) = floor {
@@ -86,8 +93,8 @@ pub(crate) fn enter() {
     });
 }
 
-/// Moves the calling thread from the normal class to its floor if the floor is in use, else to the
-/// idle class.
+/// Moves the calling thread from the normal scheduling class to the floor if the CPU share of scans
+/// is turned on, otherwise to the idle class.
 pub(crate) fn lower() {
     FLOOR.with_borrow_mut(|floor| match floor {
         Some(floor) if floor.share.is_on() && current_class() == SchedulingClass::Normal => {
@@ -100,9 +107,10 @@ pub(crate) fn lower() {
     });
 }
 
-/// On the floor: charges the CPU time that the calling thread has used, and waits until the thread
-/// may use more, or until `is_over`. Once the floor is no longer in use, the thread enters the idle
-/// class. In the idle class: enters the floor once it is in use, if the kernel permits that.
+/// Settles the CPU time of the calling thread. A thread on the floor charges the CPU share of scans
+/// for the time that the thread has used, and waits until the thread may use more, or until
+/// `is_over` returns true. If the share is turned off, the thread moves to the idle class. A thread
+/// in the idle class moves to the floor if the share is turned on and the kernel permits the move.
 pub(crate) fn settle(now: Instant, is_over: impl Fn(Instant) -> bool) -> Settled {
     FLOOR.with_borrow_mut(|floor| match floor {
         Some(floor) => floor.settle(now, is_over),
@@ -146,7 +154,7 @@ impl FloorThread {
 }
 
 impl Account {
-    /// Opens the account of the calling thread, which has paid for all CPU time so far.
+    /// Begins to charge the calling thread for the CPU time that it uses from now on.
     fn open() -> Self {
         Self {
             cpu: thread_cpu(),
@@ -154,8 +162,9 @@ impl Account {
         }
     }
 
-    /// Charges the CPU time since the last payment, and waits until the thread may use more, or
-    /// until `is_over`. Returns false if the floor is no longer in use.
+    /// Charges `share`, the CPU share of scans, for the CPU time since the last charge, and waits
+    /// until the thread may use more, or until `is_over` returns true. Returns false if the share
+    /// is turned off.
     fn pay(&mut self, share: &FloorShare, is_over: impl Fn(Instant) -> bool) -> bool {
         let cpu = thread_cpu();
         share.charge(cpu.saturating_sub(self.cpu));
@@ -188,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a floor of this many cores; `None` makes a floor that is not in use.
+    /// Returns a CPU share of this many cores for scans; `None` makes a share that is turned off.
     fn share(cores: Option<f64>) -> Arc<FloorShare> {
         let share = FloorShare::new();
         share.set(cores);
@@ -199,7 +208,8 @@ mod tests {
         Instant::now() // clock: handed to code that takes an instant
     }
 
-    /// Runs `body` on a thread of its own, since a class cannot always be left again.
+    /// Runs `body` on a thread of its own, since a thread cannot always leave a scheduling class
+    /// again.
     fn on_a_thread(body: impl FnOnce() + Send + 'static) {
         std::thread::spawn(body).join().unwrap();
     }

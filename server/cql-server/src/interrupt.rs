@@ -32,15 +32,15 @@ mod cpu_limit;
 
 use cpu_limit::CpuLimit;
 
-/// The units of work after which a statement looks at the clock. A unit is about a microsecond of
-/// work, and a look takes less than a tenth of one.
+/// The units of work after which a statement compares the clock with its limits. A unit is about a
+/// microsecond of work, and a comparison takes less than a tenth of that.
 pub const UNITS_PER_LOOK: u64 = 32;
 
-/// The bytes that are copied, compared or decoded in one unit.
+/// The number of bytes that are copied, compared or decoded in one unit of work.
 const BYTES_PER_UNIT: usize = 1024;
 
 thread_local! {
-    /// The limit of the statement that this thread executes.
+    /// The limits of the statement that this thread executes; `None` outside of a [`scope`].
     static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
 }
 
@@ -49,16 +49,18 @@ thread_local! {
 pub struct Interrupt {
     deadline: Instant,
     is_cancelled: Arc<AtomicBool>,
-    /// Set when the server stops or an operator kills the statement; `None` if neither ends this
-    /// statement.
+    /// A flag that is set when the server stops or an operator kills the statement; `None` if
+    /// neither ends this statement.
     is_stopped: Option<Arc<AtomicBool>>,
-    /// The CPU time after which a statement ends with its timeout, to go on in another lane.
+    /// The CPU time after which a statement ends with the error of a timeout, so that it can begin
+    /// again in another lane; `None` for no limit.
     cpu_max: Option<Duration>,
     /// The CPU time after which the thread is moved to a lower scheduling class, and the function
     /// that moves it.
     lower_after: Option<(Duration, fn())>,
-    /// True if a statement ends with its timeout when its thread is left behind in the idle class.
-    /// The statement then begins anew on the floor.
+    /// True if a statement ends with the error of a timeout when the kernel keeps its thread in the
+    /// idle class although the [floor](crate::floor), the CPU share of scans, is turned on. The
+    /// statement then begins again on another thread.
     ends_if_left_behind: bool,
 }
 
@@ -121,9 +123,9 @@ impl Interrupt {
         }
     }
 
-    /// Adds a limit on the CPU time of a statement, and on its duration from `now` on, which may be
-    /// ten times as long. The limits are for threads on which other requests wait, and hold for
-    /// waits for the disk, too.
+    /// Limits the CPU time of a statement to `cpu_max`, and its duration to ten times that from
+    /// `now` on, waits for the disk included. The limits are for threads on which other requests
+    /// wait.
     #[must_use]
     pub fn capped(&self, now: Instant, cpu_max: Duration) -> Self {
         Self {
@@ -143,9 +145,9 @@ impl Interrupt {
         }
     }
 
-    /// Ends a statement if the floor is in use while its thread is in the idle class, and the
-    /// kernel does not let the thread leave that class. The statement would make hardly any
-    /// progress there, and can begin anew on another thread.
+    /// Makes a statement end if its thread is in the idle class and the kernel keeps it there, although
+    /// the floor (the CPU share of scans) is turned on. The statement would make hardly any progress
+    /// there, and can begin again on another thread.
     #[must_use]
     pub fn ending_if_left_behind(self) -> Self {
         Self {
@@ -154,7 +156,7 @@ impl Interrupt {
         }
     }
 
-    /// Also ends a statement once `is_stopped` is set.
+    /// Makes a statement also end once `is_stopped` is set.
     #[must_use]
     pub fn stopped_by(self, is_stopped: Arc<AtomicBool>) -> Self {
         Self {
@@ -163,19 +165,21 @@ impl Interrupt {
         }
     }
 
-    /// Whether the client is gone, or the server or an operator ends the statement.
+    /// Returns whether the client is gone, the server stops, or an operator has killed the
+    /// statement.
     pub fn is_cancelled(&self) -> bool {
         let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
         is_set(&self.is_cancelled) || self.is_stopped.as_ref().is_some_and(is_set)
     }
 
-    /// Whether the request is cancelled, or its deadline has passed at `now`.
+    /// Returns whether the request is cancelled, or its deadline has passed at `now`.
     pub fn is_over(&self, now: Instant) -> bool {
         now >= self.deadline || self.is_cancelled()
     }
 
-    /// Whether a statement that ended with this result may go on in another lane, because only the
-    /// [CPU limit](Self::capped) or the [idle class](Self::ending_if_left_behind) ended it.
+    /// Returns whether a statement that ended with the result `ended` may begin again in another
+    /// lane, because only the [CPU limit](Self::capped) or the [idle
+    /// class](Self::ending_if_left_behind) ended it.
     pub fn may_go_on<T>(&self, ended: &Result<T>) -> bool {
         let is_time_out = |error: &ErrorResponse| {
             matches!(
@@ -202,21 +206,23 @@ impl Interrupt {
     }
 }
 
-/// The limit of one statement, and the work since the last look at the clock.
+/// The limits of the statement that a thread executes, and the work until the clock is read next.
 struct Current {
     interrupt: Interrupt,
     time_out: TimeOut,
-    /// The units of work until the next look.
+    /// The units of work (about a microsecond each) that may be charged before the clock is read
+    /// again.
     left: u64,
-    /// The limits to compare with the clocks, set at the first look. Most statements end before it.
+    /// The limits to compare with the clocks, computed when the clock is read for the first time.
+    /// Most statements end before.
     looks: Option<Looks>,
 }
 
-/// The limits that a look compares with the clocks.
+/// The limits of a statement that are compared with the time and with the CPU time of the thread.
 struct Looks {
     yielding: Yielding,
     cap: Option<CpuLimit>,
-    /// The limit at which the thread is moved to a lower scheduling class, and the function that
+    /// The CPU time at which the thread is moved to a lower scheduling class, and the function that
     /// moves it.
     lowering: Option<(CpuLimit, fn())>,
 }
@@ -266,7 +272,8 @@ impl Current {
     }
 }
 
-/// Restores the limit from before a statement, even if the statement panics.
+/// Restores, when it is dropped, the limits that the thread had before a statement, even if the
+/// statement panics.
 struct Restore(Option<Current>);
 
 impl Drop for Restore {
@@ -275,7 +282,8 @@ impl Drop for Restore {
     }
 }
 
-/// Executes a statement on this thread within a limit.
+/// Executes a statement on this thread within the limits of `interrupt`. If they end the statement,
+/// its error is `time_out`.
 pub fn scope<T>(interrupt: &Interrupt, time_out: TimeOut, execute: impl FnOnce() -> T) -> T {
     let current = Current {
         interrupt: interrupt.clone(),
@@ -287,8 +295,8 @@ pub fn scope<T>(interrupt: &Interrupt, time_out: TimeOut, execute: impl FnOnce()
     execute()
 }
 
-/// Executes work that usually takes microseconds, for at most `time`. Returns `None` if it took
-/// longer.
+/// Executes work that usually takes microseconds, for at most `time`. Returns `None` if the work
+/// was ended because it took longer.
 pub fn at_most<T>(time: Duration, execute: impl FnOnce() -> Result<T>) -> Option<Result<T>> {
     let interrupt = Interrupt::new(Instant::now(), time, Arc::default());
     let ended = scope(&interrupt, TimeOut::Read(Consistency::One), execute);
@@ -309,7 +317,7 @@ pub fn charge(units: u64) -> Result<()> {
     })
 }
 
-/// Charges for a step whose time grows with the length of a value.
+/// Charges the statement of this thread for a step whose time grows with the length of a value.
 ///
 /// # Errors
 /// The error of [`charge`].

@@ -12,8 +12,8 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Creates a listing of rows with a cell for each of `columns`. The metadata names
-    /// `keyspace.table` as their table.
+    /// Creates a listing of rows, each with a cell for every column in `columns`. The metadata of
+    /// the result names `keyspace.table` as the table of the columns.
     pub(super) fn new(
         (keyspace, table): (&str, &str),
         columns: &[(&str, CqlType)],
@@ -42,8 +42,8 @@ impl Listing {
         &self.rows
     }
 
-    /// Appends the body of a RESULT as [`write_in`](Self::write_in) does for version 4. Without
-    /// durations the body is the same in all versions.
+    /// Appends the body of a RESULT as [`write_in`](Self::write_in) does for version 4. Only
+    /// results with a column of the type `duration` have another body in other versions.
     pub fn write(&self, out: &mut BytesMut) {
         self.write_in(out, Version::V4);
     }

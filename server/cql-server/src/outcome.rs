@@ -9,13 +9,14 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// The keyspace that the statement selected, if it was USE.
     pub keyspace: Option<String>,
-    /// Schema changes in order: events for the connections that registered for them.
+    /// Changes of the schema, in their order, which become events for the connections that
+    /// registered for events.
     pub changes: Vec<SchemaChange>,
-    /// True if the statement created a snapshot. `changes` does not show this, because a new snapshot
-    /// may cause no event.
+    /// True if the statement created a snapshot. `changes` may be empty nevertheless, because a new
+    /// snapshot may cause no event.
     pub created_snapshot: bool,
-    /// True if the write gave up after conflicts with other writes. It wrote nothing, and there is
-    /// no body: the request may be executed again.
+    /// True if the write gave up after conflicts with other writes. The request may be executed
+    /// again: nothing was written, and there is no body.
     pub is_in_conflict: bool,
     /// True if the result would have other columns than the response to PREPARE, which the client
     /// decodes rows with. Nothing was executed, and there is no body: the client has to prepare the

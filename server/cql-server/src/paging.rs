@@ -20,16 +20,17 @@ const KEY_BYTES_MAX: usize = 256 * 1024;
 /// The position at which a page ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PagingState {
-    /// A hash of the statement, which must be the same for all pages.
+    /// A hash of the statement. It must be the same for all pages of a result.
     pub statement: u64,
-    /// The last key that was read.
+    /// The key of the last stored entry that was read: a row, or the header of a partition, which
+    /// contains the static columns.
     pub key: Vec<u8>,
-    /// True if live rows of the key's partition, or all of it, were read: then its static columns
-    /// make no row of their own on later pages.
+    /// True if the page has read live rows of the key's partition, or the whole partition. Later
+    /// pages then return no separate row with the static columns of the partition.
     pub had_rows: bool,
-    /// The rows that LIMIT still permits.
+    /// The number of rows that LIMIT still permits.
     pub left: u64,
-    /// The rows that PER PARTITION LIMIT still permits for the key's partition.
+    /// The number of rows that PER PARTITION LIMIT still permits in the key's partition.
     pub left_in_partition: u64,
 }
 
@@ -48,7 +49,7 @@ impl PagingState {
     /// Decodes bytes from a client.
     ///
     /// # Errors
-    /// If the bytes are no paging state, or that of another statement.
+    /// If the bytes are no paging state, or the paging state of another statement.
     pub fn decode(bytes: &[u8], statement: u64) -> Result<Self> {
         let state = Self::read(bytes).filter(|state| state.statement == statement);
         state.ok_or_else(invalid)

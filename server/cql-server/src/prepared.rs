@@ -14,7 +14,7 @@ use super::error::{Result, invalid};
 use super::read::Select;
 use super::write::{NOT_A_WRITE, WriteStatement};
 
-/// A statement, with its meaning under the schema of its last execution.
+/// A statement, with the result of its analysis under the schema of its last execution.
 #[derive(Debug)]
 pub struct Prepared {
     /// The syntax tree, which is analysed again after a change of the schema.
@@ -24,7 +24,7 @@ pub struct Prepared {
     /// The permissions that the statement requires; `None` if they are determined at each
     /// execution.
     pub(super) needs: Option<Box<[Need]>>,
-    /// The keyspace of unqualified names.
+    /// The keyspace in which unqualified names in the statement are resolved.
     pub(super) keyspace: Option<String>,
     /// A hash of the text and the keyspace, which paging states contain.
     pub(super) hash: u64,
@@ -37,7 +37,8 @@ pub struct Prepared {
     pub(super) columns: Option<Columns>,
     pub(super) kind: StatementKind,
     pub(super) needs_keyspace: bool,
-    /// The latest analysis of the statement. An execution under another schema analyses it anew.
+    /// The latest analysis of the statement. If the schema has changed by the next execution, the
+    /// statement is analysed again.
     pub(super) meaning: ArcSwap<Meaning>,
 }
 
@@ -57,7 +58,7 @@ pub(super) enum Meaning {
     Select(Box<SelectMeaning>),
     /// INSERT, UPDATE, DELETE or BATCH.
     Write(Box<WriteStatement>),
-    /// A statement that is analysed at each execution.
+    /// A statement that is analysed only when it is executed.
     Late,
 }
 
@@ -87,16 +88,18 @@ impl Meaning {
     }
 }
 
-/// A SELECT with its table.
+/// An analysed SELECT, with the schema of its table.
 #[derive(Debug)]
 pub(super) struct SelectMeaning {
-    /// The schema of the table in the analysis. After an ALTER the table has another schema.
+    /// The schema of the table at the analysis. It differs from the present schema after an ALTER
+    /// TABLE.
     pub(super) schema: Arc<TableSchema>,
     pub(super) select: Select,
     pub(super) markers: Columns,
 }
 
-/// Returns the roles and identities in a statement about roles; `None` if it changes nothing.
+/// Returns the roles and identities that a statement creates, changes or drops; `None` for a
+/// statement that only lists roles.
 fn roles_of(statement: &RoleStatement) -> Option<Vec<&str>> {
     Some(match statement {
         RoleStatement::Create(create) => vec![create.name.as_str()],
@@ -111,7 +114,8 @@ fn roles_of(statement: &RoleStatement) -> Option<Vec<&str>> {
     })
 }
 
-/// Returns a write without its values; `None` for an unqualified table without a keyspace in use.
+/// Returns the table and kind of a write, without its values. Returns `None` if the table is
+/// unqualified and no keyspace is in use.
 fn row_write<'a>(write: &'a ast::Write, in_use: Option<&'a str>) -> Option<RowWrite<'a>> {
     let (kind, name) = match write {
         ast::Write::Insert(insert) => (WriteKind::Insert, &insert.table),

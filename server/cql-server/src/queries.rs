@@ -25,24 +25,25 @@ use super::call::{Lane, Statement};
 /// The longest statement text in the list, in bytes.
 const STATEMENT_BYTES_MAX: usize = 1024;
 
-/// The queries that wait or run in a lane.
+/// The queries that wait or run in the lanes of a server.
 #[derive(Debug, Default)]
 pub struct Queries {
     listed: Mutex<BTreeMap<u64, Arc<Query>>>,
     last_id: AtomicU64,
 }
 
-/// A request in a lane, with the client that sent it.
+/// A request that waits or runs in a [`Lane`] on another thread than that of its connection, and the
+/// client that sent it.
 pub(super) struct Query {
     pub address: SocketAddr,
     pub user: Arc<User>,
     pub keyspace: Option<Arc<str>>,
-    /// The statement, or the first one of a batch; `None` for a login, which is not listed.
+    /// The statement, or the first one of a batch; `None` for a login: logins are not listed.
     pub statement: Option<Arc<dyn Statement>>,
     pub statements: usize,
     pub lane: Lane,
-    /// True if the query may end before it has a result. A write must go on: its error would mean
-    /// to the client that nothing was written.
+    /// True if the query may end before it has a result. A write must go on, because an error would
+    /// mean to the client that nothing was written.
     pub is_read: bool,
     pub received_at: Instant,
     pub progress: Arc<Progress>,
@@ -52,13 +53,14 @@ pub(super) struct Query {
 /// result, and operators.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// True if the result has a slot: a connection has a limited number of results that wait until
-    /// the client reads them.
+    /// True if the result of the request has one of the connection's slots: the number of results
+    /// that may wait until the client reads them is limited.
     pub has_place: AtomicBool,
-    /// True if the request has its turn in the lane.
+    /// True if the lane has let the request begin.
     pub has_turn: AtomicBool,
     attempts: Mutex<Attempts>,
-    /// True if the client got an error before there was a result, or the thread ended with an error.
+    /// True if the client has got an error before there was a result, or the thread of the request
+    /// has ended with an error.
     pub is_answered: AtomicBool,
     /// True if the statement has to end: the server stops, or an operator has killed the query.
     pub is_stopped: Arc<AtomicBool>,
@@ -66,7 +68,7 @@ pub(super) struct Progress {
     pub killed: Notify,
 }
 
-/// The attempts to run a request: a scan may [begin anew](Progress::wait_anew).
+/// The times of the attempts to run a request: a scan may [begin anew](Progress::wait_anew).
 #[derive(Debug, Clone, Copy, Default)]
 struct Attempts {
     /// The start of the attempt that is under way; `None` while the request waits.
@@ -94,24 +96,24 @@ pub struct QueryRow {
     pub user: Option<String>,
     /// The keyspace in use.
     pub keyspace: Option<String>,
-    /// The statement with `?` for each constant, at most a kilobyte. Of a batch it is the first
-    /// statement.
+    /// The statement, or the first one of a batch, with `?` for each constant, cut at a kilobyte.
     pub statement: String,
     pub statements: usize,
     /// The lane: `scan`, `range`, `moved`, `schema` or `control`.
     pub lane: &'static str,
     /// `waiting`, `running`, or `ending` if the client has its response but the thread still runs.
     pub state: &'static str,
-    /// The reason why the query waits: `client`, which has to read earlier results first; `turn`,
-    /// for the turn in the lane; or `memory` for the result.
+    /// The reason for the wait; `None` if the query runs. `client`: the client has to read earlier
+    /// results first. `turn`: other queries of the lane come first. `memory`: there is no memory
+    /// for the result yet.
     pub waits_for: Option<&'static str>,
-    /// The time that the query has waited.
+    /// The total time that the query has waited.
     pub queued: Duration,
-    /// The time that the query has run.
+    /// The total time that the query has run.
     pub running: Duration,
 }
 
-/// The entry of a query in the list. Dropping it removes the query.
+/// The entry of a query in the list. When this is dropped, the query is no longer listed.
 pub(super) struct Listed {
     queries: Arc<Queries>,
     id: u64,
@@ -139,8 +141,8 @@ impl Queries {
         self.rows_of(None)
     }
 
-    /// The queries of a role, or of all users for `None`. Only the texts of these queries are
-    /// masked: a role that may see few queries must not cost work for all.
+    /// The queries of a role, or of all users for `None`. Constants are removed only from the texts
+    /// of these queries, so that the work is small for a role that may see few queries.
     pub(super) fn rows_of(&self, role: Option<&str>) -> Vec<QueryRow> {
         // The lock is released before the texts are masked, because queries wait for it.
         let listed = self.lock().clone();
@@ -156,7 +158,7 @@ impl Queries {
     }
 
     /// Kills a read: the client gets an error now, and the thread ends soon. Returns `None` if
-    /// there is no query with this id, and false if the query is no read and goes on.
+    /// there is no query with this id, and false if the query is no read, and therefore goes on.
     pub fn kill(&self, id: u64) -> Option<bool> {
         let query = self.lock().get(&id).cloned()?;
         if query.is_read {
@@ -171,13 +173,13 @@ impl Queries {
 }
 
 impl Progress {
-    /// Notes that the request runs since `begun_at`.
+    /// Notes that an attempt to run the request has begun at `begun_at`.
     pub fn begin(&self, begun_at: Instant) {
         self.attempts().begun_at = Some(begun_at);
     }
 
-    /// Notes that the request has ended without a result, and waits again, for everything that it
-    /// waited for at first.
+    /// Notes that an attempt has ended without a result, and that the request waits again: for a
+    /// slot for its result, for the lane, and for memory.
     pub fn wait_anew(&self) {
         let mut attempts = self.attempts();
         attempts.ended = attempts.duration();
@@ -186,13 +188,14 @@ impl Progress {
         self.has_place.store(false, Ordering::Relaxed);
     }
 
-    /// Notes that the request ends with an error. Returns true if it has ended with one before: at the
-    /// deadline, the connection's task and the thread may both end it, and only the first error counts.
+    /// Notes that the request has ended with an error. Returns true if that was noted before: at
+    /// the deadline the connection's task and the thread may both report an error, and only the
+    /// first one counts.
     pub fn end_with_error(&self) -> bool {
         self.is_answered.swap(true, Ordering::Relaxed)
     }
 
-    /// Returns the time that the request has run.
+    /// Returns the total time that the request has run, in all attempts.
     pub fn running(&self) -> Duration {
         self.attempts().duration()
     }
@@ -214,7 +217,7 @@ impl Progress {
 }
 
 impl Attempts {
-    /// Returns the duration of all attempts, with the one under way.
+    /// Returns the total duration of all attempts, including one that is still under way.
     fn duration(&self) -> Duration {
         let last = self.begun_at.map(|begun_at| begun_at.elapsed());
         self.ended + last.unwrap_or_default()
@@ -222,8 +225,8 @@ impl Attempts {
 }
 
 impl Query {
-    /// The row of the query; `None` if the client got a response while the query waited, so that it
-    /// never begins.
+    /// The row of the query for operators; `None` if the client got a response while the query
+    /// still waited, because such a query never begins.
     fn row(&self, id: u64) -> Option<QueryRow> {
         let progress = &self.progress;
         let attempts = *progress.attempts();

@@ -3,10 +3,11 @@
 //!
 //! A snapshot `s` of a keyspace `ks` is read by `SELECT ... FROM ks.t USING SNAPSHOT s`. Clients
 //! that cannot change their statements use the snapshot as a keyspace: `"ks@s"`, or `ks__at__s` if
-//! a driver rejects the sign. No keyspace may have such a name, so these names hide none. An alias
-//! that fits two snapshots is rejected. For a statement that names a snapshot, `system_schema` has
-//! it as a keyspace. A setting makes it list the newest snapshots to all clients; then clients get
-//! an event when one of them is created or gone, as for a keyspace.
+//! a driver rejects `@`. No keyspace may have a name of these forms, so a snapshot never hides a
+//! keyspace. A name `ks__at__s` that fits two snapshots is rejected. A statement that selects the
+//! name of a snapshot from `system_schema` finds the snapshot there, as a keyspace. A setting makes
+//! `system_schema` list the newest snapshots to all clients; then clients get an event when one of
+//! these snapshots is created or gone, as for a keyspace.
 //!
 //! Tables, columns and types are those of the snapshot's moment, because their schema is stored in
 //! the tables. Expiry is relative to that moment, too.
@@ -35,11 +36,12 @@ use super::system::{SnapshotRow, snapshot_rows};
 /// The separator of keyspace and snapshot for drivers that reject `@`.
 pub(super) const AT_ALIAS: &str = "__at__";
 
-/// The most types and tables of a snapshot that events name. A driver reads each of them with
-/// several statements, and the queue of events has to hold those of several snapshots.
+/// The most types and tables of a snapshot for which clients get one event each; a snapshot with
+/// more causes only the event of its keyspace. A driver reads each object of an event with several
+/// statements, and the queue of events has to hold the events of several snapshots.
 const OBJECT_EVENTS_MAX: usize = 64;
 
-/// A snapshot and its keyspace, by their names.
+/// The names of a snapshot and of its keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotName {
     pub keyspace: String,
@@ -50,17 +52,19 @@ pub struct SnapshotName {
 #[derive(Debug, Clone)]
 pub struct SnapshotTarget {
     pub schema: Arc<TableSchema>,
-    /// The rows. Whether they have expired is decided by the time of the snapshot.
+    /// The rows of the table. Values count as expired if they had expired at the time of the
+    /// snapshot.
     pub rows: SnapshotTable,
 }
 
-/// Whether a name can only be that of a snapshot of an existing keyspace, whether or not there is
-/// such a snapshot.
+/// Returns whether `name` can only be the name of a snapshot: it contains `@`, or has the form
+/// `ks__at__s` with an existing keyspace `ks`. There need not be such a snapshot.
 pub fn names_snapshot(state: &CatalogState, name: &str) -> bool {
     name.contains(SNAPSHOT_SIGN) || splits(state, name).next().is_some()
 }
 
-/// The ways to split a name into an existing keyspace and a snapshot.
+/// Returns every way to split a name into the name of an existing keyspace and the name of a
+/// snapshot.
 fn splits<'a>(
     state: &'a CatalogState,
     name: &'a str,
@@ -81,12 +85,12 @@ fn splits<'a>(
     parts.filter(|(keyspace, _)| state.schema().keyspace(keyspace).is_some())
 }
 
-/// Returns the snapshot that the name of a keyspace stands for. `None` if the name is of another
-/// form, or if it is an alias without a snapshot.
+/// Returns the snapshot that a keyspace name such as `ks@s` or `ks__at__s` stands for. Returns
+/// `None` for a name of another form, and for a name with `__at__` if there is no such snapshot.
 ///
 /// # Errors
-/// For a name with `@` without such a keyspace or snapshot, and for an alias that fits several
-/// snapshots.
+/// For a name with `@` if there is no such keyspace or snapshot, and for a name with `__at__` that
+/// fits several snapshots.
 pub fn find(
     db: &Db,
     state: &CatalogState,
@@ -210,7 +214,8 @@ pub fn execute(
     })
 }
 
-/// The types of a keyspace, and the tables of these names, as the objects of events.
+/// Returns the types of a keyspace, and the tables with the names `tables`, as the objects of
+/// schema events.
 pub(super) fn objects<'a>(
     keyspace: &KeyspaceSchema,
     tables: impl Iterator<Item = &'a str>,
@@ -221,9 +226,9 @@ pub(super) fn objects<'a>(
     types.chain(tables).collect()
 }
 
-/// Returns the events for a listed snapshot that is created or gone: one for the keyspace, and one
-/// for each object in it, unless there are too many. Drivers read an object on its event, and for a
-/// new keyspace alone they read no tables.
+/// Returns the events when a snapshot that clients see as a keyspace is created or gone: one for
+/// the keyspace, and one for each of `objects`, unless there are too many. Drivers read an object
+/// when they get its event; after the event of a new keyspace alone they would read no tables.
 pub(super) fn changed(
     kind: SchemaChangeKind,
     (keyspace, snapshot): (&str, &str),
@@ -363,8 +368,8 @@ fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
     Ok(ttl)
 }
 
-/// Drops a snapshot, and returns its events. There are none if it was not listed as a keyspace, or if
-/// it does not exist and the statement has IF EXISTS.
+/// Drops a snapshot, and returns its events. There are no events if clients did not see the
+/// snapshot as a keyspace, or if there is no such snapshot and the statement has IF EXISTS.
 fn drop(
     context: &SchemaContext<'_>,
     drop: &DropSnapshot,

@@ -18,7 +18,7 @@ pub enum Target {
     Virtual(Arc<VirtualTable>),
 }
 
-/// Resolves the table of a SELECT from `keyspace.table`; `snapshot` is the one of USING SNAPSHOT.
+/// Resolves the table of a SELECT from `keyspace.table`; `snapshot` is the name in USING SNAPSHOT.
 ///
 /// # Errors
 /// Cassandra's error, if there is no such keyspace, table or snapshot.
@@ -60,7 +60,7 @@ pub fn readable(
 /// Resolves the table that a statement writes to.
 ///
 /// # Errors
-/// If there is no such table, or it is read-only: at a snapshot, or of the system.
+/// If there is no such table, or if the table is read-only: a table at a snapshot or of the system.
 pub fn writable(
     state: &CatalogState,
     system: &SystemTables,

@@ -17,11 +17,11 @@ use super::schema_statements::{self, SchemaContext};
 use super::system::{CLUSTER_NAME, Facts, JobList, LocalNode, Lookup, SystemTables};
 use super::{describe, snapshots};
 
-/// The time at which tests begin.
+/// The time of the clock at the start of a test, in milliseconds since 1970.
 pub(super) const BEGIN_MS: u64 = 1_700_000_000_000;
 
 /// Opens the catalog of a database on a disk in memory, which flushes and merges only when the
-/// caller requests it. `change` gets the options for CQL tables.
+/// caller requests it. `change` may change the options for CQL tables.
 pub(super) fn open(
     disk: &MemDisk,
     clock: &ManualClock,
@@ -40,7 +40,7 @@ pub(super) fn open(
     Arc::new(catalog.unwrap())
 }
 
-/// An interrupt of requests without a timeout.
+/// An interrupt whose deadline no test reaches.
 pub(super) fn never() -> Interrupt {
     let now = Instant::now(); // clock: an interrupt has the instant at which its time begins
     Interrupt::new(now, Duration::from_secs(86_400), Arc::default())
@@ -54,7 +54,7 @@ pub(super) fn local_node() -> LocalNode {
     }
 }
 
-/// A catalog, and the keyspace in use.
+/// A catalog, with the keyspace that is in use.
 pub(super) struct Session {
     pub(super) catalog: Arc<Catalog>,
     pub(super) system: Arc<SystemTables>,

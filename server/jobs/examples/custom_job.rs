@@ -17,7 +17,8 @@ fn map(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     emit.emit(user, value.len().to_string().as_bytes())
 }
 
-/// Emits the sum of the numbers of a key, all in decimal digits. Both the combiner and the reducer.
+/// Emits the sum of the values of a key. The values and the sum are written in decimal digits. This
+/// is both the combiner and the reducer.
 fn sum(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
     let mut total = 0_u64;
     while let Some(value) = values.next_value()? {

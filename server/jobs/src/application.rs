@@ -53,7 +53,7 @@ pub(crate) trait Application {
         None
     }
 
-    /// Returns the number of reduce tasks, if the user chooses it.
+    /// Returns the number of reduce tasks; `None` if the application has no option for it.
     /// [`JobRequest::check`](crate::request::JobRequest::check) checks its bounds.
     fn reduces(&self) -> Option<u32> {
         None
@@ -89,7 +89,7 @@ pub(crate) trait Destination {
 
     /// Returns the output for rows of the schema `rows` if several rows may have the same key. A plain
     /// table as the destination is an error, because only one of the rows with the same key would
-    /// remain. A CQL table refuses such rows when they are written.
+    /// remain. A CQL table refuses such rows in the commit.
     fn output_of_any_keys(&self, rows: Arc<RecordFormat>) -> Result<Arc<dyn Output>, JobError>;
 }
 
@@ -123,7 +123,8 @@ pub(crate) struct PublicationSite<'a> {
     /// The target of the publication; if it is a folder, its path is as this process sees it.
     pub(crate) target: PublishTarget,
     pub(crate) task_memory_bytes: usize,
-    /// The handle by which the publication records in the history that it is about to commit.
+    /// The handle by which the publication notes in the history, in the record of its job, that the
+    /// commit is about to begin.
     pub(crate) commits: CommitRecord,
 }
 

@@ -3,7 +3,7 @@
 
 use ebb_scheduler::runtime::{JobReport, JobSpec, TaskError};
 
-/// The jobs of the runtime that a request requires.
+/// The work of a request: one job of the runtime, or a chain of them.
 pub enum Work {
     Job(Box<JobSpec>),
     /// Several jobs, one after the other.

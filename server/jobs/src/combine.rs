@@ -31,8 +31,8 @@ pub struct CombineRequest {
     #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
     #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]
     pub reduces: u32,
-    /// Columns to group by [default: the key up to its last colon, which is the file of
-    /// loaded lines].
+    /// Columns to group by [default: the key up to its last colon; for lines that were loaded from
+    /// files, this is the file].
     #[serde(default)]
     #[cfg_attr(
         feature = "args",

@@ -91,7 +91,8 @@ impl JobError {
         |source| Self::System { what, source }
     }
 
-    /// Returns a function that makes the error "the folder `path` cannot be made" of an I/O error.
+    /// Returns a function that turns an I/O error into the error that a folder for spills could not be
+    /// made in `path`.
     pub fn folder(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path: PathBuf = path.to_path_buf();
         Self::system(format!("make a folder for spills in {}", path.display()))
@@ -99,7 +100,7 @@ impl JobError {
 }
 
 /// The error that stored bytes are no valid key, header or row of their table. Its text does not
-/// contain the key, because every token of scope `read` can see why a job failed.
+/// contain the key, because everyone with an access token of scope `read` can see why a job failed.
 #[derive(Debug, thiserror::Error)]
 #[error("a row of table {table} is damaged: {reason}; check the database with `ebb verify`")]
 pub(crate) struct DamagedRow {

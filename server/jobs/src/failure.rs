@@ -31,7 +31,7 @@ pub enum Failure {
     Locked,
     /// A file or a row of the database is damaged.
     Corrupt,
-    /// The disk is full.
+    /// The disk is full, or a quota is exceeded.
     DiskFull,
     /// The node shuts down and accepts no more jobs.
     Closed,

@@ -205,8 +205,8 @@ pub fn spec(
     seen.required(spec)
 }
 
-/// The mapper of a join. Emits a byte for the row's side, then those columns of the row that the
-/// result has: as a CSV record, unless the result has only one column beside the key.
+/// The mapper of a join. Emits a byte for the row's side, then the row's columns that are in the
+/// result: as a CSV record, or unchanged if the result has only one column beside the key.
 struct SideMapper {
     left: JoinSide,
     right: JoinSide,

@@ -52,13 +52,13 @@ pub struct PagerankRequest {
     #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
     #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]
     pub reduces: u32,
-    /// The column that a link goes from, of CSV and JSON.
+    /// For CSV and JSON input: the column with the node that a link goes from.
     #[cfg_attr(
         feature = "args",
         arg(long, value_name = "COLUMN", default_value = "1")
     )]
     pub from: String,
-    /// The column that a link goes to, of CSV and JSON.
+    /// For CSV and JSON input: the column with the node that a link goes to.
     #[cfg_attr(
         feature = "args",
         arg(long, value_name = "COLUMN", default_value = "2")
@@ -157,8 +157,8 @@ impl Edges {
         }
     }
 
-    /// Returns a new record of whether the columns `from` and `to` occurred, which the map tasks of
-    /// one job update.
+    /// Returns new flags, which the map tasks of one job share and set if the columns `from` and
+    /// `to` occur.
     fn seen(&self) -> Arc<SeenColumns> {
         SeenColumns::new(match self {
             Self::Text => &[],

@@ -19,10 +19,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// The first argument of a process that runs tasks.
 const ARGUMENT: &str = "run-tasks-of-parent";
 
-/// The memory limit of a process that runs tasks, for heap and stacks, in addition to the memory
-/// for the records of a task: eight times the longest record. Reading a record takes a buffer of up
-/// to twice the record's length, and half as much again while the buffer grows. One more record is
-/// on its way to the parent, and applications keep some records of a group.
+/// The memory for heap and stacks of a process that runs tasks, in addition to the memory for the
+/// records of a task. It is eight times the longest record, for these reasons: reading a record
+/// takes a buffer of up to twice the record's length, and half as much again while the buffer
+/// grows. One more record is on its way to the parent, and applications keep some records of a
+/// group.
 const MEMORY_BYTES: u64 = 8 * LINE_BYTES_MAX as u64;
 
 /// The number of files that a process for tasks may open, in addition to those of its input.

@@ -83,9 +83,10 @@ pub fn fate(
     Ok(Fate::Start(Box::new(request)))
 }
 
-/// Returns the unfinished job among `jobs`, other than `id`, that may have put its rows into `table`. Until its
-/// restart has decided about these rows, no other job may write there: rows of a plain table do not show which
-/// job has written them. Rows in a table of CQL show that by their timestamp, so such a table is free.
+/// Returns the unfinished job among `jobs`, other than `id`, that may have put its rows into the plain table
+/// `table`. Until its restart has decided about these rows, no other job may write there, because rows of a
+/// plain table do not show which job has written them. Jobs that write into CQL tables are not returned: the
+/// rows show by their timestamp which job has written them.
 pub fn unsettled_writer<'a>(
     jobs: &'a [JobRecord],
     id: &str,

@@ -11,8 +11,8 @@ use ebb_scheduler::runtime::{JobSpec, Output, OutputWriter, TaskError, TaskNotes
 use super::records::{Fields, InvalidInput};
 
 /// The columns that a job reads, with two flags each: whether any record was searched for the column,
-/// and whether one had it. The tasks of a process share it. As [`TaskNotes`] it is two bytes for each
-/// column, one for each flag, 0 or 1.
+/// and whether one had it. The tasks of a process share the flags. As [`TaskNotes`] they are two bytes
+/// for each column, one for each flag, 0 or 1.
 #[derive(Debug)]
 pub(super) struct SeenColumns {
     columns: Vec<SeenColumn>,

@@ -95,20 +95,21 @@ pub struct Selection {
     conditions: Vec<Condition>,
     /// The columns that the conditions read, then the columns of the result.
     columns: Columns,
-    /// The columns of the result and their JSON members, if the rows of input and output are JSON;
-    /// `None` otherwise.
+    /// If the rows of input and output are JSON: the columns of the result, and the reader of their
+    /// members, which keeps them in the form that they have in the input; `None` otherwise.
     json: Option<(Vec<Column>, Columns)>,
     keep: f64,
     schema: Arc<RecordFormat>,
 }
 
 impl Selection {
-    /// Creates a selection of the rows with the format `schema` that meet all `conditions`, and of
-    /// the columns `wanted` in them, or of all columns if there are none. `keep`, 0 to 1, is the
-    /// fraction of these rows that a sample by the hash of the key has.
+    /// Creates a selection of the rows with the format `schema` that meet all `conditions`. The
+    /// result has the columns `wanted`, or all columns if `wanted` is empty. `keep`, 0 to 1, is the
+    /// fraction of these rows that are kept, chosen by the hash of the key.
     ///
     /// # Errors
-    /// When there is no such column, or when a column is selected twice.
+    /// When a condition or `wanted` names a column that does not exist, or when `wanted` names a
+    /// column twice.
     pub fn new(
         schema: &RecordFormat,
         conditions: Vec<Condition>,

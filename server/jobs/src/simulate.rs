@@ -36,7 +36,8 @@ cores at once.";
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SimulateRequest {
-    /// Scenario file to simulate; paths in it are relative to its folder.
+    /// Scenario file to simulate [default: figure 5.21 of the thesis]; paths in it are relative to
+    /// its folder.
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long, value_name = "SCENARIO.toml"))]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]

@@ -117,8 +117,8 @@ impl Order {
         })
     }
 
-    /// Returns the format of the result: that of the input. The place of a row in its file, which
-    /// is the key of rows of files, is left out.
+    /// Returns the format of the result: that of the input, but without the key of rows of files,
+    /// which is the row's file and byte offset.
     pub fn rows(&self) -> Arc<RecordFormat> {
         let without = self.schema.without_place();
         without.map_or_else(|| Arc::clone(&self.schema), Arc::new)
@@ -134,8 +134,8 @@ impl Order {
         self.by.names().is_empty() && !self.numeric && !self.reverse
     }
 
-    /// Returns a new record of whether the columns of the order occurred, which the map tasks of
-    /// one job update.
+    /// Returns new flags, which the map tasks of one job share and set if the columns of the order
+    /// occur.
     pub(super) fn seen(&self) -> Arc<SeenColumns> {
         SeenColumns::new(self.by.names())
     }

@@ -84,8 +84,9 @@ struct Summary {
     records: u64,
     checksum: u128,
     misplaced: u64,
-    /// The sort key of the first value; `last` is that of the last value.
+    /// The sort key of the first value.
     first: Vec<u8>,
+    /// The sort key of the last value.
     last: Vec<u8>,
     /// The first value; `None` if its bytes are the same as those of its sort key, which is in
     /// `first`.

@@ -41,7 +41,7 @@ const FILE_CHUNKS_MAX: usize = 8 << 10;
 /// The level of the compression by zstd, which DuckDB uses, too.
 pub(crate) const ZSTD_LEVEL: i32 = 3;
 
-/// The name of the program in Parquet files that ebb writes, which its version follows.
+/// The text before the version of ebb in the field `created_by` of Parquet files that ebb writes.
 const CREATOR: &str = "ebb version ";
 
 /// Returns the name and the version of the program for a Parquet file.
@@ -163,8 +163,8 @@ impl<W: Write + Send> DataFileWriter<W> {
     /// Appends a row: the value of each column, in their order. `None` is null.
     ///
     /// # Errors
-    /// If a value has no exact counterpart, which names its column, or if the sink refuses. The
-    /// writer is of no use afterwards.
+    /// If a value has no exact counterpart (the error names its column), or if the sink refuses. The writer is
+    /// of no use afterwards.
     ///
     /// # Panics
     /// If there are more values than columns.

@@ -181,8 +181,8 @@ impl RowIndex {
         Ok(bytes.and_then(|bytes| Self::of(&bytes, file)))
     }
 
-    /// Reads the indexes of data files, many at once, and returns what `take` makes of each index and of the place
-    /// of its data file in `files`. Indexes that are not there or that are damaged are passed over.
+    /// Reads the indexes of data files, many at once, and returns what `take` makes of each index and of the
+    /// position of its data file in `files`. Indexes that are not there or that are damaged are passed over.
     ///
     /// # Errors
     /// If the target refuses.

@@ -15,9 +15,9 @@ pub enum EntryKind {
     /// A statement of CQL.
     #[default]
     Statement,
-    /// A change over HTTP or over the socket.
+    /// A change by an HTTP request, over the network or over the server's Unix socket.
     Request,
-    /// A change of the tokens by a command.
+    /// The creation or revocation of tokens by the command `ebb token`.
     Token,
     /// A write of rows by CQL.
     Write,
@@ -37,7 +37,7 @@ pub struct Entry {
     /// The name of the token, or a description of a principal that has neither token nor role.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The address of the client; `None` for the socket and for commands.
+    /// The address of the client; `None` for clients of the server's Unix socket, and for commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// The keyspace of those names in the statement that are given without one.

@@ -87,8 +87,9 @@ enum Bounded {
     Loss,
 }
 
-/// A change whose first entry is written. If this is dropped without an end, the second entry has the
-/// result `panicked`, or `unknown` if nothing waits for the result any more.
+/// A change under way. Its first entry was written at its begin, unless the disk was full, and its second
+/// one will have the result. If this is dropped without a call of [`end`](Self::end), that result is
+/// `panicked`, or `unknown` if nothing waits for the result any more.
 #[derive(Debug)]
 #[must_use = "the result of the change needs an entry, too"]
 pub struct Begun {
@@ -129,7 +130,8 @@ impl Drop for Begun {
 }
 
 impl AuditLog {
-    /// Returns the audit log of the database in `data` for a process that notes no logins.
+    /// Returns the audit log of the database in `data`, for a process that only makes changes, such as a
+    /// command. No thread writes queued entries, which are those of logins and of writes of rows.
     pub fn of(data: &Path) -> Self {
         Self::named(data, FILE)
     }
@@ -278,8 +280,8 @@ impl AuditLog {
         }
     }
 
-    /// Logs that entries cannot be written, and adds `lost` to the number of lost entries. An entry that
-    /// stops its change is not a lost one.
+    /// Logs that entries cannot be written, and adds `lost` to the number of lost entries. `lost` is 0 if
+    /// the change is not made because its entry cannot be written: then no change lacks an entry.
     fn lose(&self, lost: u64, cause: &dyn Display) {
         self.lost.fetch_add(lost, Ordering::Relaxed);
         if self.bounds.take(Bounded::Loss, Instant::now()).is_ok() {

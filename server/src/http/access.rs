@@ -402,8 +402,9 @@ fn is_open(path: &str) -> bool {
     OPEN.iter().any(|open| path.starts_with(open)) || path == CONSOLE
 }
 
-/// Returns whether a request may change something: no route has other methods that do. Requests to
-/// paths that need no token are no changes, because clients without one must not fill the audit log.
+/// Returns whether a request may change something. On every route only `POST` and `DELETE` do, and a
+/// `POST` that only computes a response does not. Requests to paths that need no token are no changes,
+/// because clients without one must not fill the audit log.
 pub(super) fn is_change(request: &Request) -> bool {
     let (method, path) = (request.method(), request.uri().path());
     let changes = matches!(*method, Method::POST | Method::DELETE);
@@ -419,8 +420,9 @@ fn is_query(path: &str) -> bool {
     ["/v1/jobs/estimate", "/v1/what-if"].contains(&path)
 }
 
-/// Returns whether a change at this path may carry an `Idempotency-Key`. A login may not: a key
-/// belongs to a principal, which a login does not have yet, and one cookie is issued once.
+/// Returns whether a change at this path may carry an `Idempotency-Key`. A login may not: a key belongs to
+/// a principal, which a login does not have yet, and the session cookie in its response must not be
+/// stored.
 pub(super) fn takes_key(path: &str) -> bool {
     path != SESSION && !is_query(path)
 }

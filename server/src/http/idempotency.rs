@@ -53,7 +53,8 @@ pub const KEY_BYTES_MAX: usize = 128;
 pub(super) const OTHER_REQUEST: &str =
     "this Idempotency-Key came with another request: take a new one";
 
-/// The mark of a response whose key is in the history of jobs.
+/// An extension of the response to a request that started a job. The history has the `Idempotency-Key` in
+/// the record of the job, so [`once`] stores no row for the key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyInHistory;
 

@@ -22,7 +22,8 @@ use crate::tokens::Principal;
 /// have a megabyte.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
-/// A job in a list: its view and its outline as JSON, and the properties by which lists choose jobs.
+/// A job in a list, with the properties by which lists choose jobs. As JSON it has the view, and the outline
+/// for roles that may not read what the job reads.
 #[derive(Debug)]
 pub(super) struct ListedJob {
     pub id: String,

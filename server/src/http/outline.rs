@@ -29,7 +29,8 @@ pub(super) enum Reads {
 }
 
 impl Reads {
-    /// Returns what a job reads. A backup or a verification shows names and sizes, which every role may see.
+    /// Returns what a job reads. A backup or a verification counts as reading no table: its view shows only
+    /// names and sizes, which every role may see.
     pub(super) fn of(record: &JobRecord) -> Self {
         if record.is_maintenance() {
             return Self::Tables(Vec::new());
@@ -64,7 +65,8 @@ pub(super) fn is_open_to(principal: &Principal, record: &JobRecord) -> bool {
     principal.role.is_none() || Reads::of(record).are_open_to(principal)
 }
 
-/// Returns the view of a job as the principal may see it: the outline, if the job is not open to it.
+/// Returns the view of a job as the principal may see it: without options and errors, if the principal may not
+/// read what the job reads.
 pub(super) fn shown_to(principal: &Principal, view: JobView) -> JobView {
     if is_open_to(principal, &view.record) {
         view
@@ -89,7 +91,8 @@ fn outline_of_request(record: &JobRecord) -> Value {
     json!({"application": {(application): {}}, "goal_s": goal_s})
 }
 
-/// Returns the outline of a job.
+/// Returns the view of a job without the options of its request, its inputs and the texts of its errors, for a
+/// client that may not read what the job reads.
 pub(super) fn outline(mut view: JobView) -> JobView {
     view.record.request = outline_of_request(&view.record);
     // Its hash of the request would confirm guesses of the options.

@@ -103,8 +103,9 @@ impl Port {
     }
 }
 
-/// Returns whether a URL is one of `https`, and `HOST:PORT`; `None` if it has anything else in it. Without a
-/// port it is that of the scheme.
+/// Splits a URL into whether its scheme is `https`, and `HOST:PORT`, with the default port of the scheme if
+/// the URL has none. Returns `None` for another scheme than `http` or `https`, and for a URL with a user or
+/// a path.
 fn scheme_and_address(url: &str) -> Option<(bool, String)> {
     let (scheme, rest) = url.split_once("://")?;
     let is_encrypted = scheme.eq_ignore_ascii_case("https");

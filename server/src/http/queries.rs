@@ -31,12 +31,14 @@ pub struct QueryView {
     pub statement: String,
     /// The number of statements in the request: 1, or those of a batch.
     pub statements: u64,
-    /// The lane: `scan`, `range`, `moved`, `schema` or `control`.
+    /// The lane, a queue for statements of one class: `scan` (reads of some partitions), `range` (reads
+    /// that name no partition), `moved` (statements that took long among short ones), `schema` (changes of
+    /// the schema) or `control` (`KILL QUERY`).
     pub lane: String,
     /// `waiting`, `running`, or `ending` if the client has been answered and the thread still runs.
     pub state: String,
     /// The reason why the query has not begun: `client`, which has to read earlier results; `turn`, because
-    /// others in the lane come first; or `memory` for the result. `null` for other queries.
+    /// other queries of the same `lane` come first; or `memory` for the result. `null` for other queries.
     pub waits_for: Option<String>,
     /// The time from when the request was received until it began to run, in milliseconds.
     pub queued_ms: u64,

@@ -47,7 +47,8 @@ impl Roots {
     /// only those below the folder for backups.
     ///
     /// # Errors
-    /// When the place makes no sense, or is a folder that the client may not use.
+    /// When the name or the path of the folder makes no sense, or if it is a folder that the client may not
+    /// use.
     pub(super) fn backup(&self, place: &BackupPlace, is_owner: bool) -> Result<PathBuf, Problem> {
         let path = match (&place.name, &place.directory) {
             (Some(name), None) => {
@@ -71,7 +72,7 @@ impl Roots {
             }
             _ => return Err(Problem::senseless("one of name and directory is expected")),
         };
-        // A name, too, may be that of a link to another place.
+        // A name, too, may be that of a link to a directory elsewhere.
         if !is_owner {
             check_below(self.backups()?, &path, "the root for backups")?;
         }
@@ -126,8 +127,8 @@ fn check_below(root: &Path, path: &Path, what: &str) -> Result<(), Problem> {
     }
 }
 
-/// Returns whether a path lies below `root`, wherever links lead. Nothing need be at the path. A path
-/// that begins with `root` may be relative, as `root` may be.
+/// Returns whether a path lies below `root` once all symbolic links in both are followed. Nothing need be at
+/// the path. A path that begins with `root` may be relative, as `root` may be.
 fn is_below(root: &Path, path: &Path) -> io::Result<bool> {
     let given = root;
     let root = given.canonicalize()?;

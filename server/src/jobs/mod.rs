@@ -49,8 +49,9 @@ pub(crate) use self::wait::{Beside, WINDOW_S, runnable_tasks};
 /// The parameter `id` of a method is the id of a job, or `last` for the latest one. Each method fails if
 /// there is no such job, the history cannot be read, or the server does not answer. All methods block.
 pub trait ReadJobs {
-    /// The error of the place that has the jobs. Routes turn it into a response, and commands into an
-    /// exit code, so it is not converted on its way.
+    /// The error of the implementation, which is a node, a client of a server, or a history. It is not
+    /// converted to a common type, because routes turn it into a response, and commands into an exit
+    /// code.
     type Error: Error + Send + Sync + 'static;
 
     /// Returns all known jobs, the oldest first.

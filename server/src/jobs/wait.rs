@@ -7,8 +7,8 @@ use ebb_scheduler::runtime::{JobState, JobStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The time over which the progress of a job is judged, in seconds. The governor averages what other
-/// processes use over as long.
+/// The time over which the progress of a job is judged, in seconds. The governor, which measures the cores
+/// that are free for jobs, smooths the CPU use of other processes with a time constant of the same length.
 pub(crate) const WINDOW_S: f64 = 2.0;
 /// A fraction (0 to 1) of the cores that a job could use. A job that gets at least this much counts as one
 /// that waits for nothing.
@@ -69,7 +69,9 @@ pub(crate) struct Beside {
     /// Cores that the server may run on.
     pub(crate) cores: f64,
     pub(crate) load: LoadSample,
-    /// The quantile of the objective, and the slack at the guard's latest decision.
+    /// The quantile of the latency objective, and the slack, (objective - latency) / objective, at the latest
+    /// decision of the guard, which limits jobs to keep the objective. `None` without an objective, and before
+    /// the first decision.
     pub(crate) guard: Option<(Quantile, f64)>,
 }
 

@@ -21,8 +21,9 @@ pub(super) struct Ahead {
     policy: &'static str,
 }
 
-/// The largest difference between the starts of a job by both clocks, in milliseconds, that is no sign of a
-/// clock that was set. A job is recorded a little before it is submitted to the runtime.
+/// The difference between a job's start by the runtime's time and its start by the machine's clock, in
+/// milliseconds, above which the clock must have been set since the start. There is always a small difference:
+/// a job is recorded a little before it is submitted to the runtime.
 const CLOCKS_DIFFER_MS: u64 = 1000;
 
 /// A moment by both clocks. The time of the runtime goes on evenly. The clock of the machine may be set, and
@@ -43,8 +44,9 @@ impl BothTimes {
         (self.unix_ms as f64 + ahead_ms).max(0.0) as u64
     }
 
-    /// Returns the goal of a job `goal_s` seconds after its start, where this moment is the present. Without a
-    /// change of the clock, it follows from the start alone, so that it is the same in each look ahead.
+    /// Returns the moment of a job's goal, `goal_s` seconds after `begun`, the start of the job. `self` is the
+    /// present. If the machine's clock was set since the start, the goal moves with it. Otherwise the goal is
+    /// computed from `begun` alone, so that it is the same in each look ahead.
     fn goal(self, begun: Self, goal_s: f64) -> Self {
         let by_runtime = self.unix_ms_of(begun.s);
         let was_set = by_runtime.abs_diff(begun.unix_ms) > CLOCKS_DIFFER_MS;
@@ -74,8 +76,8 @@ impl AheadJob {
 }
 
 impl Ahead {
-    /// The jobs that `node` runs, as they are now. `None` for a runtime without management, and before its
-    /// first control cycle.
+    /// The jobs that `node` runs, as they are now. `None` before the runtime's first control cycle, and for an
+    /// unmanaged runtime, which does not limit jobs and has no policy.
     pub(super) fn of(node: &Node) -> Option<Self> {
         let unix_ms = now_unix_ms();
         let running = node.running_jobs();

@@ -16,7 +16,8 @@ const COARSE_MAX: usize = 8640;
 /// and sample: 5 MB. With more than fifty jobs at a time, the one-second samples cover less than an
 /// hour.
 const JOB_POINTS_MAX: usize = 200_000;
-/// The most changes of the guard's action that are kept. The guard decides ten times a second.
+/// The most changes of the guard's action that are kept. The guard, which limits jobs to keep the latency
+/// objective, decides ten times a second.
 const GUARD_MAX: usize = 4096;
 
 /// The load, and the cores that it left to jobs, over a second or ten.
@@ -42,7 +43,8 @@ pub struct LoadPoint {
     pub p999_us: f64,
 }
 
-/// A change of the guard's action.
+/// A change of the action of the guard, which limits the cores of jobs to keep the latency objective of the
+/// load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GuardChange {
     /// The time of the change, in milliseconds since 1970.
@@ -299,7 +301,8 @@ mod tests {
         assert_eq!((last.p50_us, last.p99_us, last.p999_us), (1.0, 9.0, 10.0));
     }
 
-    /// Regression: samples of times to come stayed for an hour among those after them.
+    /// Regression: after the clock was set back, the samples from before stayed in the list for an hour, with
+    /// later times than the new samples behind them.
     #[test]
     fn times_ascend_after_the_clock_was_set_back() {
         let (mut day, job) = (Day::default(), named("7"));

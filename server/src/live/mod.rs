@@ -78,7 +78,8 @@ struct State {
 }
 
 /// Predicts the ends of the jobs of a node's runtime, without a correction by the errors of earlier
-/// predictions. Empty before the first control cycle, and for a runtime without management.
+/// predictions. Empty before the first control cycle, and for an unmanaged runtime, which does not limit
+/// jobs and has no policy.
 #[must_use]
 pub fn look_ahead(node: &Node) -> Vec<Finish> {
     let ahead = Ahead::of(node);
@@ -96,7 +97,8 @@ pub struct Load {
     pub objective: Option<ObjectiveView>,
     /// The samples, the oldest first.
     pub samples: Vec<LoadPoint>,
-    /// The changes of the guard's action, the oldest first.
+    /// The changes of the action of the guard, which limits the cores of jobs to keep the objective; the
+    /// oldest first.
     pub guard: Vec<GuardChange>,
     /// The CPU use of each job.
     pub shares: Vec<JobShare>,

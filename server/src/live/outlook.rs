@@ -264,7 +264,8 @@ mod tests {
         assert_eq!(unknown.at(60.0), 140.0);
     }
 
-    /// A forecast of one core beside which 1.2, 0.8, 1.2, ... are left.
+    /// The forecast is one core for jobs, and 1.2 and 0.8 cores are left to them in alternate
+    /// minutes.
     #[test]
     fn the_interval_is_as_wide_as_errors_were() {
         let (mut errors, planned) = (ForecastErrors::default(), constant(100.0));

@@ -58,7 +58,8 @@ pub(super) fn write_load(sheet: &mut Sheet<'_>, load: &LoadSample) -> fmt::Resul
     Ok(())
 }
 
-/// Writes the guard's latest decision.
+/// Writes the latest decision of the guard, which limits the cores of jobs to keep the latency objective,
+/// with the measurements that it is based on.
 pub(super) fn write_guard(sheet: &mut Sheet<'_>, guarded: &GuardSample) -> fmt::Result {
     write_each!(sheet.gauge {
         "guard_allowed_ratio": guarded.allowed,

@@ -5,9 +5,8 @@ use std::fmt;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// Writes metrics without labels, each by a line with its name, its value and its help text:
-/// `write_each!(sheet.gauge { "name": value, "Help"; })`. The calling function returns
-/// [`fmt::Result`].
+/// Writes metrics without labels. `write_each!(sheet.gauge { "name": value, "Help"; })` writes one; the
+/// braces may have any number of them. The calling function returns [`fmt::Result`].
 macro_rules! write_each {
     ($sheet:ident.$kind:ident { $($name:literal: $value:expr, $help:literal;)* }) => {
         $($sheet.$kind($name, $help, $value)?;)*

@@ -16,7 +16,8 @@ const OTHERS: &str = "(others)";
 /// A metric of a table: its name, its help text, and its value.
 type Figure = (&'static str, &'static str, fn(&TableStats) -> f64);
 
-/// Lists metrics of a table, each by a line with its name, its value and its help text.
+/// Makes an array of `Figure` from `table:` and entries `"name": value, "help";`. Each value is
+/// computed from the `TableStats` in `table`.
 macro_rules! figures {
     ($table:ident: $($name:literal: $value:expr, $help:literal;)*) => {
         [$(($name, $help, |$table: &TableStats| $value as f64)),*]

@@ -16,13 +16,14 @@ use super::pace::Pace;
 use super::running_maintenance::RunningMaintenance;
 
 impl Node {
-    /// Backs the database up, as [`Db::backup`], on the calling thread. It copies and checks SSTables
-    /// under a lease, with no more CPU time than jobs may use, and at the rate of the request. After
-    /// each block it calls `is_wanted`. If that returns false, the backup is cancelled, or the node
-    /// shuts down, the files of the unfinished backup are removed.
+    /// Backs the database up, as [`Db::backup`], on the calling thread, which copies and checks SSTables
+    /// under a lease: the runtime counts the thread as the task of a job, so that it gets no more CPU time
+    /// than jobs may use. The copy keeps to the rate of the request. After each block it calls `is_wanted`.
+    /// If that returns false, the backup is cancelled, or the node shuts down, the files of the unfinished
+    /// backup are removed.
     ///
-    /// The history has the backup once its state is captured. If the history cannot be written, the
-    /// backup is made nevertheless.
+    /// The history lists the backup as soon as the state of the database is captured. If the history cannot
+    /// be written, the backup is made nevertheless.
     ///
     /// # Errors
     /// As [`Db::start_backup`]; when the node has no database; [`JobError::BackupCancelled`], or
@@ -168,7 +169,8 @@ fn true_time(unix_ms: u64, now_unix_ms: u64) -> Option<u64> {
     (1..=now_unix_ms).contains(&unix_ms).then_some(unix_ms)
 }
 
-/// Returns the latest of the true ones among times of backups.
+/// Returns the later one of two times of backups. A 0, which stands for no backup, and times to come are
+/// left out.
 fn latest_of(unix_ms: [u64; 2], now_unix_ms: u64) -> Option<u64> {
     let is_true = |unix_ms| true_time(unix_ms, now_unix_ms);
     unix_ms.into_iter().filter_map(is_true).max()

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// The time over which the rate is measured, in seconds. Shorter ones would show single files and the
-/// sleeps of a limit.
+/// The time over which the rate is measured, in seconds. Shorter times would show single files, and the
+/// pauses by which the work keeps to its rate limit.
 const WINDOW_S: f64 = 10.0;
 /// The least time between two counts of bytes that are kept, in seconds. It bounds the number of counts,
 /// and so the memory.

@@ -214,7 +214,8 @@ impl Recording {
     }
 }
 
-/// Submits an open job, and starts a thread that waits for its end, with the claim to the job and its output.
+/// Submits an open job, and starts a thread that waits for its end. Until then the thread holds `claim`, the
+/// sole right to the job and to the table that it writes, if there is one.
 pub(super) fn begin(
     node: &Node,
     request: JobRequest,

@@ -48,8 +48,10 @@ fn known(
     })
 }
 
-/// Looks up the profiles of publications in the history, if the job has a goal, and another engine
-/// could run the job over published tables.
+/// Looks up the profiles of publications, the jobs that export tables to Iceberg. If a job with a goal
+/// will be late, the estimate predicts whether it would meet the goal on other machines, in an engine
+/// that reads a publication of its tables. Returns none if the job has no goal, or other engines could
+/// not run it.
 fn publications(node: &Node, request: &JobRequest) -> Result<Vec<ProfileRecord>, JobError> {
     if request.goal_s.is_none() || !request.could_read_publication() {
         return Ok(Vec::new());

@@ -78,11 +78,11 @@ impl Drop for FileChecker {
 }
 
 impl Node {
-    /// Checks each file of the database once in the time `every` from now on, as
-    /// [`Db::next_file_check`], until the node shuts down: under a lease, with no more CPU time than
-    /// jobs may use, and slowly. Damage goes into quarantine. `failed` is called with an error for
-    /// which a check could not be made or recorded; the checks go on after a minute. Without a
-    /// database this does nothing.
+    /// Starts a thread that checks the files of the database until the node shuts down: each file
+    /// once in every period of length `every`, in the order of [`Db::next_file_check`], and slowly.
+    /// The thread reads under a lease, so that it gets no more CPU time than jobs may use. Damaged
+    /// files go into quarantine. `failed` is called with an error for which a check could not be made
+    /// or recorded; the checks go on after a minute. Without a database this does nothing.
     ///
     /// # Errors
     /// When the system refuses a thread.

@@ -237,8 +237,8 @@ impl Node {
         })
     }
 
-    /// Returns at most `count_max` attempts at the tasks of a job, each with its place in the job, in the
-    /// order in which they ended; with `after`, the place of an attempt, only later ones.
+    /// Returns at most `count_max` attempts at the tasks of a job, each with its position in the job, in the
+    /// order in which they ended; with `after`, the position of an attempt, only later ones.
     ///
     /// # Errors
     /// When the history cannot be read.

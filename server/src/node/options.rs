@@ -14,9 +14,9 @@ pub struct NodeOptions {
     /// A fixed CPU budget for the jobs, in hundredths of a core; `None`: the cores that the load and
     /// other processes leave free.
     pub fixed_hundredths: Option<u32>,
-    /// The parent of the folder for sorted runs and waiting rows, which is removed with the node.
-    /// `None`: `spill` in the directory of the database, or, without a database, the system's folder for
-    /// temporary files.
+    /// The directory in which the node creates its folder for the spilled sorted runs of jobs and for
+    /// output rows that wait for their commit. The folder is removed with the node. `None`: `spill` in
+    /// the directory of the database, or, without a database, the system's folder for temporary files.
     pub spill_dir: Option<PathBuf>,
 }
 
@@ -34,8 +34,9 @@ impl NodeOptions {
 
     /// Options for a node that serves no load, for a command over a directory. No cores are held in
     /// reserve. Other processes come first, but the budget of jobs is always one core at least, because
-    /// the user waits for the command. Task threads run under `SCHED_IDLE`: they get the time that
-    /// other threads leave of that core, and the runtime's floor if that is next to nothing.
+    /// the user waits for the command. Task threads run under `SCHED_IDLE`: they get the time that other
+    /// threads leave of that core. If that is next to nothing, they get the floor, a minimum of CPU time
+    /// beside busy processes.
     #[must_use]
     pub fn command() -> Self {
         let mut options = Self::default();

@@ -31,7 +31,7 @@ struct Shared {
     begun_s: f64,
     state: Mutex<State>,
     ended: Condvar,
-    /// Wakes the tasks that wait for the end without a thread.
+    /// Wakes async tasks that wait for the end of the job. `ended` wakes blocked threads.
     notify: Notify,
 }
 

@@ -24,7 +24,7 @@ struct Shared {
     lease: Lease,
     state: Mutex<State>,
     ended: Condvar,
-    /// Notified when `ended` is notified, for tasks that wait without a thread.
+    /// Wakes async tasks that wait for the end of the work. `ended` wakes blocked threads.
     notify: Notify,
 }
 

@@ -104,8 +104,9 @@ fn open(node: &Node, request: &JobRequest, own: &[OwnSnapshot]) -> Result<OpenJo
     OpenJob::open(request, own, &node.site)
 }
 
-/// The cores that are free for jobs: those that other processes leave, but at least the floor. The use of
-/// other processes is that of the governor's latest cycle; before the first one, it is measured from now on.
+/// The cores that are free for jobs: those that other processes leave, but at least the floor, the cores
+/// that jobs get even while others use all. The use of other processes is that of the governor's latest
+/// cycle; before the first one, it is measured from now on.
 fn free_cores(node: &Node) -> FreeCores {
     let governor = node.governor();
     let free = match governor.and_then(|governor| governor.latest()) {

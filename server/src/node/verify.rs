@@ -17,10 +17,11 @@ use super::running_maintenance::RunningMaintenance;
 const LOGGED_FINDINGS_MAX: usize = 10;
 
 impl Node {
-    /// Verifies every file of the database, as [`Db::verify_while`], under a lease: on the calling
-    /// thread, with no more CPU time than jobs may use, and at the rate of the options. After each block,
-    /// and before each file whose quarantine may end, it calls `is_wanted`. It ends early if that returns
-    /// false, the verification is cancelled, or the node shuts down.
+    /// Verifies every file of the database, as [`Db::verify_while`], on the calling thread and at the
+    /// rate of the options. It reads under a lease: the runtime counts the thread as the task of a job,
+    /// so that it gets no more CPU time than jobs may use. It calls `is_wanted` after each block, and
+    /// before it reads a file in quarantine, which it releases if the file is whole after all. It ends
+    /// early if that returns false, the verification is cancelled, or the node shuts down.
     ///
     /// If the history cannot be written, the files are verified nevertheless.
     ///
@@ -163,7 +164,8 @@ mod tests {
         node
     }
 
-    /// The present leases that a thread has entered.
+    /// The names of the leases, which are shares of the jobs' CPU time, under which threads work at
+    /// present.
     fn entered(node: &Node) -> Vec<String> {
         let is_entered = |job: &JobStatus| job.is_lease && job.tasks_running > 0;
         let jobs = node.runtime().status().jobs.into_iter();

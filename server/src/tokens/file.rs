@@ -53,7 +53,8 @@ struct Contents {
     tokens: Tokens,
 }
 
-/// The identity of a file and of its state: two equal ones mean that nothing has changed.
+/// The inode of a file, the time of its last change in seconds and nanoseconds (`ctime`), and its
+/// length. If all are equal, the file has not changed.
 type Identity = (u64, i64, i64, u64);
 
 /// The token file in a directory.

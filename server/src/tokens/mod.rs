@@ -165,8 +165,8 @@ impl Principal {
         }
     }
 
-    /// The principal of a role, as of one that has logged in through CQL, with the greatest scope that
-    /// a token of the role can have.
+    /// The principal of a client that acts as a role without a token, such as one that has logged in
+    /// through CQL. Its scope is the greatest that a token of the role can have.
     #[must_use]
     pub fn of_role(role: ActingRole) -> Self {
         let scope = if role.granted.is_superuser {

@@ -79,8 +79,8 @@ impl Identity {
     }
 }
 
-/// Lists the unreadable records of the node. The arguments are the reasons why the identity and the
-/// bound of timestamps cannot be read.
+/// Lists the unreadable records of the node. The arguments are the reasons why the identity, and
+/// the stored upper bound on the timestamps that the server has assigned, cannot be read.
 pub(super) fn node_records(identity: Option<String>, bound: Option<String>) -> Vec<Unreadable> {
     let records = [("identity", identity), ("timestamp bound", bound)];
     let unreadable = |(name, why): (&str, Option<String>)| {

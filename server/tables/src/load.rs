@@ -15,7 +15,8 @@ pub(super) struct LoadedSchema {
     pub(super) tables: HashMap<String, Vec<Table>>,
 }
 
-/// Decodes the records of a database.
+/// Decodes the records of the schema of a database. A keyspace or a table whose record is damaged,
+/// or cannot be decoded, is in the schema as unreadable, with the reason.
 pub(super) fn load(stored: Vec<StoredKeyspace>) -> LoadedSchema {
     let mut keyspaces = Vec::new();
     let mut unreadable = Vec::new();

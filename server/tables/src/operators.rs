@@ -1,6 +1,6 @@
 //! CQL's rules of reconciliation, as the store's merge operator of CQL tables.
 //!
-//! Every opening of a database needs the operator, even that of a command which only reads or
+//! The operator is needed whenever a database is opened, even by a command which only reads or
 //! copies. [`database_options`] are the options to start from; `Node::open` of `ebb-server` adds
 //! the operator to the options that it is given.
 //!
@@ -46,9 +46,9 @@ pub fn merge_operators() -> MergeOperators {
 }
 
 /// The merge operator of rows and of headers of partitions; the key determines which of them is
-/// merged. A partition is a group, and its header is the head of the group. The record of the
-/// schema and the entries of indexes are plain values, whose versions the store drops by its own
-/// rules.
+/// merged. For the store's purge, a partition is one group of keys. Its header is the head of the
+/// group: the key whose value can delete content of all of them. The record of the schema and the
+/// entries of indexes are plain values, whose versions the store drops by its own rules.
 #[derive(Debug, Clone, Default)]
 pub struct CqlRow {
     grace_periods: GracePeriods,
@@ -123,9 +123,9 @@ impl MergeOperator for CqlRow {
         }
     }
 
-    /// Purges garbage. Content that the header shadows is purged even if the grace period is
-    /// unknown: the header may be purged together with it, and the grace period may become known in
-    /// between.
+    /// Purges garbage. Content that the header's deletions hide is purged even if the grace period
+    /// is unknown: the same merge may also purge the header, at a moment when the grace period is
+    /// known, and content that was kept would reappear.
     fn purge(
         &self,
         key: &[u8],
@@ -161,7 +161,8 @@ impl MergeOperator for CqlRow {
         })
     }
 
-    /// Returns the names in the record of a table's schema.
+    /// Returns the names of the keyspace and the table if the entry is a readable record of a
+    /// table's schema; otherwise `None`.
     fn table_of(&self, key: &[u8], value: &[u8]) -> Option<(String, String)> {
         if key != SCHEMA_KEY {
             return None;
@@ -184,9 +185,9 @@ fn stats_of(key: &[u8], value: &[u8]) -> Option<Stats> {
     stats.ok()
 }
 
-/// Returns the bounds of expiries from one second to another; [`ExpiryBounds::Never`] if the range
-/// is empty. A reader at any millisecond of a second no longer sees content that expires at that
-/// second.
+/// Returns the bounds, in milliseconds, of expiries between two seconds, both included;
+/// [`ExpiryBounds::Never`] if the range is empty. Content that expires at second `s` is invisible
+/// from millisecond `s * 1000` on.
 fn expiries(least_s: i64, greatest_s: i64) -> ExpiryBounds {
     if least_s > greatest_s {
         return ExpiryBounds::Never;
@@ -272,7 +273,7 @@ mod tests {
         table.merge(&header, &delete(3)).unwrap();
         drop((table, keyspace, db));
 
-        // The database is flushed, merged and read by another opening.
+        // The database is flushed, merged and read after it is opened again.
         let db = Db::open("/db", options()).unwrap();
         db.flush().unwrap();
         db.compact().unwrap();

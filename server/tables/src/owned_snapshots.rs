@@ -23,8 +23,9 @@ use super::error::Result;
 /// The table of the records, in [`SYSTEM_KEYSPACE`](crate::names::SYSTEM_KEYSPACE).
 pub(super) const ROLE_SNAPSHOTS_TABLE: &str = "role_snapshots";
 
-/// The most records of snapshots that no longer exist which are removed when a role creates a snapshot.
-/// So such records become fewer, while a creation still writes a bounded number of bytes.
+/// The maximal number of records of a role's vanished snapshots that are removed when the role
+/// creates a snapshot. So such records become fewer, while a creation still writes a bounded number
+/// of bytes.
 const GONE_MAX: usize = 8;
 
 /// The snapshots that roles created. Some may be gone.

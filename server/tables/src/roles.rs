@@ -53,7 +53,8 @@ struct UnreadableRoles {
     hidden: Option<Arc<str>>,
 }
 
-/// The records of one name: several if their keys differ only in bytes that are replaced.
+/// The unreadable records that are shown under one name. There are several if their keys differ
+/// only in bytes that are not UTF-8, because U+FFFD is shown for these.
 #[derive(Debug, Clone)]
 struct UnreadableRecords {
     /// The reason why the first record is unreadable.
@@ -163,8 +164,9 @@ impl RolesState {
         &self.roles
     }
 
-    /// Returns the error for an existing but unreadable role. A readable role is never mistaken for another
-    /// one whose name has replaced bytes.
+    /// Returns the error for an existing but unreadable role. A readable role is never mistaken for
+    /// an unreadable one whose name is shown alike, because bytes that are not UTF-8 are shown as
+    /// U+FFFD.
     pub fn unreadable(&self, name: &str) -> Option<SchemaError> {
         let is_read = self.roles.get(name).is_some();
         let unreadable = self.unreadable.of(name).filter(|_| !is_read);

@@ -27,7 +27,7 @@ use super::survey::{
     is_cql_table, is_cut_creation, own_table,
 };
 
-/// The value of the note of a creation.
+/// The value of an entry in `ebb_system.creations`, which notes that a table is being created.
 const CREATING: u8 = 1;
 
 const SYNC: WriteOptions = WriteOptions { sync: true };
@@ -51,7 +51,7 @@ pub(super) struct ChangedTable {
 }
 
 impl SchemaStore {
-    /// Reads the records of a database; `keyspaces` and `creations` are ebb's own tables for them.
+    /// Reads the records of the schema of a database; `keyspaces` and `creations` are ebb's own tables for them.
     /// Completes or undoes changes that a crash interrupted.
     ///
     /// # Errors

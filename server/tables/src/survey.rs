@@ -46,7 +46,8 @@ pub(super) struct Survey {
     pub(super) dropping: Vec<String>,
     /// Tables with an interrupted creation, by keyspace and name.
     pub(super) cut: Vec<(String, String)>,
-    /// Keys of the notes of completed and interrupted creations.
+    /// The keys in `ebb_system.creations` that the next start removes: all but those of tables that
+    /// stay without a readable record.
     pub(super) notes: BTreeSet<Bytes>,
 }
 
@@ -65,7 +66,7 @@ pub(super) struct StoredTable {
 }
 
 impl Survey {
-    /// Reads the records of a database.
+    /// Reads the records of the schema of a database.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -161,8 +162,9 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Returns whether CQL may have created the keyspace, judged by its tables alone. A damaged
-    /// block of records is no proof, because it may contain the records of other keyspaces only.
+    /// Returns whether CQL may have created the keyspace, judged by its tables alone: all but
+    /// keyspaces that have only tables of others. Damage among the records is no proof that the
+    /// keyspace has a record, because it may concern those of other keyspaces only.
     fn may_be_of_cql(&self) -> bool {
         !self.cql.is_empty() || !self.has_others
     }
@@ -219,7 +221,8 @@ fn fingerprint(record: &[u8]) -> [u8; FINGERPRINT_BYTES] {
     Uuid::new_v3(&Uuid::nil(), record).into_bytes()
 }
 
-/// Returns the key of the note of a table's creation.
+/// Returns the key in `ebb_system.creations` under which a table is noted while it is being
+/// created.
 pub(super) fn creation_key(keyspace: &str, table: &str) -> String {
     format!("{keyspace}.{table}")
 }
@@ -234,7 +237,9 @@ pub(super) fn own_table(db: &Db, name: &str) -> Result<Option<Table>> {
     }
 }
 
-/// Returns the keys of all notes of creations. A table whose note is lost is kept.
+/// Returns the keys of all tables that are noted as being created, up to the first unreadable
+/// entry. A table whose note is lost is not taken for an interrupted creation, so it is not
+/// dropped.
 fn notes(creations: Option<Table>) -> Result<BTreeSet<Bytes>> {
     let mut notes = BTreeSet::new();
     for entry in creations.iter().flat_map(|all| all.range::<&[u8], _>(..)) {

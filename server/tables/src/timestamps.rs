@@ -17,11 +17,11 @@ use ebb_storage::{Clock, Table};
 use super::damage::{Readable, readable};
 use super::error::Result;
 
-/// The key of the bound of timestamps in `ebb_system.node`.
+/// The key of the stored upper bound on all assigned timestamps, in `ebb_system.node`.
 const BOUND_KEY: &[u8] = b"timestamp_bound_us";
 
-/// The distance of a new bound above the timestamp for which the bound is raised. A server that starts
-/// within this time after the end of the last one waits for the rest of it: see
+/// The distance of a new bound above the timestamp that reached the old bound. A server that is
+/// restarted within this time waits until the clock has reached the old bound: see
 /// [`Timestamps::until_bound`].
 const AHEAD_US: i64 = 100_000;
 
@@ -40,9 +40,9 @@ pub struct Timestamps {
 }
 
 impl Timestamps {
-    /// Continues above all timestamps ever assigned for this database. Also returns the reason if
-    /// the bound is unreadable. Timestamps then begin where the clock would put the bound: above
-    /// all assigned ones, unless the clock went back since.
+    /// Continues above all timestamps ever assigned for this database. If the stored upper bound on
+    /// them is unreadable, also returns the reason. Timestamps then begin at the current time plus
+    /// [`AHEAD_US`], which is above all assigned ones unless the clock went back since.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -64,7 +64,7 @@ impl Timestamps {
         Ok((timestamps, damage))
     }
 
-    /// Reads the bound, which is 0 before the first timestamp is given.
+    /// Reads the stored upper bound on all assigned timestamps; 0 before the first one is assigned.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -79,12 +79,13 @@ impl Timestamps {
         })
     }
 
-    /// Returns the time that is left until the clock reaches the bound. From then on timestamps follow the
-    /// clock. A server waits for that before it serves. Otherwise its conditional writes, and the columns
-    /// that it drops and that are added again, would hide later writes whose timestamps come from drivers.
+    /// Returns the time that is left until the clock reaches the bound; from then on timestamps
+    /// follow the clock. A server waits for that before it serves. Otherwise its own timestamps
+    /// would be ahead of the clock, and its conditional writes, or its drop of a column that is
+    /// added again, would hide later writes whose timestamps come from drivers.
     ///
-    /// Returns zero if the bound is further ahead of the clock than a process sets it: then the clock was
-    /// set back, and the wait could take as long as it was set back.
+    /// Returns zero if the bound is further ahead of the clock than 100 ms, the most that a server
+    /// sets it: then the clock was set back, and the wait could take as long as it was set back.
     pub fn until_bound(&self) -> Duration {
         let bound_us = self.bound_us.load(Ordering::Acquire);
         match bound_us.saturating_sub(self.now_us()) {
@@ -206,7 +207,8 @@ mod tests {
         let disk = MemDisk::new();
         let data = || node(&disk);
         let mut last_us = 0;
-        // Each life's clock shows an earlier time than the one before it.
+        // Each run of the node, up to a crash, has a clock that shows another time than that of the run
+        // before, mostly an earlier one.
         for (life, now_ms) in [90_000, 80_000, 3_000, 89_000].into_iter().enumerate() {
             let node = data();
             let clock = ManualClock::at_ms(now_ms);
@@ -221,7 +223,7 @@ mod tests {
             drop((timestamps, node));
             disk.crash_at(1);
             disk.restart(life as u64);
-            // The next life must be above the writes that survived the crash.
+            // After the next start, timestamps must be above those of the writes that survived the crash.
             let found = data().get(b"write").unwrap();
             last_us = found.map_or(0, |bytes| i64::from_be_bytes(bytes[..].try_into().unwrap()));
         }

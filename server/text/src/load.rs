@@ -109,9 +109,9 @@ pub fn load(
     sort(found, options, scratch, control)?.ingest(table)
 }
 
-/// Reads every row of the files, and writes them sorted into files in `scratch`, an empty folder on
-/// the disk of [`LoadOptions::sorted`]. If `scratch` is in the file system of the database, the
-/// files can be ingested without a copy.
+/// Reads every row of the files, and writes the rows sorted into files in the folder `scratch`. It
+/// must be empty, and lie on the disk that [`LoadOptions::sorted`] names. If `scratch` is in the
+/// file system of the database, the files can be ingested without a copy.
 ///
 /// # Errors
 /// [`LoadError`]; `scratch` is empty again then.
@@ -244,7 +244,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Writes the rows of files whose keys are in the order of the files.
+    /// Writes rows whose keys ascend within each file and from file to file, so nothing is sorted.
     fn write_in_order(&self, tasks: &[Task<'_>]) -> Result<Vec<ScratchFiles>, LoadError> {
         let parts = parts(tasks, self.options.threads, self.options.part_bytes_min);
         self.in_parallel(&parts, |at, tasks| {

@@ -21,8 +21,8 @@ pub enum Duplicates {
 
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// The format of the files. `None` with a key column: by the ends of their names; without a key
-    /// column: lines of text.
+    /// The format of the files. `None`: with a key column, the extension of each file's name
+    /// decides; without one, the files are lines of text.
     pub format: Option<TextFormat>,
     /// The byte between the fields of a CSV record. `None`: a tab for files called `.tsv`,
     /// otherwise a comma.

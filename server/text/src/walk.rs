@@ -15,7 +15,7 @@ use super::user_file::FileError;
 /// The path that stands for standard input.
 const STDIN: &str = "-";
 
-/// The name of the file by which a job of ebb, Spark or Hadoop marks a folder with all its rows.
+/// The name of the file by which a job of ebb, Spark or Hadoop marks its output folder as complete.
 const SUCCESS: &str = "_SUCCESS";
 
 /// A file that looks like text, or can be read only once.

@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::reader::{Content, line_ends_in, mark_bytes, problem_of};
 use super::user_file::FileError;
 
-/// The maximal length of a file in bytes: a trace of a year in seconds fits.
+/// The maximal length of a file in bytes: a trace of a year with one value per second fits.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// Returns the content of a text file, without its byte order mark.

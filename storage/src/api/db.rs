@@ -237,10 +237,11 @@ impl Db {
         Transaction::begin(self.inner.clone(), options)
     }
 
-    /// Returns the time by which readers that begin now judge expiry, in milliseconds since the Unix
-    /// epoch. It does not follow a clock that is set back while the database is open. So callers count
-    /// expiries from this time: an expiry that is counted from the time of such a clock may have passed
-    /// before the entry is written.
+    /// Returns the time by which readers that begin now judge expiry, in milliseconds since the
+    /// Unix epoch. If the clock of [`Options::clock`] is set back while the database is open, this
+    /// time stays where it was until the clock has caught up. Count expiries from this time, not
+    /// from a clock of your own: an expiry that is counted from a clock that was set back may lie
+    /// before this time, and then the entry has already expired when it is written.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -328,20 +329,20 @@ impl Db {
         maintenance::list_lost(&self.inner, keyspace, table)
     }
 
-    /// Gives up the data that [`Db::list_lost`] has listed: writes the readable part of each of
-    /// these files into new files, which replace it, while readers and writers go on. Afterwards no
-    /// read fails because of these files, and their runs are merged again. Every readable version
-    /// stays, for snapshots too. A lost key may show an older value, or none, because its newest
-    /// version may be lost, or a deletion. The [holds](Keyspace::hold_snapshot) of the table are
-    /// released first.
+    /// Gives up the data that [`Db::list_lost`] has listed: replaces each damaged file of the list
+    /// by new files with its readable part, while readers and writers go on. Afterwards no read
+    /// fails because of these files, and their runs are merged again. Every readable version stays,
+    /// for snapshots too. A key whose newest version is lost shows an older value, or none; if a
+    /// deletion is lost, the deleted value shows again. The [holds](Keyspace::hold_snapshot) of the
+    /// table are released first.
     ///
     /// A damaged file is kept in the folder `damaged` of the database's directory, if it can be
     /// linked there. Nothing reads the files of this folder; remove them at any time.
     ///
     /// `accepted` is the [`LossReport::token`] of the list. Returns `None`, and gives up nothing,
     /// if the list would differ now. If the list would be empty now, the report is empty, whatever
-    /// was accepted. A file is not rewritten if its last read loses other keys than the list has
-    /// ([`FileLoss::is_rewritten`]).
+    /// was accepted. Each file is read once more to be rewritten. If other keys turn out to be lost
+    /// than the list has, the file stays as it is ([`FileLoss::is_rewritten`]).
     ///
     /// [`FileLoss::is_rewritten`]: crate::FileLoss::is_rewritten
     ///
@@ -411,8 +412,9 @@ impl Db {
         Backup::start(&self.inner, dir.as_ref())
     }
 
-    /// Returns the options of a [`SortedWriter`] whose files this database ingests: its disk, which
-    /// sets the modes of files, and the form and size of its files.
+    /// Returns the options of a [`SortedWriter`] for files that this database ingests: the file
+    /// system of this database, so that the files get the same permissions, and the size of its
+    /// files. All other options have their defaults.
     ///
     /// [`SortedWriter`]: crate::SortedWriter
     pub fn sorted_writer_options(&self) -> SortedWriterOptions {
@@ -547,10 +549,11 @@ impl Db {
         Ok(verified?.expect("nothing stops it"))
     }
 
-    /// Verifies every file as [`Db::verify_all`] does, and calls `step` in place of `progress`; `step`
-    /// may wait. Before that, calls `goes_on` before each file whose quarantine may end. Returns `None`
-    /// as soon as `goes_on` returns false or `step` breaks. The quarantines that have ended by then
-    /// stay ended.
+    /// Verifies every file as [`Db::verify_all`] does, but can be stopped. First ends the
+    /// quarantines that can end, and calls `goes_on` before each file in question. Then verifies
+    /// the files, and calls `step` in place of `progress`; `step` may wait. Returns `None` as soon
+    /// as `goes_on` returns false or `step` breaks. The quarantines that have ended by then stay
+    /// ended.
     ///
     /// `goes_on` must not lower the priority of the thread: a quarantine ends under locks for which
     /// writers wait.

@@ -50,7 +50,7 @@ struct Description {
     runs: Vec<RunMeta>,
 }
 
-/// The member that a description has in each version of its format: the number of this version.
+/// The part of a description that each version of its format has: the number of the version.
 #[derive(Debug, Deserialize)]
 struct Versioned {
     format_version: u32,
@@ -70,7 +70,8 @@ impl PinnedTable {
     /// Pins the files, after a flush of data that the snapshot sees and no file has.
     ///
     /// # Errors
-    /// The errors of the flush; `Io` if a file did not open, and was not opened since.
+    /// The errors of the flush; `Io` if the database failed to open one of the files, and has not
+    /// opened it by a later try.
     pub(crate) fn new(db: &Arc<DbInner>, core: &TableCore, point: ReadPoint) -> Result<Self> {
         if core.version().has_in_memory(point.seq) {
             mutation::unless(Mutation::PinWithoutFlush, || db.flush_table(core))?;
@@ -218,7 +219,7 @@ impl DetachedTable {
         lookup.finish(&self.merger)
     }
 
-    /// Returns keys that cut a range into at most `parts` pieces of about as many bytes on disk: as
+    /// Returns keys that cut a range into at most `parts` pieces of about equal size on disk, as
     /// [`SnapshotTable::split_keys`](crate::SnapshotTable::split_keys).
     pub fn split_keys<K, R>(&self, range: R, parts: usize) -> Vec<Bytes>
     where

@@ -34,8 +34,8 @@ impl Keyspace {
     /// Returns the table of this name; creates it with `options` if it is absent.
     ///
     /// # Errors
-    /// [`InvalidRequest`](crate::Error::InvalidRequest), with both options, if the table was
-    /// created with others.
+    /// [`InvalidRequest`](crate::Error::InvalidRequest) if the table exists with other options; the
+    /// message has the existing options and the given ones.
     pub fn table(&self, name: &str, options: TableOptions) -> Result<Table> {
         self.db
             .open_or_create_table(&self.name, name, options)
@@ -174,9 +174,9 @@ impl Keyspace {
     /// A hold is released when it expires, when its table is dropped, when the free space comes
     /// near to [`Options::low_water_bytes`](crate::Options::low_water_bytes), and before
     /// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) gives up data of its table. So a holder
-    /// must be able to go on without its hold. Until its release, the hold shows everything that
-    /// its snapshot has shown since the hold was made. A hold can be made of another hold, too, by
-    /// the name in [`Keyspace::holds`].
+    /// must be able to go on without its hold. Until its release, the hold shows the state that the
+    /// snapshot showed when the hold was made. A hold can be made of another hold, too, by the name
+    /// in [`Keyspace::holds`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

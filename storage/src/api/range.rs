@@ -33,8 +33,8 @@ pub enum Cache {
 ///
 /// An error (a damaged block, say) is yielded once; then the iterator ends. Until it is dropped,
 /// the iterator keeps the files and memtables that it reads, and the database open: the last reader
-/// of an obsolete file removes it, which must not happen in a directory that another opening has
-/// taken over.
+/// of an obsolete file removes it, which must not happen in a directory in which the database was
+/// opened again.
 #[derive(Debug)]
 pub struct Range {
     version: Arc<TableVersion>,

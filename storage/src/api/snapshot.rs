@@ -81,9 +81,11 @@ impl View {
 
     /// Reads the values of some keys at the instant of the view, newest writes first, until
     /// `enough` returns true because the reader needs no older writes. The returned values then
-    /// lack the writes that were not read. `enough` may be called between the places that hold
-    /// versions; if it never returns true, the result is that of [`View::get_many`]. For tables
-    /// whose merge operator returns the [timestamps](crate::MergeOperator::timestamps) of values.
+    /// lack the writes that were not read. `enough` is called between reads of the memtables and
+    /// the runs of files, once a version of a key is found; if it never returns true, the result is
+    /// that of [`View::get_many`]. This is of use only for tables whose merge operator returns the
+    /// [timestamps](crate::MergeOperator::timestamps) of values: without them, older writes may
+    /// always matter.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -101,7 +103,7 @@ impl View {
     /// ```
     ///
     /// # Errors
-    /// As [`View::get_many`], for the places that are read.
+    /// As [`View::get_many`], but only for the memtables and runs that are read.
     pub fn get_many_until<K: AsRef<[u8]>>(
         &self,
         table: &Table,
@@ -302,8 +304,9 @@ impl SnapshotTable {
     /// a caller reads both values. Only files that may have changes are read, past the block cache.
     ///
     /// A value expires by [`put_with_ttl`](Table::put_with_ttl), or as the table's merge operator
-    /// reports ([`MergeOperator::expiries`](crate::MergeOperator::expiries)). If a value takes
-    /// effect on a [group](crate::MergeOperator::group), only the key of that value is returned.
+    /// reports ([`MergeOperator::expiries`](crate::MergeOperator::expiries)). If a changed value
+    /// deletes content of other keys, as the head of a [group](crate::MergeOperator::group) can,
+    /// only the key of that value is returned, and the caller has to read the whole group.
     ///
     /// The snapshots are compared as they are read now. Data that
     /// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) gave up is missing in both, so it is no
@@ -341,9 +344,9 @@ impl SnapshotTable {
         Changes::between(older, self, &KeyRange::new(range))
     }
 
-    /// Returns keys that cut a range into at most `parts` pieces of about as many bytes on
-    /// disk, ascending; fewer if the range has too few blocks on disk. Piece `i`
-    /// goes from key `i - 1` (included; or the start of the range) to key `i`.
+    /// Returns keys that cut a range into at most `parts` pieces of about equal size on disk,
+    /// ascending; fewer if the range has too few blocks on disk. Piece `i` goes from key `i - 1`
+    /// (included; or the start of the range) to key `i`.
     pub fn split_keys<K, R>(&self, range: R, parts: usize) -> Vec<Bytes>
     where
         K: AsRef<[u8]>,

@@ -88,7 +88,8 @@ impl Covered {
 }
 
 impl SnapshotInfo {
-    /// Returns the facts about the snapshots of these bookmarks, in the same order.
+    /// Returns the facts about snapshots, in the order of their `bookmarks` (the records of
+    /// snapshots, each with the commit at which it reads).
     pub(super) fn list(db: &DbInner, bookmarks: Vec<Bookmark>) -> Vec<Self> {
         let mut tables = db.tables();
         tables.retain(|table| {

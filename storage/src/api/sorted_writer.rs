@@ -23,8 +23,9 @@ pub struct SortedWriterOptions {
     pub file_bytes: u64,
     /// The merge operator of the table, if operands are written. The files then record the bounds
     /// of their timestamps and expiries: by these, merges may purge values, and
-    /// [`changed_keys`](crate::SnapshotTable::changed_keys) may leave files unread. The filters of
-    /// the files may have the prefixes that the operator names. Default: none.
+    /// [`changed_keys`](crate::SnapshotTable::changed_keys) may leave files unread. With
+    /// [`FilterPrefix::Operator`](crate::FilterPrefix::Operator), the filters of the files also
+    /// contain the prefixes of keys that the operator returns. Default: none.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
 }
 

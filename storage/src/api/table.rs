@@ -63,8 +63,8 @@ impl Table {
         files.chain(memtables).sum()
     }
 
-    /// Returns the entry of the table in [`Db::stats`](crate::Db::stats), without those of other
-    /// tables.
+    /// Returns the statistics of this table as in [`Db::stats`](crate::Db::stats), without
+    /// computing those of other tables.
     pub fn stats(&self) -> TableStats {
         self.db.table_stats(self.core.clone())
     }

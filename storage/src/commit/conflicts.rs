@@ -30,8 +30,8 @@ const POINT_OVERHEAD_BYTES: usize = 112;
 /// A commit of more keys than this is not added to the map, but searched by itself: adding that
 /// many keys would take long under the order lock.
 const MAPPED_POINTS_MAX: usize = 1024;
-/// A commit removes at most this many keys from the index, plus twice the number of keys that it
-/// adds.
+/// A commit may remove this many keys from the index, and two more for each key that it adds, so
+/// that the index can shrink.
 const PRUNED_POINTS_MIN: usize = 64;
 
 /// The writes that living transactions may be in conflict with.

@@ -35,8 +35,8 @@ struct Order {
     next: SeqNo,
     /// Commits that entered and are not visible yet, oldest first.
     pending: VecDeque<Pending>,
-    /// The number of commits that have left `pending` since the start. The first commit in
-    /// `pending` has this place.
+    /// The number of commits that have left `pending` since the start. It is also the [`Place`] of
+    /// the first commit in `pending`.
     popped: u64,
     /// The number of threads that wait for `advanced`. Without this number, every commit would make
     /// a system call to wake no thread.

@@ -38,9 +38,10 @@ impl AddAssign for PinnedBytes {
 #[derive(Debug)]
 pub(crate) struct PinCounter<'a> {
     merger: &'a Merger,
-    /// The boundaries of snapshots and views.
+    /// The boundaries (commits at which readers read, so that merges keep a version for each) of
+    /// snapshots and views together.
     with: &'a Boundaries,
-    /// The boundaries of views alone.
+    /// The boundaries that would be left without the snapshots: those of the views.
     without: &'a Boundaries,
     /// The lone snapshots, by the positions of their boundaries. A snapshot is lone if no view and
     /// no other snapshot has the same boundary. Each has its two neighbouring boundaries, and the
@@ -76,8 +77,8 @@ impl<'a> PinCounter<'a> {
         (alone.collect(), self.together)
     }
 
-    /// Counts all versions of a key, newest first. `weights` has for each version the bytes of
-    /// files that one of its bytes takes. `covering` is as in [`Retain::versions`].
+    /// Counts all versions of a key, newest first. `weights` has, for each version, the ratio of
+    /// file size to uncompressed size in its run. `covering` is as in [`Retain::versions`].
     pub(crate) fn add(
         &mut self,
         key: &[u8],
@@ -138,9 +139,10 @@ impl<'a> PinCounter<'a> {
     }
 }
 
-/// Returns the bytes by which the versions `after` are smaller than the versions `before` of a key.
-/// How many bytes of files these are depends on the `weight` (bytes of files for each byte) of the
-/// versions that are gone, and of those whose operands were folded.
+/// Returns the bytes by which the versions `after` are smaller than the versions `before` of a key:
+/// uncompressed, and as bytes of files. `weight` returns, for a version, the ratio of file size to
+/// uncompressed size. The bytes of files follow from the weights of the versions that are gone, and
+/// of those that changed because operands were folded into them.
 fn gone(
     key: &[u8],
     before: &[Version],

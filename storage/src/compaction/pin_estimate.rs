@@ -40,12 +40,14 @@ impl AddAssign for PinEstimate {
 /// The estimated bytes of a table that its snapshots pin.
 #[derive(Debug, Default)]
 pub(crate) struct PinEstimates {
-    /// For each bookmark, by its number, the bytes that no other bookmark needs.
+    /// For each bookmark (a commit at which snapshots read), the bytes that no other bookmark
+    /// needs.
     pub(crate) alone: BTreeMap<SeqNo, PinEstimate>,
     pub(crate) together: PinEstimate,
 }
 
-/// Sums over the runs of one stripe: the runs that lie between two neighbouring bookmarks.
+/// Sums over the runs of one stripe: the runs that were written between two successive bookmarks
+/// (commits at which snapshots read).
 #[derive(Default)]
 struct Stripe {
     keys: KeySketch,
@@ -55,8 +57,8 @@ struct Stripe {
     bytes: u64,
 }
 
-/// Estimates how many bytes of `runs` (newest first) the bookmarks pin. `bookmarks` are their
-/// sequence numbers, ascending.
+/// Estimates how many bytes of `runs` (newest first) are kept only for snapshots. `bookmarks` are
+/// the sequence numbers at which the snapshots read, ascending.
 pub(crate) fn pin_estimates(runs: &[&Run], bookmarks: &[SeqNo]) -> PinEstimates {
     let mut estimates = PinEstimates::default();
     if runs.len() < 2 || bookmarks.is_empty() {

@@ -74,9 +74,11 @@ pub(crate) struct Purger<'a> {
 #[derive(Debug)]
 struct OpenGroup {
     prefix: Vec<u8>,
-    /// For each stripe the value of the group's head before the head was purged. The members are
-    /// purged by this value, because the purged head may lack the deletion. Empty if the group's
-    /// first key is no head, or has operands that cannot be folded.
+    /// The values of the group's head, the key whose value can delete content of all keys of the
+    /// group: one for each stripe (the commits between two neighbouring boundaries) that has one,
+    /// as it was before its own purge. The other keys are purged by these values, because a purged
+    /// head may have lost its deletion. Empty if the group's first key is no head, or has operands
+    /// that cannot be folded.
     heads: Vec<(usize, Bytes)>,
     is_head_purged: bool,
 }
@@ -102,8 +104,9 @@ impl<'a> Purger<'a> {
         })
     }
 
-    /// Returns whether a value could not be purged under a purged head: the part of the value that
-    /// the head deleted might come back. The output of the merge must be discarded then.
+    /// Returns whether the head of a group was purged, and then a value of the group could not be.
+    /// What the head deleted of that value might come back, so the output of the merge must be
+    /// discarded.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }

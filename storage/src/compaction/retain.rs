@@ -38,9 +38,10 @@ pub(crate) struct KeptVersion {
     pub(crate) version: Version,
     /// The index of the run that the version is written to; the oldest is 0.
     pub(crate) part: usize,
-    /// The first and the last of the boundaries whose readers alone see the version. `None`
-    /// if other readers see it too, or if a version in another run hides it: rewriting this
-    /// run would not drop it when they are gone.
+    /// The first and the last boundary at which readers need the version, if a newer version or
+    /// range tombstone of the same run hides it from all later readers. `None` if nothing in this
+    /// run hides the version: a rewriting of this run alone would not drop the version when these
+    /// readers are gone.
     pub(crate) only_for: Option<(SeqNo, SeqNo)>,
 }
 
@@ -79,11 +80,12 @@ impl<'a> Retain<'a> {
         })
     }
 
-    /// Keeps of one key's versions (newest first) those that a reader at some boundary, or
-    /// above all, can see. `covering` are the numbers of the range tombstones over the key,
-    /// newest first; the run stores these tombstones apart from its versions. `bottom` is
-    /// true if no older version of the key is anywhere else: then tombstones at the end hide
-    /// nothing and go, and an operand at the end is a value.
+    /// Keeps of one key's versions (newest first) those that a reader at some boundary, or above
+    /// all, can see. `covering` are the numbers of the range tombstones over the key, newest first;
+    /// the run stores these tombstones apart from its versions. `bottom` is true if no older
+    /// version of the key is anywhere else. Then the oldest versions are dropped if they are
+    /// tombstones, because they hide nothing, and an oldest version that is an operand becomes a
+    /// put, because there is no base for it to be merged with.
     ///
     /// Operands that cannot be folded stay as they are.
     pub(crate) fn versions(

@@ -39,10 +39,11 @@ pub(crate) fn output_bytes(runs: &[RunShape]) -> u64 {
 }
 
 /// Returns the bytes that the next part of a merge of these runs needs on the disk, if a part ends
-/// after `part_bytes`. That is at most the whole output of the merge. A part needs its own bytes,
-/// and those of the input files in which it ends, because they stay although they were read in
-/// part. It needs the bytes of a part once more: while readers hold the merged files their space
-/// does not come back, and the parts to come must not take all of the free space.
+/// after `part_bytes`. That is at most the whole output of the merge. Room is needed for the output
+/// of the part; for the input files in which the part ends, because they stay until a later part
+/// has read the rest of them; and for the output of a part once more, because the space of merged
+/// files does not come back while readers hold them, and the next parts must not take all of the
+/// free space.
 pub(crate) fn part_room_bytes(runs: &[RunShape], part_bytes: u64) -> u64 {
     let files = runs.iter().map(|run| run.largest_file_bytes);
     let cut = files.fold(0, u64::saturating_add);

@@ -28,16 +28,16 @@ pub enum Bounding {
     Off,
 }
 
-/// Merges runs of similar size, first runs that the same snapshots see.
+/// Merges runs of similar size, and prefers runs that the same snapshots see.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TieredPicker {
-    /// A run joins a merge while it is at most this many times as large as all
-    /// newer runs of the merge together; above 0. Larger merges more eagerly:
-    /// faster reads, more writing. Default: 1.2.
+    /// A run joins a merge while it is at most this many times as large as all newer runs of the
+    /// merge together; above 0. A larger ratio makes merges more eager: reads become faster, and
+    /// more is written. Default: 1.2.
     pub size_ratio: f64,
     /// The newest stratum (neighbouring runs that the same snapshots see) is merged for the sake of
-    /// reads when it has this many runs, at least half of them in one merge. A higher number means
-    /// less writing, and slower reads of recent writes. Default: 8.
+    /// reads when it has this many runs. The merge then takes at least half this number of runs. A
+    /// higher number means less writing, and slower reads of recent writes. Default: 8.
     pub runs_before_merge: usize,
     /// A stratum (neighbouring runs that the same snapshots see) is merged when the size of its
     /// runs exceeds this multiple of their estimated size as one run; above 1. A smaller factor
@@ -132,9 +132,9 @@ struct Limits {
 }
 
 impl TieredPicker {
-    /// Returns the next merge in a stratum, which begins at position `start`. Only idle runs
-    /// are considered, stretch by stretch: runs above a merge under way do not depend on
-    /// those below it.
+    /// Returns the next merge in a stratum, which begins at position `start`. Busy runs (those of
+    /// merges under way) divide the stratum into stretches of idle runs. Each stretch is considered
+    /// by itself, because a merge takes neighbouring runs only.
     fn pick_in_stratum(
         &self,
         start: usize,

@@ -41,8 +41,9 @@ impl Unfinished {
     }
 }
 
-/// Returns the unfinished merges of a table with these runs, newest first; merges leave out those of
-/// them that are in `left_out`.
+/// Returns the unfinished merges of a table with these runs, newest first. An unfinished merge is
+/// stuck if one of its inputs is in quarantine, or in `left_out`, the runs that no merge may read
+/// for now.
 pub(crate) fn unfinished<'a>(
     runs: impl IntoIterator<Item = &'a RunMeta>,
     left_out: &HashSet<RunId>,

@@ -21,11 +21,11 @@ impl Engine {
     }
 
     /// Replaces a damaged file by other files, in one edit of the manifest. `write_rest` gets the
-    /// run of the damaged file and writes and returns the new files. If it returns no new files,
-    /// the damaged file is taken out of its run, and a run without files out of the table. If
-    /// `write_rest` returns `None`, the damaged file stays. Returns whether the file was replaced
-    /// or taken out: false also if the table no longer has the file. The holds of the table are
-    /// released before the edit. The damaged file is removed once no reader needs it.
+    /// run of the damaged file, and writes and returns the new files. If it returns `Rest(None)`,
+    /// the damaged file is taken out of its run, and a run without files out of the table. If it
+    /// returns `None`, the damaged file stays. Returns whether the file was replaced or taken out:
+    /// false also if the table no longer has the file; new files are removed then. The holds of the
+    /// table are released before the edit. The damaged file is removed once no reader needs it.
     ///
     /// To be called within [`Self::while_none_reopens`]: otherwise the file could become whole
     /// meanwhile.

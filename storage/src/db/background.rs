@@ -15,7 +15,7 @@ use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::table_store::Stage;
 
-/// The interval at which replaced versions and files are freed while readers hold some of them.
+/// While readers still hold replaced versions or files, the time between two attempts to free them.
 const RELEASE_EVERY: Duration = Duration::from_millis(100);
 
 /// A snapshot that has expired and could not be deleted is tried again after

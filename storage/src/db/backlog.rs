@@ -18,8 +18,8 @@ use crate::options::Maintenance;
 use crate::version::TableVersion;
 
 /// Throttled writers spend tokens for the bytes that they write, and each flushed or merged byte
-/// brings one token. At most as many tokens are saved up as one part in this many of a memtable has
-/// bytes.
+/// brings one token. The limit on saved tokens is the size of a full memtable, in bytes, divided by
+/// this number.
 pub(super) const TOKENS_MAX_FRACTION: usize = 8;
 
 /// The longest time that a merge waits, after each chunk, for writes and syncs of the log: a merge

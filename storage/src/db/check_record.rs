@@ -18,8 +18,9 @@ use crate::sstable::FileId;
 /// The largest record that is read, in bytes: the record of a million SSTables is smaller.
 const BYTES_MAX: usize = 64 << 20;
 
-/// The times of the last checks, in milliseconds since the Unix epoch. Files are known by their
-/// random ids: a number may be that of another file in a copy of the database.
+/// The times of the last checks, in milliseconds since the Unix epoch. The key of a file is its
+/// random id. The number of the file would not do: in a copy of the database, another file may have
+/// the same number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckRecord {

@@ -431,7 +431,8 @@ fn next_pick(
     Ok(Some((work, room_bytes)))
 }
 
-/// Describes the rewriting of one run alone, above the `older` ones.
+/// Returns the inputs that decide whether a rewriting of `run` alone gains anything; `older` are
+/// the runs below it.
 pub(super) fn rewriting(
     engine: &Engine,
     run: &Run,

@@ -157,9 +157,10 @@ fn left_bytes(inputs: &[Arc<Run>], rest: &Bytes) -> u64 {
     inputs.iter().map(left).sum()
 }
 
-/// Records that rewriting `run` alone once more would gain nothing. Called when the run has just been
-/// rewritten alone, in parts, whose sizes do not show the gain. The record holds until some of the run
-/// is known to be garbage, the older runs change, or values may have expired.
+/// Records that rewriting `run` alone once more would gain nothing. Called when `run` is the output
+/// of a merge in parts that had one run alone as input. The gain of such a merge is not measured,
+/// because its input is replaced part by part. The record is valid until garbage is found in the
+/// run, the older runs change, or values may have expired.
 fn note_rewritten(engine: &Engine, table: &TableCore, run: RunId) {
     let version = table.version();
     let Some(at) = version.runs.iter().position(|other| other.id() == run) else {

@@ -218,7 +218,8 @@ impl EventListeners {
     }
 
     /// Notes that there is a shortage at the file or directory `full_at`, or, with `None`, that it
-    /// is over. Reports when a kind of work finds no space since then, or finds some again. Returns
+    /// is over. Notifies the listeners if a kind of work has no space from now on, or has space
+    /// again. They are not notified if another shortage stops the same kind of work anyway. Returns
     /// whether the shortage began or ended.
     pub(super) fn tell_of_space(&self, shortage: Shortage, full_at: Option<&Path>) -> bool {
         let space_use = shortage.space_use();

@@ -25,8 +25,8 @@ use crate::mutation::{self, Mutation};
 use crate::runs::{Run, plain_bytes};
 use crate::version::TableVersion;
 
-/// A flush makes two runs of a memtable at a bookmark only if each side has at least one part in
-/// this many of a full memtable.
+/// A flush splits a memtable into two runs at a bookmark (the commit of a snapshot) only if each
+/// side has at least the bytes of a full memtable divided by this number.
 const SPLIT_FRACTION: usize = 8;
 
 /// The number of flushed bytes after which throttled writers get tokens for them.
@@ -248,7 +248,8 @@ fn write_runs(
     runs.finish(None, &tombstones, has_older)
 }
 
-/// Returns the bookmarks at which the memtable is worth cutting, ascending.
+/// Returns the bookmarks (commits of snapshots) at which the flush splits the memtable into runs,
+/// ascending: those for which each run becomes large enough.
 fn splits(memtable: &Memtable, bookmarks: &[SeqNo], memtable_bytes: usize) -> Vec<SeqNo> {
     if bookmarks.is_empty() {
         return Vec::new();
@@ -260,9 +261,9 @@ fn splits(memtable: &Memtable, bookmarks: &[SeqNo], memtable_bytes: usize) -> Ve
     choose_splits(&bytes, bookmarks, (memtable_bytes / SPLIT_FRACTION).max(1))
 }
 
-/// Returns the bookmarks at which a memtable is cut. At each of them both the bytes since the last
-/// cut and all bytes above are at least `worth`. `bytes[i]` is the number of bytes between the
-/// bookmarks `i - 1` and `i`.
+/// Returns the bookmarks (commits of snapshots) at which a memtable is split, ascending. Each of
+/// them has at least `worth` bytes between the split before and itself, and at least `worth` newer
+/// bytes. `bytes[i]` is the number of bytes between the bookmarks `i - 1` and `i`.
 fn choose_splits(bytes: &[usize], bookmarks: &[SeqNo], worth: usize) -> Vec<SeqNo> {
     let mut above: usize = bytes.iter().sum();
     let mut below = 0;

@@ -16,7 +16,8 @@ const TRIES_MAX: u32 = 50;
 /// The problems of a database, from [`Db::health`](crate::Db::health).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Health {
-    /// The failure that stopped all writes until the database is opened anew, if there was one.
+    /// The reason why the database accepts no writes until it is opened anew: it was opened only to
+    /// be read, or there was a failure. `None` if it accepts writes.
     pub read_only_cause: Option<String>,
     /// The kinds of work that found no space on the disk when they were last tried.
     pub starved: Vec<SpaceUse>,

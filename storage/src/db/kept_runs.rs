@@ -163,10 +163,10 @@ impl<'a> KeptRuns<'a> {
         part.builder.add_slices(key, seq, Kind::Put, value)
     }
 
-    /// Finishes the runs with the kept ones of the range `tombstones`, newest first; empty runs are
-    /// left out. `has_older` returns whether older runs have anything in a range. `span` is the
-    /// union of the spans of the merged runs; `None`, for a flush, stands for the span of the kept
-    /// versions.
+    /// Finishes the runs, and adds to them those of the range `tombstones` that have to be kept.
+    /// Returns the runs newest first, without empty ones. `has_older` returns whether older runs
+    /// have anything in a range. `span` is the union of the spans of the merged runs; `None`, for a
+    /// flush, stands for the span of the kept versions.
     pub(super) fn finish(
         mut self,
         span: Option<(SeqNo, SeqNo)>,

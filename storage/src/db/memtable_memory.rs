@@ -34,8 +34,9 @@ use crate::version::TableVersion;
 const LOOK_FRACTION: u64 = 128;
 const LOOK_BYTES_MIN: u64 = 64 << 10;
 
-/// A memtable is frozen for the budget only if it has at least one part in this many of the
-/// average size: the flush of a smaller one would gain next to nothing.
+/// An open memtable is frozen for the sake of the budget only if it has at least the average size
+/// of the open memtables divided by this number: the flush of a smaller one would gain next to
+/// nothing.
 const WORTH_FRACTION: u64 = 2;
 
 /// The budget of all memtables, and their size when it was last added up.
@@ -146,10 +147,10 @@ impl MemtableMemory {
         look().inspect(|sizes| self.note(sizes)).is_some()
     }
 
-    /// Adds up the sizes that `look` returns if that is due, and puts off the next time until more
-    /// is written to the log, which has `log_bytes` now. Returns `None` if it is not due, if `look`
-    /// returns none, or if another thread is adding up, unless that was due long ago: then this
-    /// waits for the other thread.
+    /// Adds up the sizes that `look` returns, if enough has been written to the log since the last
+    /// sum; `log_bytes` is the present size of the log. If another thread is adding up, this leaves
+    /// the work to that thread, or waits for it if the sum is overdue. Returns `None` if no sum is
+    /// due, if the work was left to the other thread, or if `look` returns `None`.
     fn add_up_if_due<T>(
         &self,
         log_bytes: u64,

@@ -5,8 +5,8 @@
 //! unknown format, is refused with nothing changed. An SSTable that cannot be read leaves a gap.
 //! Then recovery writes, and a second recovery would still find the same: it makes durable what was
 //! read, since all that follows relies on that; it cuts a torn tail, which was never acknowledged
-//! as durable; and it removes files that the manifest does not name. An opening for reading only
-//! reads, and leaves out the part that writes.
+//! as durable; and it removes files that the manifest does not name. A database that is opened for
+//! reading only is read, and the part that writes is left out.
 
 use std::collections::HashSet;
 use std::io;
@@ -194,7 +194,8 @@ impl Engine {
                 }
             }
         });
-        // An opening fails if it gets no descriptor; from here on, calls that write wait for one.
+        // Until here, a call that gets no descriptor keeps the database from opening; from here on,
+        // calls that write wait for one.
         open_files.enter(Stage::Open);
         let engine = Arc::new(Self {
             id,

@@ -91,8 +91,8 @@ impl Engine {
     }
 }
 
-/// Estimates the bytes of a table that all snapshots together pin, as [`Engine::pin_estimates`] does.
-/// `bookmarks` are the commits of the table's bookmarks, ascending.
+/// Estimates the bytes of a table that all snapshots together pin, as [`Engine::pin_estimates`]
+/// does. `bookmarks` are the commits at which the table's snapshots and holds read, ascending.
 pub(super) fn pinned_together(
     table: &TableCore,
     version: &TableVersion,
@@ -111,8 +111,9 @@ fn estimate(table: &TableCore, version: &TableVersion, bookmarks: &[SeqNo]) -> P
     estimates
 }
 
-/// Counts the bytes that each lone snapshot of a table pins, and those that all pin together, by a
-/// pass that leaves the cache alone.
+/// Counts the bytes that each lone snapshot of a table pins, and those that all snapshots pin
+/// together, by a pass that does not fill the block cache. A snapshot is lone if no view and no
+/// other snapshot reads at its commit.
 fn count(
     table: &TableCore,
     points: &PinPoints,

@@ -100,8 +100,9 @@ impl Engine {
 
     /// Holds the state of one table in a snapshot, in place of an earlier hold of that name.
     ///
-    /// The hold is recorded while the snapshot is there, under the lock that a deletion takes. So a
-    /// bookmark stands at the commit at all times, also during a replay of the log.
+    /// The hold is recorded while the snapshot exists, under the lock that a deletion of the
+    /// snapshot takes. So at every moment, also during a replay of the log, the snapshot or the
+    /// hold protects the versions of its commit from merges.
     pub(crate) fn hold_snapshot(
         &self,
         keyspace: &str,

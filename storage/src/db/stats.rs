@@ -225,7 +225,8 @@ impl Engine {
         all
     }
 
-    /// Returns the merges of these runs. A merge whose inputs were replaced meanwhile is left out.
+    /// Returns the merges under way of these runs. A merge whose inputs were replaced meanwhile is
+    /// left out.
     fn merges_of(&self, runs: &[RunStats]) -> Vec<MergeStats> {
         let mut merges = Vec::new();
         for merge in self.merges.all() {

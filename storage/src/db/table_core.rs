@@ -158,8 +158,8 @@ impl TableCore {
         }
     }
 
-    /// Returns whether the table was found to need no merge after `asked` requests to look for
-    /// merges.
+    /// Returns whether the table needed no merge when it was last looked at, and nothing has
+    /// requested another look since. `asked` is the number of all such requests so far.
     pub(super) fn is_merged_as_of(&self, asked: u64) -> bool {
         self.merged_as_of.load(Ordering::Relaxed) == asked
     }

@@ -16,8 +16,8 @@ use crossbeam_utils::CachePadded;
 
 use super::stuck::DiskCall;
 
-/// The number of calls that can be noted at once. A call that finds no slot is made without a note:
-/// if the disk holds it up, it holds up the noted ones, too.
+/// The number of calls that can be noted at once. A call that finds no free slot is made without a
+/// note. A disk that hangs is found nevertheless, because the noted calls hang as well.
 const SLOTS: usize = 128;
 /// The number of slots that a call tries.
 const TRIES: usize = 4;

@@ -57,7 +57,7 @@ impl LocalDisk {
         }
         match options.create_new(true).mode(FILE_MODE).open(path) {
             Ok(file) => {
-                // By the mode of the opening, the umask could take the permission away.
+                // If the permission were requested when the file is opened, the umask could take it away.
                 file.set_permissions(Permissions::from_mode(GROUP_FILE_MODE))?;
                 Ok(file)
             }

@@ -5,8 +5,8 @@
 //! unknown state, and stop all writes. A call that makes a segment of the log fails after a second,
 //! because a commit waits for it, which can be refused: nothing of it is written yet. A call that
 //! reads fails after a while, because the caller may itself hold the descriptors that it waits for.
-//! While the database is being opened a call that writes fails after a while too: nothing relies on
-//! an opening that fails.
+//! While the database is being opened a call that writes fails after a while too: nothing relies on a
+//! database that did not open.
 //!
 //! Files are opened by their paths. So a call that opens or changes something in the database's
 //! directory fails once the directory was moved away, or another one was put or mounted in its place:

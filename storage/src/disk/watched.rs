@@ -142,7 +142,8 @@ impl TableFiles for WatchedDisk {
     }
 }
 
-/// An open file whose calls are noted. Handles of one file share the note of its name.
+/// An open file whose calls are noted. Its syncers share `noted`, which registers the path of the
+/// file for the notes.
 #[derive(Debug)]
 struct WatchedFile<F> {
     file: F,

@@ -177,10 +177,11 @@ impl RangeTombstones {
         Some(first.range.hull(&last.range))
     }
 
-    /// Returns the fragments that flush and compaction keep: the newest of each fragment and
-    /// stripe. The oldest of a fragment goes when no boundary lies below it (what it hides of
-    /// the same sources goes with it) and `has_older` is false for its range: no older source
-    /// has anything there.
+    /// Returns the fragments that flush and compaction keep. Of each fragment, the newest tombstone
+    /// of each stripe (the commits between two neighbouring boundaries) is kept. The oldest of
+    /// these is dropped, too, if no boundary lies below it and `has_older` returns false for its
+    /// range, because it then hides nothing: no older source has anything there, and the flush or
+    /// merge drops the versions that it hides.
     pub(crate) fn retained(
         &self,
         boundaries: &Boundaries,

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 /// disk, this number or a larger one is damage, and sums of smaller ones do not overflow.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
-/// The number of a commit: every operation takes the next one. 0 is before all.
+/// The number of an operation, in the order of commits. A commit takes consecutive numbers, one for
+/// each of its operations, and is identified by the last. 0 is before all commits.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

@@ -7,8 +7,9 @@
 //!                │                 is checked. Those that an older backup in the directory has
 //!                │                 whole stay
 //!                ├─ WAL segments   copied, each up to its last record that was written when
-//!                │                 the state was captured; an opening cuts the last one, and
-//!                │                 the database's own goes on growing
+//!                │                 the state was captured. The last segment would not do as
+//!                │                 a link: the database appends to it, and an opening of the
+//!                │                 backup truncates it
 //!                └─ manifest       new, with the captured state; CURRENT names it last
 //! ```
 //!
@@ -177,9 +178,10 @@ impl<'a> Backup<'a> {
     /// # Errors
     /// [`Error::DiskFull`], also when the disk of the database is about to be full, because the
     /// backup keeps files that the database does not need any more; [`Error::Io`], also when an
-    /// SSTable that could be opened before cannot be copied; [`Error::InvalidRequest`] if the older
-    /// backup has another file under the number of one of the database. Damage is no error, nor is a
-    /// file that could not be opened before, or a linked one that cannot be read.
+    /// SSTable that could be opened before cannot be copied; [`Error::InvalidRequest`] if an
+    /// SSTable of the older backup has the number of an SSTable of the database, but is another
+    /// file. Damage is no error, nor is a file that could not be opened before, or a linked one
+    /// that cannot be read.
     pub fn copy(
         &mut self,
         step: &mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>,
@@ -387,10 +389,12 @@ impl<'a> Backup<'a> {
         link_sstable(self.engine, self.links.as_ref(), number, tmp, is_unreadable)
     }
 
-    /// Notes a file that could not be opened, after its copy or its check failed with `error`.
+    /// Adds an SSTable to the damaged files of the backup, after its copy or its check failed with
+    /// `error`, if the database could not open it before the backup began.
     ///
     /// # Errors
-    /// `error`, if the file could be opened, or if the error is that of a full disk or the like.
+    /// `error`, if the database could open the file, or if the file is not the cause of the error
+    /// (a full disk, for example).
     fn note_unreadable(&mut self, number: FileNumber, error: Error) -> Result<()> {
         match self.unreadable.get(&number) {
             Some(known) if error.is_of_file() => {

@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use crate::runs::{FileMeta, Run};
 use crate::sstable::SsTable;
 
-/// Flushes ingested runs that only the log names, so that the manifest names their files.
+/// Records in the manifest the ingested runs that only the log names so far, by flushing the
+/// memtables: an ingested run waits for the flush of the memtables that are older.
 pub(super) fn flush_waiting_runs(engine: &Engine) -> Result<()> {
     let waits = |table: &Arc<TableCore>| table.version().waiting_runs().next().is_some();
     if engine.tables().iter().any(waits) {

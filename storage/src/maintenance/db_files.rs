@@ -20,8 +20,8 @@ pub(crate) struct DbFiles {
 
 impl DbFiles {
     /// Lists the files of a directory under a shared lock, so that no writer changes them before
-    /// the lock is freed. If there is nothing to lock, no lock is taken, as by
-    /// [`Db::open_read_only`](crate::Db::open_read_only).
+    /// the lock is freed. If the directory has no lock file, and the disk cannot lock the directory
+    /// itself, no lock is taken; [`Db::open_read_only`](crate::Db::open_read_only) does the same.
     ///
     /// # Errors
     /// [`Error::NoDatabase`] if the directory has no file of a database; [`Error::BeingWritten`],

@@ -20,7 +20,7 @@ use crate::log_store::LogStore;
 #[derive(Debug, Default)]
 pub(crate) struct Inspection {
     copies: Vec<OpenCopy>,
-    /// The number of bytes that were written to each copy; `None` if nothing was written since the
+    /// The number of bytes that each copy must have; `None` if nothing was written since the
     /// opening of the database.
     written: Option<u64>,
     damage: Vec<Error>,

@@ -153,14 +153,16 @@ impl Manifest {
     }
 
     /// Makes the state that was read durable, before anything relies on it. After a failed fsync,
-    /// edits and names can be read that never reach the disk, because the system takes their pages
-    /// for clean. So a manifest with edits, or with a damaged copy, is replaced by a new one.
+    /// edits and the content of CURRENT can be read that never reach the disk, because the system
+    /// takes their pages for clean. So a manifest with edits, or with a damaged copy, is replaced
+    /// by a new one.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::DiskFull`] if the names cannot be synced. If a new manifest finds no
-    /// space, the old one stays, because a full disk must not keep a database from being read.
-    /// [`Error::DiskFull`] if the new manifest of a backup finds no space: writes after the
-    /// backup's log do not count before the manifest without the backup's mark is written.
+    /// [`Error::Io`], [`Error::DiskFull`] if CURRENT and its copy cannot be synced. If a new
+    /// manifest finds no space, the old one stays, because a full disk must not keep a database
+    /// from being read. The manifest of a backup cannot stay: while it has the mark of the backup,
+    /// an opening ignores WAL segments that were written after the backup. So if its replacement
+    /// finds no space, the result is [`Error::DiskFull`].
     pub(crate) fn settle(&mut self) -> Result<()> {
         if self.state.backup.take().is_some() {
             return self.roll(&self.state.clone());
@@ -387,8 +389,9 @@ impl OpenCopies {
         })
     }
 
-    /// Syncs both copies, unless the mutation `unless` is on. Both copies are written before the
-    /// first is synced: then most file systems write both by one commit of their journal.
+    /// Syncs both copies, unless a test has switched on the deliberate fault `unless`. Both copies
+    /// are written before the first is synced: then most file systems write both by one commit of
+    /// their journal.
     fn sync(&mut self, unless: Mutation) -> Result<()> {
         let mut files = self.files.iter_mut().zip(&self.paths);
         files.try_for_each(|(file, path)| {
@@ -530,8 +533,8 @@ mod tests {
         }
     }
 
-    /// A crash between the two renames, and an opening that found no space, leave CURRENT or its
-    /// copy with the name of an older manifest.
+    /// A crash between the two renames, and a start of the database that found no space, leave CURRENT
+    /// or its copy with the name of an older manifest.
     #[test]
     fn a_name_of_an_older_manifest_is_damage_once_both_names_were_written() {
         let (disk, mut manifest) = manifest(true);

@@ -1,9 +1,9 @@
 //! The manifest: the catalog, the run lists, the bookmarks, as a log of edits.
 //!
 //! The content of the manifest is durable. Files in the directory that the manifest does not name
-//! are orphans of a crash, and are removed. Every opening that changes something begins a new
-//! manifest with the whole state as its first record, so nothing is ever appended behind a torn
-//! record.
+//! are orphans of a crash, and are removed. Each time that the database is opened for writing, a
+//! new manifest begins with the whole state as its first record, so nothing is ever appended behind
+//! a torn record.
 //!
 //! ```text
 //!   Current ─► Copies ─► replay ─► State       an opening reads; two copies of everything

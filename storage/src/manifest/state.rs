@@ -144,8 +144,8 @@ pub(crate) enum Edit {
     ReserveFiles {
         below: FileNumber,
     },
-    /// Moves the start of the needed part of the WAL. The operations on snapshots in older segments
-    /// are in the manifest with this edit.
+    /// Makes `floor` the first WAL segment that is needed. Once this edit is applied, the manifest
+    /// has all operations on snapshots of the older segments: `snapshots` are those that it lacked.
     TrimWal {
         floor: FileNumber,
         snapshots: Option<SnapshotChanges>,

@@ -62,8 +62,8 @@ impl DeletedRanges {
         next
     }
 
-    /// Makes an index of the tail, and of the indexes that have become as many as are merged into
-    /// one.
+    /// Makes one index of the tail and of the indexes that are due to be merged with it: an index
+    /// that would be the [`FAN_IN`]th of its size is merged with the other ones.
     fn sort_tail(&mut self) {
         let mut len = self.tail.len();
         let mut at = self.indexes.len();

@@ -21,8 +21,10 @@ pub(super) const PREFIX_BYTES: usize = 16;
 /// A link to the next node of a level; null at the end.
 pub(super) type Link = AtomicPtr<Node>;
 
-/// A version in the skip list. In memory its links follow (as many as `height`, and one more to the
-/// fold of an operand), then its key, then its value: either the bytes, or a [`Bytes`], aligned.
+/// A version in the skip list. Behind the header, the memory has the links: one for each level up
+/// to `height`, and for a merge operand one more, to its fold (the result of merging it with all
+/// older versions, which a reader stores). Then come the key and the value: either the bytes, or a
+/// [`Bytes`], aligned.
 #[repr(C)]
 pub(super) struct Node {
     pub(super) header: Complete<Header>,

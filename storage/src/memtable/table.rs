@@ -16,11 +16,12 @@ use crate::read::{MergeOperator, TimestampBounds, timestamps_of};
 use crate::runs::Run;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
 
-/// The divisor of the memory of all versions that gives the greatest memory of the folds that
-/// readers store.
+/// The number by which the memory of all versions is divided to get the limit on the memory of
+/// folds: merge results that readers store at an operand, for later readers.
 const FOLDS_PART: usize = 4;
 
-/// The largest fold that readers store, because each reader that uses a fold copies it.
+/// The largest fold (merge result) that readers store, in bytes: each reader that uses a fold
+/// copies it.
 const FOLD_BYTES_MAX: usize = 64 << 10;
 
 /// The newest writes of one table.
@@ -36,7 +37,7 @@ pub(crate) struct Memtable {
     replacing: Mutex<()>,
     tombstone_bytes: AtomicUsize,
     count: AtomicU64,
-    /// The total size of the folds that readers stored, in bytes of the folds' values.
+    /// The bytes of the values of all folds: the merge results that readers stored at operands.
     fold_bytes: AtomicUsize,
     /// The table's merge operator, which reads the timestamps in values.
     operator: Option<Arc<dyn MergeOperator>>,
@@ -138,8 +139,9 @@ impl Memtable {
         self.count.fetch_add(1, Memory::Relaxed);
     }
 
-    /// Widens the recorded bounds of timestamps by those of a value. This runs before the commit is
-    /// visible, so that readers of the commit get bounds that include the value.
+    /// Lowers the least and raises the greatest recorded timestamp, as far as the timestamps in
+    /// `value` require it. This runs before the commit is visible, so that readers of the commit
+    /// get bounds that include the value.
     fn note_timestamps(&self, key: &[u8], kind: Kind, value: &[u8]) {
         let Some(operator) = self.operator.as_deref() else {
             return;
@@ -265,8 +267,8 @@ impl Memtable {
         self.count.load(Memory::Relaxed)
     }
 
-    /// Notes the WAL segment of a record that has entries for this memtable. Call it under
-    /// the order lock, before the record is pushed.
+    /// Notes the WAL segment of a record that has entries for this memtable. Call it under the lock
+    /// that orders the commits, before the record is pushed to the WAL.
     pub(crate) fn note_segment(&self, segment: FileNumber) {
         self.first_segment.get_or_init(|| segment);
     }

@@ -19,9 +19,9 @@ pub struct TimestampBounds {
     pub least: i64,
     /// The greatest timestamp; [`i64::MIN`] if there is none.
     pub greatest: i64,
-    /// The latest time at which a part of the values was deleted or expires, in seconds since the
-    /// Unix epoch; [`i64::MAX`] if a part neither was deleted nor expires, [`i64::MIN`] if there
-    /// are no values.
+    /// The latest time at which any part of the values (a cell, for example) was deleted or
+    /// expires, in seconds since the Unix epoch: a time of a clock, unlike the timestamps.
+    /// [`i64::MAX`] if a part neither was deleted nor expires, [`i64::MIN`] if there are no values.
     pub greatest_local_time_s: i64,
 }
 
@@ -62,13 +62,15 @@ pub struct PurgeContext<'a> {
     /// The time of the earliest reader that can see the value, in milliseconds since the
     /// Unix epoch.
     pub read_time_ms: u64,
-    /// The least timestamp of the key's other versions, newer or older: in memtables, in other
-    /// runs, and in this merge if other readers need them. For a head, the least timestamp of the
-    /// whole group, except values that the same merge purges under this head. [`i64::MAX`] if there
-    /// are no other versions, [`i64::MIN`] if it is not known.
+    /// The least timestamp of the key's other versions, newer or older: those in memtables and in
+    /// other runs, and those in this merge that are kept for other readers. If the key is the head
+    /// of a [`Group`], the least timestamp of the whole group, without the values that this merge
+    /// purges together with the head. [`i64::MAX`] if there are no other versions, [`i64::MIN`] if
+    /// the timestamp is not known.
     pub oldest_elsewhere: i64,
-    /// The value of the group's head for the same readers, before the head is purged itself. `None`
-    /// if this merge does not have it, and for the head.
+    /// The value of the head of the key's [`Group`] as the readers of this value see it, before the
+    /// head itself is purged. `None` if the key is the head, is in no group, or if this merge does
+    /// not have the head.
     pub head: Option<&'a [u8]>,
 }
 

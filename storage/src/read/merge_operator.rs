@@ -1,9 +1,9 @@
 //! Merge operators: how a table's values change without being read first.
 //!
-//! A table names its operator when it is created; the name is stored, and every opening registers
-//! the code for the name ([`MergeOperators`]). A merge by a user writes an *operand*. Readers,
-//! flushes and compactions fold operands together, and onto the value below them, in any grouping:
-//! the operator is associative.
+//! A table names its operator when it is created; the name is stored, and each program that opens the
+//! database registers the code for the name ([`MergeOperators`]). A merge by a user writes an
+//! *operand*. Readers, flushes and compactions fold operands together, and onto the value below them,
+//! in any grouping: the operator is associative.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -62,8 +62,9 @@ pub trait MergeOperator: Send + Sync + Debug {
     ///
     /// No single key of a group may be put or deleted: all values of a group are operands, and a
     /// deleted range contains all keys of the group or none. Readers of a group must read its head
-    /// first, or all of the group by one iterator: a head that is read after its group may have
-    /// been purged together with it.
+    /// first, or all of the group by one iterator. A head that is read last may have been purged
+    /// since the other keys were read, together with the content that it deletes. The reader would
+    /// then return deleted content.
     fn group<'k>(&self, key: &'k [u8]) -> Option<Group<'k>> {
         let _ = key;
         None
@@ -118,7 +119,7 @@ pub trait MergeOperator: Send + Sync + Debug {
     }
 }
 
-/// The merge operators that the process has registered when it opens a database, by name.
+/// The merge operators that the opening of a database gets, by name.
 ///
 /// By default these:
 ///

@@ -32,9 +32,10 @@ pub(crate) struct RunBuilder<'a> {
     bounds: ValueBounds,
     files: Vec<FileNumber>,
     bytes: u64,
-    /// Bytes of all added keys and values, before compression. The map `kept` has the bytes that
-    /// only snapshots and views between two sequence numbers (first, last) can see.
+    /// Bytes of all added keys and values, before compression.
     plain_bytes: u64,
+    /// The bytes of versions that are needed only by snapshots and views (open readers) at sequence
+    /// numbers between these two, both included.
     kept: BTreeMap<(SeqNo, SeqNo), u64>,
     finished: bool,
 }

@@ -208,7 +208,8 @@ impl RunCursor {
         self.position = Position::Damaged(Box::new(Damaged { key, seq, error }));
     }
 
-    /// Puts the cursor on the first gap that a move to larger keys passed, if there is one.
+    /// Puts the cursor on the first gap (key range of an unreadable file) between `from` and the
+    /// position that a move to larger keys reached, if there is one.
     #[cold]
     fn fall_into_gap_above(&mut self, from: Start<'_>) {
         let run = self.run.clone();
@@ -233,7 +234,8 @@ impl RunCursor {
         }
     }
 
-    /// Puts the cursor on the first gap that a move to smaller keys passed, if there is one.
+    /// Puts the cursor on the first gap (key range of an unreadable file) between `from` and the
+    /// position that a move to smaller keys reached, if there is one.
     #[cold]
     fn fall_into_gap_below(&mut self, from: Start<'_>) -> Result<()> {
         let run = self.run.clone();

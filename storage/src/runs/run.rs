@@ -99,9 +99,9 @@ impl Run {
         mutation::replace(&self.gaps, Mutation::PassOverGaps, &[])
     }
 
-    /// Returns this run with a damaged file replaced by a whole one; the damaged file is removed
-    /// once no reader holds it, unless it is the same file, which opens now. `None` if the run has
-    /// no such file.
+    /// Returns this run with a damaged file replaced by a whole one. The damaged file is removed
+    /// once no reader holds it, unless both have the same number: then it is the same file, which
+    /// can be opened now. `None` if the run has no file `damaged`.
     pub(crate) fn restored(
         &self,
         damaged: FileNumber,
@@ -213,8 +213,9 @@ impl Run {
         Some(Self::new(meta, self.files.clone()))
     }
 
-    /// Returns the range of sequence numbers that the run covers, as its files record it. The range
-    /// is wider than the span if flushes and merges dropped the first or the last versions.
+    /// Returns the range of sequence numbers for which the run has all versions that are needed, as
+    /// its files record it. The range is wider than `smallest_seq` to `largest_seq` of the run if
+    /// flushes and merges dropped the first or the last versions.
     pub(crate) fn origin_span(&self) -> (SeqNo, SeqNo) {
         let span = (self.meta.smallest_seq, self.meta.largest_seq);
         let origins = self.open().filter_map(|table| {

@@ -148,8 +148,8 @@ impl RunStore {
         Ok((meta, RunFile::new(Ok(table), number, self.tables.clone())))
     }
 
-    /// Opens a file. If an `id` is given and the file has this id, it may have been written under
-    /// another number.
+    /// Opens the file `number`. The file must have been written under this number, or outside of a
+    /// database, or have the id `id`: a file that was restored from a backup has a new number.
     pub(crate) fn open_table(
         &self,
         number: FileNumber,

@@ -36,7 +36,8 @@ enum LockMode {
     Shared(usize),
 }
 
-/// The delay of each call to a slow disk, in turns of other threads.
+/// The random delays of the calls to a slow disk. A delay is the number of times that the calling
+/// thread yields to other threads before it goes on.
 struct Slow {
     turns_max: usize,
     rng: SplitMix64,

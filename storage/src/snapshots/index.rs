@@ -195,7 +195,8 @@ mod tests {
         assert_eq!(index.place("app", "s3"), None);
     }
 
-    /// A hold may stand at an earlier commit than snapshots that were created before it.
+    /// A hold, which keeps the state of a snapshot readable, reads at the commit of that snapshot,
+    /// though other snapshots were created between the two.
     #[test]
     fn a_hold_is_found_beside_the_snapshot_at_whose_commit_it_stands() {
         let (older, newer) = (bookmark(3, "app", None), bookmark(5, "app", None));

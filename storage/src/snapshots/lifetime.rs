@@ -10,9 +10,9 @@
 //!
 //! Both numbers are the last one given when the change began. They are read under the order lock,
 //! while the catalog is locked until the change is done. So a snapshot with a higher number sees the
-//! change: opening the snapshot needs the catalog, and so waits until the table is there or gone.
-//! The numbers are in the manifest, and an opening gives higher ones only: a snapshot that is created
-//! after a crash has no number from before a table that is there.
+//! change: opening the snapshot needs the catalog, and so waits until the table is there or gone. The
+//! numbers are in the manifest, and after the database is opened commits get higher ones only: a
+//! snapshot that is created after a crash has no number from before a table that is there.
 
 use std::ops::Range;
 

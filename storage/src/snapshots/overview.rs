@@ -20,7 +20,7 @@ use super::index::SnapshotIndex;
 use super::{Lifetime, TableSpan};
 use crate::key::{SeqNo, TableId, stripe};
 
-/// The commits of all bookmarks and views.
+/// The commits at which all bookmarks (snapshots and holds) and all views (open readers) read.
 #[derive(Debug)]
 pub(crate) struct SnapshotOverview {
     keyspaces: HashMap<String, OfKeyspace>,
@@ -37,7 +37,7 @@ struct OfKeyspace {
     own: HashMap<TableId, Vec<SeqNo>>,
 }
 
-/// The commits whose state is shown by bookmarks of one table and by views.
+/// The commits at which the snapshots and holds of one table, and all views, read.
 #[derive(Debug)]
 pub(crate) struct TableBookmarks<'a> {
     bookmarks: Cow<'a, [SeqNo]>,

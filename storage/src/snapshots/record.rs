@@ -27,11 +27,13 @@ pub(crate) struct SnapshotRecord {
     /// `None`: the snapshot does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expires_ms: Option<u64>,
-    /// The note of the holder of a hold; `None` for a snapshot that a user created.
+    /// The purpose of a hold (a snapshot that keeps the state of another snapshot readable), as its
+    /// holder wrote it; `None` for a snapshot that a user created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) held_for: Option<String>,
-    /// The commit of the earlier snapshot that a hold was made of, at which the hold reads; `None`
-    /// for other snapshots. Only in operations: a bookmark has this number in a field of its own.
+    /// The commit at which a hold reads: that of the snapshot that it was made of. `None` for other
+    /// snapshots. This field is used only where the creation of the hold is recorded; the resulting
+    /// [`Bookmark`] has the commit in its field `seq`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<SeqNo>,
 }
@@ -41,7 +43,7 @@ pub(crate) struct SnapshotRecord {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CoveredTable {
     pub(crate) id: TableId,
-    /// The name of the table, which may be the only place where a repair finds it.
+    /// The name of the table. A repair may find the name nowhere else.
     pub(crate) name: String,
 }
 
@@ -165,7 +167,7 @@ impl Bookmarks {
         Some(self.list.remove(at))
     }
 
-    /// Sets the time at which a snapshot expires by the commit `seq`.
+    /// Applies the commit `seq`, which changes the expiry time of a snapshot.
     pub(crate) fn set_expiry(&mut self, seq: SeqNo, expiry: SnapshotExpiry) {
         self.as_of = seq;
         let mut list = self.list.iter_mut();
@@ -272,7 +274,8 @@ mod tests {
         assert_eq!((ids(&bookmarks), bookmarks.as_of), (vec![2, 3], SeqNo(9)));
     }
 
-    /// A hold may stand at an earlier commit than snapshots that were created before it.
+    /// A hold, which keeps the state of a snapshot readable, reads at the commit of that snapshot,
+    /// though other snapshots were created between the two.
     #[test]
     fn a_hold_is_listed_beside_the_snapshot_at_whose_commit_it_stands() {
         let hold = SnapshotRecord {

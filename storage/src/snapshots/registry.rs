@@ -72,7 +72,7 @@ struct State {
     unrecorded: VecDeque<(SeqNo, SnapshotOp)>,
     /// The number of views at each point.
     views: BTreeMap<ReadPoint, usize>,
-    /// The points of the views for which a run keeps versions that no other reader needs.
+    /// The points of the views for which a run keeps versions that later readers do not need.
     costly: BTreeSet<ReadPoint>,
 }
 
@@ -112,7 +112,7 @@ impl SnapshotRegistry {
             .expect("a view stands at this point") += 1;
     }
 
-    /// Records the views for which a new run keeps versions that no other reader needs.
+    /// Records the views for which a new run keeps versions that later readers do not need.
     pub(crate) fn note_kept(&self, kept: &[KeptFor]) {
         if kept.is_empty() {
             return;
@@ -189,8 +189,8 @@ impl SnapshotRegistry {
         state.apply(seq, SnapshotOp::Delete(id));
     }
 
-    /// Sets the time at which a snapshot expires by the commit `seq`; called in
-    /// commit order.
+    /// Applies the commit `seq`, which changes the expiry time of a snapshot; called in commit
+    /// order.
     pub(crate) fn set_expiry(&self, seq: SeqNo, expiry: SnapshotExpiry) {
         let mut state = self.state.lock().unwrap();
         state.apply(seq, SnapshotOp::Expiry(expiry));
@@ -318,8 +318,9 @@ impl SnapshotRegistry {
         seqs
     }
 
-    /// Returns the sequence numbers of a table's bookmarks alone, ascending, each once. Pickers do
-    /// not merge runs across these numbers. (Views are too short-lived to arrange files by.)
+    /// Returns the sequence numbers of a table's bookmarks alone, ascending, each once. By these
+    /// numbers flushes cut memtables, and pickers keep runs apart. (Views are too short-lived to
+    /// arrange files by.)
     pub(crate) fn bookmark_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table);

@@ -197,17 +197,16 @@ impl Block {
         decode().ok_or_else(|| self.bad_entry(start, "does not decode"))
     }
 
-    /// The first entry `>= (key, seq)`; `None` when all are smaller.
-    ///
-    /// Compares in place: no key is put together. `matched` is how many bytes
-    /// `key` shares with the entry before, which is smaller than the target. An
-    /// entry that shares more than that with its predecessor differs from `key`
-    /// where the predecessor did, so is smaller too; any other has `key`'s
-    /// first `shared` bytes, and only its suffix needs a look. At the found
-    /// entry, therefore, the full key is `key[..shared]` and the suffix.
+    /// Returns the first entry at or after `(key, seq)`, in the order of versions (by key, and newest
+    /// first); `None` if all entries come before. The full key of the found entry is
+    /// `key[..entry.shared]` and its suffix.
     pub(super) fn find(&self, key: &[u8], seq: SeqNo) -> Result<Option<Found<'_>>, Damage> {
         let mut at = self.restart_before(key, seq)?;
         let mut before_len = 0;
+        // The number of bytes that `key` shares with the previous entry, which is below the target.
+        // If an entry shares more bytes than this with the previous entry, it differs from `key`
+        // where the previous entry does, so it is below the target, too. Any other entry has the
+        // first `entry.shared` bytes of `key`, so comparing its suffix is enough.
         let mut matched = 0;
         while at < self.entries_end {
             let entry = self.entry(at)?;

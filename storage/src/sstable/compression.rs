@@ -69,7 +69,8 @@ pub(super) struct Sealer {
 }
 
 impl Sealer {
-    /// Appends the stored form of `payload`, at its `place`, to `out` and returns its length.
+    /// Appends the stored form of `payload` to `out`, and returns its length. The stored form ends
+    /// with a checksum, which includes `place`, the file and the offset of the block.
     pub(super) fn seal(
         &mut self,
         payload: &[u8],

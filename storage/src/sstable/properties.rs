@@ -106,7 +106,9 @@ pub(crate) struct TombstoneProperties {
     pub(crate) offset: u64,
     /// Length of the stored block, in bytes.
     pub(crate) bytes: u64,
-    /// Number of sequence numbers over all fragments.
+    /// Number of sequence numbers of all fragments together. Fragments are the key ranges that
+    /// result where range tombstones are cut at each other's ends; each has one number for each
+    /// tombstone over it.
     pub(crate) count: u64,
 }
 

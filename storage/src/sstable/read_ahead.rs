@@ -67,7 +67,7 @@ impl ReadAhead {
     /// last data block of the `file` ends.
     ///
     /// # Errors
-    /// `Io`; `Corruption` if the file ends within this block. A failure to read the blocks behind
+    /// `Io`; `Corruption` if the file ends within this block. A failure to read the blocks around
     /// it is no error.
     pub(super) fn stored(
         &mut self,

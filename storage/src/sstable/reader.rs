@@ -73,7 +73,8 @@ impl SsTable {
     }
 
     /// Reads a table from a file that is open already, as [`Self::open`] does; errors name `path`.
-    /// If an `id` is given and the file has this id, it may have been written under another number.
+    /// The file must have been written under `file_number`, or outside of a database, or have the
+    /// id `id`.
     pub(crate) fn read(
         file: Arc<dyn ReadFile>,
         path: &Path,

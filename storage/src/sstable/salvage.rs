@@ -448,8 +448,9 @@ fn ordered_after(
     Ok(versions)
 }
 
-/// The length of the block that is stored at a place, at the start of `bytes`: the block ends where
-/// the checksum of its bytes stands.
+/// Returns the length of the stored block with which `bytes` begins: it ends with the first four
+/// bytes that are the checksum of the bytes before. The checksum includes `place`, the file and the
+/// offset of the block. `None` if there is no such end.
 fn stored_block_len(bytes: &[u8], place: BlockPlace) -> Option<usize> {
     const TYPES: u8 = 2;
     let mut crc = place.hasher();

@@ -194,7 +194,8 @@ mod tests {
         len: 30,
     };
 
-    /// Two partitions: their bounds, and three numbers for each.
+    /// Decodes a top level of two partitions. Each has its bound, the end of its data, and the
+    /// lengths of its filter and its index.
     fn decode(entries: [(&str, [u64; 3]); 2]) -> Result<TopLevel, Damage> {
         let mut builder = TopLevelBuilder::new();
         for (key, [data_end, filter, index]) in entries {

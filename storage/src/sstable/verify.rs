@@ -156,8 +156,9 @@ impl<'a> Walk<'a> {
     }
 
     /// Checks the next data block: it must not go above `bound`, its bound in the index, and
-    /// `filter` must have its keys and their prefixes. With the first block of a partition comes
-    /// the filter of the partition `before`, which must have the prefix of the block's first key.
+    /// `filter` must have its keys and their prefixes. For the first block of a partition, `before`
+    /// is the filter of the partition before it. That filter must have the prefix of the block's
+    /// first key, too: a scan that begins between the two partitions looks in that filter only.
     fn block(
         &mut self,
         (handle, block): (BlockHandle, Block),

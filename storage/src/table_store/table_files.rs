@@ -22,7 +22,8 @@ pub trait TableFiles: FileSystem {
     /// Removes an empty directory. After a crash the directory may exist again. A path that is no
     /// directory stays, as do symbolic links, and a directory with files in it is refused with
     /// [`io::ErrorKind::DirectoryNotEmpty`]. If a disk does not support this, a backup makes no
-    /// directory for links, and holds the log instead.
+    /// directory for links. Instead, until the backup ends, the database removes no log segments
+    /// and no SSTables that the backup needs.
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
         let _ = dir;
         Err(io::ErrorKind::Unsupported.into())

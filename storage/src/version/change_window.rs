@@ -23,11 +23,11 @@
 //!   a range tombstone of the stripe hides all of them. Of range tombstones each fragment keeps the
 //!   newest of each stripe.
 //! - *A deletion is dropped only where it hides nothing.* The tombstones at the end of a key's
-//!   versions go if no older source has the key. A tombstone in the window is not at the end while
-//!   the version at or below the older reader is there that it hides. A range tombstone goes by
-//!   itself only in the lowest stripe, which ends at the older reader or below, or with a run that
-//!   has nothing else and nothing below it. In the second case the older reader sees nothing of
-//!   its keys, and what the newer reader sees of them has a number above the tombstone.
+//!   versions go if no older source has the key. A tombstone in the window is not at the end as
+//!   long as it hides a version that the older reader sees. A range tombstone goes by itself only
+//!   in the lowest stripe, which ends at the older reader or below, or with a run that has nothing
+//!   else and nothing below it. In the second case the older reader sees nothing of its keys, and
+//!   what the newer reader sees of them has a number above the tombstone.
 //! - *A run is dropped unread only under a tombstone of its own stripe* ([`crate::compaction`],
 //!   `covered`), and a flush leaves out only what a truncation of the same stripe hides. The
 //!   tombstone is in the window then, or all of it is outside.

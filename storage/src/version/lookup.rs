@@ -24,8 +24,9 @@ pub(crate) struct Lookup<'k, 't> {
     reads: ReadCounters,
     /// Whether no older source can change the result.
     is_done: bool,
-    /// Whether a version was found; `has_changed`: since the last [`Self::take_changed`].
+    /// Whether a version was found at any time.
     has_found: bool,
+    /// Whether a version was found since the last call of [`Self::take_changed`].
     has_changed: bool,
 }
 
@@ -153,10 +154,11 @@ impl<'k, 't> Lookup<'k, 't> {
     /// true if the base is reached.
     ///
     /// Many operands become one fold for later readers, who find it at the newest of them
-    /// ([`Memtable::leave_fold`]). Only readers that see this operand use the fold, and it
-    /// equals their own result: no version is added below, as all lower numbers are decided,
-    /// and a range tombstone among the operands is seen by all who see the newest. Where a
-    /// put expires under them, readers differ, and no fold is left.
+    /// ([`Memtable::leave_fold`]). Only readers that see this operand use the fold, and it equals
+    /// their own result. No version is added below the operand later, because every commit with a
+    /// lower number has been applied or has failed. A range tombstone among the operands is seen by
+    /// every reader that sees the newest operand. If the put below the operands may expire, the
+    /// result depends on the time of the reader, and no fold is stored.
     fn take_from(&mut self, newest: Entry<'_>, memtable: &Memtable, merger: &Merger) -> bool {
         let Self { key, fold, .. } = self;
         let newer = fold.operands();

@@ -196,7 +196,8 @@ impl TableVersion {
 
     /// Returns the number of runs that may be merged and may have keys in common, without those in
     /// `left_out`. The output of an unfinished merge in parts is not counted, because it has none
-    /// of the keys that its inputs still have; of a stuck merge, no run is counted.
+    /// of the keys that its inputs still have. Of an unfinished merge that is stuck (one of its
+    /// inputs must not be merged, or is in `left_out`), no run is counted.
     pub(crate) fn mergeable_runs(&self, left_out: &HashSet<RunId>) -> usize {
         let mergeable = |run: &&Arc<Run>| run.is_mergeable() && !left_out.contains(&run.id());
         let all = self.runs.iter().filter(mergeable).count();

@@ -37,8 +37,9 @@ pub(crate) struct Replayed {
 /// were removed may have left any of them.
 ///
 /// # Errors
-/// [`Error::Corruption`] when a segment is missing. The log is never trimmed to
-/// nothing, so with a floor above the first number there is at least one.
+/// [`Error::Corruption`] when a segment is missing. A removal of old segments always leaves one. So
+/// if `numbers` does not begin at the number of the first segment of all, at least one segment must
+/// exist.
 pub(crate) fn segments(
     log_store: &dyn LogStore,
     dir: &Path,

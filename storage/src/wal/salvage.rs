@@ -83,12 +83,13 @@ pub(crate) fn base_lsn(bytes: &[u8]) -> Option<u64> {
     is_good.then(|| record::u64_at(header, 24))
 }
 
-/// A search for records at any offset of a segment, in about linear time. Bytes of a value may look
-/// like a header at many offsets, and like a record of megabytes at each; where they are a log that
-/// was kept as a value, many follow one another.
+/// A search for records at any offset of a segment, in about linear time. The bytes of a value may
+/// look like the header of a record at many offsets, and like a record of megabytes at each. If a
+/// value is a copy of a log, it even has many whole records one after another.
 struct Search<'a> {
     bytes: &'a [u8],
-    /// The position of the first record in the log, if it is known.
+    /// The position in the log at which the first record of this segment begins; `None` if the
+    /// segment's header is damaged.
     base: Option<u64>,
     checksums: RangeChecksums<'a>,
     /// Offsets of good records from which the search has already come to a bad one.

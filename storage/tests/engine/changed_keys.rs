@@ -65,7 +65,7 @@ impl MergeOperator for Cells {
     }
 }
 
-/// The letters of each key that a snapshot shows.
+/// The content that a snapshot shows: for each key, the letters of its cells that have not expired.
 fn visible(table: &SnapshotTable) -> Content {
     let letters = |value: &[u8]| {
         let live = cells(value)
@@ -100,7 +100,7 @@ fn changed_between(
     Some(keys)
 }
 
-/// All changed keys of a test, none of whose keys is behind "~".
+/// All changed keys. The tests use no key that sorts after "~".
 fn changed(older: &SnapshotTable, newer: &SnapshotTable) -> Option<Vec<Vec<u8>>> {
     changed_between(older, newer, ("", "~"))
 }

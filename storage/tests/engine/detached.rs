@@ -51,7 +51,7 @@ fn open(mem: &MemDisk, description: &str) -> Result<DetachedTable> {
     DetachedTable::open(description, options)
 }
 
-/// The values in the table that a description identifies, each once.
+/// The values in the table whose pin has this description, by key, without repeated neighbours.
 fn values(mem: &MemDisk, description: &str) -> Vec<String> {
     let table = open(mem, description).unwrap();
     let content = content(table.scan::<&[u8], _>(..)).unwrap();
@@ -139,9 +139,9 @@ fn an_invalid_description_is_an_error_that_names_it() {
     }
 }
 
-/// Regression: an opening continued the numbers of files behind the largest number that the
-/// manifest named, so numbers of removed files were used again. A pin that had outlived its files
-/// led to files of another table, and read nothing in them.
+/// Regression: a database that was opened again continued the numbers of files behind the largest
+/// number that the manifest named, so numbers of removed files were used again. A pin that had
+/// outlived its files led to files of another table, and read nothing in them.
 #[test]
 fn a_pin_that_is_gone_never_leads_to_files_of_another_table() {
     let f = fixture();

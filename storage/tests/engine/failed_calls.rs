@@ -262,9 +262,9 @@ fn a_read_that_fails_is_an_error_and_the_next_one_may_succeed() {
     table.put(b"key123", b"new").unwrap();
 }
 
-/// Regression: a server was stopped after its directory had been moved away, with a backup in its place.
-/// The rows in memory went into files of that directory, which the next opening removed as orphans, and
-/// the manifest that named them stayed with the directory that was moved.
+/// Regression: a server was stopped after its directory had been moved away, and a backup put in
+/// its place. The rows in memory went into files of the backup's directory, while the manifest that
+/// named them was in the moved one. The next opening of the backup removed these files as orphans.
 #[test]
 fn nothing_goes_into_another_directory_in_the_place_of_the_databases() {
     let parent = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Files of other format versions, older and newer: refused by name, by an opening,
-//! a verification and a repair alike, and left as they are.
+//! Files of other format versions, older and newer: refused by name, when a database is opened,
+//! verified or repaired, and left as they are.
 
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ fn contents(mem: &MemDisk) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(bytes).collect()
 }
 
-/// Asserts that an opening, a repair and a verification refuse the file, and name it and its
+/// Asserts that opening, repairing and verifying the database refuse the file, and name it and its
 /// version; and that the repair makes no database.
 fn assert_refused(mem: &MemDisk, path: &Path, version: u32, supported: u32) {
     let before = contents(mem);

@@ -20,16 +20,17 @@ use ebb_storage::{
 };
 use rand::RngExt;
 
-/// The longest delay of a write after its timestamp, in seconds, less twice the skew.
+/// The longest delay of a write after its timestamp, plus twice the skew, in seconds.
 const GRACE_S: i64 = 20;
 /// The greatest number of seconds by which a timestamp is ahead of the time.
 const SKEW_S: i64 = 2;
 
-/// The place of the cell that deletes a whole row or, in the head of a group, the whole group.
+/// The column number under which a key stores the deletion of its whole row, or, at the head (the
+/// first key) of a group, of the whole group.
 const DELETION: u8 = 0;
 
-/// A cell of a value: a write or a deletion with its timestamp. Of several cells in one place, the
-/// greatest stays.
+/// A cell of a value, for one column: a write or a deletion with its timestamp. Of several cells of
+/// one column the greatest stays, that is, the one with the greatest timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cell {
     timestamp: i64,
@@ -46,7 +47,7 @@ enum CellKind {
     Tombstone,
 }
 
-/// The cells of a value, by place.
+/// The cells of a value, by column number; [`DELETION`] is the deletion of the row or group.
 type Cells = BTreeMap<u8, Cell>;
 
 fn encode(cells: &Cells) -> Vec<u8> {
@@ -163,7 +164,7 @@ impl MergeOperator for LastWrite {
 /// of the list.
 type Places = (Range<usize>, usize);
 
-/// A picker that merges the runs at the planned positions, once the list has the planned length.
+/// A picker that merges the runs at the planned positions while the list has the planned length.
 #[derive(Debug, Clone, Default)]
 struct PlannedMerge(Arc<Mutex<Option<Places>>>);
 
@@ -283,7 +284,7 @@ impl Bench {
         self.table.merge(key.as_bytes(), &value).unwrap();
     }
 
-    /// Deletes a row, or with the key of a head a group, at second 100.
+    /// Deletes a row at second 100; or a whole group, if `key` is the key of its head.
     fn delete(&self, key: &str, timestamp: i64) {
         let value = encode(&[(DELETION, deletion(timestamp, 100))].into());
         self.table.merge(key.as_bytes(), &value).unwrap();
@@ -329,7 +330,8 @@ fn deletion(timestamp: i64, local_s: i64) -> Cell {
 
 type Live = BTreeSet<(Vec<u8>, u8, u8)>;
 
-/// Returns the cells that a reader at the time `now_s` sees, by key, place and byte.
+/// Returns the cells that a reader at the time `now_s` sees, each as key, column number, and the
+/// byte that the cell stores as its value.
 fn live_cells<K: AsRef<[u8]>, V: AsRef<[u8]>>(all: &[(K, V)], now_s: i64) -> Live {
     let mut live = Live::new();
     let decoded = |value: &V| decode(value.as_ref()).unwrap();
@@ -559,7 +561,8 @@ fn a_group_goes_whole() {
     }
 }
 
-/// The purge cannot read a damaged row of a group after the head's deletion went.
+/// A damaged row of a group cannot be purged. If the deletion in the group's head were purged
+/// first, nothing would hide the row any more.
 #[test]
 fn the_deletions_of_a_group_stay_when_a_value_in_it_cannot_be_read() {
     let bench = Bench::new();
@@ -572,8 +575,9 @@ fn the_deletions_of_a_group_stay_when_a_value_in_it_cannot_be_read() {
     assert!(bench.table.get(b"a-").unwrap().is_some());
 }
 
-/// A key that was deleted by commit and merged into again has one version, which also hides the
-/// older versions in an older run. When that version is purged, something must still hide these.
+/// A key that was deleted by the store's own delete, and then got an operand again, has one
+/// version. That version also hides the older ones in an older run. When it is purged, something
+/// must still hide these.
 #[test]
 fn what_a_purged_value_replaced_stays_hidden() {
     let bench = Bench::new();

@@ -205,7 +205,8 @@ fn a_hold_can_be_made_of_another_one_and_not_of_itself() {
     assert_eq!(f.held("second").get(b"k").unwrap().unwrap(), "1");
 }
 
-/// The later snapshot lacks the same rows, so a holder would find no difference.
+/// A hold keeps the state of a snapshot for a reader that later compares it with a newer snapshot.
+/// Both would lack the lost rows, so the reader would find no difference.
 #[test]
 fn a_hold_goes_before_the_loss_of_a_damaged_file_is_accepted() {
     let f = fixture();

@@ -156,9 +156,6 @@ fn what_is_ingested_stands_at_its_commit_among_writes_and_snapshots() {
     assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
 }
 
-/// Regression: an ingest links files, so the names that the writer gave them lead to the database's
-/// own bytes. A second writer with the same names opened these files and truncated them, and so the
-/// files of the table.
 #[test]
 fn operands_that_are_ingested_meet_those_that_were_there_and_come_later() {
     let mem = MemDisk::new();
@@ -193,6 +190,9 @@ fn operands_that_are_ingested_meet_those_that_were_there_and_come_later() {
     assert_eq!(values(&table.existing_table("t").unwrap()), expected);
 }
 
+/// Regression: an ingest links files, so the names that the writer gave them lead to the database's
+/// own bytes. A second writer with the same names opened these files and truncated them, and so the
+/// files of the table.
 #[test]
 fn a_second_writer_of_the_same_name_leaves_what_was_ingested() {
     let check = |db: &Db, table: &Table, out: &Path, options: SortedWriterOptions| {
@@ -473,8 +473,8 @@ fn without_a_manifest_the_log_names_the_table_of_an_ingested_file() {
     }
 }
 
-/// A backup or a verification once captured the state, then a table was created and written to, and
-/// then it read the end of the log: the state lacked the table.
+/// A backup or a verification once captured the state before the end of the log. A table that was
+/// created and written to in between was in the log, but not in the state.
 #[test]
 fn tables_created_beside_a_verification_are_no_damage() {
     let mem = MemDisk::new();

@@ -16,9 +16,9 @@ use ebb_storage::{
 use rand::RngExt;
 
 const VALUE: [u8; 1000] = [7; 1000];
-/// The most by which memtables may exceed their budget. Their memory is added up after every 64 KiB
-/// that are written, at the latest after 128 KiB. The third 64 KiB are for bytes that are in memory
-/// and not in the log, and for writers that were admitted before.
+/// The most by which memtables may exceed their budget. Their memory is added up each time 64 KiB
+/// were written; the sum may come late, but at 128 KiB writers wait for it. The third 64 KiB are
+/// for bytes that are in memory and not in the log, and for writers that were admitted before.
 const SLACK_BYTES: u64 = 3 * (64 << 10);
 const MIB: u64 = 1 << 20;
 
@@ -48,8 +48,8 @@ const WRITES: u32 = 2000;
 /// The number of writes after which a writer checks the statistics again.
 const WRITES_PER_LOOK: u32 = 50;
 
-/// Sizes in bytes of a database to which 6 MB were written, the greatest unless a field states
-/// otherwise.
+/// Sizes in bytes, measured while 6 MB are written to a database: the maxima over that time, unless
+/// a field states otherwise.
 #[derive(Debug, Default)]
 struct Sizes {
     memtables_max: u64,

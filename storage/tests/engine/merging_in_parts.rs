@@ -362,9 +362,9 @@ fn a_repair_between_two_parts_brings_nothing_back_with_and_without_a_manifest() 
     });
 }
 
-/// A file that is rewritten gets a higher number than the outputs of merges. It replaces older data
-/// only for those of its keys that are still part of its run, so it hides no output. Each file in
-/// this test has a damaged header, without which everything can be read.
+/// A file that is rewritten gets a higher file number than the outputs of merges. It replaces older
+/// data only for those of its keys that are still part of its run, so it hides no output. In this
+/// test the header of each file is damaged, which no read of the other content needs.
 #[test]
 fn a_rewritten_input_or_output_of_an_unfinished_merge_changes_nothing() {
     let test = "a_rewritten_input_or_output_of_an_unfinished_merge_changes_nothing";
@@ -495,8 +495,10 @@ fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
     assert!(parts > 3, "{parts} parts");
 }
 
-/// A flush covered all numbers behind those of the newest run. When that run is merged away up to
-/// its end, the merged part stands behind older runs.
+/// Regression: a flush recorded as its part of the history all sequence numbers after those of the
+/// first run in the list. Once a merge in parts has used up the newest run, its output stands
+/// behind older runs, so these numbers included merged versions, and the flush seemed to replace
+/// them.
 #[test]
 fn a_flush_between_two_parts_replaces_no_merged_version() {
     let mem = MemDisk::new();

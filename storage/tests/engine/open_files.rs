@@ -216,8 +216,8 @@ fn a_flush_gets_a_file_among_readers_of_more_tables_than_can_be_open() {
     });
 }
 
-/// Regression: an opening that could not have a second file waited for ever, with the directory
-/// locked.
+/// Regression: if no second file could be opened, the start of a database waited for ever, with the
+/// directory locked.
 #[test]
 fn an_opening_without_files_fails_and_the_next_one_does_not() {
     must_end(|| {

@@ -76,8 +76,8 @@ fn key(number: u32, row: u32) -> Vec<u8> {
 }
 
 /// Four runs, each with a quarter of all prefixes, and one to three rows for each prefix.
-/// Neighbouring prefixes mostly differ in the last digit alone, so the bound of a partition is
-/// often a prefix.
+/// Neighbouring prefixes mostly differ in the last digit alone, so the key that separates two
+/// partitions of the index is often a bare prefix.
 fn filled(
     mem: &MemDisk,
     of: FilterPrefix,
@@ -126,7 +126,8 @@ fn check(table: &Table, all: &Content, (lower, upper): (Bound<Vec<u8>>, Bound<Ve
     assert_eq!(backward, expected, "{lower:?} {upper:?}, backwards");
 }
 
-/// Searches for all prefixes, because the test does not choose which of them begins a partition.
+/// Searches for all prefixes, because the test does not choose which of them stand at the beginning
+/// of a partition of the index.
 #[test]
 fn every_prefix_is_found_and_most_that_are_not_there_cost_no_search() {
     for of in [FilterPrefix::Bytes(6), FilterPrefix::Operator] {

@@ -47,8 +47,8 @@ fn options(mem: &MemDisk) -> Options {
     }
 }
 
-/// Accepts the losses of the table `users` that are listed, and rewrites its files. Lists them
-/// again if merges have changed the list.
+/// Lists the losses in the damaged files of the table `users`, accepts exactly these, and rewrites
+/// the files. Starts again if merges have changed the list meanwhile.
 fn rewrite(db: &Db) -> ebb_storage::Result<LossReport> {
     loop {
         let accepted = db.list_lost("app", "users")?.token.unwrap_or_default();
@@ -325,8 +325,9 @@ fn one_flipped_bit_in_any_file_gives_right_answers_or_damage_and_never_an_older_
     assert!(all.damaged > 100 && all.right > all.damaged, "{all:?}");
 }
 
-/// Regression: one flipped bit that a merge met stopped the writes of all tables. Every opening was
-/// read-only again as soon as it merged, and the damaged table could not be dropped.
+/// Regression: one flipped bit that a merge met stopped the writes of all tables. Each time that
+/// the database was opened, it was read-only again as soon as it merged, and the damaged table
+/// could not be dropped.
 #[test]
 fn a_bit_that_a_merge_meets_stops_no_write_to_any_table() {
     let (mem, _) = database(7);
@@ -441,7 +442,8 @@ fn a_file_that_is_removed_while_it_is_open_is_restored() {
     assert_eq!(read(&db, &model, &[]).damaged, 0);
 }
 
-/// Regression: the place of a disk that was not mounted passed for a backup without damage.
+/// Regression: a restore accepted an empty directory, such as the mount point of a disk that is not
+/// mounted, as a backup.
 #[test]
 fn a_folder_without_files_is_refused_as_a_backup() {
     let (mem, _) = database(3);
@@ -719,7 +721,8 @@ fn a_damaged_file_that_only_the_log_names_is_in_quarantine_too() {
     }
 }
 
-/// Another process that reads a pinned table has the same gaps.
+/// Another process that reads a pinned table with a damaged file also gets right values, or an
+/// error about the damage.
 #[test]
 fn a_pinned_table_with_a_damaged_file_is_right_or_damaged() {
     let (mem, model) = database(5);

@@ -88,10 +88,11 @@ fn the_source_must_be_a_closed_database_and_the_target_empty() {
     run(&mem);
 }
 
-/// Regression: a merge folded operands 1 to 3 of a key into one; its input files were still there
-/// when the manifest was lost. Repair took the versions of all files, those of the newest file
-/// first, and so folded operands in again that had other numbers than the result. The log came even
-/// before the newest file: its part of a value hid the whole one.
+/// Regression: a merge folded operands 1 to 3 of a key into one version, with the sequence number
+/// of operand 3. Its input files were still there when the manifest was lost. Repair took the
+/// versions of all files, those of the newest file first, and applied operands 1 and 2 a second
+/// time: their numbers did not show that the folded version contains them. The log came even before
+/// the newest file, so operand 3 in it hid the folded version.
 #[test]
 fn what_a_merge_replaced_is_not_folded_in_again() {
     for (left, has_snapshot, gone) in (0..8).flat_map(|left| {
@@ -268,9 +269,10 @@ fn without_a_manifest_a_segment_that_is_missing_between_others_is_reported() {
     assert_eq!(of_log, [&segments[2]]);
 }
 
-/// Snapshots list no tables, and without a manifest only the files contain the commits after which
-/// their tables were created. Without these commits, a snapshot would also show tables that were
-/// created later, as empty ones.
+/// A snapshot lists no tables: it covers those that were created before it. For each table, the
+/// manifest has the number of the last commit before the table was created. If the manifest is lost, a
+/// repair reads this number from the SSTables of the table. Without it, a snapshot would also show
+/// tables that were created later, as empty ones.
 #[test]
 fn without_a_manifest_snapshots_cover_the_tables_of_their_time() {
     let mem = MemDisk::new();
@@ -305,7 +307,8 @@ fn without_a_manifest_snapshots_cover_the_tables_of_their_time() {
     }
 }
 
-/// A merge operator of tables whose entry `name` is `KEYSPACE.TABLE`.
+/// A merge operator for tables that contain their own name: the value of the key `name` is
+/// `KEYSPACE.TABLE`.
 #[derive(Debug)]
 struct SelfNamed;
 

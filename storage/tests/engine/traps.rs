@@ -501,8 +501,9 @@ fn read_views_show_all_tables_at_one_instant_under_writers_and_merges() {
     assert!(db.stats().compactions > 0, "nothing was merged meanwhile");
 }
 
-/// A view has the number of the last write that it sees. If a boundary were the first number that
-/// its readers do not see, a merge would drop that write in favour of the next one.
+/// A view has the number of the last write that it sees. Merges keep the newest version up to this
+/// number, because it is a boundary between stripes of versions. If the boundary were the first
+/// number that the view does not see, a merge would drop that write in favour of the next one.
 #[test]
 fn read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it() {
     let mem = MemDisk::new();
@@ -530,8 +531,8 @@ fn read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it() {
     }
 }
 
-/// Regression: runs are held apart by snapshots, so a table may have more of them than writers are
-/// let through with; with nothing to merge they waited for ever. With manual maintenance they
+/// Regression: snapshots keep runs apart, so a table may have more runs than the number at which
+/// writers stall, with nothing to merge. Writers then waited for ever. With manual maintenance they
 /// waited for memtables that were never flushed.
 #[test]
 fn writers_do_not_wait_for_merges_that_never_come() {

@@ -111,7 +111,7 @@ fn a_table_without_an_operator_takes_no_operands() {
 
 const LARGER: &str = "large enough for the run below to be worth a merge";
 
-/// An operator may be missing from one opening and be there in the next.
+/// A program may open a database without an operator, and a later one with it.
 #[test]
 fn a_table_whose_operator_is_not_known_keeps_its_operands() {
     let mem = MemDisk::new();

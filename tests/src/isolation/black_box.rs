@@ -15,8 +15,9 @@ use ebb_test_support::wait;
 
 use super::history::{Content, Element, History, Key, LISTS, Outcome, Step, Transaction};
 
-/// Distance between the process numbers of the parts that one transaction is split into; more than
-/// there are processes.
+/// The distance between the process numbers of the parts that one transaction is split into. The
+/// parts overlap, and a process runs one transaction at a time, so each part counts as a process of
+/// its own. More than the number of real processes.
 const PROCESSES: i64 = 1 << 20;
 
 /// Returns the anomalies of a history; empty if it has none.
@@ -40,7 +41,8 @@ pub fn check(history: &History) -> Vec<String> {
         .collect()
 }
 
-/// Converts the lists of a history into adya's form: operations in the order of their events.
+/// Converts the steps on list keys in a history into adya's form: operations in the order of their
+/// events.
 fn translate(history: &History) -> adya::History {
     let mut names = Interner::default();
     let mut events = Vec::new();

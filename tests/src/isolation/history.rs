@@ -1,9 +1,10 @@
-//! The steps and outcomes of the transactions in one life of a database.
+//! The steps and outcomes of the transactions in one life of a database, from when it is opened
+//! until it is closed or the power fails.
 
 /// The number of a key.
 pub type Key = u16;
-/// A value that a transaction writes. No value is written twice in a life, so a read identifies the
-/// writer.
+/// A value that a transaction writes. Between an opening of the database and its end, no value is
+/// written twice, so a value that is read identifies its writer.
 pub type Element = u32;
 /// The content of a key; `None` if the key does not exist.
 pub type Content = Option<Vec<Element>>;
@@ -73,8 +74,8 @@ pub enum Outcome {
     },
     /// The transaction ended without a commit.
     RolledBack,
-    /// The commit failed with the power: after the restart the transaction is there entirely or not
-    /// at all.
+    /// The power failed during the commit: after the restart the transaction is there entirely or
+    /// not at all.
     Unknown,
 }
 
@@ -96,7 +97,8 @@ pub struct Transaction {
     pub outcome: Outcome,
 }
 
-/// All transactions of a life. In the beginning no key exists.
+/// All transactions from when a database is opened until it is closed or the power fails. In the
+/// beginning no key exists.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     /// The transactions, in any order.
@@ -114,8 +116,9 @@ impl Transaction {
         writes.all(|step| step.written() != Some(key) || matches!(step, Step::Merge { .. }))
     }
 
-    /// Returns whether merges of others do not conflict with the transaction: it does nothing but
-    /// merge into the key, and does not guard it.
+    /// Returns whether other transactions may merge operands into the value of the key without a
+    /// conflict with this one: this transaction does not guard the key, and writes to it only by
+    /// merging operands.
     pub fn merges_freely(&self, key: Key) -> bool {
         self.only_merges(key) && !self.steps.contains(&Step::Guard { key })
     }

@@ -1,4 +1,5 @@
-//! A database and its lives. A life lasts from an opening to a closing, or to a power loss.
+//! A database and its lives. A life is the time from when the database is opened until it is closed
+//! or the power fails.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -13,7 +14,7 @@ use super::history::{History, KEYS};
 use super::worker::{Done, Shared, Worker, name_of, read_all};
 use crate::disk::{self, MemDisk};
 
-/// Number of lives of one database.
+/// The number of lives of one database: it is opened this often.
 const LIVES: usize = 3;
 
 /// The parameters of one database and its lives.
@@ -26,7 +27,8 @@ pub(super) struct Config {
     pub(super) transactions: usize,
 }
 
-/// Runs a database through its lives, and calls `check` with the history of each.
+/// Opens a database several times, runs transactions each time until it is closed or the power
+/// fails, and calls `check` with the history of each such life.
 pub(super) fn run_database(config: &Config, mut check: impl FnMut(usize, &History)) {
     let mut rng = ChaCha8Rng::seed_from_u64(config.seed);
     let mem = MemDisk::new();
@@ -107,9 +109,9 @@ fn work(shared: &Shared<'_>, threads: usize, rng: &mut ChaCha8Rng) -> Vec<Done> 
     })
 }
 
-/// Draws the options of a life. If there is a single worker, it does the maintenance itself, as
-/// separate steps: then a failed commit is known to have left nothing, and the life repeats from
-/// its seed.
+/// Draws the options for one opening. A single worker flushes and merges by itself, between the
+/// steps of the transactions: then a failed commit is known to have left nothing, and the run is
+/// reproducible from its seed.
 fn options(config: &Config, mem: &MemDisk, rng: &mut ChaCha8Rng) -> Options {
     let manual = config.threads == 1;
     let small = Options {
@@ -155,7 +157,7 @@ fn open(options: Options) -> Result<(Db, [Table; 2])> {
     Ok((db, tables))
 }
 
-/// Deletes all keys, so that the content of an earlier life is no part of this one.
+/// Deletes all keys, so that this opening does not start with the content of an earlier one.
 fn clear(db: &Db, tables: &[Table; 2]) -> Result<()> {
     let mut batch = WriteBatch::new();
     for key in 0..KEYS {

@@ -26,8 +26,8 @@ use std::fmt;
 
 pub use history::{Content, History, Key, Outcome, Step, Transaction};
 
-/// Number of transactions of one life: enough for lists to grow and files to be merged, and few
-/// enough for people to read a failure.
+/// The number of transactions between opening a database and closing it or losing power: enough for
+/// lists to grow and files to be merged, and few enough for people to read a failure.
 const TRANSACTIONS_PER_LIFE: usize = 400;
 
 /// The result of a run.
@@ -41,9 +41,11 @@ pub struct Report {
     pub conflicts: u64,
     /// The transactions during whose commit the power failed.
     pub unknown: u64,
-    /// Number of lives: databases that were opened, and closed or cut off by a power loss.
+    /// The number of lives: how often a database was opened, and then closed or cut off by a power
+    /// loss.
     pub lives: u64,
-    /// The first few failures, each with the seed of its life.
+    /// The first few failures, each with the seed of its database and the number of the life, the
+    /// time between opening the database and closing it or losing power.
     pub failures: Vec<String>,
 }
 
@@ -64,7 +66,7 @@ pub enum Sabotage {
 const FAILURES_MAX: usize = 5;
 
 /// Runs about `transactions` transactions on in-memory databases, on `threads` threads, and checks
-/// their histories. With `crashes` the power fails in the middle of a life. Stops after a few
+/// their histories. With `crashes` the power fails while transactions run. Stops after a few
 /// failures.
 pub fn run(seed: u64, threads: usize, transactions: u64, crashes: bool) -> Report {
     run_sabotaged(seed, threads, transactions, crashes, Sabotage::None)

@@ -35,7 +35,8 @@ struct Versions(BTreeMap<Key, BTreeMap<u64, Version>>);
 
 struct Version {
     content: Content,
-    /// Whether the transaction that wrote the version did nothing but merge into the key.
+    /// Whether the transaction that wrote the version wrote to the key by merging operands only,
+    /// without a put or a deletion.
     merged: bool,
 }
 
@@ -85,8 +86,8 @@ impl Versions {
         last.map_or(&None, |(_, version)| &version.content)
     }
 
-    /// Returns the number of the first commit after `start` and before `end` that writes a key.
-    /// Unless `merges`, commits that do nothing but merge into the key are passed over.
+    /// Returns the number of the first commit after `start` and before `end` that writes a key. If
+    /// `merges` is false, commits that only merged operands into the key's value are skipped.
     fn written_between(&self, key: Key, start: u64, end: u64, merges: bool) -> Option<u64> {
         let mut later = self.0.get(&key)?.range(start + 1..end);
         let found = later.find(|(_, version)| merges || !version.merged);
@@ -120,8 +121,8 @@ impl Own {
     }
 }
 
-/// Checks that each read returned what the last commit up to the start number left, with the
-/// transaction's own writes before it on top.
+/// Checks that each read returned the content of the last commit up to the start number, with the
+/// writes on top that the transaction itself had made before the read.
 fn check_reads(transaction: &Transaction, versions: &Versions, violations: &mut Vec<String>) {
     let mut own = Own::default();
     for step in &transaction.steps {

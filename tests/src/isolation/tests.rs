@@ -118,7 +118,7 @@ fn an_old_snapshot_is_allowed_to_readers_that_began_early() {
     assert_allowed(&history(transactions, false));
 }
 
-/// The read is of a transaction that commits later.
+/// A transaction reads a value whose writer commits only later.
 #[test]
 fn a_dirty_read_is_caught() {
     let transactions = [

@@ -13,7 +13,7 @@ use super::history::{Content, Element, KEYS, Key, LISTS, Outcome, Step, Transact
 /// Number of transactions that a worker has open at once.
 pub(super) const OPEN_MAX: usize = 4;
 
-/// The state that the workers of a life share.
+/// The state that all workers share while a database is open.
 pub(super) struct Shared<'a> {
     pub(super) db: &'a Db,
     /// The first table has the even keys, the second the odd ones.

@@ -38,7 +38,7 @@ pub enum Outcome {
     Everything(State),
     /// The database refused the operation with this kind of error.
     Refused(ErrorKind),
-    /// The slot of the operation is empty.
+    /// The operation uses a handle that is not open: its slot is empty.
     EmptySlot,
 }
 

@@ -24,8 +24,8 @@ pub const MAINTENANCE_PERIOD: u64 = 5;
 pub enum Way {
     /// A way that has a name.
     Named(&'static Configuration),
-    /// A way drawn from this seed: the picker and each number. Options that may change at an
-    /// opening are drawn again at each one.
+    /// A way drawn from this seed: the picker, and the value of each numeric option. Options that
+    /// may change at an opening are drawn again at each one.
     Drawn(u64),
 }
 

@@ -62,7 +62,7 @@ fn with(picker: Arc<dyn CompactionPicker>) -> CompactionOptions {
     }
 }
 
-/// Draws every number of the engine's own picker.
+/// Draws all parameters of the engine's own picker.
 fn tiered(rng: &mut Rng) -> TieredPicker {
     TieredPicker {
         size_ratio: [0.2, 1.0, 1.2, 3.0][rng.random_range(0..4)],

@@ -31,7 +31,7 @@ fn assert_holds(db: &Db, expected: &World) {
     assert!(found == expected, "{}", found.difference(&expected));
 }
 
-/// Returns a write with this number, to one key.
+/// Returns an operation that puts value `number` under one fixed key, for changes after the backup.
 fn put_later(number: u32) -> Operation {
     let value = Val { number, bytes: 40 };
     Operation::Write(vec![Write::Put(TableNo(1), Key(70), value)])
@@ -196,7 +196,8 @@ fn power_lost_at_any_call_of_a_second_backup_leaves_one_of_the_two() {
             drop(session);
             mem.restart(seed * 1000 + call);
 
-            // Opens the backup in a copy of the disk: an opening makes it a database of its own.
+            // Opens the backup in a copy of the disk: once it is opened, it is a database of its
+            // own.
             let copy = open_at(&mem.fork(), TARGET, &older).unwrap();
             copy.verify().unwrap();
             let found = read_everything(&copy).unwrap();

@@ -1,5 +1,6 @@
-//! Transactions run under snapshot isolation: histories of random transactions, each life judged by
-//! two checkers. `EBB_TRANSACTIONS` is the number of transactions of each run.
+//! Transactions run under snapshot isolation: histories of random transactions, from opening a
+//! database to closing it or to a power loss, each judged by two checkers. `EBB_TRANSACTIONS` is
+//! the number of transactions of each run.
 
 use ebb_test_support::seed::{for_seeds, number};
 use ebb_tests::isolation::{self, Report, Sabotage};
@@ -48,7 +49,7 @@ fn snapshot_isolation_and_what_was_acknowledged_survive_power_losses() {
     });
 }
 
-/// With a single worker, lives repeat step by step.
+/// With a single worker, a history repeats step by step.
 #[test]
 fn a_run_of_one_thread_repeats_from_its_seed() {
     let counts = |report: Report| {

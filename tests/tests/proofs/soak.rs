@@ -13,9 +13,9 @@ const SOAK: &str = env!("CARGO_BIN_EXE_soak");
 /// Number of kills unless `EBB_KILLS` is set: one for each durability of the processes.
 const KILLS: u64 = 3;
 
-/// Lets one test run at a time, until the guard is dropped. Until a new process has become its
-/// program, it holds the lock files that this process has open, and a store that this process has
-/// closed stays locked.
+/// Lets one test run at a time, until the guard is dropped. Between fork and exec, a child process
+/// holds the lock files that this process has open, so a store that is closed meanwhile stays
+/// locked.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)

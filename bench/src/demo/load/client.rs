@@ -43,7 +43,7 @@ pub fn run_client(address: SocketAddr) -> Result<()> {
 }
 
 /// Reads orders from standard input, and sends each with a flag that ends it early. An order to
-/// stop, and the end of the input, set the flag of the order before.
+/// stop is not sent: it sets the flag of the order before, as does the end of the input.
 fn read_orders(orders: &mpsc::Sender<(Order, Arc<AtomicBool>)>) {
     let mut stop = Arc::new(AtomicBool::new(false));
     for line in std::io::stdin().lock().lines() {

@@ -71,15 +71,15 @@ impl LoadPace {
 pub(super) struct LoadReport {
     /// Operations done per second.
     pub ops_per_s: f64,
-    /// The median latency from the intended start of each operation, in microseconds; percentiles
-    /// follow.
+    /// The median latency from the intended start of each operation, in microseconds.
     pub p50_us: f64,
     pub p99_us: f64,
     pub p999_us: f64,
     /// The number of operations that the server rejected for overload. Their latencies are not
     /// counted.
     pub refused: u64,
-    /// The run interval by interval. The client sends intervals one by one, not in its report.
+    /// The measurements of each interval of the run. A client's report leaves them out, because the
+    /// client sends each interval as it ends.
     #[serde(skip)]
     pub timeline: Vec<Interval>,
 }

@@ -53,7 +53,7 @@ pub struct JobSettings {
     /// The disk bandwidth that load and jobs share, in bytes per second; `None` for no limit.
     pub disk_bytes_per_s: Option<u64>,
     pub in_processes: bool,
-    /// The part of the machine that jobs never get.
+    /// The fraction of the machine that jobs never get.
     pub reserve: f64,
     /// Whether jobs read through the block cache, like a program that does not use the store's
     /// scans for analytics.
@@ -178,8 +178,8 @@ impl Analytics {
         self.node.runtime().scheduling_class().to_string()
     }
 
-    /// Returns the lowest level that the guard allowed, as a part (0 to 1) of the capacity left;
-    /// `None` without an objective.
+    /// Returns the smallest fraction, 0 to 1, of the capacity left by the load that the guard
+    /// allowed analytics; `None` without an objective.
     pub fn allowed_min(&self) -> Option<f64> {
         self.objective?;
         let samples = self.node.governor()?.guarded();

@@ -63,7 +63,7 @@ pub enum Part {
     Days,
     /// A step of the load from 10 to 60%
     Step,
-    /// Several reserves that jobs never get, beside the first of the loads (50%)
+    /// Several reserves that jobs never get, beside the first load of --load (50% without it)
     Reserves,
     /// Every policy of the library beside a load of 50%
     Policies,
@@ -75,12 +75,14 @@ pub enum Part {
     Cache,
     /// Days with tight goals under several policies
     Goals,
-    /// Days with tight goals by an oracle's f(t), a known and a learned one
+    /// Days with tight goals, planned with a perfect (oracle), a known and a learned forecast of
+    /// the capacity
     Forecast,
-    /// The price of analytics as the guard measures it, beside the first of the loads (50%)
+    /// The price of analytics as the guard measures it, beside the first load of --load (50%
+    /// without it)
     Curve,
-    /// The cost for jobs of yielding tasks, and the benefit for the load, beside the first of the
-    /// loads (50%)
+    /// The cost for jobs if their tasks yield to the load, and the benefit for the load, beside the
+    /// first load of --load (50% without it)
     Yields,
 }
 
@@ -105,8 +107,8 @@ impl ColocationArgs {
         }
     }
 
-    /// Returns the extent of a part that adds rounds until its intervals are narrow, up to
-    /// `rounds_max`. With `--rounds` or `--quick` the number of rounds is fixed.
+    /// Returns the extent of a part that adds rounds until the confidence intervals of its results
+    /// are narrow, up to `rounds_max`. With `--rounds` or `--quick` the number of rounds is fixed.
     pub fn extent_up_to(&self, rounds_max: u32, full: (u64, u32), quick: (u64, u32)) -> Extent {
         let extent = self.extent(full, quick);
         Extent {
@@ -126,7 +128,7 @@ pub struct Extent {
     pub window: Duration,
     /// The number of rounds that run in any case; at least 1.
     pub rounds: u32,
-    /// The most rounds that run if `rounds` rounds give intervals that are too wide.
+    /// The most rounds that run if the confidence intervals are too wide after `rounds` rounds.
     pub rounds_max: u32,
 }
 

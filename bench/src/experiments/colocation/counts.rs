@@ -1,4 +1,4 @@
-//! The latencies of a window, in a form from which windows can be merged, and drawn repeatedly.
+//! The latencies of a window, in a form in which windows can be merged, and drawn repeatedly.
 
 use hdrhistogram::Histogram;
 

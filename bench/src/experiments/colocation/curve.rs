@@ -19,8 +19,8 @@ pub struct Curve {
     /// The p99 of the load alone, as the guard measured it, in microseconds; `None` if the guard
     /// did not know it at the end.
     pub alone_us: Option<f64>,
-    /// The mean fraction of the capacity left that the guard allowed jobs in the second half of the
-    /// run, pauses included.
+    /// The mean fraction that the guard allowed jobs of the capacity left by the load, over the
+    /// second half of the run, including times at which the guard paused the jobs.
     pub allowed: f64,
     pub points: Vec<PricePoint>,
 }

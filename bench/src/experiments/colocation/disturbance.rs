@@ -18,20 +18,20 @@ use serde::Serialize;
 
 use crate::ycsb::PF_KTHREAD;
 
-/// The largest part of the machine's time that the host may take during a window before it is
+/// The largest fraction of the machine's time that the host may take during a window before it is
 /// excluded as disturbed.
 const STEAL_MAX: f64 = 0.001;
-/// The largest part of the machine that other processes may use during a window before it is
+/// The largest fraction of the machine that other processes may use during a window before it is
 /// excluded as disturbed. The system's own processes use about 0.005 to 0.01.
 const OTHERS_MAX: f64 = 0.02;
 
-/// The parts of the machine (0 to 1) that were not available to load and jobs.
+/// The fractions of the machine (0 to 1) that were not available to load and jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Disturbance {
-    /// The part of the machine's time (0 to 1) that the host took, counted in ticks of 10 ms.
+    /// The fraction of the machine's time (0 to 1) that the host took, counted in ticks of 10 ms.
     pub steal: f64,
-    /// The part of the machine's time (0 to 1) that other processes used, counted in ticks of 10
-    /// ms. Kernel threads do not count, because they may work for this process.
+    /// The fraction of the machine's time (0 to 1) that other processes used, counted in ticks of
+    /// 10 ms. Kernel threads do not count, because they may work for this process.
     pub others: f64,
 }
 

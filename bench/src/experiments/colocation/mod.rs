@@ -1,4 +1,4 @@
-//! The effect of analytics on the tail latency of the load, and the part of the idle CPU that
+//! The effect of analytics on the tail latency of the load, and the fraction of the idle CPU that
 //! analytics use.
 //!
 //! ```text

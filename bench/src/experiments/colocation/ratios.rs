@@ -31,8 +31,8 @@ pub struct Ratios {
     pub jobs_bytes_per_s: Option<f64>,
     /// Bytes of rows that jobs read, per second of their CPU time.
     pub jobs_bytes_per_cpu_s: Option<f64>,
-    /// The part of the windows that was left out because the machine paused; `None` if pauses could
-    /// not be observed.
+    /// The fraction of the windows that was left out because the machine paused; `None` if pauses
+    /// could not be observed.
     pub paused: Option<f64>,
     /// The ratio of the block cache's hit rate to that beside the load alone; `None` if no block
     /// was read.

@@ -47,9 +47,9 @@ pub struct Report {
 /// A steady load: its key figures by name, and its trial.
 #[derive(Debug, Serialize)]
 pub struct LoadRow {
-    /// The part of the machine that the load should use, 0 to 1.
+    /// The fraction of the machine that the load should use, 0 to 1.
     pub load: f64,
-    /// The part of the machine that the load used without jobs, 0 to 1.
+    /// The fraction of the machine that the load used without jobs, 0 to 1.
     pub load_achieved: f64,
     /// The number of operations that were due together.
     pub batch: u32,
@@ -58,8 +58,8 @@ pub struct LoadRow {
     pub managed_p99_over_alone_high: f64,
     pub unmanaged_p99_over_alone: f64,
     pub alone_again_p99_over_alone: f64,
-    /// The noise: how far the ratio of alone to alone may be from 1, as a factor (the farther end
-    /// of its interval).
+    /// The noise: the largest factor by which the p99 may differ between two measurements of the
+    /// load alone (the end of the ratio's confidence interval that is farther from 1).
     pub noise_p99: f64,
     pub managed_p999_over_alone: f64,
     pub managed_p999_over_alone_low: f64,

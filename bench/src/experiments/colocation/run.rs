@@ -30,7 +30,7 @@ const ROUNDS_MAX: u32 = 60;
 const UNMANAGED_EVERY: u32 = 5;
 /// The intervals after which tasks yield, in microseconds; `None` for never.
 const YIELDS_US: [Option<u64>; 4] = [Some(50), Some(100), Some(200), None];
-/// The load of the parts that use only one load, as a part of the machine.
+/// The load of the parts that use only one load, as a fraction of the machine.
 const MIDDLE: f64 = 0.5;
 /// The size of a block cache that holds about a third of the records.
 const SMALL_CACHE_BYTES: u64 = 8 << 20;

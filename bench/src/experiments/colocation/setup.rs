@@ -27,10 +27,10 @@ pub const BATCH: u32 = 50;
 pub const LEAD: Duration = Duration::from_millis(500);
 /// The longest measurement of the load's cost; shorter windows shorten it.
 const MEASURED_MAX: Duration = Duration::from_secs(2);
-/// The length of a window up to which operations that were due while the machine paused are left
-/// out.
+/// The longest window from which operations are left out that were due while the machine paused.
+/// In longer windows these operations count.
 const PAUSES_WITHIN: Duration = Duration::from_secs(10);
-/// The largest error of a load's use of the machine, as a part of the intended use.
+/// The largest error of a load's use of the machine, as a fraction of the intended use.
 const SHARE_OFF_MAX: f64 = 0.02;
 /// The most corrections of a rate until its error is within [`SHARE_OFF_MAX`].
 const CORRECTIONS_MAX: usize = 8;

@@ -1,23 +1,23 @@
-//! The course of a load over time, as a part of the machine.
+//! The course of a load over time, as a fraction of the machine.
 
 use std::f64::consts::TAU;
 
-/// The thesis's levels of burstiness (Figure 5.22), as the part of 100 nodes that the load leaves:
-/// its mean and its amplitude. The load peaks at 18 h.
+/// The thesis's levels of burstiness (Figure 5.22), as the fraction of 100 nodes that the load
+/// leaves: its mean and its amplitude. The load peaks at 18 h.
 const LEVELS: [(f64, f64); 3] = [(0.575, 0.125), (0.575, 0.25), (0.575, 0.375)];
 const PEAK_OF_DAY: f64 = 18.0 / 24.0;
 
-/// The course of a load, as a part of the machine.
+/// The course of a load, as a fraction of the machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
     /// A day compressed to this many seconds, of burstiness level 1, 2 or 3.
     Day { level: usize, seconds: f64 },
-    /// The part `from` until the time `at_s`, and the part `to` afterwards.
+    /// The fraction `from` until the time `at_s`, and the fraction `to` afterwards.
     Step { from: f64, to: f64, at_s: f64 },
 }
 
 impl Shape {
-    /// Returns the part of the machine that the load should use at a time.
+    /// Returns the fraction of the machine that the load should use at a time.
     pub fn at(self, t_s: f64) -> f64 {
         match self {
             Self::Day { level, seconds } => {

@@ -35,10 +35,11 @@ pub struct Step {
     /// times that of the load alone; `None` if the last piece exceeds this.
     pub managed_back_in_window: Option<usize>,
     /// The first piece (counted from 1) from which on the p99 with unmanaged jobs stays within 1.2
-    /// times that of the load alone.
+    /// times that of the load alone; `None` if the last piece exceeds this.
     pub unmanaged_back_in_window: Option<usize>,
-    /// The first piece (counted from 1) from which on the p99 of the load alone, measured again,
-    /// stays within 1.2 times that of the first measurement: noise.
+    /// The first piece (counted from 1) from which on the p99 of the load alone, measured a second
+    /// time, stays within 1.2 times that of the first measurement. This shows the noise. `None` if
+    /// the last piece exceeds this factor.
     pub alone_again_back_in_window: Option<usize>,
     /// The trial of the whole second after the step.
     pub trial: Trial,

@@ -12,8 +12,8 @@ use super::disturbance::{Disturbance, Observer};
 use super::setup::{Load, Setup};
 use crate::ycsb::{HIDDEN_MAX, Section};
 
-/// The part of a window after which CPU time is sampled: before its end, because the CPU time of a
-/// thread that has ended is no longer counted.
+/// The fraction of a window after which CPU time is sampled: before its end, because the CPU time
+/// of a thread that has ended is no longer counted.
 const MEASURED: f64 = 0.98;
 
 #[derive(Debug, Clone, Serialize)]
@@ -24,8 +24,8 @@ pub struct Window {
     pub p999_us: f64,
     /// Operations per second, over the time in which the machine did not pause.
     pub ops_per_s: f64,
-    /// The part of the window that was left out because the machine paused; `None` if pauses could
-    /// not be observed.
+    /// The fraction of the window that was left out because the machine paused; `None` if pauses
+    /// could not be observed.
     pub paused: Option<f64>,
     /// The number of operations that were due and that no thread took.
     pub operations_unserved: u64,
@@ -40,8 +40,8 @@ pub struct Window {
     pub idle_cores: f64,
     /// The hit rate of the block cache for point reads; `None` if no point read needed a block.
     pub cache_hits: Option<f64>,
-    /// The lowest level that the guard allowed, as a part of the capacity left; `None` without a
-    /// guard.
+    /// The smallest fraction, 0 to 1, of the capacity left by the load that the guard allowed
+    /// analytics; `None` without a guard.
     pub allowed_min: Option<f64>,
     /// The scheduling class that the kernel granted to task threads; `None` without jobs.
     pub scheduling_class: Option<String>,

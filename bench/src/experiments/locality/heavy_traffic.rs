@@ -17,9 +17,11 @@ use crate::sim::{Curves, Line};
 
 const BOUNDARY: f64 = 6.8;
 const SERVICE_VARIANCE: f64 = 1.6;
-/// The distances from the boundary of the capacity region, in tasks per slot, each with the length
-/// of its measurement in quarters of `--slots`. A backlog is independent of its past after about
-/// (sigma^2 + nu^2) / eps^2 slots, 3,400 at the smallest distance.
+/// The distances eps from the boundary of the capacity region, in tasks per slot, each with the
+/// length of its measurement in quarters of `--slots`. Near the boundary measurements are longer,
+/// because backlogs change slowly there: a backlog is independent of its past only after about
+/// (sigma^2 + nu^2) / eps^2 slots (sigma^2 and nu^2 are the variances of arrivals and of service),
+/// 3,400 at the smallest distance.
 const DISTANCES: [(f64, u64); 6] = [(1.6, 1), (0.8, 1), (0.4, 1), (0.2, 2), (0.1, 4), (0.05, 16)];
 
 pub fn run(setting: &Setting) -> Result<Part> {

@@ -1,8 +1,8 @@
 //! The claims of a survey of scheduling with data locality: the loads at which each policy is
 //! stable, and its task delays.
 //!
-//! Eight nodes in two racks, with one task per job. Loads are parts of the capacity from the linear
-//! programme.
+//! Eight nodes in two racks, with one task per job. Loads are fractions of the capacity from the
+//! linear programme.
 
 use anyhow::Result;
 use ebb_scheduler::queueing::{Capacity, Cluster, JobSizes, Model, QUEUEING_POLICIES, Stream};
@@ -14,7 +14,7 @@ use crate::number::{NONE, fixed, percent};
 use crate::queueing::{Case, QueueingRow, run_cases};
 use crate::sim::{Curves, Line};
 
-/// The loads as parts of the capacity, each with the length of its measurement in quarters of
+/// The loads as fractions of the capacity, each with the length of its measurement in quarters of
 /// `--slots`.
 const LOADS: [(f64, u64); 8] = [
     (0.3, 1),

@@ -33,8 +33,8 @@ pub struct LocalityArgs {
     #[arg(value_enum, default_values_t = [Which::Throughput, Which::HeavyTraffic, Which::Levels])]
     pub parts: Vec<Which>,
 
-    /// Slots of each measurement in part throughput, after a fifth as many for warming up; the
-    /// other parts measure a quarter as many, and up to four times as many near the capacity
+    /// Slots of each measurement in part throughput, after N / 5 for warming up; the other
+    /// parts measure N / 4 slots, and up to 4 N near the capacity
     #[arg(long, value_name = "N", default_value_t = 250_000,
           value_parser = clap::value_parser!(u64).range(1000..))]
     pub slots: u64,

@@ -11,11 +11,11 @@ use crate::sim::{Curves, Line, Progress, in_parallel};
 
 pub const FAIR: &str = "naive-fair";
 pub const JSQ: &str = "jsq-maxweight-common";
-/// The length of the run of figure 3a, as a part of the other runs' 250,000 slots.
+/// The length of the run of figure 3a, as a fraction of the other runs' 250,000 slots.
 const FIGURE_3A_PART: f64 = 0.4;
-/// Number of waiting tasks at which a run ends early, as unstable. At naive fair sharing's boundary
-/// it is the arrivals of three thousand slots, and ten times as much as the backlog of a stable run
-/// may grow.
+/// Number of waiting tasks at which a run ends early, as unstable: ten times as many as may be
+/// added to the backlog of a stable run. At the largest load that naive fair sharing can serve, as
+/// many tasks arrive in three thousand slots.
 const BACKLOG_MAX: u64 = 1_000_000;
 /// The load of figure 3a, in tasks per slot.
 const FIGURE_3A_LOAD: f64 = 390.0;

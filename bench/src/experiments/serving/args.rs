@@ -119,8 +119,8 @@ pub enum Part {
     /// The tail of reads at half of peak beside twenty endless statements of two users, compared
     /// with that beside threads that only take idle CPU, and the scans that a third user completes
     Endless,
-    /// An aggregate beside busy programs, and the tail of reads beside both, compared with that
-    /// beside the programs
+    /// Jobs beside two programs that keep cores busy: their time compared with that without the
+    /// programs, and the tail of reads with the jobs compared with that without them
     Neighbours,
     /// The server's CPU and instructions for a request with the log, compared with those without
     Logs,

@@ -52,8 +52,8 @@ pub struct BesideLoad {
     pub idle_cpu_used: f64,
     /// The ratio of the p99 beside the client that pages to that alone.
     pub pager: Estimate,
-    /// The part of the time that is left out because the machine paused, for each condition; `None`
-    /// if pauses could not be observed.
+    /// The fraction of the time that is left out because the machine paused, for each condition;
+    /// `None` if pauses could not be observed.
     pub paused: Option<Vec<f64>>,
     /// Rows per second that the client that pages read.
     pub paged_rows_per_s: f64,

@@ -35,7 +35,7 @@ const FILES_MAX: u32 = 1024;
 const CONNECTIONS: u64 = 500;
 /// The largest acceptable ratio of the p99 of reads with the limit to that with all SSTables open.
 const P99_MAX: f64 = 1.05;
-/// The smallest size of a file, as a part of the keys and values that were written to it: about
+/// The smallest size of a file, as a fraction of the keys and values that were written to it: about
 /// half of a value can be compressed, see `ycsb::records`.
 const COMPRESSED_MIN: f64 = 0.4;
 /// The number of rows in a page of the scan.

@@ -55,11 +55,11 @@ const P99_MAX: f64 = 1.2;
 /// megabytes; the rest is for memtables, the block cache and what the allocator keeps.
 const GROWTH_BYTES_MAX: u64 = 1 << 30;
 
-/// The index of the condition beside the statements, which comes after the load alone. [`COUNTING`]
-/// and [`WRITING`] are those of the conditions beside threads of the idle class that count, or write
-/// to much memory.
+/// The index of the condition beside the endless statements, which comes after the load alone.
 const STATEMENTS: usize = ALONE.len();
+/// The index of the condition beside threads of the idle class that only count.
 const COUNTING: usize = STATEMENTS + 1;
+/// The index of the condition beside threads of the idle class that write to much memory.
 const WRITING: usize = STATEMENTS + 2;
 const CONDITIONS: usize = STATEMENTS + 3;
 

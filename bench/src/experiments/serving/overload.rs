@@ -39,14 +39,14 @@ const IN_FLIGHT: usize = 1024;
 const PEAK_IN_FLIGHT: usize = 1;
 /// The numbers of the cores on which the server and the client run.
 const CORES: [usize; 2] = [0, 1];
-/// The part of a core that the server gets.
+/// The fraction of a core that the server gets.
 const PART_OF_CORE: f64 = 0.2;
 /// The loads, as multiples of the peak rate.
 const LOADS: [f64; 2] = [0.5, 3.0];
 
 /// The number of connections that flood, beside a polite one.
 const FLOODS: u64 = 3;
-/// The load of the polite connection, as a part of the peak rate.
+/// The load of the polite connection, as a fraction of the peak rate.
 const POLITE_LOAD: f64 = 0.1;
 
 struct Clients {
@@ -72,7 +72,7 @@ pub struct OverloadedLoad {
 
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Window {
-    /// The median latency of served requests, in microseconds; percentiles follow.
+    /// The median latency of served requests, in microseconds.
     pub p50_us: f64,
     pub p99_us: f64,
     pub p999_us: f64,

@@ -26,7 +26,7 @@ pub(super) struct SlowCore {
 }
 
 impl SlowCore {
-    /// Slows a core, and leaves this part of it to other threads, above 0 and below 1.
+    /// Slows a core, and leaves this fraction of it to other threads, above 0 and below 1.
     ///
     /// # Errors
     /// When the system does not grant the real-time class, which requires CAP_SYS_NICE.

@@ -151,14 +151,14 @@ impl<M> Windows<M> {
         self.pool(&ALONE).all_us(quantiles)
     }
 
-    /// Returns the ratio of the p99 of the condition of this number to that of `others` together.
+    /// Returns the ratio of the p99 of condition number `condition` to that of `others` together.
     pub fn p99(&self, condition: usize, others: &[usize]) -> Estimate {
         p99_ratio(&self.pool(&[condition]), &self.pool(others))
     }
 }
 
 impl Windows<ServerUse> {
-    /// Compares the condition of this number with `others`.
+    /// Compares condition number `condition` with `others`.
     pub fn beside(&self, condition: usize, others: &[usize]) -> Beside {
         let cpu_s = |conditions: &[usize]| mean(self.played(conditions).map(|it| it.more.cpu_s));
         let played = || self.0[condition].iter();

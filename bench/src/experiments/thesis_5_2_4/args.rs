@@ -74,8 +74,8 @@ pub struct Sizes {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
 
-    /// Size at which a memtable is flushed, in KiB; an eighth of it at the
-    /// highest frequency of SSTables [default: 8192; quick: 2048]
+    /// Size at which a memtable is flushed, in KiB; figure 5.10 also divides it by up to 8, to
+    /// create SSTables more often [default: 8192; quick: 2048]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(64..=1 << 30))]
     memtable_kb: Option<u64>,
 
@@ -106,7 +106,7 @@ pub struct Scale {
     pub threads: u32,
     /// Size at which a memtable is flushed, in KiB.
     pub memtable_kb: u64,
-    /// The part of the data that memory holds, in percent.
+    /// The fraction of the data that memory holds, in percent.
     pub memory_percent: u64,
     pub seed: u64,
 }

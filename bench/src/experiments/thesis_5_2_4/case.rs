@@ -70,7 +70,8 @@ pub struct Execution {
     pub reads_by_sstables: Vec<u64>,
     /// Blocks that a point read fetched from the disk, on average.
     pub blocks_read_per_read: f64,
-    /// The number of SSTables at the end; in a series, after the merges.
+    /// The number of SSTables at the end. In a series of executions on the same data, merges are
+    /// completed before the count.
     pub sstables: usize,
     /// The number of runs at the end: a key may be in one SSTable of each.
     pub runs: usize,

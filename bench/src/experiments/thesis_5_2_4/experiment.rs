@@ -135,7 +135,7 @@ impl Processes<'_> {
     }
 }
 
-/// Converts a target rate of the thesis to a rate here: the same part of full speed here as the
+/// Converts a target rate of the thesis to a rate here: the same fraction of full speed here as the
 /// target was of full speed in the thesis.
 fn target_ops_per_s(run: Run, results: &Results) -> Option<f64> {
     let Load::Target(target) = run.load else {

@@ -44,12 +44,12 @@ pub enum Part {
 pub enum Load {
     /// Full speed: each thread starts an operation when its last one has ended.
     Saturating,
-    /// A target of the thesis, in operations per second. Here it stands for the same part of full
-    /// speed.
+    /// A target of the thesis, in operations per second. Here it stands for the same fraction of
+    /// full speed.
     Target(u32),
 }
 
-/// The part of the data that memory holds.
+/// The fraction of the data that memory holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
@@ -139,7 +139,7 @@ impl Run {
 }
 
 /// The executions of some parts of the section, each once. They run in the order of the fields:
-/// full speed comes first, because targets are parts of it.
+/// full speed comes first, because targets are fractions of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     pub saturating: Vec<Run>,

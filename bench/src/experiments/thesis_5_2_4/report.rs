@@ -15,8 +15,8 @@ pub struct Report<'a> {
     pub settings: &'a Scale,
     /// The number of processors that each process may use.
     pub cpus: usize,
-    /// Operations per second of workloads D and A at full speed; targets are converted to parts of
-    /// these.
+    /// Operations per second of workloads D and A at full speed; targets are converted to fractions
+    /// of these.
     pub full_speed_ops_per_s: [Option<f64>; 2],
     /// The number of executions that reached less than 99% of their target.
     pub executions_behind: usize,

@@ -99,8 +99,8 @@ impl Results {
         })
     }
 
-    /// Returns the parts of the point reads that searched 0, 1, 2, ... SSTables, over all rounds.
-    /// The list ends with the last number that occurred.
+    /// Returns the fractions of the point reads that searched 0, 1, 2, ... SSTables, over all
+    /// rounds. The list ends with the last number that occurred.
     pub fn shares_by_sstables(&self, run: Run, iteration: usize) -> Vec<f64> {
         let mut counts: Vec<u64> = Vec::new();
         for execution in self.executions(run, iteration) {

@@ -11,7 +11,8 @@ use super::table::Table;
 use crate::columns::row;
 use crate::number::{NONE, fixed};
 
-/// Numbers of snapshots whose reads Figure 5.13 shows; the last number of a series is added.
+/// The snapshots (1 is the first of a series of executions) whose reads Figure 5.13 shows; the
+/// last one of the series is added.
 const SNAPSHOTS_SHOWN: [usize; 3] = [1, 3, 5];
 
 /// Returns the tables of some parts, in the order of the thesis.
@@ -133,7 +134,8 @@ fn workloads(results: &Results) -> Table {
     }
 }
 
-/// Returns the columns of Figure 5.9: the parts of the reads that searched 0, 1, 2, ... SSTables.
+/// Returns the columns of Figure 5.9: the fractions of the reads that searched 0, 1, 2, ...
+/// SSTables.
 pub fn shares_searched(results: &Results) -> [(String, Vec<f64>); 3] {
     [Reads::Original, Reads::BesideSnapshot, Reads::Snapshot].map(|reads| {
         let shares = results.shares_by_sstables(Run::saturating(Mix::A, reads), 0);

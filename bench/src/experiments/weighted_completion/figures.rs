@@ -70,8 +70,8 @@ pub fn run(figure: &'static Figure, seeds: Option<u64>, threads: usize) -> Resul
     Ok(part)
 }
 
-/// Returns the mean over the cases at `x` of the number at position `name` in the figure's list of
-/// names.
+/// Returns the mean, over the cases at `x`, of their numbers at index `name`: the index of a name
+/// in the figure's list of names.
 fn at(cases: &[Numbers], x: f64, name: usize) -> f64 {
     let of = cases.iter().filter(|case| case.x == x);
     Interval::of(&of.map(|case| case.numbers[name]).collect::<Vec<_>>()).mean

@@ -37,7 +37,8 @@ pub struct WeightedCompletionArgs {
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = figure_number)]
     pub figure: Vec<u32>,
 
-    /// Part figures: seeds 1 to N of each point, in place of the number in the book
+    /// Part figures: seeds 1 to N of each point [default: as many as each figure has in
+    /// ebb's book]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: Option<u64>,
 
@@ -55,7 +56,8 @@ pub struct WeightedCompletionArgs {
 pub enum Which {
     /// MarS and MARES, 20 jobs, everything random, seeds 1 to 10
     Ratios,
-    /// lp-search compared with the rules, 100 jobs, everything random, seeds 1 to 10
+    /// lp-search compared with MarS and with rules that order jobs by weight, 100 jobs,
+    /// all parameters random, seeds 1 to 10
     Search,
     /// The paper's figures 1, 5 to 12 and 14 to 17, one after the other
     Figures,

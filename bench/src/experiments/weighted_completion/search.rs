@@ -21,7 +21,7 @@ const NAMES: [&str; 7] = [
     "hjwf",
 ];
 const JOBS: u32 = 100;
-/// The gap to which the relaxation is solved, as a part of its value.
+/// The gap to which the relaxation is solved, as a fraction of its value.
 const CONVERGED: f64 = 1e-3;
 
 pub fn run(threads: usize) -> Result<Part> {

@@ -16,7 +16,7 @@ const GOAL_FACTOR: std::ops::Range<f64> = 1.05..1.8;
 const OTHER_CPU_S: std::ops::Range<f64> = 0.5..3.0;
 /// The goal of the other job, relative to the time that the machine needs for this job alone.
 const OTHER_GOAL_FACTOR: std::ops::Range<f64> = 1.2..4.0;
-/// The part of the machine that jobs get if nothing else runs.
+/// The fraction of the machine that jobs get if nothing else runs.
 const CAPACITY: f64 = 0.95;
 /// The multiple of the time of a run's work, plus [`LIMIT_MORE_S`], after which the run is given
 /// up.

@@ -107,8 +107,8 @@ impl Host {
         latest.map_or(0.0, |latest| latest.others_cores)
     }
 
-    /// Measures the number of points that jobs compute in a second of CPU time. The server bases
-    /// its predictions on the profile of the jobs that run for this.
+    /// Runs jobs to measure how many random points of pi, the work of each job, take a second of
+    /// CPU time. The server bases its predictions on the measurements of these jobs.
     pub fn warm_up(&mut self) -> Result<()> {
         for _ in 0..2 {
             let job = DrawnJob {

@@ -1,4 +1,4 @@
-//! Figure 3.1: the part of a cluster that an accelerated job needs.
+//! Figure 3.1: the fraction of a cluster that an accelerated job needs.
 
 use super::{Analysis, words};
 use crate::columns::row;
@@ -7,9 +7,10 @@ use crate::sim::picture::{Curves, Line};
 /// The nodes with an accelerator, in percent of all nodes.
 const ACCELERATED: f64 = 10.0;
 
-/// Returns the nodes that a job gets, in percent of the cluster. By equation (4) the job needs
-/// `load` percent of the accelerated pool, where its maps run `speedup` times faster. The pool is
-/// used first, then by equation (3) regular nodes as well.
+/// Returns the nodes that a job gets, in percent of the cluster. By equation (4) of the thesis
+/// the job needs `load` percent of the nodes with an accelerator, where its maps run `speedup`
+/// times faster; this may be more than 100 percent. It gets these nodes first, and then, by
+/// equation (3), `speedup` regular nodes for each accelerated one that is missing.
 fn allocated(load: f64, speedup: f64) -> f64 {
     let needed = load / 100.0 * ACCELERATED;
     let beyond = (needed - ACCELERATED).max(0.0);

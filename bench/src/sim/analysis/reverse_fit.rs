@@ -7,8 +7,8 @@ use super::{Analysis, words};
 use crate::sim::picture::{Curves, Line};
 
 /// The length of maps in the motivating example: the longest of its scenario's sweep. As in the
-/// thesis, work of J2 is then carried into the first interval, which does not happen with shorter
-/// maps.
+/// thesis, a part of the work of job J2 then has to run before the first goal. With shorter maps
+/// this does not happen.
 const MAP_S: f64 = 360.0;
 /// The control cycle, as in the scenario.
 const CYCLE_S: f64 = 30.0;
@@ -109,9 +109,10 @@ pub fn reverse_fit() -> Analysis {
 mod tests {
     use super::*;
 
-    /// f(t) leaves 225 node-hours after D2, 572 between D1 and D2, and 535 before D1. J3 needs 426,
-    /// so 201 of them go into the middle. There J2 gets the other 371 of its 426. Its last 55, and
-    /// J1's 426, go before D1.
+    /// f(t), the capacity, leaves 225 node-hours after D2, the goal of J2, 572 between D1 and D2,
+    /// and 535 before D1. Each of the jobs J1 to J3 needs 426. The last interval has room for 225
+    /// of J3's, so its other 201 go into the middle. There J2 gets the remaining 371 of its 426.
+    /// Its last 55, and J1's 426, go before D1.
     #[test]
     fn the_walk_carries_work_from_each_interval_to_the_one_before() {
         let analysis = reverse_fit();

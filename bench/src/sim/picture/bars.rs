@@ -10,9 +10,8 @@ use crate::sim::result::{PointResult, PolicyResult};
 /// Draws one number of each policy at each point, in the order of the points, and the `level` of
 /// each point as a dashed line. A policy without such a number has an empty place.
 ///
-/// Points that differ only in one field of the sweep are groups of one chart: in the load if it is
-/// swept, else in the last field. For each combination of the other fields there is another chart
-/// below.
+/// A chart has a group of bars for each value of one field of the sweep: the load if it is swept,
+/// else the last field. For each combination of the other fields there is another chart below.
 #[must_use]
 pub fn bars(
     title: &str,

@@ -8,7 +8,7 @@ use crate::chart::{COLOURS, Picture, Plane};
 
 const HEIGHT: f64 = 420.0;
 
-/// Draws a reliability diagram: the part of the jobs that met their goals over their predicted
+/// Draws a reliability diagram: the fraction of the jobs that met their goals over their predicted
 /// probability, in percent. Accurate predictions lie on the diagonal. The area of a dot grows with
 /// its number of jobs.
 #[must_use]

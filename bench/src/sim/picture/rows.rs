@@ -105,7 +105,8 @@ pub fn running_tasks(title: &str, result: &PolicyResult) -> String {
     draw(title, end_s, &rows)
 }
 
-/// Draws the satisfaction of each listed job over time, by equation (5).
+/// Draws the satisfaction of each listed job over time: its utility by equation (5) of the thesis,
+/// which is negative while the job has too few slots for its goal.
 #[must_use]
 pub fn satisfaction(title: &str, result: &PolicyResult) -> String {
     let end_s = end_s(result);

@@ -11,8 +11,8 @@ const HEIGHT: f64 = 320.0;
 const STYLE: &str = ".goal{stroke:#1d2733;stroke-width:1.5;stroke-dasharray:5 4}\
     .forecast{fill:none;stroke:#1d2733;stroke-width:2}";
 
-/// Draws the cores that each listed job held over time, stacked, and f(t). Dashed lines with the
-/// names of jobs mark their goals.
+/// Draws the cores that each listed job held over time, stacked, and f(t), the capacity for
+/// jobs. Dashed lines with the names of jobs mark their goals.
 #[must_use]
 pub fn shares(title: &str, result: &PolicyResult) -> String {
     let samples = &result.shares;

@@ -116,7 +116,7 @@ impl Bench {
         })
     }
 
-    /// Loads the records that are missing from `--records`.
+    /// Loads records until the table has `--records` of them; `None` if it already has as many.
     fn load(&self, args: &YcsbArgs) -> Result<Option<LoadReport>> {
         let present = Source::Live(self.table.clone()).records()?;
         if present >= args.records {

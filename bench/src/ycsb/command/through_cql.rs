@@ -81,7 +81,7 @@ fn resolve(server: &str) -> Result<SocketAddr> {
     first.with_context(|| format!("the host of {server:?} has no address"))
 }
 
-/// Loads the records that are missing from `--records`.
+/// Loads records until the table has `--records` of them; `None` if it already has as many.
 fn load(
     args: &YcsbArgs,
     client: &mut RawClient,

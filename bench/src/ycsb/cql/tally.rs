@@ -18,7 +18,7 @@ pub(crate) struct Tally {
     /// in nanoseconds. Operations after the plan's lead are recorded, also those in pauses.
     pub late_nanos: Histogram<u64>,
     /// If the plan leaves out pauses, the operations after its lead, kept until the pauses are
-    /// known; those that were due in a pause are then left out. Else empty.
+    /// known; those that were due in a pause are then left out. Otherwise empty.
     pub timed: Vec<TimedOperation>,
     /// The time for which the machine paused after the plan's lead, with the time until the backlog
     /// was worked off. `None` if pauses were not observed.

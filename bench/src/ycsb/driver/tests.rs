@@ -224,8 +224,8 @@ fn sections_count_the_operations_due_in_them_and_batches_end_with_their_last() {
     assert!(store.run("c", 10).sections.is_empty(), "of a closed loop");
 }
 
-/// A closed loop would show only the few microseconds of each operation. A client at this rate
-/// would have waited for all operations before.
+/// Operations are due faster than they can end, so each has to wait for all operations before
+/// it. A closed loop would not count this wait, only the few microseconds of each operation.
 #[test]
 fn an_open_loop_counts_the_wait_that_an_overload_causes() {
     let store = loaded();

@@ -112,7 +112,8 @@ impl<'a> ByJobs<'a> {
             .collect()
     }
 
-    /// The rows of a chain, divided by the work of their sets.
+    /// The rows for prefixes of one order of tasks (`chain`), each divided by the total length of
+    /// the tasks in the prefix.
     fn rows(&self, chain: &Chain) -> Vec<EndRow> {
         let mut work_s = vec![0.0; self.instance.jobs.len()];
         let (mut sum_s, mut tails, mut at) = (0.0, 0.0, 0);
@@ -135,11 +136,11 @@ impl<'a> ByJobs<'a> {
         row.collect()
     }
 
-    /// Returns the value that the multipliers of the rows prove, however exact they are
-    /// (weak duality). With numbers y that are not negative, the sum of w C is at least the
-    /// sum of y times the right sides, plus for each job the rest of its weight times its
-    /// earliest end. If more than the weight was used up, the rest is negative and counts
-    /// with the latest end.
+    /// Returns the value that the multipliers of the rows prove, however exact they are (weak
+    /// duality). If no multiplier is negative, the weighted sum of the jobs' ends is at least the
+    /// sum of the multipliers times the right sides of their rows, plus, for each job, the weight
+    /// that the rows do not use, times the earliest end of the job. If the rows use more than the
+    /// weight, this rest is negative, and counts with the latest end.
     fn certified(&self, rows: &[EndRow], multipliers: &[f64]) -> f64 {
         let mut left: Vec<f64> = (self.instance.jobs.iter())
             .map(|job| job.job.weight)

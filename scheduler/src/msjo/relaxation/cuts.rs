@@ -38,8 +38,9 @@ impl Cuts {
     };
 
     /// Returns the prefixes that become rows. `violated` has the violated prefixes of one
-    /// of `pools` orders, by length. Takes the longest of each stretch, because it
-    /// constrains the later tasks most.
+    /// order, by length. The longest of each `every` successive ones becomes a row, because
+    /// it constrains the later tasks most. With many violated prefixes the step is larger,
+    /// so that this order has at most its part, 1 / `pools`, of `rows_max`.
     pub fn chosen(self, violated: &[Row], pools: usize) -> Vec<Row> {
         let rows_max = (self.rows_max / pools).max(1);
         let every = self.every.max(violated.len().div_ceil(rows_max));
@@ -52,7 +53,8 @@ impl Cuts {
 /// The least slack, as a part of the right side, of a row that may be dropped.
 const SLACK_MIN: f64 = 1e-3;
 
-/// The row of an inequality: the sum of p S over a prefix is at least the right side.
+/// The row of an inequality: the sum of length times start over the tasks of a prefix is at
+/// least the right side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Row {
     /// The number of tasks in the prefix.

@@ -14,13 +14,16 @@ use crate::policy::{Decision, Policy};
 /// accelerable jobs in the thesis (2.5 and 25).
 pub const SPEEDUP_MIN: f64 = 1.5;
 
-/// Like [`Adaptive`](crate::policy::Adaptive), with two pools of machines.
+/// Like [`Adaptive`](crate::policy::Adaptive), with two pools of machines: P_reg, the regular ones,
+/// and P_acc, those with an accelerator. A map of a job takes mu_reg on P_reg and mu_acc on P_acc,
+/// on average.
 ///
 /// - *Calibration*: a job with an accelerated version of its maps runs one map on each pool, and
 ///   nothing else until both have finished.
-/// - The job is *accelerable* if mu_reg / mu_acc is at least [`SPEEDUP_MIN`]. It then queues for
-///   P_acc with s_req,acc of equation (2). It gets slots of P_reg only for the part that exceeds
-///   P_acc: (mu_reg / mu_acc) (s_req,acc - slots of P_acc), equation (3).
+/// - The job is *accelerable* if its speedup, mu_reg / mu_acc, is at least [`SPEEDUP_MIN`]. It then
+///   queues for P_acc with s_req,acc of equation (2), the number of slots there that would meet its
+///   goal. It gets slots of P_reg only for the part that exceeds P_acc: (mu_reg / mu_acc)
+///   (s_req,acc - slots of P_acc), equation (3).
 /// - All others are regular: they queue for P_reg, and for P_acc with the slots that they still
 ///   lack after P_reg. Slots of P_acc that no job lacks go to accelerable jobs first.
 ///
@@ -54,7 +57,8 @@ impl Policy for AdaptiveHardware {
 /// The result of a job's calibration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Affinity {
-    /// The job has no accelerated version, too little speedup, or no room on one of the pools.
+    /// The job has no accelerated version, too little speedup, or no free capacity on one of the
+    /// pools.
     Regular,
     /// One map still has to finish on each pool whose entry is true.
     Calibrating([bool; 2]),
@@ -153,8 +157,8 @@ fn accelerated_reduces(view: &ClusterView) -> Vec<u32> {
     view.jobs.iter().map(on_accelerated).collect()
 }
 
-/// Returns the affinity of each job. A pool on which f(t) and reduces leave no room counts as
-/// absent: jobs do not wait for it.
+/// Returns the affinity of each job. A pool on which f(t) and reduces leave no free capacity counts
+/// as absent: jobs do not wait for it.
 fn affinities(view: &ClusterView) -> Vec<Affinity> {
     if !view.jobs.iter().any(|job| job.accelerated) {
         return vec![Affinity::Regular; view.jobs.len()];

@@ -50,7 +50,8 @@ pub struct ReverseFit {
     pub intervals: Vec<Interval>,
 }
 
-/// Runs Algorithm 2 for a control cycle of `cycle_s` that starts at `now_s`.
+/// Places the tasks of each job as late before its goal as the capacity allows, from the last
+/// interval to the first (Algorithm 2), for a control cycle of `cycle_s` that starts at `now_s`.
 ///
 /// `running_work` (hundredths times seconds) is the remaining work of running tasks; it uses up the
 /// availability from now on, earliest first. Jobs with equal goals are fitted in reverse order of
@@ -98,9 +99,9 @@ pub fn reverse_fit(
 }
 
 impl Interval {
-    /// The function fit(p, a, b) of the thesis: takes room in this interval for up to `tasks` tasks
-    /// of `task_work` each, and returns the number of tasks that found room; fractions are parts of
-    /// a task.
+    /// The function fit(p, a, b) of the thesis: takes free capacity of this interval for up to
+    /// `tasks` tasks of `task_work` each, and returns the number of tasks that fit; fractions are
+    /// parts of a task.
     fn fit(&mut self, tasks: f64, task_work: f64) -> f64 {
         let work = tasks * task_work;
         let room = (self.free_work - self.placed_work).max(0.0);

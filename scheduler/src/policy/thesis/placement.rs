@@ -38,7 +38,7 @@ pub(in crate::policy) struct Need {
 ///
 /// A job without a goal should end as early as possible, but its slots come after the needs of jobs
 /// with a goal: it gets slots, in order of submission, once every job with a goal (for which there
-/// is room at all) holds its s_fit and s_req, and before any of those gets more than that.
+/// is any free capacity) holds its s_fit and s_req, and before any of those gets more than that.
 pub(super) fn place_by_utility(
     view: &ClusterView,
     needs: &[Need],
@@ -134,7 +134,8 @@ impl Candidate {
         f64::from(self.slots) < need.s_fit.max(need.s_req)
     }
 
-    /// Gives the job a slot. Returns false if there is no room, or if the job has no use for more.
+    /// Gives the job a slot. Returns false if no node has enough free capacity, or if the job has
+    /// no use for more.
     fn add_slot(&mut self, draft: &mut Draft<'_>, need: &Need) -> bool {
         let placed = draft.add(self.index, need.workload.kind);
         self.slots += u32::from(placed);
@@ -147,7 +148,7 @@ impl Candidate {
     }
 }
 
-/// A candidate's place in the queue: the least satisfied, most urgent job is the least. It is small
+/// The sort key of a candidate: the least satisfied, most urgent job comes first. The key is small
 /// because the queue is walked once for each slot.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {

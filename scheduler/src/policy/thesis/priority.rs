@@ -63,8 +63,9 @@ impl Priority {
     }
 }
 
-/// Equation (1): the slots that a job needs beyond the `slots` that it holds. With k = 1, as in
-/// [`required_slots`]; negative when the job holds more than it needs.
+/// Equation (1): the slots that a job needs beyond the `slots` that it holds; negative when the job
+/// holds more than it needs. As in [`required_slots`], the last task is assumed to take one task
+/// length (the thesis's k is 1).
 pub(super) fn lack(view: &ClusterView, workload: &Workload, goal_s: f64, slots: u32) -> f64 {
     let cap = f64::from(workload.left);
     required_slots(workload.work_s(), goal_s, workload.tail_s, view.now_s, cap) - f64::from(slots)
@@ -127,8 +128,8 @@ pub(super) fn draft_by_priority<'a>(
         let rank = first.0.rank;
         let job = order[rank as usize];
         let workload = &workloads[job];
-        // A job leaves the queue when no node has room for its next task, when it has no more tasks, or
-        // when `priority` excludes it.
+        // A job leaves the queue when no node has enough free capacity for its next task, when it
+        // has no more tasks, or when `priority` excludes it.
         let next = draft.add(job, workload.kind).then(|| {
             let slots = draft.slots(job, workload.kind);
             priority(job, slots).filter(|_| slots < workload.left)

@@ -7,12 +7,12 @@ use crate::policy::view::ClusterView;
 use crate::policy::workload::{Workload, required_slots};
 use crate::policy::{Decision, Measure, Policy};
 
-/// Algorithm 1 with the utility of equations (5)-(7): job slots instead of typed slots, each as
-/// large as the profile of its job (10).
+/// Gives one slot at a time to the job with the lowest utility: Algorithm 1, with the utility of
+/// equations (5)-(7). Slots have no type: each is as large as the resource profile of its job (10).
 ///
 /// RAS expects the resources of the coming cycle to last, so it may start work too late that has to
-/// be done before f(t) falls. Jobs without a goal get the slots that no goal needs, the oldest
-/// first.
+/// be done before f(t), the available capacity, falls. Jobs without a goal get the slots that no
+/// goal needs, the oldest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ras;
 
@@ -52,8 +52,9 @@ mod tests {
     use crate::policy::example::{job, slots, three_goals, view};
     use crate::policy::view::RunningTask;
 
-    /// s_req = 70/30, 120/50 and 200/90, all between 2 and 3. All jobs begin at minus infinity, get
-    /// one slot and are then at -1; the fourth slot goes to the earliest goal.
+    /// The jobs need s_req = 70/30, 120/50 and 200/90 slots, all between 2 and 3. The utility of a
+    /// job is minus infinity without a slot and -1 with one, so each job gets one; the fourth slot
+    /// goes to the job with the earliest goal.
     #[test]
     fn ras_balances_without_the_forecast() {
         let decision = Ras.decide(&view(4, 400.0, three_goals()));

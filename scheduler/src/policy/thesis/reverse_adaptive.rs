@@ -150,9 +150,10 @@ mod tests {
 
     /// Algorithm 2 uses goals that are one task earlier, at 30, 50 and 90 s, and the end of the
     /// cycle at 10 s. [50, 90] has room for 16 tasks: J3's 20 leave 4. [30, 50] has room for 8: J3
-    /// takes 4, J2's 12 leave 8, and [10, 30] has room for these. So s_fit = 7, 0, 0. J1 climbs
-    /// from minus infinity and takes seven slots. Then J2 and J3 get one each, u = 1/4.8 and
-    /// 1/4.44, so that the tenth goes to J2.
+    /// takes 4, J2's 12 leave 8, and [10, 30] has room for these. So s_fit = 7, 0, 0. The utility
+    /// of J1 is minus infinity without a slot, and negative with fewer than seven, so J1 takes
+    /// seven slots first. Then J2 and J3 get one each and have utilities of 1/4.8 and 1/4.44, so
+    /// that the tenth slot goes to J2.
     #[test]
     fn reverse_adaptive_gives_slots_first_to_the_goal_that_cannot_wait() {
         let fit: Vec<f64> = (needs(&view(4, 400.0, three_goals())).iter())
@@ -172,10 +173,10 @@ mod tests {
     }
 
     /// J1 runs 20 tasks, has 300 more and s_req = 15; J2 has 30 tasks and s_req = 5. No task has to
-    /// start now, so s_fit is 0 for both. J1 climbs by 1/30 a slot and J2 by 1/10, until both are
-    /// at 1/2 with 15 and 5 slots. Of the five left J2 takes one (1/50 more) and J1 four (1/610
-    /// each). If running tasks counted as needed, J1 would have been at 0 with 20 slots, and J2
-    /// would have got one slot.
+    /// start now, so s_fit is 0 for both. Each slot raises the utility of J1 by 1/30 and that of J2
+    /// by 1/10, until both are 1/2, with 15 and 5 slots. Of the five slots left J2 takes one, which
+    /// adds 1/50, and J1 four, which add 1/610 each. If running tasks counted as needed, J1 would
+    /// have had a utility of 0 with 20 slots, and J2 would have got one slot.
     #[test]
     fn running_tasks_are_not_needed_where_no_task_has_to_start() {
         let mut holder = job(1, 0.0, Some(10.0 + 3200.0 / 15.0), 300);

@@ -14,8 +14,9 @@ pub(in crate::runtime) struct AttemptState {
     /// A number that changes with every record and checkpoint. Written by one thread only.
     steps: AtomicU64,
     waiting: AtomicBool,
-    /// The handled part of the input and, in the next field, the whole input, in any unit.
+    /// The handled part of the input, in the unit of `input`.
     handled: AtomicU64,
+    /// The size of the whole input, in any unit.
     input: AtomicU64,
     memory_bytes: AtomicU64,
     stopped: AtomicBool,

@@ -42,16 +42,17 @@ impl TaskClass {
         }
     }
 
-    /// Sets whether tasks run on the floor instead of in the idle class. Returns whether they do so
-    /// now: never if tasks are in the ordinary class.
+    /// Sets whether tasks run on the floor (at a high nice value) instead of in the idle class.
+    /// Returns whether they do so now: never if tasks are always ordinary threads.
     pub fn set_on_floor(&self, is_on_floor: bool) -> bool {
         let is_on_floor = is_on_floor && self.lowers;
         self.is_on_floor.store(is_on_floor, Ordering::Relaxed);
         is_on_floor
     }
 
-    /// Moves the calling thread, which is of the ordinary class, to the floor if `is_on_floor` is
-    /// true, otherwise to the idle class.
+    /// Moves the calling thread, which is an ordinary one, to the floor (a high nice value) if
+    /// `is_on_floor` is true, otherwise to the idle class, unless tasks are always ordinary
+    /// threads.
     pub fn enter(&self, is_on_floor: bool) {
         if is_on_floor {
             enter_floor();
@@ -61,8 +62,8 @@ impl TaskClass {
     }
 
     /// Moves the calling thread to the class in which tasks run now, as far as the system permits
-    /// it. `is_on_floor` must be true if the thread is on the floor. Returns whether it is on the
-    /// floor afterwards.
+    /// this. `is_on_floor` must be true if the thread is on the floor: at its high nice value and
+    /// not in the idle class. Returns whether the thread is on the floor afterwards.
     pub fn follow(&self, is_on_floor: bool) -> bool {
         match (is_on_floor, self.is_on_floor.load(Ordering::Relaxed)) {
             (true, false) => {

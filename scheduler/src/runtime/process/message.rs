@@ -24,7 +24,8 @@ pub(super) enum ToChild {
     Order(Box<Order>),
     /// The answer to [`ToParent::Used`]. A child that may not go on is killed.
     GoOn {
-        /// True if the child is on the floor and has to lower itself to the idle class.
+        /// True if the child is on the floor (the ordinary class with a high nice value) and has
+        /// to move itself to the idle class.
         lowers: bool,
     },
 }
@@ -148,9 +149,9 @@ pub(super) struct Use {
     pub cpu_ns: u64,
     /// Bytes of input since the last report.
     pub read_bytes: u64,
-    /// The size of the attempt's whole input and, in the next field, of the part that is handled,
-    /// in any unit.
+    /// The size of the attempt's whole input, in any unit.
     pub input: u64,
+    /// The handled part of the input, in the unit of `input`.
     pub handled: u64,
     /// Memory of the attempt's buffers.
     pub memory_bytes: u64,

@@ -41,7 +41,7 @@ impl TaskProcesses {
     }
 
     /// Starts a process. It inherits the class of the calling thread; `is_on_floor` is true if
-    /// this class is the floor.
+    /// this class is the floor (the ordinary class with a high nice value).
     fn start(&self, is_on_floor: bool) -> io::Result<Process> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(LOOK_EVERY))?;
@@ -89,7 +89,8 @@ impl Pool {
     }
 
     /// Returns an idle process, or starts a new one. The process has the class of the calling
-    /// thread, which is on the floor if `is_on_floor` is true.
+    /// thread, which is the floor (the ordinary class with a high nice value) if `is_on_floor` is
+    /// true.
     pub(super) fn take(
         &self,
         is_on_floor: bool,

@@ -14,12 +14,12 @@ use super::shares::TASK_HUNDREDTHS_MAX;
 /// The time constant of the average, in seconds with a share: long compared with a burst of the
 /// token bucket, short compared with a job.
 const LATELY_S: f64 = 10.0;
-/// The weight of the usual ratio of all jobs in the estimated ratio of one job, in core-seconds:
-/// once this much CPU time was granted to the job, its own ratio has the same weight. Before the
-/// job's first measurement only the usual ratio counts.
+/// The weight of other jobs in the estimate of one job's ratio of used to granted CPU time, in
+/// core-seconds: the usual ratio of other jobs counts like a grant of this much CPU time to the job
+/// itself. Before the job's first measurement only the usual ratio counts.
 const BELIEVED_CPU_S: f64 = 0.5;
-/// The granted core-seconds of earlier jobs above which their weight in the usual ratio is halved
-/// before another job is added.
+/// The core-seconds granted to earlier jobs above which the sums for the usual ratio, of used to
+/// granted CPU time, are halved before another job is added. So later jobs have more weight.
 const USUAL_CPU_S: f64 = 100.0;
 /// The least ratio of used to granted CPU time. A lower one counts as a stall that passes, not as a
 /// speed.

@@ -104,7 +104,7 @@ pub(in crate::runtime) struct OutstandingJob {
     cores: u32,
     /// The fraction of its share that the job uses, 0.05 to 1.
     speed: f64,
-    /// The remaining phases, maps before reduces. The tasks of the first phase run at present.
+    /// The remaining phases, maps before reduces. Only tasks of the first phase can run.
     phases: VecDeque<Phase>,
 }
 

@@ -78,8 +78,9 @@ pub(in crate::runtime) fn concurrency(share_hundredths: u32, cores: u32) -> u32 
     }
 }
 
-/// The number of tasks of a job that may run at once on the floor: as many as use up the share,
-/// because each task gets only a part of a busy core.
+/// The number of tasks of a job that may run at once on the floor (in the ordinary class with a
+/// high nice value): as many as use up the share, because each task gets only a part of a busy
+/// core.
 pub(in crate::runtime) fn floor_concurrency(share_hundredths: u32) -> u32 {
     share_hundredths.div_ceil(FLOOR_TASK_HUNDREDTHS)
 }

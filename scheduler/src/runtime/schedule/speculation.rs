@@ -66,9 +66,10 @@ pub(in crate::runtime) fn straggler(
         .map(|pace| pace.index)
 }
 
-/// Returns the number of the task that should get a second attempt on the floor, or `None`. `tasks`
-/// are those whose attempts are all in the idle class, each with the finished part of its work, 0
-/// to 1. The task with the least progress comes first.
+/// Returns the number of the task that should get a second attempt on the floor (in the ordinary
+/// class with a high nice value), or `None`. `tasks` are those whose attempts are all in the idle
+/// class, where busy processes leave them no CPU, each with the finished part of its work, 0 to 1.
+/// The task with the least progress comes first.
 pub(in crate::runtime) fn starved(tasks: impl IntoIterator<Item = (u32, f64)>) -> Option<u32> {
     (tasks.into_iter())
         .filter(|(_, progress)| *progress < OVERTAKEN_PROGRESS_MAX)

@@ -64,7 +64,7 @@ pub(in crate::runtime) struct TaskSet {
     done_cpu_s: f64,
     done_running_s: f64,
     estimate_cpu_s: f64,
-    /// The number of the task that should get the next second attempt; `None` if no task is slow.
+    /// The number of the task that should get the next second attempt; `None` if no task should.
     pub straggler: Option<u32>,
 }
 
@@ -99,7 +99,7 @@ impl TaskSet {
         self.running.len() as u32
     }
 
-    /// The number of running attempts that are on the floor.
+    /// The number of running attempts on the floor: in the ordinary class, with a high nice value.
     pub fn running_on_floor(&self) -> u32 {
         let on_floor = self.attempt_states().filter(|state| state.is_on_floor());
         on_floor.count() as u32
@@ -304,10 +304,11 @@ impl TaskSet {
         stalled
     }
 
-    /// Chooses the straggler while tasks run on the floor: a task whose attempts are all stuck in
-    /// the idle class, if there is one. Threads are not stuck if they `can_move` to the floor by
-    /// themselves. If a task has two such attempts, this stops the one with less progress, and the
-    /// task may become the straggler once that attempt has ended.
+    /// Chooses the straggler, the task that gets a second attempt, while tasks run on the floor (in
+    /// the ordinary class with a high nice value): a task whose attempts are all stuck in the idle
+    /// class, if there is one. Threads are not stuck if they `can_move` to the floor by themselves.
+    /// If a task has two such attempts, this stops the one with less progress, and the task may
+    /// become the straggler once that attempt has ended.
     pub fn seek_starved(&mut self, can_move: bool) {
         let indices: BTreeSet<u32> = self.running.keys().map(|(index, _)| *index).collect();
         let mut tasks = Vec::new();
@@ -324,8 +325,9 @@ impl TaskSet {
         self.straggler = starved(tasks);
     }
 
-    /// The attempts at the task with the number `index`; none if one of them is on the floor, moves
-    /// there by itself (`can_move`), or is about to end.
+    /// The attempts at the task with the number `index`; none if one of them is on the floor (in
+    /// the ordinary class with a high nice value), moves there by itself (`can_move`), or is about
+    /// to end.
     fn starved_attempts(&self, index: u32, can_move: bool) -> Vec<&AttemptState> {
         let slot = &self.slots[index as usize];
         let attempts = self.running.range((index, 0)..=(index, u32::MAX));

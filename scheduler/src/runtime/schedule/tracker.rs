@@ -42,7 +42,7 @@ mod look;
 /// systems.
 pub const ATTEMPTS_MAX: u32 = 4;
 
-/// A job fails once this many of its attempts were left behind on hanging threads: its code hangs.
+/// A job fails once this many of its attempts were given up without progress: its code hangs.
 const LEFT_BEHIND_MAX: u32 = ATTEMPTS_MAX;
 
 /// A piece of work for a worker.
@@ -230,8 +230,8 @@ impl Tracker {
     }
 
     /// Counts an attempt that failed. Another one follows, unless too many attempts at the task
-    /// have failed or every attempt would fail in this way: then the job fails. Returns whether it
-    /// does.
+    /// have failed or every attempt would fail in this way: then the job fails. Returns whether
+    /// the job fails.
     pub fn task_failed(
         &mut self,
         task: TaskId,
@@ -280,9 +280,10 @@ impl Tracker {
         self.stage == Stage::Tasks && self.set(task.kind).preempt(task.index, attempt)
     }
 
-    /// Chooses a task for a second attempt on the floor, in place of the straggler that
-    /// [`watch`](Self::watch) found. Threads that `can_move` to the floor need no second attempt.
-    /// The threads of a lease get none: their work cannot be tried again.
+    /// Replaces the choice of [`watch`](Self::watch): a task whose attempts are stuck in the idle
+    /// class gets a second attempt, on the floor (in the ordinary class with a high nice value).
+    /// Threads that `can_move` to the floor need no second attempt. The threads of a lease get
+    /// none: their work cannot be tried again.
     pub fn seek_starved(&mut self, can_move: bool) {
         if !self.is_lease() {
             self.maps.seek_starved(can_move);
@@ -290,8 +291,9 @@ impl Tracker {
         }
     }
 
-    /// Stops a straggler's attempt in the idle class, so that an attempt on the floor can have its
-    /// memory. Returns false if no memory can be freed this way.
+    /// Stops the attempt in the idle class at the straggler, the task that should get a second
+    /// attempt, so that an attempt on the floor (in the ordinary class with a high nice value) can
+    /// have its memory. Returns false if no memory can be freed this way.
     pub fn preempt_straggler(&mut self) -> bool {
         let kind = self.kind();
         self.stage == Stage::Tasks && self.set(kind).preempt_straggler()

@@ -17,7 +17,7 @@ pub struct Values<'a> {
     source: &'a mut (dyn Sorted + 'a),
     attempt: &'a Attempt<'a>,
     key: &'a [u8],
-    /// The units of the attempt's input that each value counts as.
+    /// The progress that each value counts as, in units of the attempt's input.
     units: u64,
     /// True if the cursor is on a value that was already returned.
     is_current_returned: bool,
@@ -51,8 +51,8 @@ impl Values<'_> {
 }
 
 /// Calls `group` for each key of `source` with its values. Values that `group` does not read are
-/// skipped. Returns the number of records and their bytes. Each record counts as `units` of the
-/// attempt's input.
+/// skipped. Returns the number of records and their bytes. In the attempt's progress, each
+/// record counts as `units` of its input.
 pub(in crate::runtime) fn for_each_group(
     source: &mut dyn Sorted,
     attempt: &Attempt<'_>,

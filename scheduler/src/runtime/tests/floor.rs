@@ -4,7 +4,8 @@ use super::*;
 use ebb_threads::{FLOOR_NICE, current_class, current_nice};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// A capacity of two cores. Tasks run on the floor while others hold the cores.
+/// A capacity of two cores. While others hold the cores, tasks run on the floor: in the
+/// ordinary class, with a high nice value.
 #[derive(Default)]
 struct OtherProcesses {
     hold_cores: AtomicBool,
@@ -22,7 +23,8 @@ impl CapacitySource for OtherProcesses {
     }
 }
 
-/// Tasks in the idle class or on the floor, and second attempts.
+/// Options under which tasks run in the idle class, or at a high nice value (on the
+/// floor) while `others` hold the cores, and slow tasks get second attempts.
 fn floor_options(others: &Arc<OtherProcesses>, spill_dir: &Path) -> RuntimeOptions {
     RuntimeOptions {
         capacity: others.clone(),

@@ -21,7 +21,7 @@ pub(super) struct Need {
     demand: Resources,
 }
 
-/// A policy by name, and its measure of a node's room.
+/// The name of a policy, and the unit in which it measures the free capacity of a node.
 pub(super) type PolicyMeasure = (String, Measure);
 
 /// Returns the needs of listed and generated jobs, without those of unknown applications.
@@ -97,7 +97,8 @@ impl Need {
         FieldError::new(format!("nodes[0].{kind}_slots"), what)
     }
 
-    /// The error for nodes with these capacities, at least one, none of which has room.
+    /// The error for nodes with these capacities, at least one, none of which is large enough for
+    /// the task.
     fn too_large(&self, capacities: &[Resources]) -> FieldError {
         let (kind, application) = (self.kind, &self.application);
         let table = format!("applications.{application}.{kind}");

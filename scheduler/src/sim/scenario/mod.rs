@@ -83,7 +83,7 @@ pub struct Scenario {
     pub replicas: u32,
     /// Seed of the first replica.
     pub seed: u64,
-    /// True to compute also a lower bound on the goals that any scheduler must miss.
+    /// True to compute also a lower bound on the number of goals that any scheduler must miss.
     pub offline_bound: bool,
     /// The points of the scenario: a single one, or one for each combination of swept values.
     pub points: Vec<Point>,
@@ -237,8 +237,8 @@ impl Scenario {
     }
 }
 
-/// Returns each policy with its measure of the room of a node. Fails unless all names are known
-/// and different.
+/// Returns each policy with its unit of the free capacity of a node: slots or resources. Fails
+/// unless all names are known and different.
 fn measures(policies: &[String]) -> FieldResult<Vec<PolicyMeasure>> {
     let mut seen = HashSet::new();
     let each = policies.iter().enumerate().map(|(index, name)| {

@@ -12,8 +12,8 @@ use serde_json::json;
 use super::report::goal_text;
 use crate::print::{Printer, counted, notice};
 
-/// Prints to stderr how probably a job meets its goal, or why that is not known. Prints nothing for a job
-/// without a goal whose estimate is known.
+/// Prints to stderr how probably a job meets its goal, or why that is not known. Prints nothing if the
+/// estimate is known and the job has no goal.
 pub(super) fn warn(request: &JobRequest, estimate: &Estimate) {
     let text = match (&estimate.advice, request.goal_s) {
         (Some(told), Some(goal_s)) => {
@@ -98,8 +98,8 @@ fn met(job: &JobAdvice, goal_s: f64) -> String {
 }
 
 /// Returns by how much the job is late, and whether more machines, each with `cores` free cores, would
-/// change that. `could_read_publication` is true if other machines could read all of its inputs once they
-/// are published.
+/// change that. `could_read_publication` is true if all inputs of the job are tables that `ebb publish`
+/// can write for other machines to read.
 fn late(lateness: &Lateness, cores: u32, could_read_publication: bool) -> String {
     let late = format!(
         "this machine ends it {} after the goal, as probably as not",

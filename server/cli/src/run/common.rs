@@ -181,8 +181,9 @@ impl Common {
         Ok(unpaced::for_tests(options))
     }
 
-    /// Returns the request of a job for an application. An output that may be a table is the terminal
-    /// until [`Self::choose_output`], because only the database shows whether its keyspace exists.
+    /// Returns the request of a job for an application. If the output may be a table, the request has
+    /// the terminal in its place until [`Self::choose_output`], because only the database shows
+    /// whether the keyspace of such a table exists.
     pub(super) fn request(
         &self,
         application: ApplicationRequest,

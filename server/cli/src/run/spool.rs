@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use ebb_jobs::ScratchDir;
 use ebb_jobs::request::{JobRequest, OutputPlace};
 
-/// A file in a hidden folder, which is removed with it. The folder of a killed command is removed when
-/// the next job of the database spills.
+/// A file in a hidden folder of its own. Dropping the spool removes the folder and the file. If the
+/// command is killed, the next job of the database that spills removes them.
 pub(super) struct Spool {
     file: PathBuf,
     _folder: ScratchDir,

@@ -40,7 +40,8 @@ impl AuditLogs {
     }
 }
 
-/// Returns the part of the CQL server that writes the entries of statements of administration.
+/// Returns the callback of the CQL server that writes an entry to `log` for each statement of
+/// administration.
 pub(super) fn of_statements(log: Arc<AuditLog>) -> Audit {
     Audit::new(move |statement| {
         let of = statement.administration;
@@ -61,7 +62,8 @@ pub(super) fn of_statements(log: Arc<AuditLog>) -> Audit {
     })
 }
 
-/// Returns the part of the CQL server that notes writes to some tables.
+/// Returns the callback of the CQL server that writes an entry to `log` for each write to one of
+/// `tables`.
 pub(super) fn of_writes(tables: AuditedTables, log: Arc<AuditLog>) -> WriteAudit {
     WriteAudit::new(tables, move |write| {
         let entry = Entry {

@@ -9,8 +9,8 @@ use ebb_cql_server::serve::Tls;
 use super::log_levels::SERVER;
 
 const DAY_S: u64 = 24 * 60 * 60;
-/// The number of days before its end from which on a certificate is reported. Certificates of 90 days, as
-/// public authorities issue them, are renewed earlier, if their renewal works.
+/// A certificate that expires in fewer days than this is reported. Certificates of 90 days, as public
+/// authorities issue them, are renewed earlier, if their renewal works.
 const REPORTED_DAYS: u64 = 30;
 
 /// Reports the certificate of a server while it expires soon.

@@ -9,8 +9,8 @@ use crate::open_files::RAISE_LIMIT;
 /// The greatest number of connections for CQL if the settings name none.
 const CQL_DEFAULT: u32 = 20_000;
 /// The number of files reserved for the log, the manifest, merges, spilled runs, health checks,
-/// `/proc` and child processes. One more is reserved for each thread, such as an SSTable that the
-/// cache is about to close.
+/// `/proc` and child processes. One more file is reserved for each thread, because a thread may use a
+/// file outside of these shares, such as an SSTable that the cache is about to close.
 const RESERVE: u32 = 64;
 
 /// The shares of a limit of open files.

@@ -15,10 +15,10 @@ use super::log_levels::CQL;
 /// The client chose the name.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Returns the part of the CQL server that passes its events to the logs. Lines about administration have a
-/// high bound, because an operator needs each of them. Most such statements are slow, as they cost an fsync.
-/// But without a bound, statements that change nothing (`IF NOT EXISTS`) would drive other lines out of the
-/// queue.
+/// Returns the part of the CQL server that passes its events to the logs. The bound on the rate of lines
+/// about administration is high, because an operator needs each of them, and most such statements are slow
+/// anyway: they cost an fsync. Without a bound, fast statements that change nothing (`IF NOT EXISTS`) would
+/// drive other lines out of the queue of the log.
 pub(super) fn log(audit: Arc<AuditLog>) -> ServerEvents {
     let (logins, overloads) = (LineBound::new(), LineBound::of_state());
     let administration = LineBound::of_administration();

@@ -10,8 +10,8 @@ use tracing::warn;
 use super::log_levels::SERVER;
 use super::settings::Settings;
 
-/// Divides the memory of the server. Logs that requests may have fewer bytes than the settings say, if
-/// that is so.
+/// Divides the memory of the server. If a request may have fewer bytes than the settings allow,
+/// because the memory is too small, logs a warning.
 pub(super) fn limits(settings: &Settings) -> MemoryLimits {
     let limits = settings.memory_limits(MemoryMonitor::start().total_bytes());
     let asked = settings.request_bytes_max.as_u64();

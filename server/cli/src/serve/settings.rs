@@ -215,15 +215,15 @@ pub(crate) struct Settings {
     #[serde(default, alias = "memory-bytes", serialize_with = "shown_if_any")]
     #[serde(deserialize_with = "amounts::read_size_if_any")]
     pub(crate) memory: Option<ByteSize>,
-    /// Bound on the memory of all memtables: from half of it on the largest are flushed, and at the
-    /// bound writers wait [default: a quarter of the store's part of the memory].
+    /// Bound on the memory of all memtables. Once they use half of it, the largest are flushed; at
+    /// the bound, writers wait [default: a quarter of the store's part of the memory].
     #[arg(value_parser = amounts::size)]
     #[arg(long, value_name = "BYTES", env = "EBB_MEMTABLES_BYTES")]
     #[serde(default, serialize_with = "shown_if_any")]
     #[serde(deserialize_with = "amounts::read_size_if_any")]
     pub(crate) memtables_bytes: Option<ByteSize>,
-    /// Bound on the length of the log: from three quarters of it on memtables are flushed, and at
-    /// the bound writers wait. A restart replays this much at most.
+    /// Bound on the length of the log. Once the log has three quarters of it, memtables are flushed;
+    /// at the bound, writers wait. A restart replays this much at most.
     #[arg(value_parser = amounts::size)]
     #[arg(long, value_name = "BYTES", env = "EBB_WAL_BYTES_MAX")]
     #[arg(default_value = "512 MiB")]

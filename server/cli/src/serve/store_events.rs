@@ -17,8 +17,9 @@ const REMEDIES: &str = "replace it from a backup with ebb restore, or give up wh
 /// Logs the events from now on, and the files that are damaged or unreadable already. Events that
 /// need an operator have the levels warn and error, flushes and merges the level debug.
 ///
-/// Once writes have stopped for good, first sets the cause, in the cell that this function returns, and then
-/// closes `stop`, if there is one.
+/// If `stop` is given, the server ends once writes have stopped for good: the cause goes into the cell that this
+/// function returns, and then `stop` is closed. Without it the cell stays empty, because the server stays up, and
+/// ends later for another reason.
 pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
     let stopped = Arc::new(OnceLock::new());
     let found = Arc::clone(&stopped);

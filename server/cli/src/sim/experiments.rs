@@ -27,7 +27,8 @@ pub(super) struct Args {
     /// Number of replicas to draw. Default: that of the scenario.
     #[arg(long, value_name = "N", value_parser = replicas_range(1))]
     replicas: Option<u32>,
-    /// Print the scenario instead of running it; formulas have none.
+    /// Print the experiment's scenario instead of running it. Experiments that evaluate a
+    /// formula have no scenario.
     #[arg(long)]
     scenario: bool,
     /// Write DIR/NAME: an HTML report, its pictures and the result as JSON.

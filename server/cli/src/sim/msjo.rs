@@ -56,11 +56,12 @@ pub(super) struct Args {
     /// Seed of the random jobs.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Precision of the bound: its computation stops at 1 - EPS of the value of the whole
-    /// relaxation.
+    /// Precision of the lower bound: at least 1 - EPS times the optimum of the linear
+    /// relaxation with all its constraints.
     #[arg(long, value_name = "EPS", default_value_t = EPS, value_parser = part)]
     eps: f64,
-    /// Also solve the whole relaxation, to 0.1%, and compare the bound with its value.
+    /// Also solve the linear relaxation with all its constraints, to 0.1%, for a second, closer
+    /// bound.
     #[arg(long)]
     converge: bool,
     /// Number of orders that lp-search tries.

@@ -42,7 +42,8 @@ A scenario:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Cluster, traffic and loads, a TOML file. Default: Wang's cluster.
+    /// Cluster, traffic and loads, a TOML file. Default: the cluster and traffic of Wang et al.'s
+    /// paper, 1,000 machines with data on 800.
     #[arg(value_name = "SCENARIO.toml")]
     scenario: Option<PathBuf>,
     /// Policies, with commas between them. Default: those of the scenario.
@@ -172,7 +173,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = CAPACITY_EXAMPLES)]
 pub(super) struct CapacityArgs {
-    /// Cluster and traffic, a TOML file. Default: Wang's cluster.
+    /// Cluster and traffic, a TOML file. Default: those of Wang et al.'s paper, 1,000 machines
+    /// with data on 800.
     #[arg(value_name = "SCENARIO.toml")]
     scenario: Option<PathBuf>,
     #[command(flatten)]

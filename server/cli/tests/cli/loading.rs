@@ -27,8 +27,8 @@ impl Place {
         said
     }
 
-    /// The files of the database except for its manifest, which every opening of the database writes anew,
-    /// under the next number.
+    /// The files of the database except for its manifest, which is written anew each time that the
+    /// database is opened, under the next number.
     fn data_files(&self) -> Vec<String> {
         let mut files = self.files("ebb-data");
         files.retain(|name| !name.contains("MANIFEST-"));

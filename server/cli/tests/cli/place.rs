@@ -13,8 +13,8 @@ use serde_json::Value;
 /// The environment variable with which jobs do not depend on other processes.
 pub const UNPACED: &str = "EBB_TEST_UNPACED";
 
-/// The time after which a command hangs. It is longer than [`HANG`] because the job of one test runs
-/// in the idle class: beside a build it makes hardly any progress.
+/// The time after which a command counts as hung. It is longer than [`HANG`] because the job of one
+/// test runs in the idle class: beside a build it makes hardly any progress.
 const COMMAND_HANG: Duration = Duration::from_secs(3 * HANG.as_secs());
 
 /// A working directory of its own; the database is in `ebb-data`.

@@ -112,7 +112,7 @@ fn everything_that_the_objective_allows_is_used() {
         run(&mut guard, queue, 1000, rng);
         let rest = run(&mut guard, queue, 4000, rng);
         let mean = rest.iter().map(|sample| sample.allowed).sum::<f64>() / rest.len() as f64;
-        // The largest level whose slack still allows growth.
+        // The largest allowed fraction whose slack still permits growth.
         let most = (0..=1000)
             .map(|part| f64::from(part) / 1000.0)
             .filter(|allowed| queue.latency_us(*allowed) <= OBJECTIVE_US * (1.0 - SLACK_GROW))

@@ -16,8 +16,8 @@ struct Load {
     base_us: f64,
     /// The increase of latencies when analytics get everything that is left, as a fraction.
     price: f64,
-    /// The factor by which windows differ: the logarithms of their scales are uniform over it, to
-    /// either side.
+    /// The largest factor by which a window's latencies are scaled, up or down; the logarithm of
+    /// the factor is drawn uniformly.
     noise: f64,
     /// The interval between stalls of 20 times the latency, in windows; 0: none.
     stall_every: u32,
@@ -75,7 +75,8 @@ impl Run {
         }
     }
 
-    /// Plays the load for this time. Returns the part that was allowed in each window.
+    /// Plays the load for this time. Returns the fraction of the capacity left that was allowed in
+    /// each window.
     fn play(&mut self, load: Load, seconds: f64) -> Vec<f64> {
         let windows = (seconds / WINDOW_S).round() as usize;
         let window = |_| {

@@ -19,7 +19,7 @@ use crate::error::Result;
 
 /// The authenticator that AUTHENTICATE names: drivers have an implementation of it.
 pub const AUTHENTICATOR: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
-/// The end of the error of a refused login while not all roles can be read.
+/// The end of the error message of a rejected login while some roles cannot be read.
 const UNREADABLE_ROLES: &str = "; some roles cannot be read, see the server's log";
 /// The longest accepted token in bytes, far above any real name and password.
 pub(super) const TOKEN_BYTES_MAX: usize = 4096;
@@ -42,7 +42,7 @@ struct Credentials<'t> {
 }
 
 impl Login {
-    /// Creates the logins for the roles of `catalog`.
+    /// Creates the authentication of clients by the roles of `catalog`.
     pub fn new(catalog: Arc<Catalog>) -> Self {
         Self {
             catalog,
@@ -102,7 +102,7 @@ impl Login {
     }
 }
 
-/// Returns the name in a client's token, whether or not there is such a role.
+/// Returns the name in a client's token, whether or not a role of this name exists.
 pub(crate) fn claimed_name(token: &[u8]) -> Option<&str> {
     credentials(Some(token)).ok().map(|given| given.name)
 }

@@ -47,7 +47,7 @@ use super::error::{Result, of_catalog};
 /// The context in which a statement about roles or permissions is executed.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessContext<'a> {
-    /// The catalog, with the roles, and the session's keyspace.
+    /// The catalog, which contains the roles, and the keyspace in use.
     pub schema: SchemaContext<'a>,
     /// The user of the connection that sent the statement.
     pub user: &'a User,

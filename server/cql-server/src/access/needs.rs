@@ -22,8 +22,8 @@ pub struct NeedsContext<'a> {
 
 /// Keyspaces that every logged-in user may read: drivers and cqlsh need them.
 const READABLE: [&str; 3] = ["system", "system_schema", "system_virtual_schema"];
-/// A table that every logged-in user may read: without more permissions it has only the user's own
-/// rows.
+/// A table that every logged-in user may read: users without more permissions see only their own
+/// rows in it.
 const QUERIES: (&str, &str) = ("system_views", "queries");
 
 /// Returns the permissions that a statement requires. A statement about roles, permissions or a query
@@ -110,8 +110,8 @@ pub fn reads(keyspace: &str, table: &str) -> Vec<Need> {
     }]
 }
 
-/// Returns the permission to see the queries of all users in their table. Without it, users see
-/// only their own queries.
+/// Returns the permission to see the queries of all users in the table of queries. Without this
+/// permission, users see only their own queries.
 pub fn all_queries_need() -> Need {
     Need {
         permission: Permission::Select,
@@ -175,7 +175,8 @@ impl NeedsContext<'_> {
     }
 
     /// Returns the resource that the snapshot in a DROP SNAPSHOT covers or, if there is no such
-    /// snapshot, the resource that the statement names. `None` without a keyspace.
+    /// snapshot, the resource that the statement names. `None` if the statement names no keyspace
+    /// and none is in use.
     fn snapshot(&self, name: &str, scope: Option<&Scope>) -> Result<Option<Resource>> {
         let keyspace = match scope {
             Some(Scope::Keyspace(keyspace)) => keyspace.as_str(),

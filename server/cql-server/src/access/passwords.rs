@@ -15,19 +15,19 @@ use argon2::{Algorithm, Argon2, Params};
 use blake2::Blake2sMac256;
 use blake2::digest::{KeyInit, Mac};
 
-/// The number of entries of the cache of verified passwords. The oldest entry makes room for a new
-/// one.
+/// The number of entries of the cache of verified passwords. A new entry replaces the oldest one.
 const CACHE_ENTRIES: usize = 1024;
-/// Limits on the cost of hashes from CREATE ROLE WITH HASHED PASSWORD: memory in KiB, passes and
-/// lanes.
+/// The most memory, in KiB, that a hash from CREATE ROLE WITH HASHED PASSWORD may take.
 const MEMORY_KIB_MAX: u32 = 64 << 10;
+/// The most passes of such a hash over its memory.
 const PASSES_MAX: u32 = 10;
+/// The most lanes of such a hash: parts of its memory that can be computed in parallel.
 const LANES_MAX: u32 = 4;
 
 pub(super) struct Passwords {
     key: [u8; 32],
-    /// The hash that is verified for missing roles, so that verifying takes as long as for existing
-    /// ones.
+    /// A hash that is verified in place of that of a missing role, so that the verification takes
+    /// as long as for an existing role.
     missing_role: String,
     verified_cache: Mutex<VerifiedCache>,
 }
@@ -81,8 +81,8 @@ impl Passwords {
         self.verified_cache().all.contains(&mark)
     }
 
-    /// Verifies a password against a stored hash. False without a stored hash, after as long a
-    /// computation. Takes tens of milliseconds.
+    /// Verifies a password against a stored hash. Without a stored hash returns false, after an
+    /// equally long computation. Takes tens of milliseconds.
     pub(super) fn verify(&self, stored: Option<&str>, password: &[u8]) -> bool {
         let parsed = PasswordHash::new(stored.unwrap_or(&self.missing_role));
         let verified =

@@ -33,8 +33,8 @@ pub(crate) fn execute(
     })
 }
 
-/// Grants permissions, or revokes them if `grants` is false. Returns warnings about those that the
-/// role had already or did not have.
+/// Grants permissions, or revokes them if `grants` is false. Returns warnings about permissions
+/// that the role had already or, for a revocation, did not have.
 fn grant(
     context: &AccessContext<'_>,
     grant: &PermissionGrant,
@@ -134,8 +134,8 @@ fn permissions(named: &Permissions, on: &Resource) -> Result<PermissionSet> {
     }
 }
 
-/// Lists permissions: of a role and the roles granted to it, or of all roles; on a resource and
-/// those that contain it, or on all resources.
+/// Lists permissions: of one role and the roles granted to that role, or of all roles; on one
+/// resource and the resources that contain it, or on all resources.
 fn list(
     context: &AccessContext<'_>,
     list: &ListPermissions,

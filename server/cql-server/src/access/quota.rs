@@ -12,7 +12,7 @@ use crate::error::{Result, of_catalog};
 /// `None` for users without a role, who have no quota.
 ///
 /// # Errors
-/// If the user holds as many snapshots as the quota allows.
+/// If the user has as many snapshots as the quota allows.
 pub fn room_for_snapshot<'a>(context: &AccessContext<'a>) -> Result<Option<SnapshotRoom<'a>>> {
     let Some(user) = context.user.name() else {
         return Ok(None);

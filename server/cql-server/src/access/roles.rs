@@ -18,7 +18,7 @@ use crate::listing::Listing;
 use crate::outcome::Outcome;
 use crate::system::cells::{boolean, map, text};
 
-/// The option that limits how many snapshots a role may hold.
+/// The option of a role that limits the number of snapshots that the role may have.
 const SNAPSHOTS_MAX: &str = "snapshots_max";
 
 /// Executes a statement about roles, if the user may, and appends the body of the RESULT.
@@ -68,7 +68,8 @@ pub(super) fn change(
     Ok(())
 }
 
-/// Checks a permission on a role. The error is the one that Cassandra has for roles.
+/// Checks that the user has a permission on a role. The error is the one that Cassandra has for
+/// roles.
 pub(super) fn may(context: &AccessContext<'_>, permission: Permission, on: Resource) -> Result<()> {
     let roles = context.schema.catalog.roles();
     if context.user.may(roles, &Need { permission, on })? {
@@ -215,8 +216,9 @@ fn drop(context: &AccessContext<'_>, drop: &DropRole) -> Result<()> {
     })
 }
 
-/// Checks the options, and returns the change that they make to a role. The password is hashed here,
-/// because that takes long and `change` holds a lock.
+/// Checks the options of CREATE ROLE or ALTER ROLE, and returns the change that they make to a
+/// role. The password is hashed here, because hashing takes long and the change is applied under a
+/// lock.
 fn apply(options: &RoleOptions) -> Result<impl FnOnce(&mut Role)> {
     if let Some(DatacenterAccess::Some(_)) = options.access {
         return invalid("ACCESS TO DATACENTERS is not supported: there is one");
@@ -244,7 +246,7 @@ fn apply(options: &RoleOptions) -> Result<impl FnOnce(&mut Role)> {
     })
 }
 
-/// Returns the snapshot limit in OPTIONS; `None` if OPTIONS has no limit.
+/// Returns the snapshot limit in OPTIONS; `None` if OPTIONS contains no limit.
 fn snapshots_max(options: &[(Constant, Constant)]) -> Result<Option<u32>> {
     let mut max = None;
     for (key, value) in options {

@@ -9,7 +9,8 @@ use super::passwords;
 /// The name of the first superuser.
 pub const FIRST_SUPERUSER: &str = "ebb";
 
-/// The number of letters of a random password: each is one of 32, so it has 130 random bits.
+/// The number of letters of a random password: each letter is one of 32, so the password has 130
+/// random bits.
 const LETTERS: usize = 26;
 /// Letters and digits without those that look alike (`l`, `1`, `o`, `0`).
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
@@ -17,7 +18,8 @@ const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Creates [`FIRST_SUPERUSER`] with a random password, unless there is a superuser that can log in
 /// with a password. Creates no role either if an unreadable record is, or may be, the record of
 /// this role. `keep` gets the password before the role is created, so that a password that could
-/// not be written down is never in use. Returns the result of `keep`, or `None` without a call.
+/// not be written down is never in use. Returns the result of `keep`, or `None` if `keep` was not
+/// called.
 ///
 /// # Errors
 /// The inner result has the error of `keep`; no role is created then. The outer result has all

@@ -26,17 +26,19 @@ enum Who {
 
 struct LoggedIn {
     name: Box<str>,
-    /// The id of the role that logged in: a later role of the same name is a different role.
+    /// The id of the role that logged in: a role that is created later with the same name has
+    /// another id.
     id: u64,
     decided: Mutex<Decisions>,
 }
 
 #[derive(Default)]
 struct Decisions {
-    /// The generation of the roles and the user's permissions in it. `None` before the first check.
+    /// The permissions of the user, with the generation of the roles from which they were computed.
+    /// `None` before the first check.
     by: Option<(u64, Arc<Granted>)>,
-    /// The numbers of permitted statements, each in the slot of its number modulo the length; 0
-    /// marks an empty slot.
+    /// The numbers of the statements that the user may execute, as a hash table: statement `n` is
+    /// in slot `n` modulo the length. 0 marks an empty slot.
     statements: Vec<u64>,
 }
 
@@ -87,7 +89,7 @@ impl User {
     }
 
     /// Checks the permissions that a statement requires, and caches success. `number` identifies
-    /// the statement: it is never 0 and never reused.
+    /// the statement: a number is never 0 and never reused.
     pub fn check_statement(&self, roles: &RoleStore, number: u64, needs: &[Need]) -> Result<()> {
         self.decide(roles, (), |decided, granted, name| {
             let place = number as usize % CACHE_SLOTS;
@@ -138,8 +140,8 @@ impl User {
         self.decide(roles, true, |_, granted, _| Ok(granted.is_superuser))
     }
 
-    /// Calls `decide` with the permissions of the role. Returns `of_anyone` for a client of a
-    /// server without authentication.
+    /// Calls `decide` with the permissions of the role. Returns `of_anyone` instead for a client of
+    /// a server without authentication.
     fn decide<T>(
         &self,
         roles: &RoleStore,

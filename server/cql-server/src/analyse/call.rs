@@ -1,5 +1,5 @@
-//! Calls of functions, casts and arithmetic as terms: values for a column, a field or an argument
-//! (the receiver).
+//! Calls of functions, casts and arithmetic as terms. The receiver of a term is the column, field
+//! or argument that its value is for.
 
 use std::fmt::Display;
 
@@ -126,7 +126,7 @@ pub fn prepare_expression(
     call(function, args, markers)
 }
 
-/// Prepares the arguments of a function for its parameters.
+/// Prepares a call of `function`, each of whose arguments becomes a value of its parameter's type.
 fn call<'a>(
     function: Function,
     args: impl IntoIterator<Item = &'a ast::Term>,
@@ -145,7 +145,7 @@ fn call<'a>(
     Ok(Term::Call(function, args))
 }
 
-/// Rejects an operator with an operand of unknown type.
+/// The error of an operator with an operand of unknown type.
 pub fn ambiguous<T>(
     operator: ast::ArithmeticOperator,
     left: impl Display,
@@ -158,7 +158,7 @@ pub fn ambiguous<T>(
     ))
 }
 
-/// Rejects an operator that is not defined for its operands.
+/// The error of an operator that is not defined for the types of its operands.
 pub fn unsupported<T>(
     operator: ast::ArithmeticOperator,
     left: impl Display,
@@ -192,7 +192,7 @@ fn check_result(
     ))
 }
 
-/// Whether a term consists of constants alone, which have no type of their own.
+/// Returns whether a term consists only of constants, which have no type of their own.
 fn is_constant(term: &ast::Term) -> bool {
     match term {
         ast::Term::Constant(_) => true,
@@ -203,7 +203,7 @@ fn is_constant(term: &ast::Term) -> bool {
     }
 }
 
-/// Whether every constant of a term is a valid value of the receiver.
+/// Returns whether every constant in a term is a valid value of the receiver's type.
 fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
     match term {
         ast::Term::Constant(constant) => constant.kind.fits(&receiver.ty),
@@ -217,9 +217,9 @@ fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
 }
 
 /// Returns the type that a term has independent of its receiver; `None` for markers, null, and
-/// literals of collections, tuples and user-defined types. Each operator of
-/// an expression calls this function for its operands, so the work is quadratic in the operators,
-/// whose number the parser limits.
+/// literals of collections, tuples and user-defined types. Each operator of an expression calls
+/// this function for its operands, so the work is quadratic in the operators, whose number the
+/// parser limits.
 ///
 /// # Errors
 /// Cassandra's errors, or the timeout of the statement.

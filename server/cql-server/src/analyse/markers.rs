@@ -38,7 +38,8 @@ pub struct Markers {
 }
 
 impl Markers {
-    /// Creates the markers of a statement on a table; `names` are those that the parser found.
+    /// Creates the markers of a statement on a table. `names` has an element for each marker: its
+    /// name, if the marker has one.
     pub fn new(schema: &Arc<TableSchema>, names: &[Option<Name>]) -> Self {
         Self {
             schema: schema.clone(),
@@ -64,19 +65,21 @@ impl Markers {
         }
     }
 
-    /// Adds the call of a volatile function, and returns its place among the statement's calls.
+    /// Adds a call of a volatile function to the statement, and returns the index of the call among
+    /// the volatile calls.
     pub fn call_volatile(&mut self, function: Function) -> usize {
         self.volatile.push(function)
     }
 
-    /// Takes the volatile calls of the statement that was just analysed. Each statement of a batch
-    /// has its own.
+    /// Removes and returns the volatile calls that were added since the last call of this method:
+    /// those of the statement that was just analysed. Each statement of a batch has calls of its
+    /// own.
     pub fn take_volatile(&mut self) -> VolatileCalls {
         std::mem::take(&mut self.volatile)
     }
 
-    /// Returns the types of all markers, by their places. A marker without a receiver has the type
-    /// blob.
+    /// Returns the types of all markers, in the order of the markers. A marker without a receiver
+    /// has the type blob.
     pub fn types(&self) -> Vec<CqlType> {
         let ty = |receiver: &Option<Receiver>| match receiver {
             Some(receiver) => receiver.ty.clone(),
@@ -85,16 +88,16 @@ impl Markers {
         self.receivers.iter().map(ty).collect()
     }
 
-    /// Returns the places of the markers that provide the columns of the partition key, in the
-    /// key's order. Empty unless every column has a marker. `of` returns the place of the marker
-    /// for the column of a name.
+    /// Returns the indexes of the markers that provide the columns of the partition key, in the
+    /// order of the key. Empty unless every column has a marker. `of` returns the index of the
+    /// marker for a column name.
     pub fn partition_key(&self, of: impl Fn(&str) -> Option<u16>) -> Vec<u16> {
         let columns = self.schema.columns_of(ColumnKind::PartitionKey).iter();
         let places: Option<Vec<u16>> = columns.map(|column| of(&column.name)).collect();
         places.unwrap_or_default()
     }
 
-    /// Returns the metadata of all markers, as responses carry it.
+    /// Returns the metadata of all markers, as a response to PREPARE contains it.
     pub fn columns(&self) -> Columns {
         let types = self.types();
         let specs: Vec<ColumnSpec<'_>> = (0..types.len())
@@ -113,23 +116,24 @@ impl Markers {
     }
 }
 
-/// The values bound to the markers of a statement, by their places.
+/// The values bound to the markers of a statement, in the order of the markers.
 #[derive(Debug, Clone, Default)]
 pub struct Bound<'v> {
     /// Shared by the statements of a batch and the rows of a statement, which may number 65,535.
     values: Arc<[Value<'v>]>,
-    /// The values of one row of INSERT JSON, and the place of the first one.
+    /// For INSERT JSON: the index of the row's first value, and the values of the row. Their
+    /// indexes follow the indexes of the markers.
     json: Option<(usize, Vec<Value<'v>>)>,
     /// The time of the execution in microseconds since 1970: the result of `now()`.
     pub now_us: i64,
     /// The volatile calls of the statement; `None` if it has none.
     volatile: Option<&'v VolatileCalls>,
-    /// The values of the volatile calls, by their places.
+    /// The results of the volatile calls, in the order of the calls.
     called: Vec<Option<Vec<u8>>>,
 }
 
 impl<'v> Bound<'v> {
-    /// Binds the values of a request. Named values go to the places of their markers.
+    /// Binds the values of a request. Named values are bound to the markers of the same names.
     ///
     /// # Errors
     /// If their number is not that of the markers, or a named marker has no value.
@@ -197,7 +201,7 @@ impl<'v> Bound<'v> {
         }
     }
 
-    /// Returns the bound values for the first `markers` places, followed by the values of a row of
+    /// Returns the bound values of the first `markers` markers, followed by the values of a row of
     /// INSERT JSON.
     pub fn with_json(&self, markers: usize, row: impl Iterator<Item = Value<'v>>) -> Self {
         Self {
@@ -215,7 +219,7 @@ impl<'v> Bound<'v> {
         value.copied().unwrap_or(Value::Null)
     }
 
-    /// Returns the value of the volatile call at a place of the statement.
+    /// Returns the result of the volatile call with this index among those of the statement.
     ///
     /// # Panics
     /// If the functions of the statement were not called.

@@ -37,9 +37,9 @@ pub const REQUIRES_ALLOW_FILTERING: &str = "Cannot execute this query as it migh
      filtering and thus may have unpredictable performance. If you want to execute this query \
      despite the performance unpredictability, use ALLOW FILTERING";
 
-/// The most keys that the IN relations of one statement may make.
+/// The most keys that the values in the IN relations of one statement may combine to.
 const PRODUCT_MAX: usize = 65_536;
-/// The most bytes of all keys that the IN relations of one statement make.
+/// The most bytes of all keys that the values in the IN relations of one statement combine to.
 const PRODUCT_BYTES_MAX: usize = 64 << 20;
 
 /// The analysed WHERE clause of a statement.
@@ -50,11 +50,11 @@ pub struct Restrictions {
     pub clustering: ClusteringRestrictions,
     /// The restrictions that no range of keys expresses, which each row has to pass.
     pub predicates: Vec<Predicate>,
-    /// True if a clustering column is restricted, by ranges or by predicates.
+    /// True if the statement restricts a clustering column, by a range or by a predicate.
     pub on_clustering: bool,
-    /// True if a regular column is restricted.
+    /// True if the statement restricts a column that is neither static nor part of the primary key.
     pub on_regular: bool,
-    /// The relation whose index the statement reads by; `None` if it uses no index.
+    /// The relation whose index the read uses; `None` if it uses no index.
     pub index: Option<IndexedRelation>,
 }
 
@@ -125,7 +125,7 @@ impl Restrictions {
     }
 
     /// Analyses the WHERE clause of a write, which names partitions by their keys, and rows or
-    /// ranges of rows. There are no predicates.
+    /// ranges of rows. The result has no predicates.
     pub fn of_write(
         schema: &Arc<TableSchema>,
         relations: &[Relation],
@@ -151,8 +151,8 @@ impl Restrictions {
         })
     }
 
-    /// Whether partitions are read as a whole. Then a partition with static columns alone is a row
-    /// of the result.
+    /// Returns whether the statement reads whole partitions. Then a partition that has only static
+    /// columns is a row of the result, too.
     pub fn is_of_whole_partitions(&self) -> bool {
         !self.on_clustering && !self.on_regular
     }
@@ -170,7 +170,7 @@ pub fn column<'s>(schema: &'s TableSchema, name: &str) -> Result<&'s Column> {
     }
 }
 
-/// Returns the place of a column in its schema.
+/// Returns the index of a column among the columns of its table.
 ///
 /// # Panics
 /// If the column is of another table.
@@ -179,8 +179,8 @@ pub fn place(schema: &TableSchema, column: &Column) -> usize {
     place.expect("a column of this table")
 }
 
-/// The size of one factor of a product of keys: the number of its lists of values, and the total
-/// bytes of the values.
+/// The size of a set of lists of values, which are combined with other lists to keys: the number of
+/// lists, and the total bytes of their values.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     lists: usize,
@@ -204,8 +204,8 @@ impl Size {
         })
     }
 
-    /// Checks the size of a product before it is built: it combines every list of `self` with every
-    /// list of `others`.
+    /// Checks the size of a product before the product is built. The product combines every list of
+    /// `self` with every list of `others`.
     ///
     /// # Errors
     /// If the product has too many keys or too many bytes.
@@ -229,11 +229,12 @@ impl Size {
     }
 }
 
-/// Checks the size of the product of partitions and rows (or ranges) that a statement writes. Both
-/// are given by the lengths of their keys in bytes.
+/// Checks the number and the total size of the keys that a statement writes: it combines every
+/// partition with every row (or range of rows). Partitions and rows are given by the lengths of
+/// their keys in bytes.
 ///
 /// # Errors
-/// If the product has too many keys or too many bytes.
+/// If there are too many keys or too many bytes.
 pub fn check_keys(
     partitions: impl Iterator<Item = usize>,
     rows: impl Iterator<Item = usize>,
@@ -241,7 +242,7 @@ pub fn check_keys(
     Size::of_lengths(partitions).check_product(Size::of_lengths(rows))
 }
 
-/// Whether the operator compares by order.
+/// Returns whether the operator is `<`, `<=`, `>` or `>=`.
 fn is_slice(operator: Operator) -> bool {
     matches!(
         operator,

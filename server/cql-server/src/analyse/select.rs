@@ -15,34 +15,36 @@ use super::term::{self, Evaluated, Term};
 use super::volatile::VolatileCalls;
 use crate::error::{Result, invalid};
 
-/// The rows that a SELECT reads, and the result that it computes.
+/// The plan of a SELECT: the rows to read, and the result to compute from them.
 #[derive(Debug)]
 pub struct SelectPlan {
     pub schema: Arc<TableSchema>,
     pub restrictions: Restrictions,
     pub outputs: Outputs,
-    /// All columns that the statement reads, including those of predicates.
+    /// All columns that the statement reads, including the columns in predicates.
     pub slots: Slots,
     pub distinct: bool,
-    /// SELECT JSON: each row of the result is one text.
+    /// True for SELECT JSON: each row of the result is a single text.
     pub json: bool,
-    /// Rows are read in the reverse of the clustering order.
+    /// True if rows are read in the reverse of the clustering order.
     pub reversed: bool,
-    /// ORDER BY over several partitions: rows are sorted after the read, by this number of
-    /// clustering columns from the first. `None` if rows are read in their order.
+    /// For ORDER BY over several partitions: the number of clustering columns, from the first, by
+    /// which rows are sorted after the read. `None` if rows are returned in the order in which they
+    /// are read.
     pub sorted: Option<usize>,
-    /// GROUP BY: the number of primary key columns, from the first, that the rows of a group share.
-    /// `None` without GROUP BY.
+    /// For GROUP BY: the number of columns of the primary key, from the first, that all rows of a
+    /// group share. `None` without GROUP BY.
     pub group_columns: Option<usize>,
     pub limit: Option<Term>,
     pub per_partition_limit: Option<Term>,
     pub columns: Columns,
-    /// The volatile calls in terms that do not depend on the row.
+    /// The calls of volatile functions in terms that do not depend on the row.
     pub volatile: VolatileCalls,
 }
 
 impl SelectPlan {
-    /// Analyses a SELECT on the table of `markers`, and sets the receivers of its markers.
+    /// Analyses a SELECT. `markers` contains the schema of its table, and gets the receivers of the
+    /// markers in the statement.
     ///
     /// # Errors
     /// Cassandra's errors, or the timeout of the statement.
@@ -133,8 +135,8 @@ impl SelectPlan {
     }
 }
 
-/// Evaluates LIMIT or PER PARTITION LIMIT. Without a limit, or with an unset value, it is the largest
-/// number.
+/// Evaluates LIMIT or PER PARTITION LIMIT. Without a limit, or with an unset value, returns the
+/// largest number.
 pub fn limit(term: &Option<Term>, name: &str, bound: &Bound<'_>) -> Result<u64> {
     let Some(term) = term else {
         return Ok(u64::MAX);
@@ -246,8 +248,8 @@ fn order(
     Ok((reversed.unwrap_or(false), Some(next)))
 }
 
-/// Returns the orderings in effect. Cassandra keeps them in a map: a column that is named twice
-/// stays at its first place, with its last order.
+/// Returns the orderings in effect. As in Cassandra, a column that is named twice counts at its
+/// first position, with the order that is given last.
 fn last_of_each(orderings: &[(Name, Order)]) -> Vec<(&Name, Order)> {
     let mut kept: Vec<(&Name, Order)> = Vec::with_capacity(orderings.len());
     let mut places = HashMap::with_capacity(orderings.len());

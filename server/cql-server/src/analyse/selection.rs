@@ -20,26 +20,26 @@ use crate::interrupt;
 /// An expression whose value is computed for each row.
 #[derive(Debug, Clone)]
 pub enum Output {
-    /// The column at a slot.
+    /// The value of the column with this index in [`Slots`].
     Column(usize),
-    /// The timestamp of the cell at a slot.
+    /// The timestamp of the cell of the column with this index in [`Slots`].
     WriteTime(usize),
-    /// The rest of the lifetime of the cell at a slot.
+    /// The remaining lifetime of the cell of the column with this index in [`Slots`].
     Ttl(usize),
-    /// A term with the same value for all rows.
+    /// A term whose value is the same for all rows.
     Term(Term),
     Call(Function, Vec<Output>),
-    /// A field of a user-defined type, by its place.
+    /// A field of a user-defined type, by the index of the field.
     Field(Box<Output>, usize),
-    /// An element of a map or set. `name` is the collection's, for errors.
+    /// An element of a map or set. `name` is the name of the collection in errors.
     Element {
         of: Box<Output>,
         name: String,
         ty: CqlType,
         key: Term,
     },
-    /// The elements of a map or set between two keys, both inclusive. `name` is the collection's, for
-    /// errors.
+    /// The elements of a map or set between two keys, both inclusive. `name` is the name of the
+    /// collection in errors.
     Slice {
         of: Box<Output>,
         name: String,
@@ -49,21 +49,22 @@ pub enum Output {
         /// The upper end; `None` if the slice ends with the last element.
         to: Option<Term>,
     },
-    /// The result of an aggregate, by the place of the aggregate.
+    /// The result of an aggregate, by its index among the aggregates of the statement.
     Aggregate(usize),
 }
 
-/// The columns that a statement reads, each with a slot.
+/// The columns that a statement reads. The index of a column among them is its slot.
 #[derive(Debug, Default, Clone)]
 pub struct Slots {
-    /// Places of the columns in the schema, by slot.
+    /// The indexes of the columns among the columns of the table.
     columns: Vec<usize>,
-    /// Slots of the columns, by place.
+    /// The slot of each column, by the index of the column in the table.
     by_place: BTreeMap<usize, usize>,
 }
 
 impl Slots {
-    /// Returns the slot of a column, and adds one if the column has none.
+    /// Returns the slot of the column with the index `place` in the table. A column without a slot
+    /// gets the next one.
     pub fn of(&mut self, place: usize) -> usize {
         let next = self.columns.len();
         let slot = *self.by_place.entry(place).or_insert(next);
@@ -90,8 +91,8 @@ pub struct ResultColumn {
     pub output: Output,
 }
 
-/// The selectors of a statement so far. Not `Clone`: a copy for each call would make the analysis
-/// quadratic in the number of selectors.
+/// The analysed selectors of a SELECT clause. Not `Clone`: a copy for each call would make the
+/// analysis quadratic in the number of selectors.
 #[derive(Debug, Default)]
 pub struct Outputs {
     pub columns: Vec<ResultColumn>,
@@ -136,16 +137,17 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Returns the expressions that are computed for each row, those of aggregates included.
+    /// Returns the expressions that are computed for each row, including the arguments of
+    /// aggregates.
     pub fn of_rows(&self) -> impl Iterator<Item = &Output> {
         let columns = self.columns.iter().map(|column| &column.output);
         let aggregates = self.aggregates.iter();
         columns.chain(aggregates.flat_map(|(_, args)| args))
     }
 
-    /// Prepares a selector, and returns its expression with the type. `wanted` is the value that
-    /// the context requires, if it requires one. Constants (if they fit), nulls and markers take its
-    /// type; other selectors have a type of their own.
+    /// Prepares a selector, and returns the expression of its value, with the type. `wanted` is the
+    /// value that the context requires, if the context requires one. Constants (if they fit), nulls
+    /// and markers get the type of `wanted`; other selectors have a type of their own.
     ///
     /// # Errors
     /// Cassandra's errors, or the timeout of the statement.
@@ -304,13 +306,15 @@ impl Outputs {
         }
     }
 
-    /// Adds an aggregate, and returns the expression of its result.
+    /// Adds an aggregate over the values of `args`, and returns the expression that stands for its
+    /// result.
     fn aggregate(&mut self, aggregate: Aggregate, args: Vec<Output>) -> Output {
         self.aggregates.push((aggregate, args));
         Output::Aggregate(self.aggregates.len() - 1)
     }
 
-    /// Returns the slot of a column that is stored in a cell with a timestamp.
+    /// Returns the slot of a column whose value is stored in a single cell, for `function`
+    /// (WRITETIME or TTL).
     fn cell(&mut self, of: &Selector, function: &str, schema: &TableSchema) -> Result<usize> {
         let Selector::Column(name) = of else {
             return invalid(format!("{function} of {of} is not supported"));
@@ -353,8 +357,8 @@ fn check_cell(column: &Column, function: &str) -> Result<()> {
     Ok(())
 }
 
-/// The receiver of the key between the brackets behind `of`; `what` is "element" or "slice" in
-/// errors.
+/// Returns the receiver of the key in `of[key]`, where `of` is a collection of type `ty`. `what` is
+/// "element" or "slice" in errors.
 fn key_receiver(of: &Selector, ty: &CqlType, what: &str) -> Result<Receiver> {
     match ty {
         CqlType::Map { key, .. } => Ok(Receiver::new(format!("key({of})"), (**key).clone())),
@@ -371,7 +375,7 @@ fn key_receiver(of: &Selector, ty: &CqlType, what: &str) -> Result<Receiver> {
     }
 }
 
-/// The name of a result column without an alias.
+/// The name of a result column for a selector without an alias.
 fn name(selector: &Selector) -> String {
     match selector {
         Selector::Column(name) => name.as_str().to_owned(),

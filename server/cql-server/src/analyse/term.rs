@@ -30,10 +30,10 @@ pub enum Term {
         index: u16,
         ty: CqlType,
     },
-    /// The values bound to the marker of `IN ?`.
+    /// The value bound to the marker of `IN ?`: a list of values.
     InMarker {
         index: u16,
-        /// A list type. Unlike other lists, this list may contain nulls.
+        /// The type of the list. Unlike other lists, this one may contain nulls.
         ty: CqlType,
     },
     List(Vec<Term>),
@@ -45,7 +45,8 @@ pub enum Term {
     /// All fields of a user-defined type; omitted fields are null.
     Udt(Arc<UserType>, Vec<Term>),
     Call(Function, Vec<Term>),
-    /// The value of a volatile call such as `uuid()`, by its place in the statement.
+    /// The result of a call of a volatile function such as `uuid()`, by the index of the call in
+    /// the statement.
     Volatile(usize),
 }
 
@@ -58,7 +59,7 @@ pub enum Evaluated<'v> {
 }
 
 impl<'v> Evaluated<'v> {
-    /// Returns the value to write: `None` if it is unset, `Some(None)` if it is null.
+    /// Returns the value to write: `None` if the term is unset, `Some(None)` if the term is null.
     pub fn unless_unset(self) -> Option<Option<Cow<'v, [u8]>>> {
         match self {
             Self::Unset => None,
@@ -195,9 +196,9 @@ pub fn prepare_in(marker: &ast::Marker, receiver: &Receiver, markers: &mut Marke
     }
 }
 
-/// Makes the empty elements of a valid list behind IN null, unless their type has an empty value.
-/// Cassandra reads each element of such a list, and in an empty one finds no number, uuid or address.
-/// Python's driver sends a null as an empty element.
+/// Replaces the empty elements of a valid list behind IN by nulls, unless their type has an empty
+/// value. Python's driver sends a null as an empty element, and Cassandra reads such an element (of
+/// numbers, uuids or addresses, for example) as null.
 fn with_nulls<'v>(list: &CqlType, bytes: Cow<'v, [u8]>) -> Result<Cow<'v, [u8]>> {
     use CqlType::{Ascii, Blob, List, Text, Tuple, Udt};
     let is_any_null = match list {
@@ -256,7 +257,7 @@ fn prepare_fields(
     folded(Term::Udt(definition.clone(), fields))
 }
 
-/// Whether the syntax of a term permits a value of this type.
+/// Returns whether the syntax of a term permits a value of this type.
 pub fn fits(term: &ast::Term, ty: &CqlType) -> bool {
     match (term, ty) {
         (ast::Term::Constant(constant), _) => constant.kind.fits(ty),
@@ -308,7 +309,8 @@ pub fn is_value_compatible(from: &CqlType, to: &CqlType) -> bool {
     ) || *to == CqlType::Blob
 }
 
-/// Prepares the elements of a list or set literal (`kind`) for the receiver `name`.
+/// Prepares the elements of a list or set literal for the receiver `name`. `kind` is "list" or
+/// "set" in errors.
 fn prepare_items(
     kind: &str,
     items: &[ast::Term],
@@ -347,8 +349,8 @@ fn check_part(term: &ast::Term, ty: &CqlType, message: impl FnOnce() -> String) 
     }
 }
 
-/// Evaluates a term of constants alone to a constant, so that executions of a prepared statement do not
-/// build it again. Returns other terms as they are.
+/// Evaluates a term of constants alone to a constant, so that executions of a prepared statement
+/// need not evaluate it again. Returns other terms as they are.
 fn folded(term: Term) -> Result<Term> {
     if !term.is_constant() {
         return Ok(term);
@@ -361,8 +363,8 @@ fn folded(term: Term) -> Result<Term> {
 }
 
 impl Term {
-    /// Whether the term has the same value in each execution. Calls do not count, because functions
-    /// receive the time of the execution.
+    /// Returns whether the term has the same value in each execution. False for calls of functions,
+    /// because functions get the time of the execution.
     fn is_constant(&self) -> bool {
         match self {
             Self::Value(_) | Self::Null => true,
@@ -378,7 +380,7 @@ impl Term {
         }
     }
 
-    /// The place of the marker, if the term is a marker.
+    /// Returns the index of the marker, if the term is a marker.
     pub fn marker(&self) -> Option<u16> {
         match self {
             Self::Marker { index, .. } => Some(*index),
@@ -483,7 +485,7 @@ fn owned(bytes: Vec<u8>) -> Evaluated<'static> {
 }
 
 /// Evaluates the fields of a tuple or user-defined type, which may be null. `unset` returns the
-/// message for the place of an unset field.
+/// error message for an unset field, given its index.
 fn nullable<'v>(
     parts: &'v [Term],
     bound: &Bound<'v>,
@@ -496,7 +498,7 @@ fn nullable<'v>(
     parts.iter().enumerate().map(part).collect()
 }
 
-/// Evaluates the elements of a collection.
+/// Evaluates the elements of a collection, none of which may be null.
 fn parts<'v>(items: &'v [Term], bound: &Bound<'v>) -> Result<Vec<Cow<'v, [u8]>>> {
     items.iter().map(|item| part(item, bound)).collect()
 }

@@ -1,4 +1,4 @@
-//! Resolution of the types that terms and selectors name: those of hints and casts.
+//! Resolution of the names of types in type hints and casts.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use ebb_model::types::{CqlType, UserType};
 
 use crate::error::{Result, invalid, of_type};
 
-/// Resolves a type that a statement on a table names. Of the user-defined types it finds those of
-/// the table's columns, because a prepared statement is analysed again when these change, and not
-/// when other types of the keyspace do.
+/// Resolves the name of a type in a statement on a table. Finds only those user-defined types that
+/// the columns of the table use: a prepared statement is analysed again when these types change,
+/// but not when other types of the keyspace change.
 pub fn resolve(name: &TypeName, schema: &TableSchema) -> Result<CqlType> {
     resolve_with(name, &|name| {
         let mut columns = schema.columns().iter();
@@ -32,7 +32,7 @@ pub fn resolve_within(name: &TypeName, around: &CqlType) -> Result<CqlType> {
     })
 }
 
-/// Returns the user-defined type of this name that a type is or contains.
+/// Returns the user-defined type `name`, if `ty` is that type or contains it.
 fn user_type(ty: &CqlType, name: &QualifiedName) -> Option<Arc<UserType>> {
     let found = ty.user_type(name.name.as_str())?;
     let keyspace = name.keyspace.as_ref();

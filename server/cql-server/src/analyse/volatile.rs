@@ -1,25 +1,25 @@
 //! Volatile functions, such as `uuid()` and `now()`, whose result differs from call to call.
 //!
-//! Each place in a statement with such a call gets one value, when the statement's values are bound
-//! and before any term is evaluated. So the value is the same wherever the statement uses the term:
-//! in the key that is read and in the key that is written, in an attempt that conflicts and in its
-//! retry.
+//! Each call in the text of a statement is computed once in an execution (again for each further
+//! row that the statement changes), when the statement's values are bound and before any term is
+//! evaluated. So its value is the same wherever the statement uses the term: in the key that is
+//! read and in the key that is written, in an attempt that conflicts and in its retry.
 
 use crate::error::Result;
 use crate::functions::{Conditions, Function};
 
-/// The calls of volatile functions in one statement, by their places.
+/// The calls of volatile functions in one statement, in order.
 #[derive(Debug, Clone, Default)]
 pub struct VolatileCalls(Vec<Function>);
 
 impl VolatileCalls {
-    /// Whether a function is volatile. The result of a function without arguments can only depend
-    /// on the call.
+    /// Returns whether a function is volatile: a function without arguments can only depend on the
+    /// call.
     pub fn is_volatile(function: &Function) -> bool {
         function.args().is_empty()
     }
 
-    /// Adds a call, and returns its place.
+    /// Adds a call, and returns its index.
     pub fn push(&mut self, function: Function) -> usize {
         self.0.push(function);
         self.0.len() - 1
@@ -29,7 +29,8 @@ impl VolatileCalls {
         self.0.is_empty()
     }
 
-    /// Calls all functions at `now_us`, microseconds since 1970, and returns their values by place.
+    /// Calls all functions at `now_us`, microseconds since 1970, and returns their results in the
+    /// order of the calls.
     ///
     /// # Errors
     /// If the statement's time is over.
@@ -55,7 +56,8 @@ mod tests {
         }
     }
 
-    /// Statements may evaluate a term several times, and do so again after each conflict.
+    /// A statement may evaluate a term several times, and evaluates its terms again after each
+    /// conflict.
     #[test]
     fn a_place_has_one_value_in_an_execution_and_for_a_row() {
         let server = Server::with(&["CREATE TABLE t (k uuid PRIMARY KEY)"]);

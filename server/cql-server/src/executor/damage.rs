@@ -30,10 +30,10 @@ use self::database::{database, db_of, files_of, opened, rows_of};
 use self::script::{MERGE_BEFORE, RESTORE_BEFORE, Script, Statement};
 use super::harness::Server;
 
-/// The distance between two flipped bits: about the size of a block. The whole script runs for each
-/// bit, so a shorter distance takes long.
+/// The distance in bytes between the bits that the tests flip: about the size of a block. The whole
+/// script runs for each bit, so a shorter distance takes long.
 const STEP_BYTES: usize = 251;
-/// The most keys that count as few: more than a block holds.
+/// The most unreadable keys for one flipped bit that count as few: more than a block holds.
 const FEW_KEYS: usize = 20;
 
 fn answer(server: &mut Server, text: &str) -> Result<String, ErrorResponse> {
@@ -47,10 +47,10 @@ fn answer(server: &mut Server, text: &str) -> Result<String, ErrorResponse> {
     done.map(|_| String::new())
 }
 
-/// The rows as text, or the error message.
+/// The result of a statement: its rows as text, or the error message.
 type Answer = Result<String, String>;
 
-/// Merges all runs, after the grace period of deletions.
+/// Merges all runs of the database, at a time after the grace period of deletions.
 fn merge(server: &Server) {
     server.clock.advance_ms(10_000);
     let db = db_of(server);
@@ -91,8 +91,8 @@ impl Damage {
         error.kind.code() == 0 && error.message.contains(&self.path.display().to_string())
     }
 
-    /// Returns the offset of the damaged block and the number of unreadable keys; `None` if all
-    /// keys are readable.
+    /// Returns the offset of the damaged block in the file and the number of unreadable keys among
+    /// `keys`; `None` if all are readable.
     fn lost(&self, server: &Server, keys: &[Bytes]) -> Option<(u64, usize)> {
         let rows = rows_of(server, self.table);
         let errors: Vec<Error> = keys.iter().filter_map(|key| rows.get(key).err()).collect();
@@ -108,7 +108,8 @@ impl Damage {
 /// The numbers of statements that succeeded and failed, by the kind of statement.
 type Counts = BTreeMap<&'static str, (u64, u64)>;
 
-/// Executes statements, and returns those that fail because of the damage.
+/// Executes statements, compares them with their expected results, and returns those that fail
+/// because of the damage.
 fn check<'s>(
     server: &mut Server,
     statements: impl IntoIterator<Item = (&'s Statement, &'s Answer)>,
@@ -173,7 +174,8 @@ fn damage_fails_only_the_statements_that_read_it() {
     }
 }
 
-/// Executes all parts of a script on a damaged database, which is restored before the last part.
+/// Executes all parts of a script on a damaged database, whose damage is repaired before the last
+/// part.
 fn survives(
     disk: &MemDisk,
     damage: &Damage,

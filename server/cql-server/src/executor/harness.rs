@@ -71,8 +71,8 @@ impl Server {
         }
     }
 
-    /// Creates a server with the keyspace `ks` in use, and runs `statements`. In tests it returns once
-    /// the indexes are built.
+    /// Creates a server with the keyspace `ks` in use, and runs `statements`. In builds for tests,
+    /// returns once all indexes are built.
     pub(crate) fn with(statements: &[&str]) -> Self {
         let mut server = Self::new();
         server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
@@ -102,7 +102,7 @@ impl Server {
         Ok(response)
     }
 
-    /// Whether the client has to prepare a statement again.
+    /// Executes a prepared statement, and returns whether the client has to prepare it again.
     pub(crate) fn is_outdated(&self, prepared: &Prepared, parameters: QueryParameters<'_>) -> bool {
         let answer = self.answer(parameters, |call, out| {
             self.executor.execute(prepared, call, out)
@@ -278,7 +278,7 @@ impl Server {
     }
 }
 
-/// A cell as in JSON, without quotes.
+/// Returns a cell as text, in the form of JSON but without quotes.
 fn show(option: &[u8], cell: Option<&[u8]>) -> String {
     let Some(cell) = cell else {
         return "null".to_owned();
@@ -299,9 +299,10 @@ fn show(option: &[u8], cell: Option<&[u8]>) -> String {
 }
 
 impl Server {
-    /// Writes a row of a table in `ks` as INSERT does, at 1 µs, but into the store directly: without
-    /// index entries and checks. Each column is given with its value, which is written as a constant
-    /// of CQL without quotes. Without clustering columns it writes static ones only.
+    /// Writes a row of a table in `ks` as INSERT does, with the timestamp 1 µs, but directly into
+    /// the store: without index entries and without checks. `values` has the names of columns and
+    /// their values, as constants of CQL without quotes. If no clustering column is among them,
+    /// writes static columns only.
     #[track_caller]
     pub(crate) fn put(&mut self, table: &str, values: &[(&str, &str)]) {
         let state = self.executor.catalog().state();

@@ -11,17 +11,17 @@ use crate::interrupt::tests::{cancelled, charged};
 use crate::read::Limits;
 use crate::testing::{local_node, never};
 
-/// The most work of a statement past its deadline: the work between two looks at the clock, or one
-/// operation.
+/// The most units of work (about a microsecond each) that a statement does after its deadline: the
+/// work until the clock is read next, or a single operation.
 const UNITS_MAX: u64 = 2_000;
 
-/// The numbers from 0 to `count`, separated by commas.
+/// The numbers from 0 on, `count` of them, separated by commas.
 fn numbers(count: i32) -> String {
     let numbers: Vec<String> = (0..count).map(|number| number.to_string()).collect();
     numbers.join(", ")
 }
 
-/// Repeats a text, separated by commas.
+/// The text `count` times, separated by commas.
 fn times(count: usize, text: &str) -> String {
     vec![text; count].join(", ")
 }
@@ -58,8 +58,8 @@ fn error(server: &mut Server, text: &str) -> ErrorResponse {
     ended.err().unwrap_or_else(|| panic!("{text} is executed"))
 }
 
-/// Each loop that a client's data can lengthen, with more rounds than fit between two looks at the
-/// clock.
+/// Executes each loop that a client's data can lengthen, with more rounds than a statement does
+/// until it reads the clock.
 #[test]
 fn an_interrupted_read_ends_soon_in_every_loop() {
     let mut server = server();
@@ -336,7 +336,8 @@ fn long_decimal(scale: i32) -> Vec<u8> {
     [&scale.to_be_bytes()[..], &[7; 1000]].concat()
 }
 
-/// Executes a statement with values, and returns the units of work that it charges.
+/// Executes a statement with the bound values `bound`, and returns the units of work that it
+/// charges.
 fn units_of(server: &mut Server, text: &str, bound: &[&[u8]]) -> u64 {
     let prepared = server.prepare(text).unwrap();
     let mut values = ValuesBuf::new();
@@ -425,8 +426,8 @@ fn a_read_is_charged_for_each_comparison_of_its_sort() {
     assert_eq!(server.rows(&sorted("1, 2")), expected.join(" | "));
 }
 
-/// Regression: a text in a set was charged as if it had the digits of a number, and the decimals in
-/// a key only after all of them were encoded.
+/// Regression: a text in a set was charged as if its bytes were the digits of a number. The
+/// decimals in a key were charged only after all of them had been encoded.
 #[test]
 fn a_key_of_a_collection_is_charged_for_the_decimals_in_it() {
     let mut server = Server::with(&[
@@ -557,7 +558,7 @@ fn numbers_with_too_many_digits_are_not_written_as_text() {
     assert_eq!(server.rows("SELECT count(v), count(d) FROM t"), "1 1");
 }
 
-/// A server whose reads keep at most 4 KiB.
+/// A server whose reads may buffer at most 4 KiB.
 fn small() -> Server {
     let mut server = Server::with(&["CREATE TABLE t (a int, b int, v text, PRIMARY KEY (a, b))"]);
     for b in 0..10 {

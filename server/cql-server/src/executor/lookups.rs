@@ -11,8 +11,9 @@ use crate::prepared::Meaning;
 use crate::read::{Bounds, computed_rows};
 use crate::system::Lookup;
 
-/// Executes a SELECT from a virtual table by lookup and again over all rows, and checks that the
-/// results are equal. Returns how many rows each computes.
+/// Executes a SELECT from a virtual table twice: from the rows that the table computes for the
+/// statement, and from all rows. Checks that the results are equal. Returns the numbers of rows
+/// that were computed each time.
 #[track_caller]
 fn compare(server: &Server, text: &str, bound: &[&[u8]]) -> [usize; 2] {
     let executor = &server.executor;

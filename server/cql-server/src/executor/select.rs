@@ -42,8 +42,8 @@ impl Executor {
         targets::readable(self.catalog.db(), state, &self.system, table, snapshot)
     }
 
-    /// Analyses a SELECT under this schema. Returns its meaning, and the markers of the partition
-    /// key.
+    /// Analyses a SELECT under this schema. Returns the analysis, and the indexes of the markers
+    /// that provide the partition key (empty unless each of its columns has a marker).
     pub(super) fn analyse(
         &self,
         parsed: &Parsed,
@@ -184,9 +184,9 @@ impl Executor {
         })
     }
 
-    /// Returns the keyspaces and tables that a statement on a virtual table restricts its rows to, so
-    /// that the others need not be computed. Returns all of them if a value is invalid, because reading the
-    /// rows then reports the error.
+    /// Returns the keyspaces and tables whose rows a statement reads from a virtual table, so that
+    /// other rows need not be computed. Returns all of them if a value is invalid, because reading
+    /// the rows then reports the error.
     ///
     /// # Errors
     /// If the statement's time is over.
@@ -225,8 +225,8 @@ impl Executor {
     }
 }
 
-/// Checks that a read may have this level. One that Cassandra rejects is rejected, as for
-/// [writes](crate::write::check_consistency).
+/// Checks that a read may have this consistency level. A level that Cassandra rejects is rejected
+/// here, too, as for [writes](crate::write::check_consistency).
 fn check_consistency(level: Consistency) -> Result<()> {
     if level == Consistency::Any {
         return invalid("ANY ConsistencyLevel is only supported for writes");
@@ -234,7 +234,8 @@ fn check_consistency(level: Consistency) -> Result<()> {
     Ok(())
 }
 
-/// The schema of a table: for a table at a snapshot, that of the snapshot's moment.
+/// The schema of a table. For a table at a snapshot this is the schema at the moment of the
+/// snapshot.
 pub(super) fn schema_of(target: &Target) -> &Arc<TableSchema> {
     match target {
         Target::Live(table) => table.schema(),

@@ -197,8 +197,8 @@ fn aggregates_within_aggregates_are_refused() {
     );
 }
 
-/// Regression: each level doubled the time of the analysis, which did not look at the clock. So a
-/// short SELECT held a thread of the server for days.
+/// Regression: each level of nested calls doubled the time of the analysis, which no timeout could
+/// end. So a short SELECT held a thread of the server for days.
 #[test]
 fn each_level_of_nested_calls_is_analysed_once() {
     let mut server = squares();
@@ -776,7 +776,7 @@ fn operators_compute_as_in_cassandra() {
     }
 }
 
-/// `now_in_seconds` of version 5: TTLs count from the time in the request.
+/// `now_in_seconds` of version 5 is the time from which TTLs count.
 #[test]
 fn a_request_may_have_its_own_time() {
     const THEN_S: i32 = 2_000_000_000;

@@ -14,7 +14,7 @@ use super::{failure, wrong_count};
 use crate::error::{Result, invalid};
 use crate::interrupt;
 
-/// An aggregate over values of one type.
+/// An aggregate function for arguments of one type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aggregate {
     kind: Kind,
@@ -62,8 +62,8 @@ impl State {
     }
 }
 
-/// A sum of decimals. Its scale is the largest one of the numbers, and at least 0, as for
-/// `BigDecimal.ZERO.add(...)` in Java.
+/// A sum of decimals. The scale of the sum is the largest scale of its numbers, and at least 0, as
+/// for `BigDecimal.ZERO.add(...)` in Java.
 #[derive(Debug, Default, Clone)]
 struct DecimalSum {
     unscaled: BigInt,
@@ -71,7 +71,8 @@ struct DecimalSum {
 }
 
 impl DecimalSum {
-    /// Adds a number. The size of the sum is limited like that of an operand of arithmetic.
+    /// Adds a number to the sum. The size of the sum is limited in the same way as that of an
+    /// operand of arithmetic.
     fn add(&mut self, number: BigDecimal) -> Checked {
         check_decimal(&number)?;
         let power = |places: u64| BigInt::from(10).pow(places as u32);
@@ -89,7 +90,8 @@ impl DecimalSum {
         check_integer(&self.unscaled)
     }
 
-    /// Divides the sum, at its scale and rounded half to even, as Cassandra does.
+    /// Divides the sum as Cassandra does: the quotient has the scale of the sum, and is rounded
+    /// half to even.
     fn divided_by(&self, divisor: i64) -> BigDecimal {
         let divisor = BigInt::from(divisor);
         let (quotient, rest) = (&self.unscaled / &divisor, &self.unscaled % &divisor);
@@ -158,7 +160,8 @@ impl Aggregate {
         &self.returns
     }
 
-    /// Adds a row of the group; `value` is the value of the argument.
+    /// Adds a row of the group to the aggregate. `value` is the value of the aggregate's argument
+    /// in this row.
     ///
     /// # Errors
     /// If a sum becomes too large, or the statement's time is over.
@@ -215,7 +218,7 @@ impl Aggregate {
         state.count += 1;
     }
 
-    /// Returns the result. Sums of integers wrap as in Cassandra.
+    /// Returns the result of the aggregate. Sums of integers wrap on overflow, as in Cassandra.
     pub fn finish(&self, state: &State) -> Option<Vec<u8>> {
         match self.kind {
             Kind::Count => Some(state.count.to_be_bytes().to_vec()),

@@ -20,12 +20,15 @@ use crate::interrupt;
 
 /// The most bytes of a concatenated text: the size of the largest request.
 const TEXT_BYTES_MAX: usize = 16 << 20;
-/// The least number of significant digits and the most places after the point of a quotient of
-/// decimals: those of Cassandra's `DecimalType`.
+/// The least number of significant digits in the computation of a quotient of decimals, and of
+/// digits after the point, as in Cassandra's `DecimalType`.
 const QUOTIENT_DIGITS_MIN: i64 = 32;
+/// The most digits after the point in the computation of a quotient of decimals, as in Cassandra's
+/// `DecimalType`.
 const QUOTIENT_SCALE_MAX: i64 = 1000;
 
-/// Returns the function of an operator for two types, if it is defined for them.
+/// Returns the function that computes an operator for operands of two types; `None` if the operator
+/// is not defined for them.
 pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<Function> {
     use CqlType::{Ascii, Date, Text, Timestamp};
     let symbol = operator.symbol();
@@ -87,7 +90,7 @@ pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<
     }
 }
 
-/// Returns the function of the minus sign for a type.
+/// Returns the function that negates a number of this type.
 pub fn negation(ty: &CqlType) -> Result<Function> {
     if !Number::is_of(ty) {
         return invalid(format!("the '-' operation is not supported for {ty}"));
@@ -111,7 +114,7 @@ pub fn negation(ty: &CqlType) -> Result<Function> {
     ))
 }
 
-/// The name of an operator's function, which is spelled as in Cassandra.
+/// The name of the function of an operator, as Cassandra spells it in errors.
 fn name(operator: Operator) -> &'static str {
     match operator {
         Operator::Add => "add",
@@ -130,8 +133,8 @@ fn fails<T>(symbol: char, types: &[CqlType; 2], why: impl Display) -> Result<T> 
     Err(failure(&symbol.to_string(), types, what))
 }
 
-/// The type of a numeric result: as wide as the wider operand, and with a point if either has one.
-/// `None` if an operand is no number.
+/// The type of a numeric result: as wide as the wider operand, and with fractions if one of the
+/// operands has them. `None` if an operand is no number.
 fn number_type(left: &CqlType, right: &CqlType) -> Option<CqlType> {
     // The width in bytes, and whether the type has a point.
     let rank = |ty: &CqlType| match ty {
@@ -182,7 +185,8 @@ impl Operand {
     }
 }
 
-/// Converts an operand to the type of the result; `None` for an empty value.
+/// Decodes an operand of type `ty`, and converts it to the type of the result; `None` for an empty
+/// value.
 fn read(ty: &CqlType, result: &CqlType, bytes: &[u8]) -> Option<Operand> {
     let number = Number::read(ty, bytes)?;
     Some(match result {
@@ -198,7 +202,7 @@ fn read(ty: &CqlType, result: &CqlType, bytes: &[u8]) -> Option<Operand> {
     })
 }
 
-/// Computes an operator on two operands of one kind. The error is a message.
+/// Applies an operator to two operands that have the same type. The error is a message.
 fn numbers(
     operator: Operator,
     left: Operand,
@@ -245,7 +249,7 @@ fn numbers(
     }
 }
 
-/// Computes an operator by the type's own arithmetic.
+/// Applies an operator by the arithmetic of the Rust type `N`.
 fn computed<N>(operator: Operator, a: N, b: N) -> N
 where
     N: Add<Output = N> + Sub<Output = N> + Mul<Output = N> + Div<Output = N> + Rem<Output = N>,
@@ -259,7 +263,7 @@ where
     }
 }
 
-/// Rejects a division by zero, on which big numbers panic.
+/// Rejects a division by zero, which would make big numbers panic.
 fn check_divisor(operator: Operator, is_zero: bool) -> std::result::Result<(), &'static str> {
     match operator {
         Operator::Divide | Operator::Remainder if is_zero => Err("BigInteger divide by zero"),
@@ -267,7 +271,7 @@ fn check_divisor(operator: Operator, is_zero: bool) -> std::result::Result<(), &
     }
 }
 
-/// Divides, rounding half up, and removes trailing zeros.
+/// Divides two decimals: rounds half up, and removes trailing zeros.
 fn quotient(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
     let ((a, a_scale), (b, b_scale)) = (
         left.as_bigint_and_exponent(),
@@ -294,7 +298,7 @@ fn quotient(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
     BigDecimal::new(result, scale).normalized()
 }
 
-/// Adds a duration to a `timestamp` or `date`, or subtracts it (`back`).
+/// Adds a duration to a `timestamp` or `date`, or subtracts the duration if `back`.
 fn time_and_duration(
     ty: &CqlType,
     time: &[u8],

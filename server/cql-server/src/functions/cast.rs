@@ -102,8 +102,8 @@ fn check_digits(function: &str, ty: &CqlType, bytes: &[u8]) -> Result<()> {
     interrupt::charge(number_size::digits_units(bytes.len()))
 }
 
-/// The types with a cast to this type, in the order of Cassandra's messages; none if there are no
-/// casts to it.
+/// The types with a cast to this type, in the order of Cassandra's messages; empty if there is no
+/// cast to this type.
 fn sources(to: &CqlType) -> Vec<CqlType> {
     match to {
         CqlType::Counter => Vec::new(),

@@ -15,8 +15,8 @@ use crate::interrupt;
 /// Decodes a JSON text as a value of a type; `None` is null. A quoted text may stand for any native
 /// value and for a whole collection.
 ///
-/// A `decimal` keeps all its digits. Cassandra 4.1 parses one with a point as a `double` first, and
-/// loses the digits after the seventeenth.
+/// A `decimal` keeps all its digits. Cassandra 4.1 parses a `decimal` with a point as a `double`
+/// first, and loses the digits after the seventeenth.
 ///
 /// # Errors
 /// If the text is no JSON or no value of the type, or if the statement's time is over.
@@ -48,7 +48,7 @@ fn read(ty: &CqlType, json: &RawValue) -> Result<Option<Vec<u8>>> {
     value.map(Some)
 }
 
-/// Decodes a string, or the key of a map.
+/// Decodes a JSON string, or the key of a JSON object that stands for a map, as a value of a type.
 fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
     interrupt::charge_bytes(text.len())?;
     match ty {
@@ -77,7 +77,7 @@ fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// Decodes a number, a boolean, an array or an object.
+/// Decodes a JSON number, boolean, array or object as a value of a type.
 fn of_other(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
     let parsed = ParsedJson(json);
     // If no guard accepts the value, the later arm of its type names the expected form for the error.
@@ -138,7 +138,8 @@ fn of_other(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
     expected(expected_type, json)
 }
 
-/// Decodes a number of any size; `shown` stands for it in messages.
+/// Decodes the text of a number as a value of a type. Error messages show `shown` in place of the
+/// number.
 fn number(ty: &CqlType, text: &str, shown: &dyn Display) -> Result<Vec<u8>> {
     interrupt::charge(number_size::digits_units(text.len()))?;
     let value = ty.parse_value(text);
@@ -163,7 +164,7 @@ fn expected<T>(what: &str, json: &str) -> Result<T> {
     invalid(format!("Expected {what}, but got a {class}: {parsed}"))
 }
 
-/// Decodes an array or object as a value of a type with parts.
+/// Decodes a JSON array or object as a collection, tuple or user-defined type.
 fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
     let part = |ty: &CqlType, raw: &RawValue, what: &str| match read(ty, raw)? {
         Some(part) => Ok(part),
@@ -241,8 +242,8 @@ fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// Decodes an object as a row: the values of these columns, in their order. A value is `None` if the
-/// object does not name the column, and `Some(None)` if it is null.
+/// Decodes an object as a row: the values of these columns, in their order. A value is `None` if
+/// the object does not contain the column, and `Some(None)` if it is null in the object.
 ///
 /// # Errors
 /// Cassandra's errors: the text is no object, names an unknown column or has an invalid value. Or
@@ -285,8 +286,9 @@ pub fn row<'c>(
     }
 }
 
-/// Resolves the names of columns or fields as CQL does: without quotes the case is ignored. Of several
-/// names of one column, one with quotes or capitals wins over the plain one, as in Cassandra.
+/// Resolves the names of columns or fields as CQL does: without quotes the case is ignored. If an
+/// object has several names of one column, a name with quotes or capitals wins over a plain one, as
+/// in Cassandra.
 fn by_names(object: BTreeMap<String, &RawValue>) -> BTreeMap<String, &RawValue> {
     let column_of = |name: &str| match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
         Some(quoted) => quoted.to_owned(),
@@ -302,7 +304,8 @@ fn by_names(object: BTreeMap<String, &RawValue>) -> BTreeMap<String, &RawValue> 
     entries.map(|(_, column, raw)| (column, raw)).collect()
 }
 
-/// Splits an object into its values by their names. Of equal names the last value counts.
+/// Splits a JSON object into its values by their names. If a name occurs several times, its last
+/// value counts.
 fn object(json: &str) -> Result<BTreeMap<String, &RawValue>> {
     serde_json::from_str(json).or_else(|_| expected("a map", json))
 }

@@ -8,10 +8,11 @@ use super::{failure, number_size, printed};
 use crate::error::{Result, of_type, result_too_large};
 use crate::interrupt;
 
-/// The bytes of a blob that take about a microsecond to write as digits.
+/// The number of bytes of a blob that are written as digits in about a microsecond.
 const BLOB_BYTES_PER_UNIT: usize = 64;
 
-/// The longest text of a value that is no part of the result of a read, equal to the longest result.
+/// The most bytes of the JSON text of a value outside of a read's result, for example in an INSERT.
+/// A whole result has the same limit.
 pub const TEXT_BYTES_MAX: usize = 256 << 20;
 
 /// A row of a result as a JSON object, written cell by cell.
@@ -42,14 +43,15 @@ impl RowWriter {
         check(self.out.len(), self.bytes_max)
     }
 
-    /// Ends the row, and returns its text.
+    /// Appends the end of the row, and returns the text of the row.
     pub fn finish(mut self) -> String {
         self.out.push('}');
         self.out
     }
 }
 
-/// Appends the key of a column or field. Names that need quotes in CQL keep them inside of the key.
+/// Appends the name of a column or field as a JSON key. The key of a name that needs quotes in CQL
+/// contains these quotes.
 fn key(name: &str, out: &mut String, bytes_max: usize) -> Result<()> {
     if name == name.to_lowercase() {
         string(name, out, bytes_max)?;
@@ -136,7 +138,7 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String, bytes_max: us
     Ok(())
 }
 
-/// Appends a value without parts. An empty value is an empty text.
+/// Appends a value of a native type. An empty value is written as an empty text.
 fn native(ty: &CqlType, bytes: &[u8], out: &mut String, bytes_max: usize) -> Result<()> {
     let printed = || printed::text(ty, bytes).unwrap_or_else(|| "null".to_owned());
     match ty {
@@ -175,14 +177,14 @@ fn native(ty: &CqlType, bytes: &[u8], out: &mut String, bytes_max: usize) -> Res
     }
 }
 
-/// Appends the separator before each part but the first.
+/// Appends a comma, unless the part number `at` of an array or object is the first one (0).
 fn separate(at: usize, out: &mut String) {
     if at > 0 {
         out.push_str(", ");
     }
 }
 
-/// Checks that a text of this length is not too long.
+/// Checks that a text of `bytes` bytes is not longer than `bytes_max`.
 fn check(bytes: usize, bytes_max: usize) -> Result<()> {
     if bytes > bytes_max {
         return Err(result_too_large(bytes_max));
@@ -190,7 +192,7 @@ fn check(bytes: usize, bytes_max: usize) -> Result<()> {
     Ok(())
 }
 
-/// Appends a quoted text, after its length was checked and charged.
+/// Appends a text in quotes. Its length is checked before, and charged to the statement.
 fn string(text: &str, out: &mut String, bytes_max: usize) -> Result<()> {
     interrupt::charge_bytes(text.len())?;
     let quoted_bytes: usize = text.bytes().map(quoted_bytes).sum();
@@ -220,7 +222,7 @@ fn string(text: &str, out: &mut String, bytes_max: usize) -> Result<()> {
     Ok(())
 }
 
-/// The number of bytes that stand for one byte in a quoted text. They are those of
+/// The number of bytes that a byte takes in a quoted text. Escapes are those of
 /// `Json.quoteAsJsonString`, with hexadecimal digits in capitals.
 fn quoted_bytes(byte: u8) -> usize {
     match byte {

@@ -56,7 +56,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// The conditions of a call at `now_us` whose result is no part of the result of a read.
+    /// The conditions of a call at `now_us` outside of a read's result, for example in an INSERT.
     pub fn at(now_us: i64) -> Self {
         Self {
             now_us,
@@ -137,8 +137,9 @@ impl Function {
     }
 }
 
-/// Resolves a call. `accepts` tests whether an argument, by its place, converts to a type.
-/// Functions for which all arguments pass `exact`, and so need no conversion, are preferred.
+/// Returns the function for a call with this name. `accepts` returns whether the argument at a
+/// position can be converted to a type, `exact` whether it needs no conversion. Functions for which
+/// all arguments are `exact` are preferred.
 pub fn find(
     name: &QualifiedName,
     schema: &TableSchema,
@@ -189,12 +190,12 @@ pub fn wrong_count<T>(function: &str, required: usize, provided: usize) -> Resul
     ))
 }
 
-/// Whether a call names the system's function of this name.
+/// Returns whether `name` is the name of the system's function `function`, qualified or not.
 pub fn is_named(name: &QualifiedName, function: &str) -> bool {
     name.keyspace.as_ref().is_none_or(|k| *k == "system") && name.name == function
 }
 
-/// The error of a function for values that its types permit but that it rejects: code 0x1400.
+/// The error of a function that rejects values although their types are permitted: code 0x1400.
 fn failure(name: &str, types: &[CqlType], message: impl Into<String>) -> ErrorResponse {
     let kind = ErrorKind::FunctionFailure {
         keyspace: "system".to_owned(),
@@ -218,7 +219,7 @@ pub fn to_json_of(ty: &CqlType) -> Function {
     )
 }
 
-/// `fromJson` for a receiver of a type.
+/// The function `fromJson`, for a context that requires a value of type `ty`.
 pub fn from_json_of(ty: &CqlType) -> Function {
     let returns = ty.clone();
     Function::new(

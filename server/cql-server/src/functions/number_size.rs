@@ -9,16 +9,16 @@ use bigdecimal::num_bigint::BigInt;
 use ebb_model::types::CqlType;
 use ebb_model::types::number::{DIGITS_BYTES_MAX, minimal, split_decimal};
 
-/// The most bytes of operands and results: ten thousand digits, the limit of Cassandra's decimals.
-/// With more, a short statement could fill the memory.
+/// The most bytes of operands and results: about ten thousand digits, the limit of Cassandra's
+/// decimals. With longer ones a short statement could fill the memory.
 const NUMBER_BYTES_MAX: u64 = 4160;
-/// The most places before or after the point.
+/// The most decimal places before or after the point, as the scale gives them.
 const SCALE_MAX: u64 = 10_000;
 
-/// The reason why a number is rejected, if it is.
+/// The result of a check of a number. The error is the reason why the number is rejected.
 pub type Checked = std::result::Result<(), &'static str>;
 
-/// Checks an operand or a result.
+/// Checks the size of an integer, an operand or a result.
 ///
 /// # Errors
 /// The reason why the number is rejected.
@@ -29,7 +29,7 @@ pub fn check_integer(number: &BigInt) -> Checked {
     Ok(())
 }
 
-/// Checks an operand or a result.
+/// Checks the size of a decimal, an operand or a result.
 ///
 /// # Errors
 /// The reason why the number is rejected.
@@ -41,7 +41,8 @@ pub fn check_decimal(number: &BigDecimal) -> Checked {
     check_integer(&unscaled)
 }
 
-/// Checks that the digits of a stored value may be written out. Passes for values of other types.
+/// Checks that the digits of a stored value may be written out. Values of other types than numbers
+/// pass.
 ///
 /// # Errors
 /// The reason why the number is rejected.
@@ -57,24 +58,26 @@ pub fn check_digits(ty: &CqlType, bytes: &[u8]) -> Checked {
     Ok(())
 }
 
-/// The approximate microseconds for writing or reading the digits of a number of `bytes` bytes,
-/// beyond the cost of any value.
+/// Returns the approximate microseconds for writing or reading the digits of a number of `bytes`
+/// bytes, in addition to the cost that every value has.
 pub fn digits_units(bytes: usize) -> u64 {
     bytes.saturating_sub(16) as u64 / 4
 }
 
-/// The most microseconds, approximately, of an operation on a number.
+/// An upper bound, in approximate microseconds, of the time of an operation on an integer.
 pub fn integer_units(number: &BigInt) -> u64 {
     number.bits().min(8 * NUMBER_BYTES_MAX) / 32
 }
 
-/// The most microseconds, approximately, of an operation on a number that writes out its scale.
+/// An upper bound, in approximate microseconds, of the time of an operation on a decimal that
+/// writes out all its places.
 pub fn decimal_units(number: &BigDecimal) -> u64 {
     let (unscaled, scale) = number.as_bigint_and_scale();
     integer_units(&unscaled) + scale_units(scale)
 }
 
-/// The approximate microseconds of an operation that writes out a scale.
+/// The approximate microseconds of an operation that writes out as many decimal places as a scale
+/// gives.
 pub fn scale_units(scale: i64) -> u64 {
     scale.unsigned_abs().min(SCALE_MAX) / 8
 }

@@ -4,12 +4,12 @@ use std::fmt::{self, Write};
 
 use super::printed;
 
-/// A well-formed JSON value.
+/// A well-formed JSON value, which is displayed as Java prints it.
 #[derive(Debug, Clone, Copy)]
 pub struct ParsedJson<'t>(pub &'t str);
 
 impl ParsedJson<'_> {
-    /// The simple name of the object's class in Java.
+    /// The simple name of the Java class to which Cassandra's parser would decode the value.
     pub fn class(self) -> &'static str {
         let json = self.0;
         match json.as_bytes().first() {
@@ -30,7 +30,8 @@ impl ParsedJson<'_> {
     }
 }
 
-/// Prints token by token, without recursion: a client's values may be nested deeper than the stack.
+/// Prints token by token, without recursion: the values of a client may be nested so deep that a
+/// recursion would overflow the stack.
 impl fmt::Display for ParsedJson<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0;
@@ -62,7 +63,7 @@ fn is_first_of_number(c: char) -> bool {
     c == '-' || c.is_ascii_digit()
 }
 
-/// Returns the end of the string at the start of `text`.
+/// Returns the index behind the JSON string at the start of `text`.
 fn end_of_string(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -76,13 +77,13 @@ fn end_of_string(text: &str) -> usize {
     text.len()
 }
 
-/// Returns the end of the number at the start of `text`.
+/// Returns the index behind the number at the start of `text`.
 fn end_of_number(text: &str) -> usize {
     let is_part = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
     text.find(|c: char| !is_part(c)).unwrap_or(text.len())
 }
 
-/// Writes a number with a point or an exponent as a `Double`.
+/// Writes a number that has a point or an exponent, as Java prints a `Double`.
 fn write_number(json: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match (json.parse::<i64>(), json.parse::<f64>()) {
         (Ok(number), _) => write!(f, "{number}"),

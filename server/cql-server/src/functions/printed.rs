@@ -9,15 +9,15 @@ use ebb_model::types::literal::{date_of, hex};
 use ebb_model::types::{CqlType, number, vint};
 use uuid::Uuid;
 
-/// The stored `date` of 1970-01-01.
+/// The number that a `date` of 1970-01-01 is stored as.
 pub const DATE_EPOCH: i64 = 1 << 31;
 pub const MS_PER_DAY: i64 = 86_400_000;
 /// 1582-10-15 in days since 1970. `SimpleDateFormat` uses the Julian calendar before that day.
 const GREGORIAN_FROM: i64 = -141_427;
 
 /// Prints a value as text. An empty value prints as `null`, except for text and blobs. `None` for
-/// damaged bytes and for collections. Takes time quadratic in the digits of a number, which the
-/// caller limits.
+/// damaged bytes and for collections. The time is quadratic in the number of digits of a number,
+/// which the caller limits.
 pub fn text(ty: &CqlType, bytes: &[u8]) -> Option<String> {
     Some(match ty {
         CqlType::Text | CqlType::Ascii => String::from_utf8_lossy(bytes).into_owned(),
@@ -65,7 +65,8 @@ pub fn double(number: f64) -> String {
     floating(number)
 }
 
-/// Converts the shortest digits, as Rust prints them: `-1.25e-7`, `0e0`, `inf`, `NaN`.
+/// Converts a number to Java's form from its shortest digits, as Rust prints them: `-1.25e-7`,
+/// `0e0`, `inf`, `NaN`.
 fn floating(number: impl LowerExp + Copy) -> String {
     let mut shortest = format!("{number:e}");
     if !shortest.contains('.') {

@@ -10,8 +10,8 @@ use crate::error::{Result, invalid, of_key};
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// Returns all functions with this name, which is in lower case. `token` takes the columns of the
-/// table's partition key.
+/// Returns all functions with this name, which is in lower case. The parameters of the function
+/// `token` are the columns of the table's partition key.
 pub fn named(name: &str, schema: &TableSchema) -> Vec<Function> {
     let full = format!("system.{name}");
     match name {
@@ -81,7 +81,7 @@ fn date_of_ms(ms: i64) -> Vec<u8> {
     (days as u32).to_be_bytes().to_vec()
 }
 
-/// A function from a time to a uuid.
+/// Creates a function that converts a time to a uuid.
 fn timeuuid_of(
     full: String,
     name: &'static str,
@@ -99,7 +99,7 @@ fn timeuuid_of(
     })
 }
 
-/// A function of a time, given as a `timestamp`, a `date` or a `timeuuid`.
+/// Creates a function whose argument is a time: a `timestamp`, a `date` or a `timeuuid`.
 fn of_ms(
     name: String,
     from: CqlType,
@@ -124,7 +124,8 @@ fn of_ms(
     })
 }
 
-/// The conversion from one type of time to another, if there is one.
+/// Returns the function, named `name`, that converts one type of time to another; `None` if there
+/// is no such conversion.
 pub fn of_times(name: String, from: &CqlType, to: &CqlType) -> Option<Function> {
     let is_from = matches!(from, CqlType::Timestamp | CqlType::Date | CqlType::Timeuuid);
     match to {

@@ -3,19 +3,19 @@
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// The ticks of 100 ns from 1582-10-15, the epoch of uuids, to 1970.
+/// The time from 1582-10-15, the epoch of uuids, to 1970, in ticks of 100 ns.
 const EPOCH_TICKS: i64 = 0x01b2_1dd2_1381_4000;
 const TICKS_PER_US: i64 = 10;
 const TICKS_PER_MS: i64 = 10_000;
-/// The bits of the time in a uuid.
+/// The number of bits of the time in a uuid.
 const TIME_BITS: u32 = 60;
 
-/// A generator of uuids of version 1 (RFC 9562), each greater than all before.
+/// A generator of uuids of version 1 (RFC 9562), each greater than all that it returned before.
 #[derive(Debug)]
 pub struct TimeUuids {
     last_ticks: AtomicI64,
-    /// The clock sequence and the node. They are random, so that clients do not see an address of
-    /// this machine.
+    /// The clock sequence and the node of each uuid. They are random, so that clients do not see an
+    /// address of this machine.
     node: [u8; 8],
 }
 
@@ -67,7 +67,8 @@ pub fn greatest(ms: i64) -> Option<[u8; 16]> {
     at(last, [0x7f; 8])
 }
 
-/// The uuid for a tick since 1970. `None` if the tick is out of range.
+/// Returns the uuid of version 1 for a time in ticks of 100 ns since 1970. `None` if the time is
+/// out of range.
 fn at(ticks: i64, node: [u8; 8]) -> Option<[u8; 16]> {
     let ticks = ticks.checked_add(EPOCH_TICKS)?;
     (0..1_i64 << TIME_BITS)

@@ -9,7 +9,8 @@ use crate::error::{Result, invalid};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Read,
-    /// INSERT, UPDATE, DELETE and batches: the consistency level and, with IF, the serial one.
+    /// INSERT, UPDATE, DELETE and batches. The consistency level of a write is checked and, with
+    /// IF, the serial consistency level.
     Write,
 }
 
@@ -31,12 +32,12 @@ pub(super) struct Levels {
     pub(super) disallowed: LevelSet,
 }
 
-/// A set of consistency levels: a bit for each, by its code.
+/// A set of consistency levels, as a bit for the code of each level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LevelSet(u16);
 
 impl LevelSet {
-    /// Parses names separated by `+`; `None` if one is not a level.
+    /// Parses the names of levels, separated by `+`; `None` if one of them is no level.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut set = Self::default();
         for name in text
@@ -71,7 +72,8 @@ fn all() -> impl Iterator<Item = Consistency> {
 }
 
 impl Guardrails {
-    /// Checks the consistency levels of a request, and adds a warning if one of them has a warning.
+    /// Checks the consistency levels of a request, and adds a warning if a guardrail warns of one
+    /// of them.
     pub fn check_levels(
         &self,
         access: Access,

@@ -5,21 +5,21 @@ use super::Threshold;
 /// A number that guardrails limit, mostly for one statement, by its name in Cassandra 5.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// Keyspaces of users, including the new one.
+    /// The number of keyspaces of users, including the new one.
     Keyspaces,
-    /// Tables of users, including the new one.
+    /// The number of tables of users, including the new one.
     Tables,
     /// Columns of a table that is created or altered.
     ColumnsPerTable,
-    /// Indexes of a table, including the new one.
+    /// The number of indexes of a table, including the new one.
     SecondaryIndexesPerTable,
     /// Fields of a user-defined type that is created or altered.
     FieldsPerUdt,
     /// Rows of a page, as the client requests.
     PageSize,
-    /// Partitions that the IN of a SELECT names.
+    /// The number of partitions that the IN of a SELECT selects.
     PartitionKeysInSelect,
-    /// Values of a partition key, or of a clustering key, in the product of the INs of a SELECT.
+    /// The number of partition keys, or of clustering keys, that the INs of a SELECT combine to.
     InSelectCartesianProduct,
     /// Bytes of one written value, or of one element of a collection.
     ColumnValueSize,
@@ -27,13 +27,13 @@ pub enum Limit {
     ItemsPerCollection,
     /// Stored bytes of the elements of a collection in one write.
     CollectionSize,
-    /// Bytes of a partition, as far as a flush or a merge writes them at once.
+    /// Bytes of a partition that one flush or merge writes.
     PartitionSize,
     /// Bytes of a batch over several partitions.
     BatchSize,
     /// Partitions of an unlogged batch.
     UnloggedBatchAcrossPartitions,
-    /// Tombstones that a read passes.
+    /// Tombstones that a read comes across.
     Tombstones,
 }
 
@@ -65,7 +65,7 @@ impl Limit {
         Self::Tombstones,
     ];
 
-    /// The name of the guardrail in errors.
+    /// The name of the limit in errors and in settings.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Keyspaces => "keyspaces",
@@ -86,8 +86,8 @@ impl Limit {
         }
     }
 
-    /// The suffixes that turn the guardrail's name into its two settings. The second one is `None`
-    /// if the guardrail only warns.
+    /// The suffixes that turn the name of the limit into the names of its two settings. The second
+    /// one is `None` if the limit only causes warnings.
     pub(super) fn suffixes(self) -> (&'static str, Option<&'static str>) {
         let fail = match self {
             Self::UnloggedBatchAcrossPartitions => None,
@@ -107,8 +107,8 @@ impl Limit {
         }
     }
 
-    /// The default, equal to Cassandra's: guardrails are off, but the limits that are older than
-    /// guardrails are on.
+    /// The default thresholds, equal to Cassandra's: the guardrails are off, but the limits that
+    /// Cassandra had before its guardrails are on.
     pub(super) fn default_threshold(self) -> Threshold {
         let (warn, fail) = match self {
             Self::BatchSize => (Some(5 << 10), Some(50 << 10)),
@@ -119,8 +119,8 @@ impl Limit {
         Threshold { warn, fail }
     }
 
-    /// Whether the limit also holds for superusers, as those do that are older than Cassandra's
-    /// guardrails.
+    /// Returns whether the limit also holds for superusers. This is so for the limits that are
+    /// older than Cassandra's guardrails.
     pub(super) fn holds_superusers(self) -> bool {
         matches!(
             self,
@@ -128,9 +128,9 @@ impl Limit {
         )
     }
 
-    /// The message for a `value` of `what` above the threshold of warnings or errors, as in Cassandra,
-    /// where each guardrail has a form of its own. `what` is mostly a name; of tombstones it is a whole
-    /// clause in a warning, and a table in an error.
+    /// Returns the message for `what`, whose number `value` is above a threshold. Each limit has a
+    /// message of its own, as in Cassandra. `what` is mostly a name; for tombstones it is a whole
+    /// clause in a warning, and the name of a table in an error.
     pub(crate) fn words(self, is_warning: bool, what: &str, value: u64, threshold: u64) -> String {
         let kind = if is_warning { "warning" } else { "failure" };
         let words = match (self, is_warning) {
@@ -233,7 +233,8 @@ impl Limit {
     }
 }
 
-/// The message for a keyspace or table above the limit.
+/// Returns the message for the creation of the keyspace or table `what`: the number `count` of such
+/// objects is above the threshold. `one` is "keyspace" or "table".
 fn made(one: &str, is_warning: bool, what: &str, count: u64, threshold: u64) -> String {
     if is_warning {
         format!(

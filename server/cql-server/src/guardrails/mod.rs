@@ -47,11 +47,11 @@ pub struct Threshold {
 /// The guardrails of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guardrails {
-    /// The thresholds, by [`Limit`].
+    /// The thresholds of all limits, indexed by [`Limit`].
     thresholds: [Threshold; Limit::ALL.len()],
-    /// Whether a feature is forbidden, by [`Feature`].
+    /// Whether each feature is forbidden, indexed by [`Feature`].
     forbidden: [bool; Feature::ALL.len()],
-    /// The consistency levels that cause warnings or errors, by [`Access`].
+    /// The consistency levels that cause warnings or errors, indexed by [`Access`].
     levels: [Levels; Access::ALL.len()],
 }
 
@@ -66,7 +66,7 @@ impl Default for Guardrails {
 }
 
 impl Guardrails {
-    /// The guardrails that superusers are subject to, without the others.
+    /// Returns the guardrails that also hold for superusers; all others are off in the result.
     #[must_use]
     pub fn of_superusers(&self) -> Self {
         let mut held = Self::default();
@@ -83,13 +83,14 @@ impl Guardrails {
         self.thresholds[limit as usize]
     }
 
-    /// Whether one of these limits is on.
+    /// Returns whether at least one of these limits has a threshold.
     pub fn has_any(&self, limits: &[Limit]) -> bool {
         let none = Threshold::default();
         limits.iter().any(|limit| self.threshold(*limit) != none)
     }
 
-    /// Checks a `value` of `what` against its limit, and adds a warning if there is one.
+    /// Checks the number `value`, which belongs to `what`, against a limit. Adds a warning if the
+    /// number is above the threshold of warnings.
     pub fn check(
         &self,
         limit: Limit,

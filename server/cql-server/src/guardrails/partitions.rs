@@ -31,11 +31,11 @@ pub struct LargePartition {
     pub threshold_bytes: u64,
     /// True for the threshold of warnings, false for that of errors.
     pub is_warning: bool,
-    /// A message with these facts, as in Cassandra.
+    /// A message for the log with these facts, as in Cassandra.
     pub message: String,
 }
 
-/// Counts of too large partitions.
+/// The numbers of too large partitions that the store has written.
 #[derive(Debug, Default)]
 pub struct LargePartitions {
     warnings: AtomicU64,
@@ -43,12 +43,13 @@ pub struct LargePartitions {
 }
 
 impl LargePartitions {
-    /// The number of writes of partitions above the threshold of warnings but not that of errors.
+    /// The number of times that the store wrote a partition above the threshold of warnings but not
+    /// above that of errors.
     pub fn warnings(&self) -> u64 {
         self.warnings.load(Ordering::Relaxed)
     }
 
-    /// The number of writes of partitions above the threshold of errors.
+    /// The number of times that the store wrote a partition above the threshold of errors.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
@@ -56,8 +57,8 @@ impl LargePartitions {
 
 impl Guardrails {
     /// From now on counts the partitions of a catalog's tables that exceed a threshold when the
-    /// store writes them, and passes each to `report`, again whenever a merge rewrites it. `report`
-    /// runs on threads of the store and must not block.
+    /// store writes them. Also calls `report` for each such partition, again whenever a merge
+    /// rewrites it. `report` runs on threads of the store and must not block.
     pub fn watch_partitions(
         &self,
         catalog: &Arc<Catalog>,
@@ -89,8 +90,8 @@ impl Guardrails {
     }
 }
 
-/// Describes a group as a large partition; `None` if it exceeds no threshold, or is no partition of
-/// the table.
+/// Returns the report about a large group of keys that the store has written; `None` if the group
+/// exceeds no threshold, or is no partition of the table.
 fn large(
     threshold: Threshold,
     schema: &TableSchema,

@@ -9,10 +9,10 @@ use crate::schema_statements::indexed_table;
 
 impl Guardrails {
     /// Checks a statement that changes the schema, and returns its warnings. `keyspace` is the
-    /// keyspace in use. The counts are those under `state`, with the objects that the statement would
-    /// create. A name that does not exist counts as nothing here: execution returns its error. As in
-    /// Cassandra, columns, fields and indexes whose names exist already are not counted again, but
-    /// keyspaces and tables are, even with IF NOT EXISTS.
+    /// keyspace in use. The checked numbers are those in `state`, increased by the objects that the
+    /// statement would create. A name that does not exist is no error here, because execution
+    /// returns one. As in Cassandra, columns, fields and indexes whose names exist already are not
+    /// counted again, but keyspaces and tables are, even with IF NOT EXISTS.
     pub fn check_schema(
         &self,
         statement: &Statement,

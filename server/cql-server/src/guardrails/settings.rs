@@ -19,8 +19,8 @@ const UNITS: [(&str, u64); 4] = [
 const OLDER_PARTITION_SIZE: &str = "compaction_large_partition_warning_threshold";
 
 impl Unit {
-    /// Parses the value of a threshold; `Some(None)` for `-1`, which turns it off, and `None` for text
-    /// that is no value of this unit.
+    /// Parses the value of a threshold; `Some(None)` for `-1`, which turns the threshold off, and
+    /// `None` for text that is no value of this unit.
     fn parse(self, text: &str) -> Option<Option<u64>> {
         if text == "-1" {
             return Some(None);
@@ -32,7 +32,8 @@ impl Unit {
         sized.or_else(|| text.parse().ok()).map(Some)
     }
 
-    /// Prints the value of a threshold, in the largest unit without a remainder.
+    /// Prints the value of a threshold. Bytes are printed in the largest unit of which they are a
+    /// multiple.
     fn show(self, value: Option<u64>) -> String {
         match (self, value) {
             (_, None) => "-1".into(),
@@ -47,7 +48,7 @@ impl Unit {
 }
 
 impl Guardrails {
-    /// Sets one setting.
+    /// Sets the setting `name` to `value`.
     ///
     /// # Errors
     /// If the setting does not permit the value, or if there is no such setting: then the message

@@ -19,8 +19,8 @@ fn guarded(settings: &str) -> Server {
     server
 }
 
-/// Executes statements under these settings, and compares their warnings or errors with the
-/// expected messages. An empty message means that there is none.
+/// Executes statements, each paired with a message, under these settings. Checks that each
+/// statement returns its message as the only warning or as an error; an empty message means none.
 #[track_caller]
 fn check(settings: &str, statements: &[(&str, &str)]) {
     let server = &mut guarded(settings);
@@ -463,7 +463,8 @@ fn tombstones_that_a_read_passes_cause_warnings_and_errors() {
     assert_eq!(server.refusal("SELECT key FROM system.local"), None);
 }
 
-/// Cassandra reads the rows of an aggregate in internal pages, and counts for each page.
+/// Cassandra reads the rows of an aggregate in internal pages, and counts the tombstones of each
+/// page.
 #[test]
 fn tombstones_that_an_aggregate_passes_are_counted_by_page() {
     let settings = "tombstone_warn_threshold=4,tombstone_failure_threshold=7";

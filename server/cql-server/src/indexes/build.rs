@@ -36,24 +36,26 @@ use super::building::Building;
 use super::failures::BuildFailures;
 use crate::error::{Result, of_catalog, of_schema, of_store, of_table};
 
-/// The most entries in one commit.
+/// The most index entries in one commit.
 const ENTRIES_PER_COMMIT: usize = 256;
-/// The most rows that are read from one view: while a view is open, merges keep the versions that it shows.
+/// The most rows that are read from one view of the store. While a view is open, merges keep all
+/// versions of rows that the view shows.
 const ROWS_PER_VIEW: usize = 4096;
-/// The pause after a commit, in multiples of the commit's duration: commits take at most a quarter
-/// of the time.
+/// The pause after a commit, as a multiple of the commit's duration: so commits take at most a
+/// quarter of the time.
 const PARTS_LEFT: u32 = 3;
-/// The interval of checks whether earlier writers are done.
+/// The interval at which the build checks whether writers with an earlier schema are done.
 const POLL: Duration = Duration::from_millis(1);
-/// The time from a failed build of a table to the next attempt, which begins anew. An hour in unit
-/// tests: a build that waits for the retry of another table hangs there, and fails the test.
+/// The time from a failed build of a table to the next attempt, which begins anew. In unit tests it
+/// is an hour, so that a test fails if the build of one table waits for the next attempt of
+/// another.
 const RETRY: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 60 });
-/// The time that CREATE INDEX waits for the build, so that the index of a small table is ready at
-/// the response.
+/// The time that CREATE INDEX waits for the build, so that the index of a small table is ready when
+/// the client gets the response.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The background builds of indexes, one table after the other. Dropping it stops the current
-/// build.
+/// The background builds of indexes, one table after the other. When this is dropped, the current
+/// build stops.
 #[derive(Debug)]
 pub struct IndexBuilds {
     shared: Arc<Shared>,
@@ -63,7 +65,7 @@ pub struct IndexBuilds {
 struct Shared {
     catalog: Arc<Catalog>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// True if scans run in the idle class and yield.
+    /// True if scans run in the kernel's idle class, and yield the core to other threads.
     idle_class: bool,
     stop: AtomicBool,
     state: Mutex<State>,
@@ -75,7 +77,8 @@ struct Shared {
 enum State {
     Idle,
     Running,
-    /// A build was requested after the thread listed the tables: it has to list them again.
+    /// The thread runs, and a build was requested after it listed the tables: it has to list them
+    /// again.
     RunningAgain,
 }
 
@@ -88,7 +91,8 @@ impl Shared {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the thread that builds indexes or, if it runs, lets it list the tables once more.
+    /// Starts the thread that builds indexes. If the thread runs already, makes it list the tables
+    /// with unfinished indexes once more.
     fn start(self: &Arc<Self>) {
         let mut state = self.state();
         let mut thread = self.thread();
@@ -119,8 +123,8 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits for `time`, or until the builds are stopped. Scopes and channels unpark this thread
-    /// too, hence the loop.
+    /// Waits for `time`, or until the builds are stopped. The wait is a loop, because scopes and
+    /// channels may unpark this thread early.
     fn pause(&self, time: Duration) {
         let until = Instant::now() + time;
         while let Some(left) = until.checked_duration_since(Instant::now())
@@ -158,8 +162,9 @@ impl Drop for IndexBuilds {
 }
 
 impl IndexBuilds {
-    /// Starts the builds that an earlier process did not finish, and later those of tables that are
-    /// announced. If `idle_class` is false, scans run in the normal scheduling class and do not yield.
+    /// Starts the builds that an earlier process did not finish, and later the builds of tables
+    /// that the catalog announces. If `idle_class` is false, scans run in the normal scheduling
+    /// class and do not yield.
     pub fn new(catalog: &Arc<Catalog>, idle_class: bool) -> Self {
         let shared = Arc::new(Shared {
             catalog: Arc::clone(catalog),
@@ -283,8 +288,8 @@ fn build(shared: &Shared, what: &Building) -> Result<()> {
     mark_built(catalog, (keyspace, name), what.id, building)
 }
 
-/// Marks indexes as built, so that statements use them. The change of the schema syncs the log, and
-/// with it the entries.
+/// Marks the indexes with the ids `built` as built, so that statements use them. This change of the
+/// schema syncs the log, and with the log the index entries.
 fn mark_built(catalog: &Catalog, (of, name): (&str, &str), id: Uuid, built: &[u32]) -> Result<()> {
     let changed = catalog.change(|schema| {
         let table = schema.table(of, name).filter(|table| table.id() == id);
@@ -301,7 +306,7 @@ fn mark_built(catalog: &Catalog, (of, name): (&str, &str), id: Uuid, built: &[u3
     changed.map(drop).map_err(of_schema)
 }
 
-/// Commits the entries of a scan, batch by batch, with pauses between.
+/// Commits the index entries that a scan sends, batch by batch, with pauses in between.
 fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>>) -> Result<()> {
     for entries in batches {
         if shared.is_stopped() {
@@ -318,8 +323,8 @@ fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>
     Ok(())
 }
 
-/// Sends the entries of all rows of a table. Returns false if the scan was stopped early, or the
-/// receiver is gone.
+/// Sends the index entries of all rows of a table to `sender`, in batches. Returns false if the
+/// scan was stopped early, or the receiver is gone.
 fn scan(
     shared: &Shared,
     table: &CqlTable,
@@ -349,9 +354,10 @@ fn scan(
     }
 }
 
-/// Reads headers and rows of a table from one view, beginning at a key. Adds the index entries of
-/// each to `entries`, then calls `goes_on`. Returns the key at which the next view begins: `None`
-/// at the end of the table, an empty key if `goes_on` returned false.
+/// Reads headers and rows of a table from one view of the store, beginning at the key `from`. Adds
+/// the index entries of each row or header to `entries`, then calls `goes_on` with them. Returns
+/// the key at which the next view has to begin: `None` at the end of the table, an empty key if
+/// `goes_on` returned false.
 fn scan_some(
     shared: &Shared,
     table: &CqlTable,

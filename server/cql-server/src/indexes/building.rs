@@ -10,7 +10,7 @@ pub(super) struct Building {
     pub id: Uuid,
     pub keyspace: String,
     pub name: String,
-    /// The ids of the indexes, which are never reused.
+    /// The ids of the unfinished indexes. An id is never reused.
     pub indexes: Vec<u32>,
 }
 

@@ -41,8 +41,9 @@ impl fmt::Debug for BuildFailures {
 }
 
 impl BuildFailures {
-    /// Calls `report` with a message for each failure so far, and for each later one. Further calls
-    /// of this method have no effect. `report` may block: readers of failures do not wait for it.
+    /// Calls `report` with a message for the present failure of each table, and for each later
+    /// failure. Further calls of this method have no effect. `report` may block: readers of
+    /// failures do not wait for it.
     pub fn on_failure(&self, report: impl Fn(&str) + Send + Sync + 'static) {
         let by_table = self.by_table();
         // Set while the lock is held, so that each failure is reported once.
@@ -77,7 +78,7 @@ impl BuildFailures {
         }
     }
 
-    /// Removes the failures of tables that are not in `building`.
+    /// Removes the failures of all tables except for those in `building`.
     pub(super) fn keep(&self, building: &[Building]) {
         let is_kept = |id: &Uuid| building.iter().any(|table| table.id == *id);
         self.by_table().retain(|id, _| is_kept(id));

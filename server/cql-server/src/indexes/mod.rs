@@ -28,7 +28,7 @@ use crate::analyse::select::SelectPlan;
 use crate::call::Call;
 use crate::error::Result;
 
-/// Rejects a read by an unfinished index.
+/// Rejects a read whose plan uses an unfinished index.
 pub fn check_built(plan: &SelectPlan, table: &CqlTable, call: &Call<'_>) -> Result<()> {
     let relation = plan.restrictions.index.as_ref();
     let indexed = relation.and_then(|relation| relation.of(table.schema()));

@@ -14,15 +14,15 @@ use ebb_tables::{Catalog, CqlTable};
 
 use crate::error::{Result, of_key, of_store, of_table};
 
-/// The seconds after its expiry for which a value counts as live, because readers of older views
-/// may still see it.
+/// The number of seconds for which a value still counts as live after its expiry, because readers
+/// of older views may still see it.
 const MARGIN_S: i64 = 60;
 
 /// The most rows of a partition that are read to find a live one.
 const ROWS_MAX: usize = 64;
 
-/// Removes the stale ones of these entries of a table's indexes. After an error the entries remain,
-/// and the next reader tries again.
+/// Removes those of these index entries that are stale: their rows no longer have the value. After
+/// an error the entries stay, and the next reader tries again.
 pub fn remove_stale(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) {
     if !entries.is_empty() {
         // A conflict is no error either: the conflicting write has written the right entry.

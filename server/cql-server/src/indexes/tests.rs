@@ -105,7 +105,8 @@ fn reads_remove_stale_entries_and_writes_add_them_again() {
     assert_eq!(entries(&server, "t"), 2);
 }
 
-/// The entry is removed in commit order: a tombstone with a greater timestamp does not hide it.
+/// Index entries are removed in the order of commits: a tombstone of an entry does not hide an
+/// entry that is committed later, whatever the timestamps.
 #[test]
 fn a_value_with_an_old_timestamp_has_its_entry_once_it_is_visible() {
     let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);
@@ -119,8 +120,8 @@ fn a_value_with_an_old_timestamp_has_its_entry_once_it_is_visible() {
     assert_eq!(server.rows("SELECT k FROM t WHERE v = 7"), "1");
 }
 
-/// The range tombstone is in the partition's header, which reads by the index, the removal of stale
-/// entries and builds have to combine with the row.
+/// The range tombstone is in the partition's header, and all code that looks at a row for an index
+/// has to read it: reads, builds and the removal of stale entries.
 #[test]
 fn rows_of_a_deleted_range_are_not_found() {
     let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);

@@ -1,7 +1,7 @@
 //! A limit on the CPU time of the thread that executes a statement.
 //!
-//! A limit on the duration would not do: while a thread reads from the disk or waits for a core, it
-//! uses none of the CPU time that other requests wait for.
+//! A limit on the duration would be no substitute: while a thread reads from the disk or waits for
+//! a core, it uses none of the CPU time that other requests wait for.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 pub(super) struct CpuLimit {
     /// The CPU time of the thread at which the limit is reached.
     reached_at: Duration,
-    /// The time of the next look at the CPU time. The limit cannot be reached earlier, since a
-    /// thread uses no more CPU time than passes. Unlike a look at the clock, a look at the CPU time
-    /// is a system call.
+    /// The time at which the CPU time is read next. The limit cannot be reached earlier, since a
+    /// thread uses no more CPU time than time passes. Reading the CPU time is a system call,
+    /// reading the clock is none.
     look_at: Instant,
 }
 
 impl CpuLimit {
-    /// Creates a limit of `cpu_max` from `now` on; the thread has used `cpu` so far.
+    /// Creates a limit that is reached once the thread uses `cpu_max` more CPU time than the `cpu`
+    /// that it has used at `now`.
     pub(super) fn new(cpu_max: Duration, now: Instant, cpu: Duration) -> Self {
         Self {
             reached_at: cpu + cpu_max,

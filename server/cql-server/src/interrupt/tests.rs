@@ -5,14 +5,14 @@ use ebb_colocate::FloorShare;
 use super::*;
 
 thread_local! {
-    /// True once a statement has lowered this thread. No test enters the idle class: on busy cores
-    /// its threads make hardly any progress.
+    /// True once a statement has called the function that lowers its thread. No test enters the
+    /// idle class: on busy cores a thread of that class makes hardly any progress.
     static LOWERED: Cell<bool> = const { Cell::new(false) };
-    /// All units that this thread has charged.
+    /// The number of units of work that this thread has charged.
     pub(super) static CHARGED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns the result of `execute`, and the units that it charged.
+/// Returns the result of `execute`, and the number of units of work that `execute` charged.
 pub(crate) fn charged<T>(execute: impl FnOnce() -> T) -> (T, u64) {
     let before = CHARGED.get();
     let done = execute();

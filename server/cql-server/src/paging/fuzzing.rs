@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use super::HEAD_BYTES;
 use crate::executor::harness::Server;
 
-/// Statements of every kind with pages, over two partitions with rows and one with a static column
-/// only.
+/// Statements of every kind with pages, over two partitions with rows, and one partition that has
+/// only a static column.
 const STATEMENTS: [&str; 10] = [
     "SELECT k, c, d, s, v FROM t",
     "SELECT k, c, d, v FROM t LIMIT 7",
@@ -21,10 +21,10 @@ const STATEMENTS: [&str; 10] = [
     "SELECT k, c, d FROM t WHERE v > 3 ALLOW FILTERING",
 ];
 
-/// Cassandra's code for an invalid request.
+/// The code of a protocol error: the server rejects an invalid paging state with this code.
 const PROTOCOL_ERROR: i32 = 0x000a;
 
-/// A server with rows, and the statements that read them.
+/// A server with rows, and the statements that the test reads them with.
 pub(crate) struct Pages {
     server: Server,
     cases: Vec<Case>,
@@ -35,9 +35,9 @@ pub(crate) struct Case {
     text: &'static str,
     /// The rows of the statement without LIMIT.
     all: BTreeSet<Vec<String>>,
-    /// The number of rows with LIMIT.
+    /// The number of rows that the statement returns with its LIMIT.
     most: usize,
-    /// The paging state after each row of the statement, except for the last row.
+    /// The paging state that follows each row of the statement, except for the last row.
     pub(crate) states: Vec<Vec<u8>>,
 }
 

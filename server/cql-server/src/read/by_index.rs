@@ -23,7 +23,8 @@ use crate::interrupt;
 use crate::paging::{self, PagingState};
 
 impl Walk<'_> {
-    /// Passes to the page the rows that the index entries refer to, beginning after `resume`.
+    /// Finds rows by the entries of an index, and passes them to the page, beginning after
+    /// `resume`.
     pub fn run_by_index(
         &mut self,
         entries: Entries<'_>,
@@ -95,8 +96,8 @@ impl Walk<'_> {
         Ok(End::Done)
     }
 
-    /// Walks over rows by their entries. Those of one partition lie together, so its header is read
-    /// once for all of them.
+    /// Walks over rows by their entries. The entries of one partition lie together, so the header
+    /// of the partition is read once for all of them.
     fn rows_of(
         &mut self,
         entries: Entries<'_>,
@@ -193,7 +194,7 @@ fn row_key_of<'k>(schema: &TableSchema, entry: &'k [u8]) -> Result<DecodedKey<'k
     decoded.map_err(|error| of_table(TableError::damaged(schema, entry, error)))
 }
 
-/// Returns the range of the entries with this prefix that refer into a range of keys.
+/// Returns the bounds of the index entries that begin with `prefix` and refer to keys in `range`.
 fn within(prefix: &[u8], range: &ByteRange) -> (Vec<u8>, Option<Vec<u8>>) {
     let to = match &range.to {
         Some(to) => Some([prefix, to].concat()),

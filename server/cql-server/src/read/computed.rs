@@ -8,7 +8,8 @@ use ebb_tables::write::{OperandWriter, WriteTimes};
 use crate::error::{Result, of_row};
 use crate::system::VirtualRow;
 
-/// Returns the rows of a virtual table as keys and operands, in the order of the keys.
+/// Converts the rows of a virtual table to the form of stored rows (keys and operands), in the
+/// order of the keys.
 ///
 /// # Errors
 /// If a value does not fit its column.
@@ -17,7 +18,8 @@ pub fn computed_rows(schema: &TableSchema, rows: Vec<VirtualRow>) -> Result<Vec<
     rows.into_iter().map(row).collect()
 }
 
-/// Encodes a computed row as an operand.
+/// Encodes a computed row in the form in which a table stores rows (an operand of its merge
+/// operator).
 fn operand(schema: &TableSchema, values: &[Option<Bytes>]) -> Result<Bytes> {
     let mut cells: Vec<(u32, &Bytes)> = (schema.columns().iter().zip(values))
         .filter(|(column, _)| column.kind == ColumnKind::Regular)

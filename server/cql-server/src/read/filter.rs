@@ -19,18 +19,18 @@ use crate::interrupt;
 #[derive(Debug)]
 pub struct Filter<'f> {
     all: Vec<One<'f>>,
-    /// The types of the columns, by slot.
+    /// The types of the columns that the statement reads, indexed by slot.
     types: &'f [&'f CqlType],
 }
 
-/// One predicate, with the slots of its columns.
+/// A predicate, with the slots of the columns that it tests.
 #[derive(Debug)]
 struct One<'f> {
     slots: Vec<usize>,
     test: BoundTest<'f>,
 }
 
-/// A [`Test`] with its values.
+/// A [`Test`] whose terms are evaluated.
 #[derive(Debug)]
 enum BoundTest<'f> {
     Compare(Operator, Vec<Cow<'f, [u8]>>),
@@ -41,7 +41,8 @@ enum BoundTest<'f> {
 }
 
 impl<'f> Filter<'f> {
-    /// Prepares predicates on columns, with the slots of the columns and the bound values.
+    /// Evaluates the terms of predicates with the bound values, and finds the slots of their
+    /// columns.
     pub fn new(
         predicates: &'f [Predicate],
         slots: &Slots,
@@ -88,7 +89,7 @@ impl<'f> Filter<'f> {
         Ok(true)
     }
 
-    /// Whether the columns of a row pass one of the predicates, given by its position.
+    /// Returns whether the columns of a row pass the predicate at the position `predicate`.
     ///
     /// # Errors
     /// If the row is damaged, or the statement's time is over.
@@ -164,7 +165,8 @@ impl<'f> Filter<'f> {
     }
 }
 
-/// Evaluates the key or value of the map entry in a predicate.
+/// Returns the evaluated key or value of a predicate on a map entry, which may not be null or
+/// unset. `what` names it in errors.
 fn entry<'v>(evaluated: Evaluated<'v>, what: &str, column: &str) -> Result<Cow<'v, [u8]>> {
     match evaluated {
         Evaluated::Value(value) => Ok(value),

@@ -30,9 +30,9 @@ pub struct Limits {
     /// The reading time after which a page ends, if the client pages.
     pub page_time: Duration,
     /// The most bytes of a response's cells, together with the read's buffers: rows to sort, and
-    /// states of aggregates. A read that needs more fails. The values that wait as arguments of calls
-    /// may have as many bytes besides. Drivers reject longer responses: the Java driver from 256 MiB
-    /// on, by default.
+    /// states of aggregates. A read that needs more fails. In addition, computed arguments may take
+    /// as many bytes until their functions are called. Drivers reject longer responses: the Java
+    /// driver from 256 MiB on, by default.
     pub result_bytes: usize,
 }
 
@@ -47,35 +47,36 @@ impl Default for Limits {
     }
 }
 
-/// The row limits of a statement and its client.
+/// The limits on the number of rows that a statement and its client give.
 #[derive(Debug, Clone, Copy)]
 pub struct RowLimits {
-    /// LIMIT.
+    /// The number of rows in LIMIT.
     pub statement: u64,
-    /// PER PARTITION LIMIT.
+    /// The number of rows in PER PARTITION LIMIT.
     pub partition: u64,
-    /// The size of a page; `None` if the client does not page.
+    /// The number of rows of a page; `None` if the client does not page.
     pub page: Option<u32>,
 }
 
-/// The approximate overhead, in bytes, of a buffered row, a cell in it, or the state of an
-/// aggregate.
+/// The approximate overhead, in bytes, of a buffered row, of a cell in such a row, or of the state
+/// of an aggregate.
 const KEPT_BYTES: usize = 64;
 
-/// The cells that are copied in about a microsecond.
+/// The number of cells that are copied in about a microsecond.
 const CELLS_PER_UNIT: usize = 32;
 
 /// A live row that passes the filter.
 #[derive(Debug)]
 pub struct LiveRow<'r> {
-    /// The engine's key, which is the header's for static columns alone.
+    /// The engine's key of the row or, for a row of static columns alone, of the partition's
+    /// header.
     pub key: &'r [u8],
     /// The length of the prefix that all keys of the partition share.
     pub prefix_len: usize,
     pub cells: &'r [Option<LiveColumn<'r>>],
 }
 
-/// The next step of a walk after a row.
+/// The next step of a walk over rows, after a page was given a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// Continue with the next row.
@@ -94,13 +95,13 @@ pub struct Page<'s> {
     writer: RowsWriter<'s>,
     limits: &'s Limits,
     row_limits: RowLimits,
-    /// The rows that LIMIT still permits.
+    /// The number of rows that LIMIT still permits.
     pub left: u64,
-    /// The rows that PER PARTITION LIMIT still permits in the current partition.
+    /// The number of rows that PER PARTITION LIMIT still permits in the current partition.
     left_in_partition: u64,
-    /// True if the page was full when another row came.
+    /// True if another row came although the page was full: so there is a next page.
     pub is_cut: bool,
-    /// The key of the last processed row.
+    /// The key of the last row that was added to the page.
     pub last_key: Vec<u8>,
     /// The prefix that all keys of the current partition share.
     prefix: Vec<u8>,
@@ -110,25 +111,28 @@ pub struct Page<'s> {
     sorted_bytes: usize,
 }
 
-/// A buffered row, or the first row of a group: its sort key, a clustering prefix, then its cells.
+/// A row or group that is buffered for sorting: the clustering columns by which it is sorted,
+/// encoded, and its cells.
 type SortedRow = (Vec<u8>, Vec<Option<Vec<u8>>>);
 
-/// The group of the last row.
+/// The group that the last row belongs to.
 #[derive(Default)]
 struct Groups {
-    /// The key columns that the group's rows share; `None` before the first row.
+    /// The key columns by which the rows are grouped, which all rows of the group share; `None`
+    /// before the first row.
     key: Option<Vec<u8>>,
     states: Vec<State>,
-    /// The outputs without aggregates, computed from the first row.
+    /// The values of the outputs that are no aggregates, computed from the first row of the group.
     first: Vec<Option<Vec<u8>>>,
     first_bytes: usize,
-    /// The clustering columns of the first row by which groups are sorted.
+    /// The clustering columns of the group's first row. Groups are sorted by these columns.
     sort_key: Vec<u8>,
     last_key: Vec<u8>,
 }
 
 impl<'s> Page<'s> {
-    /// Begins a page after the one that ended with `resume`. The cells go to `writer`.
+    /// Begins a page of the result, after the page that ended with `resume`. The cells go to
+    /// `writer`.
     ///
     /// # Errors
     /// If the key in `resume` is no key of the engine.
@@ -190,9 +194,9 @@ impl<'s> Page<'s> {
         self.plain(row)
     }
 
-    /// Whether the page may end here although it has room, after reading for `elapsed`. A page of
-    /// groups or sorted rows may not: a paging state contains neither partial aggregates nor
-    /// buffered rows.
+    /// Returns whether the page may end now, after reading for `elapsed`, although it has room for
+    /// more rows. A page of groups or of sorted rows may not end early, because a paging state
+    /// contains neither partial aggregates nor buffered rows.
     pub fn may_cut(&self, elapsed: Duration) -> bool {
         if self.row_limits.page.is_none() || self.groups.is_some() || self.plan.sorted.is_some() {
             return false;
@@ -204,8 +208,8 @@ impl<'s> Page<'s> {
         elapsed >= allowed
     }
 
-    /// Writes the last group and the sorted rows, after the walk. `is_done` is true if the walk has
-    /// reached the last row.
+    /// Writes the last group and the sorted rows, after the walk over the rows. `is_done` is true
+    /// if the walk has reached the last row of the result.
     ///
     /// # Errors
     /// If a function fails, the result is too large or the statement's time is over.
@@ -237,7 +241,7 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
-    /// The rows that PER PARTITION LIMIT still permits in the partition of a key.
+    /// The number of rows that PER PARTITION LIMIT still permits in the partition of a key.
     pub fn left_in_partition_of(&self, key: &[u8]) -> u64 {
         if !self.prefix.is_empty() && key.starts_with(&self.prefix) {
             self.left_in_partition
@@ -246,12 +250,14 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// Ends the page. `paging_state` is that of the next page, if there is one.
+    /// Ends the page. `paging_state` is the state from which the next page begins, if there is a
+    /// next page.
     pub fn finish(self, paging_state: Option<&[u8]>) {
         self.writer.finish(paging_state);
     }
 
-    /// Whether the page has as many rows as the client requested, or too many bytes for more.
+    /// Returns whether the page has as many rows as the client requested, or so many bytes that no
+    /// row is added.
     fn is_full(&self) -> bool {
         let Some(rows) = self.row_limits.page else {
             return false;
@@ -289,7 +295,7 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
-    /// The values of a row from which selectors compute.
+    /// The values from which the selectors of a row are computed.
     fn context<'r>(&self, row: &LiveRow<'r>) -> Context<'r>
     where
         's: 'r,
@@ -432,8 +438,8 @@ impl<'s> Page<'s> {
         })
     }
 
-    /// The key columns that the rows of this row's group share. Without GROUP BY all rows form one
-    /// group.
+    /// The key columns by which a row is grouped: rows with the same ones are a group. Without
+    /// GROUP BY all rows form one group.
     fn group_key(&self, row: &LiveRow<'_>) -> Option<Vec<u8>> {
         let Some(columns) = self.plan.group_columns else {
             return Some(Vec::new());
@@ -444,7 +450,7 @@ impl<'s> Page<'s> {
         Some(row.key[..rows + clustering.len()].to_vec())
     }
 
-    /// The first columns of a row's encoded clustering.
+    /// Returns the first `columns` columns of a row's encoded clustering.
     fn clustering_part<'k>(&self, row: &LiveRow<'k>, columns: usize) -> &'k [u8] {
         let clustering = row.key.get(row.prefix_len + 1..).unwrap_or_default();
         let mut reader = Reader::new(clustering, false);
@@ -457,8 +463,8 @@ impl<'s> Page<'s> {
         &clustering[..reader.at()]
     }
 
-    /// Computes the row of the current group, and writes or buffers it. Without any row, the aggregates
-    /// have the results of no values, and the other outputs are null.
+    /// Computes the row of the current group, and writes or buffers it. If the group has no row,
+    /// the aggregates have their results for no values, and the other outputs are null.
     fn end_group(&mut self) -> Result<()> {
         let outputs = &self.plan.outputs;
         let groups = self.groups.replace(Groups::default());
@@ -518,7 +524,7 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
-    /// Makes the partition of a row the current one, for PER PARTITION LIMIT.
+    /// Resets the count of PER PARTITION LIMIT if a row is the first one of its partition.
     fn enter_partition(&mut self, row: &LiveRow<'_>) {
         let prefix = &row.key[..row.prefix_len];
         if self.prefix != prefix {
@@ -541,12 +547,12 @@ fn has_aggregate(output: &Output) -> bool {
     }
 }
 
-/// The approximate bytes of a buffered cell.
+/// The approximate memory of a buffered cell in bytes.
 fn kept_bytes(cell: &Option<Vec<u8>>) -> usize {
     KEPT_BYTES + cell.as_ref().map_or(0, Vec::len)
 }
 
-/// The approximate bytes of a row buffered for sorting.
+/// The approximate memory, in bytes, of a row that is buffered for sorting.
 fn sorted_row_bytes(sort_key: &[u8], cells: &[Option<Vec<u8>>]) -> usize {
     let cells_bytes: usize = cells.iter().map(kept_bytes).sum();
     KEPT_BYTES + sort_key.len() + cells_bytes

@@ -14,7 +14,7 @@ use ebb_model::schema::TableSchema;
 use crate::error::Result;
 use crate::guardrails::{Guardrails, Limit};
 
-/// The rows of an internal page if the client does not page: Cassandra's
+/// The number of rows of an internal page if the client does not page: Cassandra's
 /// `SelectStatement.DEFAULT_PAGE_SIZE`.
 pub const AGGREGATE_PAGE_ROWS: u32 = 10_000;
 
@@ -24,10 +24,10 @@ pub struct ScanCounts<'s> {
     guardrails: Option<&'s Guardrails>,
     schema: &'s TableSchema,
     consistency: Consistency,
-    /// The rows of an internal page; `None` if the read is a single page.
+    /// The number of rows of an internal page; `None` if the read is a single page.
     page_rows: Option<u32>,
     page: PageCounts,
-    /// The completed page with the most tombstones.
+    /// The counts of the page with the most tombstones among the completed pages.
     worst: PageCounts,
 }
 
@@ -35,7 +35,7 @@ pub struct ScanCounts<'s> {
 struct PageCounts {
     live_rows: u64,
     tombstones: u64,
-    /// Live rows that passed the filter.
+    /// The number of live rows that passed the filter.
     passed_rows: u32,
 }
 
@@ -62,7 +62,7 @@ impl<'s> ScanCounts<'s> {
         self.page.live_rows += 1;
     }
 
-    /// Counts a live row that passed the filter, and ends the page if it is full.
+    /// Counts a live row that passed the filter, and ends the internal page if it is full.
     pub fn note_passed(&mut self) {
         let Some(page_rows) = self.page_rows else {
             return;
@@ -74,7 +74,7 @@ impl<'s> ScanCounts<'s> {
         }
     }
 
-    /// Counts the deletions in a partition's header.
+    /// Counts the deletions of the partition and of ranges in a header as tombstones.
     ///
     /// # Errors
     /// The errors of [`ScanCounts::note_tombstones`].
@@ -110,7 +110,8 @@ impl<'s> ScanCounts<'s> {
         Err(ErrorResponse::new(kind, words))
     }
 
-    /// The counts of the page with the most tombstones so far.
+    /// The counts of the page with the most tombstones, including the page that is not completed
+    /// yet.
     fn worst(&self) -> PageCounts {
         if self.page.tombstones > self.worst.tombstones {
             self.page
@@ -119,7 +120,7 @@ impl<'s> ScanCounts<'s> {
         }
     }
 
-    /// The warning for a completed read, if one of its pages had too many tombstones.
+    /// The warning for a completed read; `None` unless one of its pages had too many tombstones.
     pub fn warning(&self) -> Option<String> {
         let warn = self.guardrails?.threshold(Limit::Tombstones).warn?;
         let page = self.worst();

@@ -38,12 +38,12 @@ pub struct Read {
 pub struct Select {
     plan: SelectPlan,
     projection: Projection,
-    /// The hash of the text and the keyspace, which paging states contain.
+    /// The hash of the statement's text and keyspace, which paging states contain.
     hash: u64,
 }
 
 impl Select {
-    /// Creates a SELECT from its plan; `hash` identifies its text.
+    /// Creates a SELECT from its plan. `hash` is a hash of the statement's text and keyspace.
     pub fn new(plan: SelectPlan, hash: u64) -> Self {
         Self {
             projection: Projection::new(&plan.schema, plan.slots.columns()),
@@ -56,8 +56,8 @@ impl Select {
         &self.plan
     }
 
-    /// Appends the rows as the body of a RESULT. The columns are left out if they equal `known`,
-    /// the ones that the client has.
+    /// Appends the rows as the body of a RESULT. The metadata of the columns is left out if the
+    /// columns equal `known`, which the client has received before.
     pub fn execute(
         &self,
         source: &Source<'_>,
@@ -176,7 +176,7 @@ impl Select {
         Ok(read)
     }
 
-    /// Checks the sizes of the statement's INs against guardrails.
+    /// Checks the numbers of keys that the INs of the statement select against guardrails.
     fn check_in(
         &self,
         guardrails: &Guardrails,

@@ -13,20 +13,20 @@ use crate::error::{Result, invalid, of_row, of_type, result_too_large};
 use crate::functions::Conditions;
 use crate::interrupt;
 
-/// The values from which outputs are computed.
+/// The values from which the outputs of a row or a group are computed.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'r> {
-    /// The live columns of a row, by slot; `None` is null.
+    /// The live columns of a row, indexed by slot; `None` is null.
     pub cells: &'r [Option<LiveColumn<'r>>],
-    /// The types of the columns, by slot.
+    /// The types of the columns, indexed by slot.
     pub types: &'r [&'r CqlType],
     pub bound: &'r Bound<'r>,
-    /// The results of the aggregates of a group; empty while its rows are read.
+    /// The results of the aggregates of a group; empty while the rows of the group are read.
     pub aggregates: &'r [Option<Vec<u8>>],
-    /// The greatest length of a computed value, and of all those together that wait as arguments of
-    /// calls.
+    /// The greatest length of a computed value, and of all computed arguments together that are kept
+    /// until their functions are called.
     pub bytes_max: usize,
-    /// The bytes of the computed values that wait as arguments of calls.
+    /// The bytes of the computed arguments that are kept until their functions are called.
     pub waiting_bytes: usize,
 }
 
@@ -115,8 +115,8 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
     })
 }
 
-/// Checks the keys of the elements and slices in an output. They are the same for all rows, so an
-/// invalid key is an error even if there are no rows, as in Cassandra.
+/// Checks the keys of the elements and slices in an output. The keys are the same for all rows, so
+/// an invalid key is an error even if there are no rows, as in Cassandra.
 ///
 /// # Errors
 /// If a key is null or invalid, or the statement's time is over.
@@ -155,7 +155,8 @@ fn element_key<'v>(key: &'v Term, name: &str, bound: &Bound<'v>) -> Result<Cow<'
     }
 }
 
-/// Returns the end of a slice; `None` if it does not limit the slice.
+/// Evaluates an end of the slice of the collection `name`. Returns `None` if there is no such end:
+/// it is missing or unset.
 fn slice_end<'v>(end: Option<&'v Term>, name: &str, bound: &Bound<'v>) -> Result<Value<'v>> {
     let Some(end) = end else {
         return Ok(None);
@@ -195,7 +196,8 @@ pub fn is_equal(ty: &CqlType, a: &[u8], b: &[u8]) -> Result<bool> {
     Ok(order.is_eq())
 }
 
-/// Returns the value of a serialized map for a key, or the equal element of a set or list.
+/// Returns the value that a serialized map has for a key, or the element of a set or list that
+/// equals `key`; `None` if there is none.
 pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Option<&'c [u8]>> {
     match ty {
         CqlType::Map { key: keys, .. } => {
@@ -275,7 +277,7 @@ fn slice(
     Ok(Some(out))
 }
 
-/// Returns a collection that is not frozen in native serialization.
+/// Returns the serialized form of a collection that is stored in cells (one that is not frozen).
 ///
 /// # Errors
 /// If the collection is damaged.

@@ -24,31 +24,33 @@ use crate::error::{Result, of_key, of_table};
 use crate::interrupt;
 use crate::paging::{self, PagingState};
 
-/// The steps between two checks of the page's time: some tens of microseconds.
+/// The number of steps of a walk after which the time of the page is checked: some tens of
+/// microseconds.
 const STEPS_PER_LOOK: u32 = 8;
-/// The approximate microseconds for a row.
+/// The approximate microseconds for reading a row.
 const ROW_UNITS: u64 = 4;
-/// The approximate microseconds for looking up a key, or for seeking to it.
+/// The approximate microseconds for looking up a key, or for seeking to one.
 pub(super) const SEEK_UNITS: u64 = 4;
-/// The bytes of a stored row that are decoded in about a microsecond.
+/// The number of bytes of a stored row that are decoded in about a microsecond.
 const BYTES_PER_UNIT: usize = 1024;
-/// The most stale entries that one read reports for removal.
+/// The most stale index entries that one read reports for removal.
 const STALE_MAX: usize = 32;
 
-/// The reason for the end of a walk.
+/// The reason why a walk over rows has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
     /// There are no more rows.
     Done,
-    /// The page takes no more rows.
+    /// The page is full, or a limit of the statement is reached.
     Stopped,
-    /// The page has used up its time. The next page begins after this key; `had_rows` is true if
-    /// the walk has met live rows in the key's partition, even if the filter rejected them.
+    /// The walk has used up the time of the page. The next page begins after `key`; `had_rows` is
+    /// true if the walk has met live rows in the key's partition, even if the filter rejected them.
     Cut { key: Vec<u8>, had_rows: bool },
 }
 
 impl End {
-    /// The cut after all rows of the partition whose keys begin with `prefix`.
+    /// Returns the end of a walk whose time was used up after all rows of the partition whose keys
+    /// begin with `prefix`.
     pub(super) fn after(prefix: &[u8]) -> Self {
         let key = [prefix, &[ROW, 0xff]].concat();
         Self::Cut {
@@ -60,8 +62,8 @@ impl End {
     }
 }
 
-/// Returns the first key after a cut at `key`, whose first `prefix_len` bytes are the prefix of its
-/// partition.
+/// Returns the first key of the page after one that ended at `key`. The first `prefix_len` bytes of
+/// `key` are the prefix of its partition.
 pub(super) fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
     let (prefix, place) = key.split_at(prefix_len);
     // The cut of `End::after`. Keys of rows may begin with 0xff, too, so the next partition is the
@@ -73,25 +75,26 @@ pub(super) fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
     }
 }
 
-/// The index entries by which a read finds its rows.
+/// The entries of an index by which a read finds its rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Entries<'e> {
-    /// The prefix that the keys of all entries of the read share.
+    /// The prefix with which the keys of all entries of the read begin.
     pub prefix: &'e [u8],
-    /// True if the entries refer to partitions, false for rows.
+    /// True if the entries refer to partitions, false if they refer to rows.
     pub of_partitions: bool,
-    /// The position, among the predicates, of the one that the index serves.
+    /// The position of the predicate that the index serves among those of the statement; `None` if
+    /// no predicate is needed for it.
     pub predicate: Option<usize>,
 }
 
-/// The keys of entries whose rows may no longer have the value.
+/// The keys of index entries whose rows may no longer have the value.
 pub type Stale = Vec<Vec<u8>>;
 
 /// A walk over partitions, which passes their rows to a page.
 pub struct Walk<'w> {
     pub reader: RowReader<'w>,
     pub filter: &'w Filter<'w>,
-    /// The rows that the clustering restrictions select of each partition.
+    /// The rows of each partition that the restrictions on clustering columns select.
     pub rows: &'w Rows,
     pub reversed: bool,
     pub page: Page<'w>,
@@ -99,11 +102,11 @@ pub struct Walk<'w> {
     pub progress: Progress,
 }
 
-/// The progress of a walk within one page.
+/// The progress and the findings of a walk within one page.
 pub struct Progress {
     started: Instant,
     steps_until_look: u32,
-    /// The rows passed to the page so far.
+    /// The number of rows passed to the page so far.
     pub(super) given_rows: u64,
     pub stale: Stale,
     /// An empty vector, whose allocation is reused for the cells of the next row.
@@ -121,8 +124,8 @@ impl Progress {
         }
     }
 
-    /// Adds the index entry for this key (of a row or a header) to the possibly stale ones, if the
-    /// read uses an index.
+    /// Adds the index entry that refers to the key `row_key`, of a row or a header, to the possibly
+    /// stale entries. Does nothing if the read uses no index, or has [`STALE_MAX`] entries already.
     pub(super) fn note_stale(&mut self, index: Option<Entries<'_>>, row_key: &[u8]) {
         if let Some(entries) = index
             && self.stale.len() < STALE_MAX
@@ -256,10 +259,10 @@ impl<'w> Walk<'w> {
         Ok(partition)
     }
 
-    /// Takes the rows of a partition from a scan, step by step, and passes the live ones that pass
-    /// the filter to the page; at the end also the static columns, if they make a row of their own.
-    /// `had_rows` is true if an earlier page has met live rows of the partition. If the steps come
-    /// from the entries of `index`, the stale ones are collected.
+    /// Reads the rows of a partition by calls of `advance`, and passes the live rows that pass the
+    /// filter to the page; at the end also the static columns, if they are a row of their own.
+    /// `had_rows` is true if an earlier page has read live rows of the partition. If the rows are
+    /// found by the entries of `index`, the stale entries are collected.
     pub(super) fn take_rows(
         &mut self,
         partition: &ProjectedPartition<'_>,
@@ -318,8 +321,8 @@ impl<'w> Walk<'w> {
         Ok(End::Done)
     }
 
-    /// Passes a row to the page, if the row is live and passes the filter. Returns `None` if it is
-    /// not live, and [`Flow::Row`] if the filter rejects it.
+    /// Passes a row to the page, if the row is live and passes the filter. Returns `None` if the
+    /// row is not live, and [`Flow::Row`] if the filter rejects it.
     fn visit(
         &mut self,
         partition: &ProjectedPartition<'_>,
@@ -353,7 +356,8 @@ impl<'w> Walk<'w> {
         Ok(Some(flow.unwrap_or(Flow::Row)))
     }
 
-    /// Passes a row to the page, if it passes the filter; otherwise returns `None`.
+    /// Passes a row to the page, and returns the next step of the walk. If the filter rejects the
+    /// row, returns `None` instead.
     fn give(&mut self, row: &LiveRow<'_>) -> Result<Option<Flow>> {
         if !self.filter.passes(row.cells)? {
             return Ok(None);
@@ -363,7 +367,7 @@ impl<'w> Walk<'w> {
         self.page.row(row).map(Some)
     }
 
-    /// Whether the page ends here, because the walk has used up the page's time.
+    /// Returns whether the page ends here, because the walk has used up the time of a page.
     ///
     /// # Errors
     /// If the statement's time is over.

@@ -32,9 +32,10 @@ enum Kind {
     Word(&'static [&'static str], &'static str),
     /// One of these units of time, in capitals.
     Unit(&'static [&'static str], &'static str),
-    /// An integer from the first to the second. The error is that for less.
+    /// An integer between two bounds, both included, and the error for a smaller integer.
     Integer(i64, i64, &'static str),
-    /// A number that is not negative. The error has a negative one with this many decimals.
+    /// A number that is not negative, and the error for a negative one. The error shows the number
+    /// with this many digits after the point.
     NotNegative(usize, &'static str),
 }
 
@@ -248,7 +249,8 @@ fn check_each(class: &str, known: &[(&str, Kind)], entries: &Entries) -> Result<
     ))
 }
 
-/// Checks the bounds of the sizes in a bucket, which are factors of their average.
+/// Checks `bucket_low` and `bucket_high`: the least and the greatest file size in a bucket, as
+/// multiples of the average size there.
 fn check_buckets(entries: &Entries) -> Result<(), ErrorResponse> {
     let number = |name: &str, default: f64| match entries.get(name) {
         Some(text) => text.parse::<f64>().map_err(|_| not_parsable(name, text)),

@@ -10,8 +10,8 @@ pub(super) fn is_one_of(text: &str, words: &[&str]) -> bool {
     words.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// Reads a number of digits alone. `None` if there is another character, such as a sign, no digit, or a
-/// number beyond an `int` of Java.
+/// Parses a text that consists only of decimal digits. `None` if the text is empty, contains another
+/// character (such as a sign), or exceeds an `int` of Java.
 pub(super) fn digits(text: &str) -> Option<i32> {
     let are_digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| are_digits)

@@ -8,7 +8,7 @@ use crate::error::{of_catalog, of_schema};
 
 type Done = Result<Option<SchemaChange>, ErrorResponse>;
 
-/// The event of a changed index: an index is part of its table, so the table was updated.
+/// The schema change that is reported for a new or dropped index: an update of its table.
 fn updated(keyspace: &str, table: &str) -> SchemaChange {
     changed(
         SchemaChangeKind::Updated,
@@ -17,8 +17,8 @@ fn updated(keyspace: &str, table: &str) -> SchemaChange {
     )
 }
 
-/// The table of a new index, as far as the statement names it. If only the index is qualified with
-/// a keyspace, the table lies in the same keyspace.
+/// The name of the table in a CREATE INDEX. If only the index is qualified with a keyspace, the
+/// table is in that keyspace, too.
 pub fn indexed_table(create: &CreateIndex) -> QualifiedName {
     let of_index = create.name.as_ref().and_then(|name| name.keyspace.as_ref());
     QualifiedName {

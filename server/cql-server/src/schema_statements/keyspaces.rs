@@ -92,7 +92,7 @@ pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropKeyspace) -> Done {
     })
 }
 
-/// The properties after WITH; `None` for those that the statement does not have.
+/// The properties after WITH. A property that the statement does not have is `None`.
 struct With {
     replication: Option<Replication>,
     durable_writes: Option<bool>,
@@ -137,12 +137,12 @@ impl With {
     }
 }
 
-/// Whether a statement has to give the number of copies. CREATE does not, because Cassandra 4.1 has a
-/// default for it (`default_keyspace_rf`, 1).
+/// Whether a statement about a keyspace has to contain the number of copies. CREATE does not,
+/// because Cassandra 4.1 has a default for it (`default_keyspace_rf`, 1).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Factor {
     Required,
-    /// Without a number there is one copy.
+    /// A statement without a number means one copy.
     OrOne,
 }
 

@@ -35,7 +35,8 @@ use super::outcome::Outcome;
 use super::snapshots::{AT_ALIAS, names_snapshot};
 use super::system::{VIRTUAL_KEYSPACES, is_reserved};
 
-/// The schema after a statement; `None` if `IF [NOT] EXISTS` leaves nothing to do.
+/// The schema after a statement; `None` if the statement changes nothing because of
+/// `IF [NOT] EXISTS`.
 type Next = Result<Option<Schema>, ErrorResponse>;
 
 /// Executes a statement that changes the schema, USE or TRUNCATE, and appends the body of the
@@ -90,7 +91,8 @@ pub fn execute(
 }
 
 impl SchemaContext<'_> {
-    /// Returns the keyspace of a name, and the name.
+    /// Returns the keyspace, which must be one that statements may change, and the name of an
+    /// object.
     ///
     /// # Errors
     /// If the name is unqualified and no keyspace is in use, or if the keyspace is a snapshot, is
@@ -140,7 +142,8 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// Changes the schema to `next`, and returns `change` if it did.
+    /// Replaces the schema by the result of `next`. Returns `change` if the schema has changed, and
+    /// `None` if `next` left the schema as it was.
     fn change(
         &self,
         change: SchemaChange,
@@ -175,7 +178,7 @@ fn no_keyspace(keyspace: &str) -> ErrorResponse {
     ErrorResponse::invalid(format!("Keyspace '{keyspace}' doesn't exist"))
 }
 
-/// Whether the name of a keyspace would read as that of a snapshot.
+/// Returns whether the name of a new keyspace could be read as the name of a snapshot.
 fn is_alias(keyspace: &str) -> bool {
     keyspace.contains(AT_ALIAS)
 }

@@ -1,4 +1,4 @@
-//! The properties after WITH, in the form in which the schema has them.
+//! The properties after WITH, converted to the form in which the schema stores them.
 
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::{Constant, Property, PropertyValue};
@@ -9,7 +9,8 @@ use super::compaction;
 use super::entries::{Entries, digits, full_class, is_one_of};
 use crate::error::of_schema;
 
-/// The bound above which Cassandra's `BloomCalculations` has filters for `bloom_filter_fp_chance`.
+/// The bound that `bloom_filter_fp_chance` must exceed. Cassandra's `BloomCalculations` has no filter
+/// with so small a chance.
 const BLOOM_CHANCE_BOUND: f64 = 6.71e-5;
 
 pub(super) fn value(value: &PropertyValue) -> OptionValue {
@@ -24,8 +25,7 @@ fn texts(entries: &[(Constant, Constant)]) -> Entries {
     entries.iter().map(text).collect()
 }
 
-/// Sets the options of a table, and returns the id that the statement gives the table; `None` if it
-/// gives none.
+/// Sets the options of a table, and returns the table's id if the statement has one.
 pub(super) fn set_table_options(
     options: &mut TableOptions,
     properties: &[Property],
@@ -82,7 +82,8 @@ fn set_table_option(
     })
 }
 
-/// Expands the abbreviations that Cassandra permits in a map, and rejects the entries that it rejects.
+/// Expands the abbreviations that Cassandra permits in a map, and rejects the entries that
+/// Cassandra rejects.
 fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
     match option {
         "compaction" => compaction::complete(entries),
@@ -95,8 +96,8 @@ fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
     }
 }
 
-/// Rejects the values that Cassandra rejects although they are of the option's kind. The schema
-/// accepts them, because tables of earlier versions have them.
+/// Rejects the values that Cassandra rejects although they have the right form for the option. The
+/// schema accepts them, because tables of earlier versions have them.
 fn check(option: &str, text: &str) -> Result<(), ErrorResponse> {
     match option {
         "additional_write_policy" | "speculative_retry" => retry_policy(text),
@@ -153,9 +154,9 @@ fn caching(entries: &Entries) -> Result<(), ErrorResponse> {
     }
 }
 
-/// Checks a policy for repeated requests: a word, `99p`, `10ms`, or two of the latter as in
-/// `MIN(99p, 10ms)`. The errors are those of Cassandra's `SpeculativeRetryPolicy`, which name
-/// `speculative_retry` also for `additional_write_policy`.
+/// Checks a policy for repeated requests: a word, a percentile such as `99p`, a time such as
+/// `10ms`, or both as in `MIN(99p, 10ms)`. The errors are those of Cassandra's
+/// `SpeculativeRetryPolicy`, which name `speculative_retry` also for `additional_write_policy`.
 fn retry_policy(text: &str) -> Result<(), ErrorResponse> {
     if is_one_of(text, &["ALWAYS", "NEVER", "NONE"]) {
         return Ok(());
@@ -174,7 +175,7 @@ fn retry_policy(text: &str) -> Result<(), ErrorResponse> {
     }
 }
 
-/// Splits `MIN(99p, 10ms)` into its arguments.
+/// Returns the two arguments of a text such as `MIN(99p, 10ms)`; `None` for a text of another form.
 fn two_thresholds(text: &str) -> Option<(&str, &str)> {
     let (function, rest) = text.split_once('(')?;
     let (first, second) = rest.strip_suffix(')')?.split_once(',')?;

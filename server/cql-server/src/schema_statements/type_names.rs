@@ -11,8 +11,8 @@ use crate::error::of_schema;
 // The parser accepts every type that DESCRIBE prints.
 const _: () = assert!(WRITTEN_DEPTH_MAX == NESTING_MAX);
 
-/// Resolves a type that a statement about `keyspace` names, and checks it, also with
-/// [`CqlType::check`].
+/// Resolves the name of a type in a statement about `keyspace`, and checks that CQL permits the
+/// type here and that ebb does ([`CqlType::check`]).
 ///
 /// # Errors
 /// If a user-defined type is missing or of another keyspace, or if CQL or ebb does not permit the

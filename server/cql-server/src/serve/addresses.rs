@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The open connections, counted by the address of the client.
+/// The numbers of open connections, by the address of the client.
 #[derive(Debug, Clone)]
 pub(super) struct Addresses {
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    /// The limit for one address; `None` for no limit.
+    /// The most connections of one address; `None` for no limit.
     connections_max: Option<usize>,
 }
 
-/// A counted connection of an address, until it is dropped.
+/// The entry of an open connection in the count of its address. When this is dropped, the
+/// connection no longer counts.
 #[derive(Debug)]
 pub(super) struct Place(Option<(Addresses, IpAddr)>);
 
@@ -24,7 +25,8 @@ impl Addresses {
         }
     }
 
-    /// Counts another connection; `None` if that would exceed the limit.
+    /// Counts another connection of `address`. Returns `None` if the connection would exceed the
+    /// limit.
     pub(super) fn enter(&self, address: IpAddr) -> Option<Place> {
         let Some(connections_max) = self.connections_max else {
             return Some(Place(None));

@@ -15,21 +15,21 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The most reads that are kept. For a connection that is further behind, the times are less
-/// precise.
+/// The most reads whose times are stored. If more of them matter, arrival times are less precise.
 const MARKS_MAX: usize = 32;
 
-/// The arrivals on one connection. Bytes are counted from the connection's first one.
+/// The arrival times of the bytes of one connection. Positions of bytes are counted from the first
+/// byte of the connection.
 #[derive(Debug)]
 pub(super) struct Arrivals {
-    /// Numbers of bytes, each with the time by which that many bytes had arrived, the oldest first.
-    /// There is always at least one; all bytes before the first mark are served.
+    /// Numbers of bytes, each with the time by which that many bytes had arrived, in ascending
+    /// order. There is always at least one mark; all bytes before the first mark are served.
     marks: VecDeque<Mark>,
     read_bytes: u64,
-    /// The time of the last request that was started, or of the connection's begin.
+    /// The time at which the last request was started, or at which the connection began.
     served_at: Instant,
-    /// The time since which every read has left bytes in the socket; `None` if the last one took
-    /// all.
+    /// The time since which every read has left bytes in the socket; `None` if the last read left
+    /// none.
     behind_since: Option<Instant>,
 }
 
@@ -50,8 +50,8 @@ impl Arrivals {
     }
 
     /// Notes a read at `now` of `bytes` bytes that left `left_bytes` in the socket, while
-    /// `unserved_bytes` of earlier reads were not yet served. `turn` is the time that a ready
-    /// connection waits for its turn.
+    /// `unserved_bytes` of earlier reads were not yet served. `turn` is the time that a connection
+    /// with unread bytes waits until its thread reads them.
     pub(super) fn read(
         &mut self,
         now: Instant,
@@ -88,8 +88,8 @@ impl Arrivals {
         }
     }
 
-    /// Returns how long, at `now`, the first unserved byte has waited. `unserved_bytes` counts that
-    /// byte and those read after it; all before it are served.
+    /// Returns how long, at `now`, the first unserved byte has waited. `unserved_bytes` is the
+    /// number of bytes read from this byte on; all bytes before are served.
     pub(super) fn waited(&mut self, now: Instant, unserved_bytes: usize) -> Duration {
         let next = self.read_bytes - unserved_bytes as u64;
         self.forget(next);
@@ -104,8 +104,9 @@ impl Arrivals {
         now.saturating_duration_since(came_at)
     }
 
-    /// An upper bound of [`waited`](Self::waited). A full socket keeps its client from sending. So
-    /// bytes may have waited in the client before they arrived, which `waited` does not count.
+    /// Returns an upper bound of the time that the first unserved byte has waited, including its
+    /// wait in the client while the socket was full, which [`waited`](Self::waited) does not
+    /// include.
     pub(super) fn waited_at_most(&mut self, now: Instant, unserved_bytes: usize) -> Duration {
         let behind = self
             .behind_since
@@ -114,8 +115,8 @@ impl Arrivals {
             .max(behind.unwrap_or_default())
     }
 
-    /// Removes the arrival times that no longer matter once all bytes before position `next` are
-    /// served.
+    /// Removes the arrival times that no longer matter once all bytes before the position `next`
+    /// are served.
     fn forget(&mut self, next: u64) {
         while self.marks.get(1).is_some_and(|mark| mark.bytes <= next) {
             self.marks.pop_front();
@@ -129,7 +130,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// The start of a test's times.
+    /// The time from which a test computes all other times.
     fn epoch() -> Instant {
         Instant::now() // clock: arrivals are instants
     }

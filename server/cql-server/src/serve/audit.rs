@@ -39,9 +39,9 @@ type Begin = Arc<dyn Fn(AuditedStatement<'_>) -> io::Result<AuditEnd> + Send + S
 pub struct Audit(Option<Begin>);
 
 impl Audit {
-    /// Calls `begin` before each administrative statement. The statement is executed only if
-    /// `begin` succeeds, and its client gets the response after the returned callback has run. Both
-    /// run on a thread that may wait for the disk.
+    /// Creates an audit that calls `begin` before each administrative statement. The statement is
+    /// executed only if `begin` succeeds, and its client gets the response after the returned
+    /// callback has run. Both run on a thread that may wait for the disk.
     pub fn new(
         begin: impl Fn(AuditedStatement<'_>) -> io::Result<AuditEnd> + Send + Sync + 'static,
     ) -> Self {
@@ -95,8 +95,9 @@ type Note = Arc<dyn Fn(AuditedWrite<'_>) + Send + Sync>;
 pub struct WriteAudit(Option<(AuditedTables, Note)>);
 
 impl WriteAudit {
-    /// Calls `note` after each request that writes to one of these tables, once for each table. The
-    /// call runs on a thread that serves connections, so it must not wait for the disk.
+    /// Creates an audit that calls `note` after each request that writes to one of these tables,
+    /// once for each table. The call runs on a thread that serves connections, so `note` must not
+    /// wait for the disk.
     pub fn new(
         tables: AuditedTables,
         note: impl Fn(AuditedWrite<'_>) + Send + Sync + 'static,
@@ -104,7 +105,8 @@ impl WriteAudit {
         Self(Some((tables, Arc::new(note))))
     }
 
-    /// Returns the audited writes of a request with these statements; `None` if there are none.
+    /// Returns the writes to audited tables in a request with these statements; `None` if there are
+    /// none.
     pub(super) fn begin(
         &self,
         sender: &Sender,
@@ -158,8 +160,8 @@ struct TableWrites {
     statements: u64,
 }
 
-/// The writes of a request. They are noted in the audit log when this is dropped, so that a panic
-/// does not hide them.
+/// The writes of a request. When this is dropped, the writes are added to the audit log, so that a
+/// panic does not hide them.
 pub(super) struct BegunWrites {
     note: Note,
     sender: Sender,
@@ -168,7 +170,7 @@ pub(super) struct BegunWrites {
 }
 
 impl BegunWrites {
-    /// Notes the writes with the result of the request.
+    /// Sets the result of the request, and adds the writes to the audit log.
     pub(super) fn end<T>(mut self, ended: &Result<T, ErrorResponse>) {
         self.result = result_of(ended);
     }

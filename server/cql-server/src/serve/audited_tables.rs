@@ -12,7 +12,7 @@ pub enum AuditedTables {
     None,
     /// The tables of all keyspaces.
     All,
-    /// Tables by keyspace; `None` for all tables of a keyspace.
+    /// Tables by keyspace. The value of a keyspace is `None` if all its tables are audited.
     Of(BTreeMap<String, Option<BTreeSet<String>>>),
 }
 

@@ -31,30 +31,30 @@ use super::pace::WritePace;
 use super::replies::overloaded;
 use crate::call::{Lane, Service};
 
-/// The most writes that share one sync. More would let the first of them wait too long.
+/// The most writes that share one sync. With more of them the first one would wait too long.
 const GROUP_WRITES_MAX: usize = 1024;
 
-/// The number of groups (writes of one sync) that a write may wait for. Then the lane rejects it,
-/// if it has also waited longer than the limit of overload control. The group that runs when the
-/// write arrives does not count.
+/// The number of groups (writes of one sync) that a write may wait for. After that many the lane
+/// rejects the write, if the write has also waited longer than the limit of overload control. The
+/// group that runs when the write arrives does not count.
 const GROUPS_WAITED_MAX: u64 = 4;
 
-/// A write in the queue of the commit lane. It is a trait because a request holds the server's
-/// shared state, which holds this lane: with the request's own type here, the files would import
-/// each other.
+/// A write in the queue of the commit lane. This is a trait so that modules do not import each
+/// other: a request contains the server's shared state, which contains this lane.
 pub(super) trait QueuedWrite: Send {
-    /// The arrival time of the write, if overload control may reject it.
+    /// The arrival time of the write; `None` if overload control may not reject the write.
     fn refusable_since(&self) -> Option<Instant>;
 
-    /// Executes the write on a thread on which others wait. Returns `None` if it takes too long for
-    /// that; then it has written nothing.
+    /// Executes the write on a thread on which other requests wait. Returns `None` if the write
+    /// took too long for that; then it has written nothing.
     fn try_run_briefly(&mut self) -> Option<RequestResult>;
 
-    /// Begins the write anew: in [`Lane::Write`] after a conflict, in [`Lane::Moved`] if it took
-    /// too long.
+    /// Queues the write to run again from its start: in [`Lane::Write`] after a conflict, in
+    /// [`Lane::Moved`] if it took too long. The result goes to `results`.
     fn begin_anew(self: Box<Self>, lane: Lane, results: UnboundedSender<LaneResult>);
 
-    /// Returns the result of a write that has ended or panicked; its sync took `synced`.
+    /// Returns the result of a write: `ended` is its outcome, or `None` if it panicked; `synced` is
+    /// the duration of its sync.
     fn end(self: Box<Self>, ended: Option<RequestResult>, synced: Duration) -> LaneResult;
 }
 
@@ -65,7 +65,7 @@ struct Sent {
     groups_before: u64,
 }
 
-/// The queue of the commit lane. Dropping it ends the thread of the lane.
+/// The queue of the commit lane. When this is dropped, the thread of the lane ends.
 pub(super) struct CommitLane {
     writes: UnboundedSender<Sent>,
     pub pace: Arc<WritePace>,
@@ -74,8 +74,8 @@ pub(super) struct CommitLane {
 }
 
 impl CommitLane {
-    /// Starts the thread of the lane. Writes that compute for long leave it through a task of
-    /// `runtime`.
+    /// Starts the thread of the lane. A write that computes for too long begins again in
+    /// [`Lane::Moved`], in a task of `runtime`.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -107,7 +107,7 @@ impl CommitLane {
         })
     }
 
-    /// Queues a write for the lane; its result goes to `results`.
+    /// Adds a write to the queue of the lane. The result of the write is sent to `results`.
     pub(super) fn send(&self, write: Box<dyn QueuedWrite>, results: UnboundedSender<LaneResult>) {
         // Without the thread the server is gone, and with it the response.
         drop(self.writes.send(Sent {
@@ -118,7 +118,7 @@ impl CommitLane {
     }
 }
 
-/// A write that has ended, and its result unless it panicked.
+/// A write that has ended, and its result; `None` if the write panicked.
 type Ended = (Sent, Option<RequestResult>);
 
 struct CommitThread<S> {

@@ -44,7 +44,8 @@ const READ_BYTES: usize = 64 << 10;
 const LOGIN_BODY_BYTES_MAX: usize = 16 << 10;
 
 thread_local! {
-    /// The read buffer of a thread. One is enough, because connections keep only incomplete frames.
+    /// The read buffer of a thread. All connections of a thread share it, because connections keep
+    /// only incomplete frames.
     static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
@@ -54,29 +55,31 @@ pub(super) struct Connection<S: Service> {
     shared: Arc<Shared<S>>,
     session: Session<S>,
     decoder: FrameDecoder,
-    /// Bytes that were received and not yet decoded.
+    /// Received bytes that are not decoded yet.
     received: Received,
     received_at: Instant,
-    /// The progress of a request that is skipped because it is too large.
+    /// The deadline for the bytes of a request that is skipped because it is too large.
     skipping: Progress,
-    /// The memory for received bytes beyond [`LARGE_BYTES`].
+    /// The memory that the connection has reserved for received bytes beyond [`LARGE_BYTES`].
     memory: RequestMemory,
     arrivals: Arrivals,
     /// True if the connection sends far fewer requests than others. Then overload control rejects
-    /// none of them.
+    /// none of its requests.
     is_small: bool,
     out: Outbox,
-    /// The number of point requests of the last read with a response in `out`, whose latency is to
-    /// be recorded.
+    /// The number of statements that arrived with the last read from the socket, ran on the
+    /// connection's thread, and whose responses are in `out`. Their latency is recorded when the
+    /// responses are sent.
     points: u32,
-    /// The times at which the responses to the `points` in `out` were ready, if latencies are
+    /// The times at which the responses to the statements in `points` were ready, if latencies are
     /// measured by stage.
     points_ready_at: Vec<Instant>,
-    /// The arrival times of the lane writes with a response in `out`.
+    /// The arrival times of the writes from lanes whose responses are in `out`. Their latency is
+    /// recorded when the responses are sent.
     writes_received_at: Vec<Instant>,
-    /// Slow requests with a response in `out`.
+    /// Reports of slow requests whose responses are in `out`.
     slow: Vec<Unsent>,
-    /// The channel for results of lanes. It is created for the first request that runs in a lane,
+    /// The channel for the results of requests in lanes; `None` before the first such request,
     /// because a channel takes some KiB.
     results: Option<Results>,
     running: usize,
@@ -84,7 +87,8 @@ pub(super) struct Connection<S: Service> {
     stop: watch::Receiver<bool>,
     /// True if the server stops and the last requests of the client have been read.
     has_read_last: bool,
-    /// The client's deadline, first for STARTUP, then for the login; `None` once it has logged in.
+    /// The deadline of the client, first for STARTUP, then for the login; `None` once the client
+    /// has logged in.
     startup: Option<Pin<Box<Sleep>>>,
     /// True if `startup` is the deadline for the login, because the client has sent STARTUP.
     logs_in: bool,
@@ -94,7 +98,7 @@ pub(super) struct Connection<S: Service> {
 struct Results {
     sender: mpsc::UnboundedSender<LaneResult>,
     receiver: mpsc::UnboundedReceiver<LaneResult>,
-    /// The limit on the results that wait for this client.
+    /// The slots for results that wait for this client.
     share: Share,
 }
 
@@ -187,7 +191,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Frees everything but the stream and the stop signal.
+    /// Returns the stream and the stop signal, and frees everything else.
     fn into_stream(self) -> (Stream, watch::Receiver<bool>) {
         (self.stream, self.stop)
     }
@@ -275,8 +279,8 @@ impl<S: Service> Connection<S> {
         self.is_small = self.shared.overload.is_small(unserved_bytes);
     }
 
-    /// Reads what the client has sent by the stop of the server: those requests get a response,
-    /// too.
+    /// Reads the bytes that the client had sent when the server began to stop, so that these
+    /// requests get a response, too.
     async fn read_last(&mut self) -> Result<(), Ended> {
         if std::mem::replace(&mut self.has_read_last, true) {
             return Ok(());
@@ -289,8 +293,8 @@ impl<S: Service> Connection<S> {
         .await
     }
 
-    /// Serves several received frames, or a single large one. If the server `stops`, it rejects
-    /// them instead. Returns true if the connection has to end.
+    /// Serves several received frames, or a single large one. If `stops` is true, because the
+    /// server stops, rejects them instead. Returns true if the connection has to end.
     async fn serve(&mut self, stops: bool) -> bool {
         if !self.is_large_next() {
             return self.serve_received(BURST_FRAMES, stops);
@@ -305,8 +309,8 @@ impl<S: Service> Connection<S> {
         self.received.has_large_frame(&self.limits())
     }
 
-    /// Sends the error of a too large request whose bytes arrive too slowly to be skipped, and ends
-    /// the connection.
+    /// Sends the error of a request that is too large, and whose bytes arrive too slowly to skip
+    /// them, and ends the connection.
     async fn give_up_skip(&mut self) -> Result<(), Ended> {
         if let Some(problem) = self.received.give_up_skip() {
             self.answer_problem(problem);
@@ -344,8 +348,8 @@ impl<S: Service> Connection<S> {
         Err(Ended::WithError)
     }
 
-    /// Serves up to `frames_max` of the received frames. If the server `stops`, it rejects them
-    /// instead. Returns true if the connection has to end.
+    /// Serves up to `frames_max` of the received frames. If `stops` is true, because the server
+    /// stops, rejects them instead. Returns true if the connection has to end.
     fn serve_received(&mut self, frames_max: usize, stops: bool) -> bool {
         let overload = self.shared.overload.clone();
         let target = overload.target().filter(|_| !self.is_small);
@@ -437,8 +441,8 @@ impl<S: Service> Connection<S> {
         is_fatal
     }
 
-    /// Notes a point request whose response is ready. Its latency is recorded when the response is
-    /// sent.
+    /// Counts a statement that ran inline, and whose response is ready. Its latency is recorded
+    /// when the response is sent.
     fn note_point(&mut self, received_at: Instant, ran: ExecutionSpan) {
         self.points += 1;
         if let Some(stages) = &self.shared.stages {
@@ -447,9 +451,9 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Whether the last decoded frame has waited longer than the target. Sets `first_waited` for
-    /// the first frame of a burst, even without a target: of all frames in the burst that one has
-    /// waited longest.
+    /// Returns whether the last decoded frame has waited longer than `target`. Sets `first_waited`
+    /// to the wait of the first frame of a burst, even without a target: of all frames of the burst
+    /// the first one has waited longest.
     fn is_late(&mut self, target: Option<Duration>, first_waited: &mut Option<Duration>) -> bool {
         if target.is_none() && first_waited.is_some() {
             return false;
@@ -471,7 +475,8 @@ impl<S: Service> Connection<S> {
         self.session.has_started() && self.session.is_logged_in()
     }
 
-    /// The limits on received bytes. A login needs only short frames, one per segment.
+    /// The limits on received bytes. Before the login they are low, since a login needs only short
+    /// frames, one per segment.
     fn limits(&self) -> Limits {
         let body_bytes_max = self.shared.options.body_bytes_max;
         if !self.session.is_logged_in() {
@@ -493,7 +498,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Whether the received bytes may contain a whole frame.
+    /// Returns whether the received bytes may contain a whole frame.
     fn has_frame(&self) -> bool {
         self.received.has_frame(&self.limits())
     }
@@ -522,7 +527,8 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Appends the response of a request that has run in a lane, and further ones that are ready.
+    /// Appends the response of a request that has run in a lane, and those of other such requests
+    /// that are ready.
     fn take_results(&mut self, first: LaneResult) {
         let mut next = Some(first);
         while let Some(LaneResult { stream, reply }) = next {

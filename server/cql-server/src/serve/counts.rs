@@ -11,29 +11,30 @@ use super::overload::Overload;
 use super::stages::Stages;
 use super::traffic::Traffic;
 
-/// Counts since the start of the server, except for open connections.
+/// Numbers of events since the start of the server, except for open connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Open connections.
     pub connections: u64,
-    /// Connections that were closed at once, because there were too many in all or from their
-    /// address.
+    /// Connections that were closed at once, because too many connections were open, in all or from
+    /// the address of the client.
     pub connections_refused: u64,
     /// Requests that were rejected as OVERLOADED.
     pub requests_refused: u64,
-    /// Verified passwords. Each takes tens of milliseconds of CPU time.
+    /// The number of passwords that were verified, which takes tens of milliseconds of CPU time
+    /// each.
     pub passwords_verified: u64,
-    /// Wrong passwords.
+    /// The number of wrong passwords.
     pub logins_failed: u64,
-    /// Logins that were rejected without verifying the password, after too many wrong passwords
-    /// from their address.
+    /// The number of logins that were rejected without verifying the password, after too many wrong
+    /// passwords from their address.
     pub logins_refused: u64,
 }
 
-/// The counters of a server, which do not keep the server alive.
+/// The counters of a server. They do not keep the server alive.
 #[derive(Debug, Clone)]
 pub struct Counters {
-    /// A permit for each connection.
+    /// The permits for connections, one for each. Those that are taken show how many are open.
     pub(super) connections: Arc<Semaphore>,
     pub(super) connections_max: usize,
     pub(super) connections_refused: Arc<AtomicU64>,
@@ -44,7 +45,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The current counts.
+    /// Returns the present values of all counters.
     pub fn counts(&self) -> Counts {
         let [passwords_verified, logins_failed, logins_refused] = self.failed_logins.counts();
         let open = self.connections_max - self.connections.available_permits();
@@ -58,7 +59,7 @@ impl Counters {
         }
     }
 
-    /// The number of requests, rejected ones included, by the names of their opcodes.
+    /// The number of requests for each opcode, by its name. Rejected requests count, too.
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         self.traffic.requests()
     }
@@ -68,15 +69,15 @@ impl Counters {
         self.traffic.errors()
     }
 
-    /// The latencies of scans and of reads of ranges, by the names of their lanes: from the last
-    /// byte received until the response of a page was ready.
+    /// The latencies of scans and of reads of ranges, by the names of their lanes: from the receipt
+    /// of the request's last byte until the response with a page was ready.
     pub fn scans(&self) -> [(&'static str, LatencyCounts); 2] {
         let Traffic { scans, ranges, .. } = &*self.traffic;
         [("scan", scans.counts()), ("range", ranges.counts())]
     }
 
-    /// The latencies of point requests by stage, in order: `queued`, `executed`, `sent`. `None`
-    /// unless [`stage_latencies`](super::ServeOptions::stage_latencies) is on.
+    /// The latencies of the requests that run inline, by stage, in order: `queued`, `executed`,
+    /// `sent`. `None` unless [`stage_latencies`](super::ServeOptions::stage_latencies) is on.
     pub fn stages(&self) -> Option<[(&'static str, LatencyCounts); 3]> {
         self.stages.as_ref().map(|stages| stages.counts())
     }

@@ -21,20 +21,21 @@ pub enum ServerEvent<'a> {
     LoginRefused {
         /// The address of the client.
         address: SocketAddr,
-        /// The name in the client's credentials; `None` without one, or for a certificate.
+        /// The name in the client's credentials; `None` if the client sent no name, or a
+        /// certificate instead.
         user: Option<&'a str>,
         /// The error message for the client.
         cause: &'a str,
     },
     /// An administrative statement was executed: one about the schema, snapshots, roles or
-    /// permissions, TRUNCATE or KILL QUERY. It may have changed nothing, for example with `IF NOT
-    /// EXISTS`.
+    /// permissions, TRUNCATE or KILL QUERY. The statement may have changed nothing, for example
+    /// with `IF NOT EXISTS`.
     Administered {
         /// The address of the client.
         address: SocketAddr,
         /// The role of the client; `None` on a server without authentication.
         user: Option<&'a str>,
-        /// The keyspace of unqualified names in the statement.
+        /// The keyspace in which unqualified names in the statement are resolved.
         keyspace: Option<&'a str>,
         /// The text of the statement, with masked constants.
         statement: MaskedText<'a>,
@@ -51,10 +52,10 @@ pub enum ServerEvent<'a> {
         /// The error message for the client.
         cause: &'a str,
     },
-    /// From now on the server rejects requests that have waited for long.
+    /// An overload began: from now on the server rejects requests that have waited for long.
     OverloadBegan,
-    /// The server rejects no more requests: for two seconds there was nothing to reject, or there
-    /// are no requests.
+    /// An overload ended: the server no longer rejects requests, because for two seconds none had
+    /// to be rejected, or because there are no requests.
     OverloadEnded {
         /// The number of requests that were rejected during the overload.
         refused: u64,

@@ -10,15 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The time in which an empty bucket refills. An hour in unit tests, so that no token comes back
-/// while a test runs.
+/// The time in which an empty bucket refills. In unit tests it is an hour, so that no bucket
+/// refills while a test runs.
 const FILLS_IN: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 60 });
-/// The most addresses with a bucket of their own. All others share one.
+/// The most addresses with a bucket of their own. All other addresses share one bucket.
 const ADDRESSES_MAX: usize = 1 << 16;
 
 #[derive(Debug)]
 pub(super) struct FailedLogins {
-    /// The most wrong passwords of one address within [`FILLS_IN`]; `None` for no limit.
+    /// The tokens of a full bucket: the most wrong passwords of one address within [`FILLS_IN`].
+    /// `None` for no limit.
     failures_max: Option<u32>,
     buckets: Mutex<HashMap<IpAddr, Bucket>>,
     verified: AtomicU64,
@@ -34,7 +35,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// The number of tokens at `now`, at most `most`.
+    /// Returns the number of tokens at `now` of a bucket that has at most `most` tokens.
     fn filled(self, now: Instant, most: u32) -> f64 {
         let most = f64::from(most);
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
@@ -45,8 +46,8 @@ impl Bucket {
 impl FailedLogins {
     /// Permits `failures_max` wrong passwords of one address within a minute; zero for no limit. A
     /// bucket has at least one token more than `logins_max`, the number of passwords that are
-    /// verified at once: each of these holds a token, and right passwords from a single address
-    /// must not use up its bucket.
+    /// verified at once: each password takes a token while it is verified, and right passwords must
+    /// not empty the bucket of their address.
     pub(super) fn new(failures_max: u32, logins_max: usize) -> Self {
         let least = u32::try_from(logins_max).map_or(u32::MAX, |most| most.saturating_add(1));
         Self {
@@ -58,7 +59,8 @@ impl FailedLogins {
         }
     }
 
-    /// Whether the server may process a login from this address.
+    /// Returns whether the server may process a login from this address now. If not, counts a
+    /// rejected login.
     pub(super) fn may_try(&self, address: IpAddr, now: Instant) -> bool {
         let Some(most) = self.failures_max else {
             return true;
@@ -69,7 +71,8 @@ impl FailedLogins {
         self.count_refusal(may)
     }
 
-    /// Takes a token for verifying a password from this address. Returns false if there is none.
+    /// Takes a token for verifying a password from this address. Returns false, and counts a
+    /// rejected login, if the address has no token left.
     pub(super) fn begin(&self, address: IpAddr, now: Instant) -> bool {
         let may = self.add(address, now, -1.0);
         if may {
@@ -83,7 +86,7 @@ impl FailedLogins {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Puts the token back that was taken for a password, because the password was right.
+    /// Puts the token back that was taken for verifying a password, because the password was right.
     pub(super) fn was_right(&self, address: IpAddr, now: Instant) {
         self.add(address, now, 1.0);
     }
@@ -102,7 +105,7 @@ impl FailedLogins {
     }
 
     /// Adds tokens to the bucket of an address, or takes them if the number is negative. Returns
-    /// false, and changes nothing, if the bucket has too few.
+    /// false, and changes nothing, if the bucket has too few tokens.
     fn add(&self, address: IpAddr, now: Instant, tokens: f64) -> bool {
         let Some(most) = self.failures_max else {
             return true;
@@ -142,7 +145,7 @@ impl FailedLogins {
 }
 
 /// Returns the key of an address's bucket: the address itself or, for IPv6, its first 64 bits,
-/// because a client may choose the others.
+/// because a client may choose the other bits.
 fn place_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -157,7 +160,7 @@ fn place_of(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    /// Returns the time at which a test begins; all its other times are computed from this one.
+    /// Returns the time from which a test computes all other times.
     fn begin() -> Instant {
         Instant::now() // clock: the base of a test's times
     }

@@ -6,8 +6,9 @@ use webpki::EndEntityCert;
 /// The scheme of SPIFFE IDs (SPIFFE-ID, section 2).
 const SCHEME: &str = "spiffe://";
 
-/// Returns the SPIFFE ID of a verified certificate: its subject alternative name with that scheme.
-/// `None` if there are several, which makes the certificate invalid (X509-SVID, section 2).
+/// Returns the SPIFFE ID of a verified certificate: its subject alternative name that begins with
+/// `spiffe://`. `None` if there is none, or if there are several, which makes the certificate
+/// invalid (X509-SVID, section 2).
 pub(super) fn identity(certificate: &CertificateDer<'_>) -> Option<String> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let names = certificate.valid_uri_names();

@@ -24,8 +24,8 @@ use crate::call::{Interrupt, Lane, Service, Statement, StatementKind};
 use crate::outcome::Outcome;
 use crate::queries::Query;
 
-/// The first capacity of a page's buffer. The buffer doubles when it is full, and so grows to the
-/// size of a page with one more row of 64 KiB.
+/// The initial capacity, in bytes, of the buffer for a page of a result. The buffer doubles when it
+/// is full, and so grows to the size of a page with one more row of 64 KiB.
 const PAGE_ROOM_BYTES: usize = (PAGE_BYTES + (64 << 10)) / 16;
 
 /// A request that waits for its lane, or runs there.
@@ -36,8 +36,8 @@ pub(super) struct LaneRequest<S: Service> {
     pub memory: RequestMemory,
 }
 
-/// A scan without a reply, which begins anew: its thread cannot leave the idle class, while
-/// scans that begin now run on the [floor](crate::floor).
+/// A scan that ended without a reply and has to begin anew: its thread cannot leave the idle class,
+/// while scans that begin now run on the [floor](crate::floor).
 struct LeftBehind<S: Service>(Box<LaneRequest<S>>);
 
 impl<S: Service> LaneRequest<S> {
@@ -45,8 +45,9 @@ impl<S: Service> LaneRequest<S> {
         self.frame.stream
     }
 
-    /// Executes the request on a thread of a lane. If `may_begin_anew`, a scan that is left behind
-    /// in the idle class when the floor comes into use ends and is returned.
+    /// Executes the request on a thread of a lane. If `may_begin_anew` is true, a scan ends when
+    /// the [floor](crate::floor), the CPU share of scans, is turned on and the kernel keeps the
+    /// scan's thread in the idle class; then the request is returned.
     fn run(
         mut self: Box<Self>,
         query: &Query,
@@ -115,7 +116,7 @@ impl<S: Service> LaneRequest<S> {
         })
     }
 
-    /// Executes the request under an interrupt, and measures the time.
+    /// Executes the request, which `interrupt` may end, and measures the time.
     fn try_run(&mut self, interrupt: &Interrupt) -> RequestResult {
         let begun = Instant::now();
         if let Some(trace) = &mut self.work.trace {
@@ -182,7 +183,7 @@ impl<S: Service> LaneRequest<S> {
         }
     }
 
-    /// The user whose share of scans the request uses.
+    /// The key of the user in the queues of the lanes: the role or, without one, the address.
     fn scan_user(&self) -> ScanUser {
         let sender = &self.work.sender;
         match sender.user.name() {
@@ -192,8 +193,8 @@ impl<S: Service> LaneRequest<S> {
     }
 
     /// Returns a function that makes the reply at the deadline, while the thread still works on the
-    /// request. Its parameters are the execution time so far, the error, and whether the thread has
-    /// counted an error already.
+    /// request. The parameters of the function are the execution time so far, the error, and
+    /// whether the thread has counted an error already.
     fn late_reply(&self) -> impl FnOnce(Duration, ErrorResponse, bool) -> Reply + Send + use<S> {
         let (work, frame) = (&self.work, self.frame.clone());
         let (shared, sender, received_at) =
@@ -214,8 +215,8 @@ impl<S: Service> LaneRequest<S> {
         }
     }
 
-    /// Returns the reply to the request. If the client was answered at the deadline, a slow request
-    /// has been reported already.
+    /// Returns the reply to the request. `is_answered` is true if the client got an error before
+    /// the thread ended: then a slow request has been reported, too.
     fn reply(self, ended: RequestResult, is_answered: bool) -> Reply {
         let Self {
             mut work, frame, ..
@@ -289,13 +290,14 @@ impl<S: Service> QueuedWrite for LaneRequest<S> {
     }
 }
 
-/// Whether requests of a lane are answered at their deadline while their thread may still run.
+/// Returns whether the clients of a lane get an error at the deadline while the threads of their
+/// requests may still run.
 fn is_cut_off(lane: Lane) -> bool {
     matches!(lane, Lane::Scan | Lane::Range | Lane::Moved)
 }
 
-/// Whether a request in a lane is a read, which ends when the server stops. A write goes on: its
-/// error would mean to the client that nothing was written.
+/// Whether a request in a lane is a read, which ends when the server stops. A write goes on,
+/// because an error would mean to the client that nothing was written.
 fn is_read(lane: Lane, kind: StatementKind) -> bool {
     is_cut_off(lane) && kind.lane != Lane::Write
 }
@@ -309,12 +311,13 @@ fn no_memory(bytes: usize) -> ErrorResponse {
     ))
 }
 
-/// Runs a request in a lane, and sends its result. At its deadline a scan gets the response of a
-/// timeout, even while it waits or runs; then it does not begin, or ends soon. The stop of the
-/// server and KILL QUERY end a scan in the same way.
+/// Runs a request in a lane, and sends its result. At the deadline of a scan its client gets a
+/// timeout, even while the scan waits or runs; a waiting scan then does not begin, and a running
+/// one ends soon. The stop of the server and KILL QUERY end a scan in the same way.
 ///
-/// A scan that is left behind in the idle class when the floor comes into use begins anew, but only
-/// once: otherwise it might never end while the floor is used on and off.
+/// A scan whose thread the kernel keeps in the idle class when the [floor](crate::floor), the CPU
+/// share of scans, is turned on begins anew, but only once: otherwise it might never end while the
+/// share is turned on and off.
 ///
 /// A change of the schema is answered when it is done, so that the client does not have to guess
 /// its outcome.
@@ -394,9 +397,9 @@ pub(super) async fn run_in_lane<S: Service>(
     drop(results.send(LaneResult { stream, reply }));
 }
 
-/// Runs a write once it has its [turns](super::turns) at partitions, on a thread that serves
-/// connections. If writes have to wait for the disk, the commit lane runs it instead, without
-/// turns.
+/// Runs a write on a thread that serves connections, once it has its [turns](super::turns) at
+/// partitions. If writes then have to wait for the disk, passes the write to the commit lane, which
+/// needs no turns.
 pub(super) async fn run_in_turn<S: Service>(
     mut request: Box<LaneRequest<S>>,
     results: UnboundedSender<LaneResult>,

@@ -14,14 +14,14 @@ use crate::outcome::Outcome;
 /// The whole response to a request, or the error.
 pub(super) type RequestResult = Result<(BytesMut, Outcome), ErrorResponse>;
 
-/// Whether a write has to run again after a conflict with another one.
+/// Returns whether a write has to run again because it conflicted with another one.
 pub(super) fn is_in_conflict(ended: &RequestResult) -> bool {
     matches!(ended, Ok((_, outcome)) if outcome.is_in_conflict)
 }
 
 pub(super) struct LaneResult {
     pub stream: i16,
-    /// `None` if the request panicked.
+    /// The reply for the client; `None` if the request panicked.
     pub reply: Option<Waiting<Reply>>,
 }
 
@@ -33,7 +33,8 @@ pub(super) struct Reply {
     pub keyspace: Option<String>,
     /// For a login: the user, or `None` if the login was rejected.
     pub login: Option<Option<Arc<User>>>,
-    /// The arrival of a successful point request, whose latency is recorded.
+    /// The arrival time of a successful write, whose latency is recorded when the reply is sent;
+    /// `None` for other requests, and for writes that took too long and were moved.
     pub point_received_at: Option<Instant>,
     pub slow: Option<Box<Unsent>>,
 }

@@ -44,15 +44,15 @@ use crate::queries::Progress;
 pub(super) const PAGE_BYTES: usize = 1 << 20;
 
 /// The CPU time that a scan may use in the normal scheduling class: twice the time of a page of
-/// 5,000 rows. Then its thread enters the idle class, like the threads for ranges, and the next
-/// scan of its user begins there.
+/// 5,000 rows. After that its thread enters the idle class, like the threads for ranges, and the
+/// next scan of the same user begins in that class.
 pub(super) const NORMAL_CLASS_CPU_MAX: Duration = Duration::from_millis(20);
 
-/// The threads and the turns of all lanes of a server, and the memory for results.
+/// The threads and queues of all lanes of a server, and the memory for results.
 pub(super) struct Lanes {
     scans: ScanThreads,
     ranges: ScanThreads,
-    /// Threads for reads of ranges while the [floor](crate::floor) is in use.
+    /// The lane for reads of ranges while the [floor](crate::floor) is in use.
     floor: Option<FloorLane>,
     moved: ScanThreads,
     schema: Semaphore,
@@ -67,17 +67,19 @@ struct FloorLane {
     threads: ScanThreads,
 }
 
-/// The most results of one connection that wait for its client, counted separately for scans and
-/// for moved statements. It is more than a connection has running at once, so that clients which
-/// read are not slowed down. A client that does not read holds no more results than these.
+/// The most statements of one connection that are queued, run, or have a result that the client has
+/// not read, counted separately for scans (with reads of ranges) and for moved statements. A client
+/// that does not read can keep no more results than these in memory. A client that reads is hardly
+/// slowed down, because by default a user has no more such statements running at once.
 const SHARE_RESULTS: usize = 4;
 
-/// A result below this size needs no memory from the pool of results if it has none yet: other
-/// buffers of a connection have the same size.
+/// The size below which a result needs no memory from the pool of results: other buffers of a
+/// connection are as large.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// The share of one connection in the waiting results. Moved statements have a separate share,
-/// because they must not wait for scans.
+/// The slots of one connection for results that wait until its client reads them. Statements that
+/// moved to other threads because they ran for long have separate slots, because they must not wait
+/// for scans.
 #[derive(Clone)]
 pub(super) struct Share {
     scans: Arc<Semaphore>,
@@ -94,8 +96,8 @@ impl Default for Share {
     }
 }
 
-/// The memory of a result, taken from the pool of all connections, and its slot in the share of its
-/// connection.
+/// The memory that a result has taken from the pool of all connections, and the slot that it has
+/// taken from its connection.
 #[derive(Debug)]
 pub(super) struct ResultMemory {
     _of_share: Option<OwnedSemaphorePermit>,
@@ -103,22 +105,22 @@ pub(super) struct ResultMemory {
 }
 
 impl ResultMemory {
-    /// Takes the memory of a result of `bytes` bytes. Returns false if there is too little at the
-    /// moment; the result has to be dropped then.
+    /// Takes the memory of a result of `bytes` bytes. Returns false if there is too little memory
+    /// at the moment; then the caller has to drop the result.
     pub(super) fn try_hold(&mut self, bytes: usize) -> bool {
         bytes < SMALL_BYTES || self.pages.try_grow((bytes / PAGE_BYTES).max(1))
     }
 }
 
-/// A result that waits for its client. Dropping it frees its memory.
+/// A result that waits until its client reads it. Dropping this frees the memory of the result.
 pub(super) struct Waiting<T> {
     pub value: T,
-    /// The memory of the result; `None` for results that no lane has counted.
+    /// The memory of the result; `None` for results that take no memory from the pool.
     pub _memory: Option<ResultMemory>,
 }
 
 impl<T> Waiting<T> {
-    /// A small result, which needs no memory from the pool.
+    /// Creates the entry of a small result, which takes no memory from the pool.
     pub(super) fn small(value: T) -> Self {
         Self {
             value,
@@ -168,15 +170,17 @@ impl Lanes {
         })
     }
 
-    /// Whether waiting results take all the memory for results.
+    /// Returns whether results that wait for their clients have taken all the memory for large
+    /// results.
     pub(super) fn is_short(&self) -> bool {
         self.results.is_short()
     }
 
-    /// Runs `work` of a user at its turn, and notes in `progress` what it waits for. A scan waits
-    /// for memory until `interrupt` is over. Every result of a scan or a moved statement takes a
-    /// slot in the connection's `share`. Memory and slot are free again when the result is dropped
-    /// or, if the caller stopped waiting, when `work` has ended. Returns `None` if `work` panicked.
+    /// Runs `work` of a user once the lane permits it, and notes in `progress` what it waits for. A
+    /// scan waits for memory until `interrupt` is over. Every result of a scan or a moved statement
+    /// takes a slot in the connection's `share`. Memory and slot are free again when the result is
+    /// dropped or, if the caller stopped waiting, when `work` has ended. Returns `None` if `work`
+    /// panicked.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
@@ -246,12 +250,12 @@ impl Lanes {
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The nice value of the threads for logins, relative to those for requests. On a busy core they
-/// get a third of the time of a request's thread.
+/// The nice value of the threads for logins, relative to those for requests. On a busy core a
+/// thread for logins gets a third of the time of a thread for requests.
 const LOGIN_NICE: i32 = 5;
 
-/// Threads with a lower priority than those that serve requests. Dropping this ends them, after the
-/// queued work.
+/// Threads with a lower priority than those that serve requests. When this is dropped, the threads
+/// finish the queued work and end.
 struct LowThreads {
     works: Sender<Work>,
 }
@@ -273,7 +277,7 @@ impl LowThreads {
         Ok(Self { works })
     }
 
-    /// Runs `work` on one of the threads. Returns `None` if it panicked.
+    /// Runs `work` on one of the threads. Returns `None` if `work` panicked.
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, result) = oneshot::channel();
         let work = move || {
@@ -444,8 +448,8 @@ mod tests {
         wait::until("the memory to be free", is_free);
     }
 
-    /// Regression: the scans of one user took all memory for results before they waited for their
-    /// turns, and no scan of another user began.
+    /// Regression: the scans of one user took all memory for results before they waited for a
+    /// thread, and no scan of another user began.
     #[tokio::test]
     async fn scans_that_wait_for_their_turn_take_no_memory_from_those_of_others() {
         let lanes = Arc::new(lanes(&ServeOptions {

@@ -33,9 +33,9 @@ use super::turns::Turns;
 use crate::call::Service;
 use crate::queries::Queries;
 
-/// The number of events by which a connection may lag behind before it misses some.
+/// The number of schema events by which a connection may lag behind before it misses some.
 const EVENTS_KEPT: usize = 256;
-/// The wait before the next accept if the system is out of a resource, such as open files.
+/// The time before the next accept if the system has run out of a resource, such as open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// The time after which the kernel probes a silent client. Load balancers and translated addresses
 /// forget a silent connection after some minutes.
@@ -48,7 +48,7 @@ const PROBES_MAX: u32 = 6;
 /// of [`CqlServer::drain`] if that is less.
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
 
-/// A server on a socket, on threads of its own, until it is dropped.
+/// A server on a socket, with threads of its own. Dropping this stops the server.
 #[derive(Debug)]
 pub struct CqlServer {
     address: SocketAddr,
@@ -59,8 +59,8 @@ pub struct CqlServer {
 }
 
 impl CqlServer {
-    /// Starts a server. The latencies of point requests, from the last byte received to the last
-    /// byte sent, are recorded in `latencies`.
+    /// Starts a server. The latencies of requests that run inline and of writes, from the last byte
+    /// received to the last byte sent, are recorded in `latencies`.
     ///
     /// # Errors
     /// If the system cannot bind the address or start a thread.
@@ -153,7 +153,7 @@ impl CqlServer {
 
     /// Stops accepting connections and requests, and waits for at most `patience` until all clients
     /// have their responses. Then cancels requests, and drops results that their clients have not
-    /// read. Returns false if there were any.
+    /// read. Returns false if any request was cancelled or any result dropped.
     ///
     /// Reads that run in lanes, and received requests that have not begun, get at once the error
     /// that the server is stopping. Writes that have begun get their results.

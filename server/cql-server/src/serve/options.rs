@@ -20,21 +20,22 @@ pub struct ServeOptions {
     pub address: SocketAddr,
     /// The number of threads that serve connections, at least two.
     pub threads: usize,
-    /// The most scans of one user that run at once while no other user scans. The same number of
-    /// reads of ranges, and of statements that took long on a thread on which others wait, runs
-    /// beside them. A user is a role or, on a server without authentication, the address of a
+    /// The most scans of one user that run at once while no other user scans. Beside them may run
+    /// as many reads of ranges, and as many statements that took long on a thread on which other
+    /// requests wait. A user is a role or, on a server without authentication, the address of a
     /// client.
     pub scans_max: usize,
     /// The most scans of all users that run at once: beyond [`scans_max`](Self::scans_max), each
-    /// user has one. The same limit holds for reads of ranges, and for statements that took long.
+    /// user has one. The same limit holds for reads of ranges, and again for statements that took
+    /// long.
     pub scan_threads_max: usize,
     /// Whether reads of ranges, and scans that have used much CPU time, run in the kernel's idle
     /// class, beneath requests. Tests turn it off: on busy cores a thread of that class makes
     /// hardly any progress.
     pub idle_class: bool,
     /// The floor, a small share of the CPU time for reads of ranges and long scans, in place of the
-    /// idle class while other processes keep the CPU busy; `None` for none. Without the idle class
-    /// it has no effect.
+    /// idle class while other processes keep the CPU busy; `None` for no floor. Without the idle
+    /// class it has no effect.
     pub floor: Option<Arc<FloorShare>>,
     /// The most open connections; further ones are closed at once.
     pub connections_max: usize,
@@ -45,16 +46,17 @@ pub struct ServeOptions {
     /// The most requests of one connection that run or wait in a lane at once. At the limit, the
     /// connection's next frame is read when one of them is done.
     pub lane_requests_max: usize,
-    /// The most bytes of partially received requests, and the most of requests that wait for their
-    /// lane with their parsed statements, over all connections. Up to 64 KiB of a partial request
-    /// and of parsed statements, and less than 4 KiB of a waiting request, do not count. At the
-    /// limit a partial request waits for up to [`request_timeout`](Self::request_timeout) before it
-    /// is rejected; a request for a lane is rejected at once.
+    /// The size of each of two pools over all connections: one for the bytes of partially received
+    /// requests, and one for requests that wait for their lane, with their parsed statements.
+    /// Partial requests of up to 64 KiB, waiting requests of less than 4 KiB and parsed statements
+    /// of less than 64 KiB do not count. If its pool is full, a partial request waits for up to
+    /// [`request_timeout`](Self::request_timeout) before it is rejected; a request for a lane is
+    /// rejected at once.
     pub request_bytes_max: usize,
     /// The most bytes of lane results that wait for their clients, over all connections. At the
     /// limit scans wait, and a result that is larger than a page and finds no room is rejected as
     /// OVERLOADED. A quarter of the memory is for results of at most a page. Rounded up to whole
-    /// MiB. The default has room for the largest response beside that quarter.
+    /// MiB. By default the largest possible response fits into the other three quarters.
     pub lane_result_bytes_max: usize,
     /// The most bytes of prepared statements. The least recently used are dropped, and drivers
     /// prepare them again.
@@ -67,18 +69,19 @@ pub struct ServeOptions {
     pub logins_max: usize,
     /// The time from STARTUP until the client has logged in.
     pub login_timeout: Duration,
-    /// The most wrong passwords that an address may try within a minute; zero for no limit. A limit
-    /// of at most [`logins_max`](Self::logins_max) counts as one more than that.
+    /// The most wrong passwords that an address may try within a minute; zero for no limit. If the
+    /// limit is not greater than [`logins_max`](Self::logins_max), it is that number plus one.
     pub login_failures_max: u32,
     /// The queueing time that counts as overload. While most requests wait longer than this, the
-    /// server rejects requests that have waited longer than a twentieth of it. Zero turns overload
-    /// control off.
+    /// server rejects requests that have waited longer than a twentieth of this time. Zero turns
+    /// overload control off.
     pub overload_wait: Duration,
     /// The time after which a connection is closed if its client reads nothing of the response.
     pub write_timeout: Duration,
     /// The threshold of slow requests, and the callback for them; `None` reports none.
     pub slow: Option<SlowRequests>,
-    /// Whether latencies of point requests are measured by [stage](super::Counters::stages).
+    /// Whether the latencies of requests that run inline are measured by
+    /// [stage](super::Counters::stages).
     pub stage_latencies: bool,
     /// The callback for events of the operator's log.
     pub events: ServerEvents,

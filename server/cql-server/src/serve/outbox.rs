@@ -10,14 +10,16 @@ use tokio::io::AsyncWriteExt;
 use super::lanes::Waiting;
 use super::stream::{Stream, within};
 
-/// The unsent bytes from which on a connection sends responses before it serves more requests.
+/// The number of unsent bytes from which on a connection sends responses before it serves more
+/// requests.
 const FULL_BYTES: usize = 256 << 10;
-/// The most bytes that are sent at once. Other connections get their turn on this thread before the
-/// rest: sending a large page takes the kernel some hundred microseconds, and compressing a segment
-/// takes as long.
+/// The most bytes that are sent at once. Before the rest is sent, other connections are served on
+/// this thread: sending a large page takes the kernel some hundred microseconds, and compressing a
+/// segment takes as long.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The time that a client may read nothing while the memory for results is used up.
+/// The time after which a connection is closed if its client reads nothing while the memory for
+/// results is used up.
 const PATIENCE_SHORT: Duration = Duration::from_secs(5);
 
 /// The unsent bytes for one client: whole frames.
@@ -26,7 +28,7 @@ pub(super) struct Outbox {
     frames: BytesMut,
     /// The segments that carry the frames, from version 5 on.
     segments: Option<Segments>,
-    /// The memory of results among the frames, which is freed when they are sent.
+    /// The memory of the results in the buffer, which is freed when they are sent.
     unsent: Vec<Waiting<()>>,
 }
 
@@ -35,7 +37,7 @@ impl Outbox {
         &mut self.frames
     }
 
-    /// From now on sends the appended frames in segments. There must be no unsent frame.
+    /// From now on puts appended frames into segments. There must be no unsent frame.
     pub(super) fn set_segments(&mut self, segments: Option<Segments>) {
         self.segments = segments;
     }
@@ -45,7 +47,8 @@ impl Outbox {
         self.frames.len() >= FULL_BYTES
     }
 
-    /// Appends the response to a request that ran in a lane.
+    /// Appends the response to a request that ran in a lane, and keeps its memory reserved until it
+    /// is sent.
     pub(super) fn push(&mut self, Waiting { value, _memory }: Waiting<BytesMut>) {
         if self.frames.is_empty() {
             self.frames = value;
@@ -105,8 +108,8 @@ impl Outbox {
     }
 }
 
-/// Writes at least one byte of `piece`. The client may read nothing for at most `patience`, or
-/// `short` while memory is short.
+/// Writes at least one byte of `piece`, and returns how many. Fails if the client reads nothing for
+/// longer than `patience`, or than `short` while memory is short.
 async fn write_some(
     stream: &mut Stream,
     piece: &[u8],
@@ -152,7 +155,7 @@ mod tests {
         Waiting::small(bytes.into())
     }
 
-    /// More bytes than the sockets hold, without repetitions.
+    /// Bytes without repetitions, more than the sockets can buffer.
     fn pages() -> Vec<u8> {
         (0..4u32 << 20).flat_map(u32::to_be_bytes).collect()
     }
@@ -173,8 +176,8 @@ mod tests {
         assert!(!outbox.is_full() && outbox.unsent.is_empty());
     }
 
-    /// A result may have any length. Sealing it at once would take long, and hold it in memory
-    /// twice.
+    /// A result may have any length. Encoding all its segments at once would take long, and need
+    /// memory for a second copy.
     #[tokio::test]
     async fn segments_are_sealed_just_before_they_are_sent() {
         let (mut stream, _client) = connected().await;

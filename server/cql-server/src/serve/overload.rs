@@ -45,8 +45,8 @@ use wakeup::Wakeup;
 /// The limit divided by the target. An overload begins when most requests wait longer than the
 /// limit. In an overload, requests are rejected if they have waited longer than the target.
 const LIMIT_OVER_TARGET: u32 = 20;
-/// The number of recent waits of ready connections for their turn. The longest of them counts,
-/// since they vary.
+/// The number of last measurements of the time that a ready connection waits until it is served.
+/// The longest of them is used, since they vary.
 const TURNS: usize = 4;
 /// The number of reads over which the moving mean of unserved bytes is taken. The mean is kept in
 /// units of 1 / READS bytes.
@@ -54,30 +54,33 @@ const READS: u64 = 16;
 /// A connection is small if the mean of unserved bytes is more than this many times its own.
 /// Connections that share a load differ by far less, and all of them must lose requests.
 const MEAN_OVER_SMALL: u64 = 4;
-/// The interval at which the probe measures how long a ready connection waits for its turn.
+/// The interval at which the probe measures how long a ready connection waits until it is served.
 const PROBE_EVERY: Duration = Duration::from_millis(1);
-/// The time for which the probe goes on after the last request.
+/// The time for which the probe goes on measuring after the last request.
 const PROBE_FOR: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(super) struct Overload {
-    /// `None` if overload control is off.
+    /// The wait above which a request counts as late; `None` if overload control is off.
     limit: Option<Duration>,
     clock: RunningClock,
     rule: Mutex<Rule>,
-    /// True if requests are rejected, by the rule's last decision.
+    /// True if requests are rejected, by the last decision at the end of an interval.
     is_rejecting: AtomicBool,
     in_time: AtomicU32,
     late: AtomicU32,
     rejected: AtomicU32,
     rejected_in_all: AtomicU64,
     events: ServerEvents,
-    /// The value of `rejected_in_all` when the last overload began, if its end was not reported.
+    /// The value of `rejected_in_all` when the last overload began, if the end of that overload was
+    /// not reported yet.
     reported: Mutex<Option<u64>>,
-    /// The last few times, in microseconds, that a ready connection waited for its turn.
+    /// The last measurements, in microseconds, of the time that a ready connection waits until it
+    /// is served.
     turns_us: [AtomicU64; TURNS],
     turns: AtomicU32,
-    /// The mean, during an overload, of the unserved bytes after a read.
+    /// The mean number of unserved bytes of a connection after a read, computed only during an
+    /// overload, in units of 1 / READS bytes.
     unserved: AtomicU64,
     wakeup: Wakeup,
     wake: Notify,
@@ -136,16 +139,16 @@ impl Overload {
         self.clock.now()
     }
 
-    /// Notes a read, and returns an upper bound of the time that a ready connection waits for its
-    /// turn.
+    /// Notes that a connection was read, and returns an upper bound of the time that a ready
+    /// connection waits until it is served.
     pub(super) fn turn(&self) -> Duration {
         self.note_busy();
         let turns = self.turns_us.iter().map(|us| us.load(Ordering::Relaxed));
         Duration::from_micros(turns.max().unwrap_or(0))
     }
 
-    /// Keeps the probe awake. Reads alone would not, since a connection with many requests in its
-    /// buffer is served for long without a read.
+    /// Keeps the probe awake. Noting reads would not be enough, since a connection with many
+    /// requests in its buffer is served for long without a read.
     fn note_busy(&self) {
         if self.wakeup.note_request() {
             self.wake.notify_one();
@@ -165,9 +168,9 @@ impl Overload {
         limit.map(|limit| limit / LIMIT_OVER_TARGET)
     }
 
-    /// Notes the unserved bytes of a connection after a read. Returns whether they are so few that
-    /// the connection has no part in the overload. Its requests are served, however long they have
-    /// waited behind the bursts of other connections.
+    /// Notes the unserved bytes of a connection after a read. Returns whether the bytes are so few
+    /// that the connection does not contribute to the overload. The requests of such a connection
+    /// are served, however long they have waited behind the bursts of other connections.
     pub(super) fn is_small(&self, unserved_bytes: usize) -> bool {
         if !self.is_rejecting.load(Ordering::Relaxed) {
             return false;
@@ -180,7 +183,8 @@ impl Overload {
         bytes * MEAN_OVER_SMALL < mean / READS
     }
 
-    /// Counts requests that could have been rejected, but were served after this wait.
+    /// Counts `requests` requests that overload control could have rejected, but that were served
+    /// after they had waited for `waited`.
     pub(super) fn served(&self, requests: u32, waited: Duration) {
         let is_late = self.limit.is_some_and(|limit| waited > limit);
         let counter = if is_late { &self.late } else { &self.in_time };
@@ -198,8 +202,8 @@ impl Overload {
         self.limit.is_some_and(|limit| waited > limit)
     }
 
-    /// Counts a request that the commit lane rejected. The rule ignores it: the queue of that lane
-    /// grows when the disk is slow, not in an overload.
+    /// Counts a request that the commit lane rejected. The decision about overloads ignores such
+    /// requests: the queue of that lane grows when the disk is slow, not in an overload.
     pub(super) fn rejected_by_commit_lane(&self) {
         self.rejected_in_all.fetch_add(1, Ordering::Relaxed);
     }
@@ -215,8 +219,8 @@ impl Overload {
         }
     }
 
-    /// Applies the rule at the end of an interval. Returns whether requests are rejected in the
-    /// next one, and whether the last overload is definitely over.
+    /// Decides, at the end of an interval, whether requests are rejected in the next one. Returns
+    /// this decision, and whether the last overload is definitely over.
     fn decide(&self) -> (bool, bool) {
         let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed);
         let interval = Interval {
@@ -307,7 +311,8 @@ impl Probe {
         }
     }
 
-    /// Notes a turn, and ends the interval if it is over. Returns whether requests still arrive.
+    /// Notes how long the probe has waited since `turn_began` until it ran, and ends the interval
+    /// if its time is over. Returns whether requests still arrive.
     fn step(&mut self, overload: &Overload, turn_began: Instant, now: Instant) -> bool {
         overload.note_turn(now.saturating_duration_since(turn_began));
         if overload.wakeup.take_requests() {
@@ -321,8 +326,8 @@ impl Probe {
     }
 }
 
-/// Keeps the probe marked as awake. Dropping it, even because the runtime drops the probe, marks
-/// the probe as asleep and lets the ticker park.
+/// Marks the probe as awake. When this is dropped, even because the runtime drops the probe, the
+/// probe is marked as asleep and the ticker may park.
 struct Awake<'a>(&'a Overload);
 
 impl<'a> Awake<'a> {
@@ -341,7 +346,8 @@ impl Drop for Awake<'_> {
     }
 }
 
-/// Measures turns and ends intervals until the server stops. Sleeps while there are no requests.
+/// Measures how long ready connections wait, and ends intervals, until the server stops. Sleeps
+/// while there are no requests.
 pub(super) async fn probe(overload: Arc<Overload>, mut stop: watch::Receiver<bool>) {
     if overload.limit.is_none() {
         return;

@@ -14,26 +14,27 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-/// The time above which a write is slow: it has waited for the store, or for a core.
+/// The duration from which on a write is slow: it has waited for the store or for a core.
 const SLOW: Duration = Duration::from_millis(4);
-/// The time after a slow write for which other writes count as slow.
+/// The time after a slow write during which the server assumes that other writes would be slow,
+/// too.
 const SLOW_FOR: Duration = Duration::from_millis(250);
-/// The time in a write after which a thread may be stuck there.
+/// The duration of a write from which on its thread may be stuck.
 pub(super) const STUCK: Duration = Duration::from_millis(1);
 /// The interval of the watchdog while there are writes.
 const WATCH_EVERY: Duration = Duration::from_millis(2);
-/// The time for which the watchdog goes on after the last write.
+/// The time for which the watchdog goes on checking after the last write.
 const WATCH_FOR: Duration = Duration::from_secs(1);
 
 /// The record of the current and recent writes that shows whether writes are slow at the moment.
 #[derive(Debug)]
 pub(super) struct WritePace {
     epoch: Instant,
-    /// The number of serving threads in a write.
+    /// The number of threads that serve connections and execute a write at the moment.
     inside: AtomicU32,
-    /// The begin of the most recent write, in microseconds since `epoch`.
+    /// The time at which the most recent write began, in microseconds since `epoch`.
     began_us: AtomicU64,
-    /// The time until which writes count as slow, in microseconds since `epoch`.
+    /// The time until which the server assumes that writes are slow, in microseconds since `epoch`.
     slow_until_us: AtomicU64,
     is_watched: AtomicBool,
     watchdog: OnceLock<Thread>,
@@ -59,7 +60,7 @@ impl WritePace {
         }
     }
 
-    /// Creates a pace with a watchdog, which ends when the pace is dropped.
+    /// Creates a record of writes with a watchdog thread, which ends when the record is dropped.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -87,15 +88,15 @@ impl WritePace {
         self.inside.load(Ordering::Relaxed) > 0 && since_us > STUCK.as_micros() as u64
     }
 
-    /// Returns whether a serving thread is in a write, or may enter one soon.
+    /// Returns whether a thread that serves connections executes a write, or may begin one soon.
     fn is_busy(&self, now: Instant) -> bool {
         let since_us = (self.micros(now)).saturating_sub(self.began_us.load(Ordering::Relaxed));
         self.inside.load(Ordering::Relaxed) > 0 || since_us < WATCH_FOR.as_micros() as u64
     }
 
-    /// Runs a write on a serving thread.
+    /// Executes a write on a thread that serves connections, and notes its duration.
     pub(super) fn run<T>(&self, write: impl FnOnce() -> T) -> T {
-        /// A running write in the count of `inside`. Dropping this removes it, even if the write
+        /// A running write, which counts in `inside` until this is dropped, even if the write
         /// panics.
         struct Inside<'a>(&'a AtomicU32);
         impl Drop for Inside<'_> {
@@ -119,7 +120,7 @@ impl WritePace {
         value
     }
 
-    /// Notes a write from `begun` to `now`.
+    /// Notes that a write began at `begun` and ended at `now`.
     pub(super) fn ended(&self, begun: Instant, now: Instant) {
         if now.saturating_duration_since(begun) >= SLOW {
             let until_us = self.micros(now + SLOW_FOR);
@@ -128,7 +129,8 @@ impl WritePace {
     }
 }
 
-/// Wakes a thread whenever one may be stuck, until the pace is dropped.
+/// Wakes another thread of `runtime` whenever a thread may be stuck in a write, until `pace` is
+/// dropped.
 fn watch(pace: &Weak<WritePace>, runtime: &Handle) {
     loop {
         let Some(pace) = pace.upgrade() else {
@@ -158,7 +160,7 @@ fn watch(pace: &Weak<WritePace>, runtime: &Handle) {
 mod tests {
     use super::*;
 
-    /// The start of a test's times.
+    /// The time from which a test computes all other times.
     fn epoch() -> Instant {
         Instant::now() // clock: the base of a test's times
     }

@@ -19,7 +19,7 @@ const COMPRESSED: u8 = 1;
 pub(super) enum ReceivedError {
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// A too long frame, which was skipped entirely.
+    /// A frame that is too long, and was received and discarded entirely.
     #[error("{0}")]
     Skipped(FrameError),
     #[error(transparent)]
@@ -57,8 +57,8 @@ impl From<ReceivedError> for ErrorResponse {
 pub(super) struct Limits {
     /// The longest body of a frame in bytes.
     pub body_bytes_max: usize,
-    /// The longest body, of those above `body_bytes_max`, that is skipped, in bytes. A longer one
-    /// ends the connection.
+    /// The longest body in bytes that is received and discarded, of those above `body_bytes_max`. A
+    /// longer one ends the connection.
     pub skipped_bytes_max: usize,
     /// The longest payload of a segment in bytes.
     pub payload_bytes_max: usize,
@@ -67,15 +67,15 @@ pub(super) struct Limits {
 #[derive(Default)]
 pub(super) struct Received {
     segments: Option<Segments>,
-    /// Unopened segments. They are opened one at a time, so that compressed bytes take no more
-    /// memory than a frame and a segment.
+    /// Received segments that are not opened yet. They are opened one at a time, so that compressed
+    /// bytes take no more memory than a frame and a segment.
     sealed: BytesMut,
     frames: BytesMut,
-    /// The length of the opened segments that contained `frames`, as they were received.
+    /// The number of received bytes of the opened segments that contained `frames`.
     opened_bytes: usize,
-    /// The first frame, if it is being skipped.
+    /// The first frame, if it is too long and its bytes are being discarded.
     skip: Option<Skip>,
-    /// The bytes of skipped frames since the start of the connection.
+    /// The number of discarded bytes of too long frames since the start of the connection.
     skipped_bytes: u64,
 }
 
@@ -99,8 +99,8 @@ impl Received {
         }
     }
 
-    /// The number of received bytes that are not served yet. For opened segments it is an estimate,
-    /// which assumes that all their frames compress alike.
+    /// The number of received bytes that are not served yet. For opened segments the number is
+    /// estimated, as if all their frames were compressed equally well.
     pub(super) fn bytes(&self) -> usize {
         match self.segments {
             None => self.frames.len(),
@@ -108,27 +108,27 @@ impl Received {
         }
     }
 
-    /// The memory of the received bytes that are not served yet, with the uncompressed length of
-    /// opened segments.
+    /// The memory, in bytes, of the received bytes that are not served yet. Opened segments count
+    /// with their uncompressed length.
     pub(super) fn held_bytes(&self) -> usize {
         self.sealed.len() + self.frames.len()
     }
 
-    /// The bytes of skipped frames since the start of the connection; `None` if no frame is being
-    /// skipped now.
+    /// The number of discarded bytes of too long frames since the start of the connection; `None`
+    /// if no frame is being discarded now.
     pub(super) fn skipped_bytes(&self) -> Option<u64> {
         self.skip.as_ref().map(|_| self.skipped_bytes)
     }
 
-    /// Returns the error of the frame that is being skipped, without the rest of its bytes. Nothing
-    /// can be decoded afterwards.
+    /// Returns the error of the frame that is being skipped, before the rest of its bytes has
+    /// arrived. Nothing can be decoded afterwards.
     pub(super) fn give_up_skip(&mut self) -> Option<ReceivedError> {
         let skip = self.skip.take()?;
         Some(ReceivedError::Frame(skip.into_error()))
     }
 
-    /// Whether the first frame is complete, opened and [large](LARGE_BYTES), and its body within
-    /// the limit.
+    /// Returns whether the first frame is complete, opened and [large](LARGE_BYTES), and its body
+    /// within the limit.
     pub(super) fn has_large_frame(&self, limits: &Limits) -> bool {
         let large = LARGE_BYTES..=limits.body_bytes_max;
         let bytes = self.first_plain_bytes();
@@ -137,7 +137,7 @@ impl Received {
 
     /// The length of the first frame's body, compressed or uncompressed, whichever is longer;
     /// `None` unless the frame is complete, opened and not being skipped. The uncompressed length
-    /// is the one in the frame.
+    /// is the one that the client has put into the frame, and may be wrong.
     fn first_plain_bytes(&self) -> Option<usize> {
         if self.skip.is_some() {
             return None;
@@ -156,7 +156,8 @@ impl Received {
     /// Takes the first frame. Returns `None` if the frame is incomplete, or if it takes more than
     /// [`SEGMENTS_MAX`] segments; then the next call opens more of them. Also returns `None` if
     /// this call has opened the segments of a large frame: the next call takes that frame, and the
-    /// caller can move it to another thread. The limit of `decoder` on bodies is that of `limits`.
+    /// caller can move it to another thread. `decoder` must have the same limit on bodies as
+    /// `limits`.
     ///
     /// # Errors
     /// [`ReceivedError`]. The error of a too long frame is returned after the frame was skipped or,
@@ -322,7 +323,8 @@ mod tests {
         ));
     }
 
-    /// 16 MiB of zeros in little more than 64 KiB, which are never uncompressed at the same time.
+    /// A frame of 16 MiB of zeros, which are little more than 64 KiB compressed, and are never
+    /// uncompressed all at the same time.
     #[test]
     fn segments_are_opened_one_at_a_time() {
         let segments = Segments::new(Compression::Lz4);

@@ -11,7 +11,8 @@ use crate::system::CQL_VERSION;
 /// Cassandra's message for a request that is rejected in an overload.
 const OVERLOADED: &str = "Server is in overloaded state. Cannot accept more requests at this point";
 
-/// The error of a request that is rejected because there are too many.
+/// The error of a request that is rejected because there are more requests than the server can
+/// serve.
 pub(super) fn overloaded() -> ErrorResponse {
     ErrorResponse::overloaded(OVERLOADED)
 }

@@ -18,23 +18,25 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use super::replies::overloaded;
 
 /// The uncompressed size from which a request is large: decompressing and parsing it takes longer
-/// than other requests should wait. Connections with fewer received bytes need no memory.
+/// than other requests should wait. Connections with at most this many received bytes take no memory
+/// from [`Requests`].
 pub(super) const LARGE_BYTES: usize = 64 << 10;
-/// The size from which the parsed statements of a waiting request need memory.
+/// The size from which the parsed statements of a waiting request take memory from [`Requests`].
 const LARGE_STATEMENT_BYTES: usize = 64 << 10;
-/// The unit of memory. Waiting frames with shorter bodies need none.
+/// The unit in which memory is taken from [`Requests`]. Waiting frames with shorter bodies take none.
 const UNIT_BYTES: usize = 4 << 10;
 
-/// The memory of requests and the turns of large ones, shared by all connections.
+/// The memory for requests that are not served yet, and the permits to serve large requests, shared
+/// by all connections.
 pub(super) struct Requests {
     received: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
-    /// All units of `waiting`.
+    /// The number of all units of `waiting`, taken or free.
     waiting_units: u32,
     turns: Semaphore,
 }
 
-/// Memory of a request. Dropping it frees the memory.
+/// The memory that a request has taken. Dropping this frees the memory.
 #[derive(Debug, Default)]
 pub(super) struct RequestMemory(Option<OwnedSemaphorePermit>);
 
@@ -112,7 +114,8 @@ impl Requests {
         }
     }
 
-    /// Waits for a turn to decode and serve a large request.
+    /// Waits until the request, which is large, may be decoded and served. Only a few large
+    /// requests run at once.
     pub(super) async fn turn(&self) -> SemaphorePermit<'_> {
         (self.turns.acquire().await).expect("the semaphore is not closed")
     }

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use crate::call::Interrupt;
 
-/// The interval at which a thread that waits for a page looks for one without a notification, and
-/// checks its interrupt.
+/// The interval at which a thread that waits for a free page tries again without a notification,
+/// and checks whether its request is over.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The memory of all results.
+/// The memory for all results that wait for their clients, counted in pages.
 ///
 /// Threads of the idle class wait for pages, and threads of connections free them. A connection's
 /// thread takes no lock to free a page, because a thread of the idle class may hold the lock while
@@ -22,8 +22,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(super) struct ResultPool {
     free_pages: AtomicUsize,
-    /// Pages that results can take only one at a time: large results leave them to others, whatever
-    /// their clients do.
+    /// The number of pages that results may take only one at a time. Large results take none of
+    /// them, so that they stay free for others, even if clients do not read.
     reserved_pages: usize,
     sleeping: Mutex<()>,
     /// Wakes threads that wait for a page.
@@ -40,12 +40,13 @@ impl ResultPool {
         })
     }
 
-    /// Whether only reserved pages are free.
+    /// Returns whether only reserved pages are free.
     pub(super) fn is_short(&self) -> bool {
         self.free_pages.load(Ordering::Relaxed) <= self.reserved_pages
     }
 
-    /// Takes pages, if at least `left` stay free.
+    /// Takes `pages` pages if at least `left` pages stay free. Returns false, and takes none,
+    /// otherwise.
     fn take(&self, pages: usize, left: usize) -> bool {
         let enough = |free: usize| free.checked_sub(pages).filter(|rest| *rest >= left);
         let order = Ordering::SeqCst;
@@ -53,7 +54,7 @@ impl ResultPool {
     }
 }
 
-/// The memory of one result. Dropping it frees the memory.
+/// The pages that one result has taken. Dropping this frees them.
 #[derive(Debug)]
 pub(super) struct ResultPages {
     pool: Arc<ResultPool>,
@@ -68,9 +69,9 @@ impl ResultPages {
         }
     }
 
-    /// Takes a page, waiting for one until `interrupt` is over. Pages are freed by clients that
-    /// read, or whose connections are closed because they do not. A request that is over takes no
-    /// page: its client has an error already, or is gone.
+    /// Takes a page. Waits until one is free, but not longer than until `interrupt` is over: then
+    /// takes none, because the client has an error already or is gone. Pages become free when a
+    /// client reads its result, or is disconnected because it does not read.
     pub(super) fn wait_for_page(&mut self, interrupt: &Interrupt) {
         while !self.pool.take(1, 0) {
             if interrupt.is_over(Instant::now()) {
@@ -84,7 +85,7 @@ impl ResultPages {
     }
 
     /// Takes pages until the result has `pages` of them, without waiting. Returns false, and takes
-    /// none, if there are too few.
+    /// none, if too few pages are free.
     pub(super) fn try_grow(&mut self, pages: usize) -> bool {
         let more = pages.saturating_sub(self.pages);
         let left = if pages > 1 {

@@ -27,16 +27,16 @@ pub(super) enum ScanUser {
 /// The most users whose long scans are remembered, since clients may have any number of addresses.
 const LONG_USERS_MAX: usize = 1024;
 
-/// The queued scans, and the numbers of running ones, by user.
+/// The queued scans, and the numbers of running scans, by user. `W` is the work of a scan.
 #[derive(Debug)]
 pub(super) struct ScanQueue<W> {
     base: usize,
     threads_max: usize,
     running: usize,
     users: BTreeMap<ScanUser, OfUser<W>>,
-    /// The users with a queued scan, in the order in which they start one.
+    /// The users with a queued scan, in the order in which their next scans start.
     ready: BTreeSet<Ready>,
-    /// The users whose last scan was long.
+    /// The users whose last scan used much CPU time.
     long_users: BTreeSet<ScanUser>,
     next_number: u64,
 }
@@ -45,17 +45,17 @@ pub(super) struct ScanQueue<W> {
 pub(super) struct Started<W> {
     pub user: ScanUser,
     pub work: W,
-    /// Whether the scan begins in the low class.
+    /// True if the scan begins in the low scheduling class.
     pub is_low: bool,
 }
 
-/// The CPU time that a scan used.
+/// A scan's CPU time, as far as it matters for the next scan of the same user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
-    /// Little CPU time, but the scan ended early. The next one may be long or short.
+    /// The scan used little CPU time, but ended early: the user's next one may be long or short.
     Unknown,
     Short,
-    /// So much CPU time that the user's next scan begins in the low class.
+    /// The scan used so much CPU time that the user's next one begins in the low scheduling class.
     Long,
 }
 
@@ -75,12 +75,12 @@ impl<W> Default for OfUser<W> {
     }
 }
 
-/// A user with a queued scan. The derived order, by the order of the fields, is that in which users
-/// start scans.
+/// A user with a queued scan. Users start scans in the derived order, which compares the fields one
+/// after the other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
     running: usize,
-    /// The number of the user's scan that has waited longest.
+    /// The number of the scan that has waited longest of those of the user.
     number: u64,
     user: ScanUser,
 }
@@ -96,7 +96,8 @@ impl<W> OfUser<W> {
 }
 
 impl<W> ScanQueue<W> {
-    /// Creates an empty queue. `threads_max` is at least `base`.
+    /// Creates an empty queue for at most `threads_max` scans at once, and at most `base` of a
+    /// single user. `threads_max` is raised to `base` if it is less.
     pub(super) fn new(base: usize, threads_max: usize) -> Self {
         Self {
             base,
@@ -115,7 +116,7 @@ impl<W> ScanQueue<W> {
         self.change(user, |of| of.waiting.push_back((number, work)));
     }
 
-    /// Whether a queued scan may run now.
+    /// Returns whether one of the queued scans may run now.
     pub(super) fn may_start(&self) -> bool {
         self.ready.first().is_some_and(|ready| {
             self.running < self.base || (ready.running == 0 && self.running < self.threads_max)
@@ -127,7 +128,8 @@ impl<W> ScanQueue<W> {
         !self.ready.is_empty()
     }
 
-    /// Takes the next scan that may run now. It counts as running until [`end`](Self::end).
+    /// Removes and returns the scan to run next; `None` if none may run now. The scan counts as
+    /// running until [`end`](Self::end) is called for its user.
     pub(super) fn start(&mut self) -> Option<Started<W>> {
         if !self.may_start() {
             return None;
@@ -171,7 +173,8 @@ impl<W> ScanQueue<W> {
         waiting
     }
 
-    /// Changes the scans of a user, and updates the user's position among the ready ones.
+    /// Changes the scans of a user, and moves the user to the right position among the users with a
+    /// queued scan.
     fn change<T>(&mut self, user: &ScanUser, change: impl FnOnce(&mut OfUser<W>) -> T) -> T {
         let of = self.users.entry(user.clone()).or_default();
         if let Some(ready) = of.ready(user) {
@@ -201,7 +204,7 @@ mod tests {
         ScanUser::Role(format!("role{number}").into())
     }
 
-    /// Starts all scans that may run, and returns their users.
+    /// Starts all scans that may run now, and returns their users in this order.
     fn started(queue: &mut ScanQueue<usize>) -> Vec<ScanUser> {
         std::iter::from_fn(|| queue.start())
             .map(|started| started.user)
@@ -278,14 +281,14 @@ mod tests {
         }
     }
 
-    /// A simple implementation of the rule, which looks at all queued scans.
+    /// A simple implementation of the same decisions, which looks at all queued scans each time.
     struct Model {
         base: usize,
         threads_max: usize,
-        /// Users and numbers, in the order of arrival.
+        /// The users and numbers of queued scans, in the order of arrival.
         waiting: Vec<(ScanUser, usize)>,
         running: BTreeMap<ScanUser, usize>,
-        /// The completed scans with their users, in order.
+        /// The users and lengths of completed scans, in the order of their ends.
         ended: Vec<(ScanUser, Length)>,
     }
 

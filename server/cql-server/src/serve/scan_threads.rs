@@ -21,14 +21,14 @@ use super::scan_queue::{Length, ScanQueue, ScanUser, Started};
 use crate::floor;
 use crate::interrupt::Interrupt;
 
-/// The time without a scan after which a thread beyond the base ends. Starting one for each scan
-/// would cost more than many scans. Besides, starting or ending a thread changes the address space
-/// under a lock: requests that touch new memory wait for it, even while the thread is in the lowest
-/// class and waits for a core.
+/// The time without a scan after which a thread ends, unless it is one of those that always exist.
+/// Starting a thread for each scan would cost more than many scans do. Besides, starting or ending
+/// a thread changes the address space under a lock: requests that touch new memory wait for it,
+/// even while the thread is in the lowest class and waits for a core.
 pub(super) const SPARE_FOR: Duration = Duration::from_secs(10);
 
-/// A queued scan. It does nothing if its caller has stopped waiting. Returns false if the scan was
-/// abandoned: then little CPU time does not mean that the scan is short.
+/// A queued scan, which does nothing if its caller has stopped waiting. Returns false if the scan
+/// was abandoned: then it may be long although it used little CPU time.
 type Work = Box<dyn FnOnce() -> bool + Send>;
 
 /// The scheduling class of scans.
@@ -36,10 +36,11 @@ type Work = Box<dyn FnOnce() -> bool + Send>;
 pub(super) enum ScanClass {
     Normal,
     Low,
-    /// The [floor](crate::floor), from the start of the scan.
+    /// The [floor](crate::floor): its threads are there before a scan begins.
     Floor,
     /// The normal class, or the lowest one for a user whose last scan used more than this CPU time.
-    /// The code that executes a scan lowers its thread at the same limit.
+    /// The code that executes a scan moves its thread to the lowest class once the scan has used
+    /// this CPU time, too.
     LowAfter(Duration),
 }
 
@@ -54,7 +55,7 @@ pub(super) struct ClassControl {
 }
 
 impl ClassControl {
-    /// The scheduling classes of the kernel.
+    /// The functions of the kernel's scheduling classes.
     pub(super) const KERNEL: Self = Self {
         lower: floor::lower,
         current: current_class,
@@ -62,7 +63,7 @@ impl ClassControl {
     };
 }
 
-/// The threads for scans. Dropping this ends them, after the queued work.
+/// The threads for scans. When this is dropped, the threads finish the queued scans and end.
 pub(super) struct ScanThreads(Arc<Inner>);
 
 struct Inner {
@@ -82,15 +83,15 @@ struct Inner {
 struct State {
     queue: ScanQueue<Work>,
     threads: usize,
-    /// Threads that were started and have yet to look for a scan.
+    /// The number of threads that were started and have not looked for a scan yet.
     starting: usize,
     idle: usize,
     is_closed: bool,
 }
 
 impl ScanThreads {
-    /// Starts `base` threads, and later up to `threads_max`. Those beyond the base end after
-    /// `spare_for` without a scan.
+    /// Starts `base` threads now, and later, when scans need them, up to `threads_max` in all.
+    /// Threads beyond `base` end after `spare_for` without a scan.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -131,9 +132,10 @@ impl ScanThreads {
         Ok(threads)
     }
 
-    /// Runs `work` at its user's turn. If the request's `interrupt` is over when `work` ends, or
-    /// the caller has stopped waiting, the scan does not count as short. Returns `None` if `work`
-    /// panicked. If the caller stops waiting before `work` has begun, `work` does not run.
+    /// Runs `work` once the queue permits another scan of this user. If the request's `interrupt`
+    /// is over when `work` ends, or the caller has stopped waiting, the scan does not count as
+    /// short. Returns `None` if `work` panicked. If the caller stops waiting before `work` has
+    /// begun, `work` does not run.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         user: &ScanUser,
@@ -186,8 +188,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Wakes a thread if a scan may run, or the starter if no thread is idle. A thread that takes a
-    /// scan calls this again for the next one.
+    /// Wakes an idle thread if a scan may run or, if none is idle, the thread that starts others. A
+    /// thread that has taken a scan calls this again for the next one.
     fn provide_thread(&self, state: &State) {
         if !state.queue.may_start() {
             return;
@@ -199,15 +201,16 @@ impl Inner {
         }
     }
 
-    /// Whether a thread has to be started: because there are fewer than the base, or for a scan
-    /// that may run.
+    /// Whether a thread has to be started: because there are fewer than `base`, or for a scan that
+    /// may run while no thread is idle.
     fn lacks_thread(&self, state: &State) -> bool {
         let is_below_base = !state.is_closed && state.threads < self.base;
         let is_for_scan = state.queue.may_start() && state.idle + state.starting == 0;
         is_below_base || (is_for_scan && state.threads < self.threads_max)
     }
 
-    /// Starts threads as they are needed, until no more scans can arrive. Runs on the starter.
+    /// Starts threads as they are needed, until no more scans can arrive. Runs on a thread of its
+    /// own.
     fn start_threads(self: &Arc<Self>) {
         let mut state = self.lock();
         while !state.is_closed || state.queue.has_waiting() {
@@ -245,8 +248,8 @@ impl Inner {
         }
     }
 
-    /// Waits for a scan, for at most `spare_for` while there are threads beyond the base. Also
-    /// returns whether that time is over.
+    /// Waits for a scan, for at most `spare_for` while there are more threads than `base`. The
+    /// returned bool is true if that time is over.
     fn wait<'s>(&'s self, mut state: MutexGuard<'s, State>) -> (MutexGuard<'s, State>, bool) {
         state.idle += 1;
         let (mut state, has_timed_out) = if state.threads > self.base {
@@ -261,7 +264,8 @@ impl Inner {
         (state, has_timed_out)
     }
 
-    /// Runs scans until the thread is no longer needed, or was lowered for a scan.
+    /// Runs scans until the thread is no longer needed, or was moved to a lower scheduling class
+    /// for a scan.
     fn serve(&self) {
         if let Some(share) = &self.floor {
             floor::allow(share);
@@ -325,7 +329,7 @@ pub(super) mod tests {
         static CPU: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     }
 
-    /// Simulated classes and CPU times.
+    /// Simulated scheduling classes and CPU times, for tests.
     pub(in crate::serve) const SIMULATED: ClassControl = ClassControl {
         lower: || CLASS.set(SchedulingClass::Idle),
         current: || CLASS.get(),

@@ -32,21 +32,22 @@ use crate::interrupt;
 pub(super) enum HandleResult<S: Service> {
     /// The response was appended to the connection's buffer.
     Answered {
-        /// True for a statement that ran inline, whose latency shows the state of the server.
+        /// True for a statement that ran inline: its latency shows how fast the server is at the
+        /// moment.
         is_point: bool,
         ran: ExecutionSpan,
         slow: Option<Box<Unsent>>,
     },
-    /// The request has to run in this lane.
+    /// Nothing was appended; the request has to run in this lane.
     InLane(Lane, Box<LaneRequest<S>>),
 }
 
-/// The state of a connection, which its requests change.
+/// The state of a client's connection, which requests of the client change.
 pub(super) struct Session<S: Service> {
     shared: Arc<Shared<S>>,
     sender: Sender,
     has_started: bool,
-    /// The identity in the client's certificate, until the client has logged in with it.
+    /// The identity in the client's certificate; `None` without one, or after the login with it.
     identity: Option<String>,
     /// True while a password is being verified in its lane.
     is_verifying: bool,
@@ -54,7 +55,7 @@ pub(super) struct Session<S: Service> {
     /// The segments of all frames after the response to STARTUP, from version 5 on.
     pub segments: Option<Segments>,
     pub events: EventTypes,
-    /// Set when the client is gone.
+    /// Set to true when the client is gone.
     pub is_cancelled: Arc<AtomicBool>,
     client: Arc<Client>,
     client_number: u64,
@@ -142,7 +143,8 @@ impl<S: Service> Session<S> {
         !self.sender.user.is_nobody()
     }
 
-    /// Ends the verification of a password; `user` is `None` for a wrong one.
+    /// Ends the login whose password a lane has verified; `user` is `None` if the password was
+    /// wrong.
     pub(super) fn end_login(&mut self, user: Option<Arc<User>>) {
         self.is_verifying = false;
         if let Some(user) = user {
@@ -163,8 +165,8 @@ impl<S: Service> Session<S> {
         self.sender.user = user;
     }
 
-    /// Answers a request that was received at `now`, or returns it with the lane in which it has to
-    /// run.
+    /// Executes a request that was received at `now` and appends the response, or returns the
+    /// request with the lane in which it has to run.
     pub(super) fn handle(
         &mut self,
         frame: Frame,
@@ -214,7 +216,8 @@ impl<S: Service> Session<S> {
         }
     }
 
-    /// Returns a report of the current request, whose response is ready, if the request was slow.
+    /// Returns a report of the request in `frame`, whose response is ready; `None` if the request
+    /// was not slow.
     fn slow(&self, frame: &Frame, received_at: Instant, ran: ExecutionSpan) -> Option<Box<Unsent>> {
         self.shared.options.slow.as_ref()?;
         let spent = Spent {
@@ -235,7 +238,8 @@ impl<S: Service> Session<S> {
         response.encode(out, stream, &head, self.coding);
     }
 
-    /// Appends the response, or returns the work and the lane in which it has to run.
+    /// Appends the response to a request, or returns the request with the lane in which it has to
+    /// run.
     fn try_handle(
         &mut self,
         frame: &Frame,
@@ -394,7 +398,7 @@ impl<S: Service> Session<S> {
         Ok(())
     }
 
-    /// Checks that the request is permitted in the connection's state.
+    /// Checks that the client may send this request now, before or after STARTUP and the login.
     fn check_order(&self, request: &Request<'_>) -> Result<(), ErrorResponse> {
         let is_startup = matches!(request, Request::Startup(_));
         let before_login = matches!(request, Request::Options | Request::AuthResponse { .. });
@@ -483,8 +487,8 @@ impl<S: Service> Session<S> {
         Ok(entry.statement.clone())
     }
 
-    /// Returns the statement for a text, which may have been prepared before. `keyspace` is that of
-    /// the request.
+    /// Returns the statement for a text, which may have been prepared before. `keyspace` is the
+    /// keyspace that the request contains, if any.
     fn statement(
         &mut self,
         keyspace: Option<&str>,
@@ -524,7 +528,7 @@ impl<S: Service> Session<S> {
     }
 }
 
-/// Whether the body of a QUERY is a KILL QUERY. No other statement begins with KILL.
+/// Returns whether the body of a QUERY contains a KILL QUERY. No other statement begins with KILL.
 fn kills_query(body: &[u8]) -> bool {
     // The first four bytes are the length of the text.
     let text = body.get(4..).unwrap_or_default().trim_ascii_start();

@@ -37,13 +37,13 @@ pub(super) struct Shared<S: Service> {
     pub failed_logins: Arc<FailedLogins>,
     pub connections_refused: Arc<AtomicU64>,
     pub traffic: Arc<Traffic>,
-    /// The turns in which TLS handshakes compute keys: half as many as threads, so that the others
+    /// The permits for TLS handshakes to compute keys: half as many as threads, so that the others
     /// go on serving.
     pub handshakes: Semaphore,
     pub events: broadcast::Sender<SchemaChange>,
     pub stop: watch::Sender<bool>,
     pub latencies: Option<Latencies>,
-    /// The latencies by stage, if they are measured.
+    /// The latencies of requests by stage; `None` if they are not measured.
     pub stages: Option<Arc<Stages>>,
 }
 
@@ -75,7 +75,8 @@ impl<S: Service> Shared<S> {
         });
     }
 
-    /// Counts an error that is sent to a client, and reports a failure of the server.
+    /// Counts an error that is sent to a client, and reports the error if it is a failure of the
+    /// server.
     pub(super) fn note_error(&self, sender: &Sender, error: &ErrorResponse) {
         self.traffic.error(&error.kind);
         if error.kind == ErrorKind::Server {
@@ -87,8 +88,8 @@ impl<S: Service> Shared<S> {
         }
     }
 
-    /// Calls `execute` for a statement. For an administrative statement the call is between its
-    /// entries in the audit log, and the statement is reported after its execution.
+    /// Calls `execute` for a statement. For an administrative statement writes an entry to the
+    /// audit log before and after the call, and reports the statement after its execution.
     pub(super) fn audited(
         &self,
         sender: &Sender,
@@ -120,24 +121,25 @@ impl<S: Service> Shared<S> {
         ended
     }
 
-    /// Whether a write may keep its thread for longer than other requests should wait.
+    /// Returns whether a write that begins at `now` may keep its thread for longer than other
+    /// requests should wait.
     pub(super) fn writes_wait(&self, now: Instant) -> bool {
         self.service.commits_wait_for_sync() || self.commits.pace.is_slow(now)
     }
 
-    /// Whether a read at this consistency level is answered only after a sync.
+    /// Returns whether a read at this consistency level gets its response only after a sync.
     pub(super) fn is_synced(&self, consistency: Consistency) -> bool {
         consistency.is_serial() && self.service.commits_wait_for_sync()
     }
 
-    /// Records the latency of a point request.
+    /// Records the latency of a request that ran inline, or of a write.
     pub(super) fn record(&self, took: Duration) {
         if let Some(latencies) = &self.latencies {
             latencies.record(took);
         }
     }
 
-    /// Returns a report of a request whose response is ready, if the request was slow.
+    /// Returns a report of a request whose response is ready; `None` if the request was not slow.
     pub(super) fn slow(
         &self,
         sender: &Sender,

@@ -14,10 +14,10 @@ use bytes::{Buf, BytesMut};
 use ebb_cql::protocol::{FrameError, HEADER_BYTES};
 use tokio::time::{Sleep, sleep_until};
 
-/// The longest body that is skipped, in bytes. The protocol permits no longer ones.
+/// The longest body, in bytes, that is received and discarded. The protocol permits no longer ones.
 pub(super) const SKIPPED_BYTES_MAX: usize = 256 << 20;
 /// The bytes of a skipped body (or the rest of it) that a client has to send within the time limit
-/// of a request. So skipping a body takes at most 256 such times.
+/// of a request. So skipping the longest body takes at most 256 times that limit.
 const STEP_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
@@ -27,7 +27,8 @@ pub(super) struct Skip {
 }
 
 impl Skip {
-    /// Begins to skip the frame at the start of the received bytes that `error` is about.
+    /// Begins to skip the frame at the start of the received bytes, which could not be decoded
+    /// because of `error`.
     ///
     /// # Errors
     /// `error`, if it is not about the length of a body, or if the body is longer than
@@ -68,13 +69,14 @@ pub(super) struct Progress(Option<Step>);
 #[derive(Debug)]
 struct Step {
     by: Pin<Box<Sleep>>,
-    /// The total of skipped bytes on the connection that the client has to reach in time.
+    /// The number of skipped bytes on the connection, from its start, that the client has to reach
+    /// by the deadline.
     bytes: u64,
 }
 
 impl Progress {
-    /// Notes the total of skipped bytes on the connection; `None` if it is not skipping. For each
-    /// [`STEP_BYTES`] the client has the time `patience`.
+    /// Notes the number of skipped bytes on the connection from its start; `None` if no frame is
+    /// being skipped. The client has to send each [`STEP_BYTES`] within `patience`.
     pub(super) fn note(&mut self, skipped_bytes: Option<u64>, patience: Duration) {
         let Some(skipped_bytes) = skipped_bytes else {
             self.0 = None;
@@ -88,7 +90,7 @@ impl Progress {
         }
     }
 
-    /// Becomes ready when the client has sent fewer than [`STEP_BYTES`] in its time for them.
+    /// Becomes ready when the client has sent fewer than [`STEP_BYTES`] within the time for them.
     pub(super) fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.0 {
             Some(step) => step.by.as_mut().poll(context),

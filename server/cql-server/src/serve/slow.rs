@@ -33,7 +33,7 @@ pub struct SlowRequest {
     /// The keyspace in use.
     pub keyspace: Option<String>,
     /// The statement with `?` for each constant, at most a kilobyte; the first statement of a
-    /// batch. A request without a statement has the name of its message.
+    /// batch. For a request without a statement, the name of its opcode.
     pub statement: String,
     pub statements: usize,
     /// The time from the last byte of the request until the response was sent, or until it was
@@ -53,7 +53,7 @@ pub struct SlowRequest {
 
 type Report = Arc<dyn Fn(&SlowRequest) + Send + Sync>;
 
-/// The limit from which requests are slow, and the callback for them.
+/// The duration from which on a request is slow, and the callback for slow requests.
 #[derive(Clone)]
 pub struct SlowRequests {
     at_least: Duration,
@@ -69,8 +69,9 @@ impl fmt::Debug for SlowRequests {
 }
 
 impl SlowRequests {
-    /// Passes each request whose response took at least `at_least` to `report`, on the threads that
-    /// serve connections. `report` must not block, and has to limit what it logs.
+    /// Creates a callback for slow requests. `report` is called for each request whose response
+    /// took at least `at_least`, on the threads that serve connections. `report` must not block,
+    /// and has to limit what it logs.
     pub fn new(at_least: Duration, report: impl Fn(&SlowRequest) + Send + Sync + 'static) -> Self {
         Self {
             at_least,
@@ -86,7 +87,7 @@ pub(super) struct Spent {
     pub synced: Duration,
 }
 
-/// The sender of a request, and its keyspace in use.
+/// The client that sent a request, and the keyspace that the client uses.
 #[derive(Clone)]
 pub(super) struct Sender {
     pub address: SocketAddr,
@@ -94,8 +95,8 @@ pub(super) struct Sender {
     pub keyspace: Option<Arc<str>>,
 }
 
-/// A slow request whose response is not sent yet. It is reported after the response was sent, or
-/// when this is dropped because the client is gone.
+/// A slow request whose response is not sent yet. The request is reported after the response was
+/// sent, or when this is dropped because the client is gone.
 pub(super) struct Unsent {
     request: SlowRequest,
     ended_at: Instant,
@@ -103,8 +104,8 @@ pub(super) struct Unsent {
 }
 
 impl Unsent {
-    /// Returns a request that was received at `received_at` and whose response is ready now, if the
-    /// request is slow.
+    /// Returns a report of a request that was received at `received_at` and whose response is ready
+    /// now; `None` if the request was not slow.
     pub(super) fn of<S: Statement>(
         slow: &SlowRequests,
         statements: &Statements<S>,
@@ -153,7 +154,8 @@ impl Drop for Unsent {
     }
 }
 
-/// Returns the statement of a request without its constants, and the number of statements.
+/// Returns the statement of a request, or the first one of a batch, without its constants, and the
+/// number of statements.
 fn statement_of<S: Statement>(statements: &Statements<S>, frame: &Frame) -> (String, usize) {
     let shown = |text: &str| masked(text, STATEMENT_BYTES_MAX);
     let prepared = |id: &[u8]| match statements.get(id) {

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use ebb_colocate::{Latencies, LatencyCounts};
 
-/// The execution time of a request on the thread of its connection.
+/// The begin and the end of a request's execution on the thread of its connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExecutionSpan {
     pub begun_at: Instant,
@@ -57,7 +57,7 @@ impl Stages {
         }
     }
 
-    /// The latencies so far, by the names of the stages.
+    /// The latencies recorded so far, with the names of the stages.
     pub(super) fn counts(&self) -> [(&'static str, LatencyCounts); 3] {
         let Self {
             queued,

@@ -5,8 +5,8 @@ use ebb_cql::protocol::{Compression, ErrorResponse, Startup};
 /// The oldest major version of CQL that clients may request.
 const MAJOR_MIN: u32 = 3;
 
-/// Checks the major version of CQL that the client requests, as Cassandra does. All versions that
-/// pass are served alike.
+/// Checks the major version of CQL that the client requests, as Cassandra does. The server treats
+/// all permitted versions alike.
 ///
 /// # Errors
 /// If the version is missing, malformed or too old.

@@ -17,7 +17,8 @@ pub(super) struct Entry<S> {
     pub keyspace: Option<Box<str>>,
 }
 
-/// A cache of statements by id, bounded in bytes. The least recently used are dropped first.
+/// A cache of statements by id, bounded in bytes. The least recently used statements are dropped
+/// first.
 pub(super) struct Statements<S> {
     cache: Cache<Id, Arc<Entry<S>>, BySize>,
     /// The largest statement that the cache keeps, in bytes.
@@ -27,7 +28,7 @@ pub(super) struct Statements<S> {
 #[derive(Clone)]
 struct BySize;
 
-/// The overhead of the cache for each statement, in bytes.
+/// The approximate overhead of the cache for each statement, in bytes.
 const OVERHEAD_BYTES: usize = 256;
 
 impl<S: Statement> Weighter<Id, Arc<Entry<S>>> for BySize {
@@ -76,7 +77,7 @@ impl<S: Statement> Statements<S> {
         self.cache.get(id)
     }
 
-    /// Returns the entry of a text, if it was prepared before.
+    /// Returns the id and the entry of a statement with this text; `None` if it is not prepared.
     pub(super) fn find(&self, keyspace: Option<&str>, text: &str) -> Option<(Id, Arc<Entry<S>>)> {
         // A text with qualified names only has the id without a keyspace.
         [keyspace, None].into_iter().find_map(|keyspace| {

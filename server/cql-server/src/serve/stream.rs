@@ -31,8 +31,8 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Performs the TLS handshake. `turns` limits the computation of keys; a connection that waits
-    /// for bytes holds no turn.
+    /// Performs the TLS handshake. `turns` limits how many handshakes compute keys at once; one
+    /// that waits for bytes of its client does not count.
     ///
     /// # Errors
     /// If the client does not use TLS, or no version or certificate that the server accepts.
@@ -61,7 +61,7 @@ impl Stream {
         Ok((read > 0).then_some(byte[0]))
     }
 
-    /// A lower bound of the bytes that wait to be read.
+    /// A lower bound of the number of received bytes that were not read yet.
     pub(super) fn unread_bytes(&self) -> usize {
         let socket = match self {
             Self::Plain(socket) => socket,
@@ -71,7 +71,7 @@ impl Stream {
         bytes.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// Sends the end of the TLS stream, as far as the socket takes it at once.
+    /// Sends the end of the TLS stream, as far as the socket accepts the bytes without waiting.
     pub(super) async fn end(mut self) {
         if let Self::Tls(stream) = &mut self {
             let mut stream = Pin::new(&mut **stream);
@@ -82,7 +82,7 @@ impl Stream {
 
     /// Ends the stream after an error: sends nothing more, and discards the client's bytes until
     /// the client ends the stream, too, for at most `patience`. A socket that is closed with unread
-    /// bytes is reset, and its client loses the error if it has not read it yet.
+    /// bytes is reset, and the client loses an error that it has not read yet.
     pub(super) async fn end_after_error(mut self, patience: Duration) {
         let ended = async {
             poll_fn(|context| Pin::new(&mut self).poll_shutdown(context)).await?;

@@ -45,10 +45,10 @@ struct Fake {
     /// The gate for scans and stalled writes, which wait while it is closed.
     gate: Gate,
     cancelled: AtomicUsize,
-    /// The number of `hold` statements that are being parsed or were. While the gate is closed,
-    /// their parsing waits.
+    /// The number of `hold` statements whose parsing has begun. They wait during parsing while the
+    /// gate is closed.
     parsed_holds: AtomicUsize,
-    /// The number of statements, of all lanes but [`Lane::Inline`], whose execution has begun.
+    /// The number of statements whose execution has begun, in all lanes but [`Lane::Inline`].
     executed: AtomicUsize,
     /// True if writes are acknowledged after a sync.
     waits_for_sync: bool,
@@ -59,7 +59,8 @@ struct Fake {
     /// The number of syncs that have ended.
     syncs: AtomicUsize,
     sync_fails: AtomicBool,
-    /// The number of further executions of a conditional write that end in a conflict.
+    /// The number of further executions of conditional writes that the service lets end in a
+    /// conflict.
     conflicts: AtomicUsize,
     /// True after a change of the schema, which makes statements with `outdated` outdated.
     has_altered: AtomicBool,
@@ -355,7 +356,7 @@ impl<T: Read + Write> Client<T> {
         self
     }
 
-    /// Sends STARTUP; returns `None` if the server has closed the connection before.
+    /// Sends STARTUP. Returns `None` if the server closes the connection instead of responding.
     fn try_started(mut self) -> Option<Self> {
         let options = vec![("CQL_VERSION", "3.4.6")];
         self.try_send(0, &Request::Startup(Startup { options }))
@@ -456,9 +457,9 @@ fn until_connections(server: &CqlServer, most: u64) {
     });
 }
 
-/// A server over a [`Fake`]. Dropping it opens the gates first: the drop of a [`CqlServer`] waits
-/// for its threads, and a thread that waits at a gate would hang a test that failed before it
-/// opened the gate.
+/// A server over a [`Fake`]. When this is dropped, the gates are opened first: the drop of a
+/// [`CqlServer`] waits for its threads, and a thread that waits at a gate would hang a test that
+/// failed before it opened the gate.
 struct Served {
     // Fields are dropped in order, so the gates are opened before the server is dropped.
     _gates: OpenedOnDrop,

@@ -57,7 +57,7 @@ pub enum TlsError {
 pub struct Tls {
     options: TlsOptions,
     in_use: ArcSwap<InUse>,
-    /// A hash of the file contents at the last load.
+    /// A hash of the contents that the files had at the last load.
     seen: Mutex<u64>,
 }
 

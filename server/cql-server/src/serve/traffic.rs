@@ -28,12 +28,12 @@ pub(super) struct Traffic {
     pub ranges: Latencies,
 }
 
-/// The counts of some threads, in cache lines of their own.
+/// Counts of the requests and errors of some threads. Each shard has cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
-    /// The number of requests by opcode. No request has opcode 0, which counts all opcodes beyond
-    /// the array.
+    /// The number of requests by opcode. No request has opcode 0, so its counter counts all opcodes
+    /// beyond the array.
     requests: [AtomicU64; 16],
     /// The number of errors by code, in the order of [`CODES`].
     errors: [AtomicU64; CODES.len()],
@@ -55,7 +55,7 @@ impl Traffic {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of requests by the names of their opcodes.
+    /// The number of requests for each opcode, by the name of the opcode.
     pub(super) fn requests(&self) -> Vec<(&'static str, u64)> {
         let count = |opcode: &u8| {
             let name = Opcode::from_code(*opcode).map_or("OTHER", Opcode::name);
@@ -65,7 +65,7 @@ impl Traffic {
         OPCODES.iter().map(count).collect()
     }
 
-    /// Returns the number of errors by code.
+    /// The number of errors for each error code.
     pub(super) fn errors(&self) -> Vec<(i32, u64)> {
         let count = |place: usize| self.sum(|shard| &shard.errors[place]);
         (0..CODES.len())

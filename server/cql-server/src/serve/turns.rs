@@ -17,8 +17,8 @@
 
 use tokio::sync::{Mutex, MutexGuard};
 
-/// The number of stripes, a power of two: of 64 requests at different partitions, two seldom share
-/// one.
+/// The number of stripes, which partitions share by hash; a power of two. A request shares
+/// its stripe with one of 63 others, at different partitions, with a probability of 1.5%.
 const STRIPES: usize = 4096;
 
 #[derive(Debug)]
@@ -26,12 +26,12 @@ pub(super) struct Turns {
     stripes: Vec<Mutex<()>>,
 }
 
-/// The stripes of the turns that a request needs, ascending and distinct.
+/// The stripes of the partitions that a request has to wait for, ascending and distinct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stripes(Vec<usize>);
 
 impl Stripes {
-    /// Returns the stripes of these turns; `None` without turns.
+    /// Returns the stripes of the partitions with these hashes; `None` without any.
     pub(super) fn of(turns: &[u64]) -> Option<Self> {
         let mut stripes: Vec<usize> = turns.iter().map(|n| *n as usize % STRIPES).collect();
         stripes.sort_unstable();
@@ -40,7 +40,7 @@ impl Stripes {
     }
 }
 
-/// Turns that are held until this is dropped.
+/// The locked stripes of a request. They are unlocked when this is dropped.
 #[derive(Debug)]
 pub(super) struct TurnGuard<'t>(#[expect(dead_code, reason = "held")] Vec<MutexGuard<'t, ()>>);
 
@@ -51,14 +51,15 @@ impl Turns {
         }
     }
 
-    /// Takes all turns, if they are free and no request waits for one of them.
+    /// Locks all of these stripes if they are free and no other request waits for one of them.
+    /// Otherwise returns `None`.
     pub(super) fn try_take(&self, stripes: &Stripes) -> Option<TurnGuard<'_>> {
         let one = |stripe: &usize| self.stripes[*stripe].try_lock().ok();
         let guards: Option<_> = stripes.0.iter().map(one).collect();
         guards.map(TurnGuard)
     }
 
-    /// Takes all turns, waiting for each.
+    /// Locks all of these stripes, and waits for each.
     pub(super) async fn take(&self, stripes: &Stripes) -> TurnGuard<'_> {
         let mut guards = Vec::with_capacity(stripes.0.len());
         for stripe in &stripes.0 {

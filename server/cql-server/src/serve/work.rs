@@ -23,8 +23,9 @@ use crate::activity::Trace;
 use crate::call::{Call, Interrupt, Lane, Service, Statement, StatementKind, TimeOut};
 use crate::outcome::Outcome;
 
-/// The CPU time that a statement may use on a thread on which others wait: a serving thread, or
-/// that of the commit lane. Then it begins anew in [`Lane::Moved`].
+/// The CPU time that a statement may use on a thread on which other requests wait: one that serves
+/// connections, or that of the commit lane. After that the statement begins anew in
+/// [`Lane::Moved`].
 pub(super) const SHARED_THREAD_CPU_MAX: Duration = Duration::from_millis(5);
 
 pub(super) enum RequestStatements<T> {
@@ -44,7 +45,7 @@ impl<T> RequestStatements<T> {
     }
 }
 
-/// A request, without the frame from which it borrows its values.
+/// A request, without the frame that contains its bound values.
 pub(super) struct Work<S: Service> {
     pub shared: Arc<Shared<S>>,
     pub sender: Sender,
@@ -52,7 +53,8 @@ pub(super) struct Work<S: Service> {
     pub statements: RequestStatements<S::Statement>,
     pub kind: StatementKind,
     pub consistency: Consistency,
-    /// The turns that the request needs on a serving thread.
+    /// The [turns](super::turns) that the request needs on a thread that serves connections; `None`
+    /// if it needs none.
     pub turns: Option<Stripes>,
     pub interrupt: Interrupt,
     pub received_at: Instant,
@@ -60,7 +62,7 @@ pub(super) struct Work<S: Service> {
     pub may_refuse: bool,
     pub trace: Option<Trace>,
     pub spent: Spent,
-    /// The writes that are noted in the audit log with the result of the request.
+    /// The writes that are added to the audit log together with the result of the request.
     pub writes: Option<Box<BegunWrites>>,
 }
 
@@ -174,7 +176,7 @@ impl<S: Service> Work<S> {
         Ok(outcome)
     }
 
-    /// Returns the turns that the request needs.
+    /// Returns the [turns](super::turns) that the request needs; `None` if it needs none.
     fn turns(&self, request: &Request<'_>) -> Result<Option<Stripes>, ErrorResponse> {
         if !self.kind.takes_turns() {
             return Ok(None);
@@ -211,7 +213,8 @@ impl<S: Service> Work<S> {
     }
 }
 
-/// Returns the parameters of a batch, except for the values, which belong to its statements.
+/// Returns the parameters of a batch. They contain no values, because each statement of the batch
+/// has values of its own.
 fn batch_parameters<'a>(batch: &Batch<'a>) -> QueryParameters<'a> {
     QueryParameters {
         consistency: batch.consistency,

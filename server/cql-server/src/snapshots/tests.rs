@@ -9,7 +9,8 @@ use crate::testing::Session;
 
 const INVALID: i32 = 0x2200;
 
-/// The columns that a SELECT from a table would read, and the time by which it decides on expiry.
+/// Returns the names of the columns that a SELECT from the table `t` of a keyspace reads, and the
+/// time at which values count as expired: that of the snapshot, or `None` for a live table.
 fn read(session: &Session, keyspace: &str, snapshot: Option<&str>) -> (Vec<String>, Option<u64>) {
     let state = session.state();
     let db = session.catalog.db();

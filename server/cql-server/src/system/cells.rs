@@ -44,12 +44,13 @@ pub fn timestamp(value: SystemTime) -> Bytes {
     bigint(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Encodes a `list`, or a `set` whose elements come in the order of the set.
+/// Encodes a `list`, or a `set` whose elements are given in the order of the set.
 pub fn list(elements: impl IntoIterator<Item = Bytes>) -> Bytes {
     collection(1, elements)
 }
 
-/// Encodes a `map`. The keys come in the order of the map, each followed by its value.
+/// Encodes a `map` from its entries, each a key and a value, which are given in the order of the
+/// keys.
 pub fn map(entries: impl IntoIterator<Item = (Bytes, Bytes)>) -> Bytes {
     let both = |(key, value)| [key, value];
     collection(2, entries.into_iter().flat_map(both))

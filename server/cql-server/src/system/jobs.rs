@@ -21,18 +21,18 @@ pub struct JobRow {
     pub request: String,
     /// The time of the first start, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// The number of starts, from 1.
+    /// The number of times that the job was started, from 1.
     pub starts: u32,
-    /// The state in one word.
+    /// The state of the job in one word.
     pub state: &'static str,
-    /// The time of the end, in milliseconds since 1970; `None` before it.
+    /// The time at which the job ended, in milliseconds since 1970; `None` while it runs.
     pub ended_unix_ms: Option<u64>,
 }
 
 /// A source of jobs.
 pub trait JobList: Debug + Send + Sync {
-    /// Returns all jobs as a role may see them, or a message if they cannot be read. `role` is `None`
-    /// for a client of a server without authentication, which may see everything.
+    /// Returns all jobs, with the details that a role may see, or a message if they cannot be read.
+    /// `role` is `None` for a client of a server without authentication, which may see everything.
     fn jobs(&self, role: Option<&ActingRole>) -> Result<Vec<JobRow>, String>;
 }
 

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The keyspaces and tables whose rows a SELECT reads from a virtual table, as far as its WHERE
-/// clause restricts them. A virtual table may ignore it, because the statement filters the rows in
-/// any case.
+/// clause restricts them. A virtual table may also compute other rows, because the statement
+/// filters them in any case.
 #[derive(Debug, Default)]
 pub struct Lookup {
-    /// The permitted values of the column `keyspace_name`; `None` for all.
+    /// The values of the column `keyspace_name` that the statement permits; `None` for all.
     pub keyspaces: Option<BTreeSet<String>>,
-    /// The permitted values of the column `table_name`; `None` for all.
+    /// The values of the column `table_name` that the statement permits; `None` for all.
     pub tables: Option<BTreeSet<String>>,
-    /// The names in `keyspaces` that are snapshots, each with its keyspace and snapshot.
+    /// The names in `keyspaces` that stand for snapshots, each with the names of the keyspace and
+    /// the snapshot.
     pub snapshots: BTreeMap<String, (String, String)>,
 }
 

@@ -47,21 +47,21 @@ use crate::activity::Activity;
 use crate::indexes::BuildFailures;
 
 /// `release_version`: the version of Cassandra whose CQL and error messages the server has. Drivers
-/// choose by it which tables they read.
+/// decide by this version which tables they read.
 const RELEASE_VERSION: &str = "4.1.0";
 /// The version of CQL that Cassandra 4.1 has.
 pub(crate) const CQL_VERSION: &str = "3.4.6";
 pub(crate) const DATA_CENTER: &str = "datacenter1";
 const RACK: &str = "rack1";
-/// The partitioner. Drivers compute tokens by it.
+/// The partitioner of Cassandra that decides how drivers compute tokens.
 pub(crate) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 /// The name of a cluster without a configured name.
 pub const CLUSTER_NAME: &str = "ebb";
 
-/// The keyspaces that drivers take for a node's own.
+/// The keyspaces that drivers regard as a node's own.
 pub(super) const LOCAL_KEYSPACES: &[&str] =
     &["system", "system_auth", "system_schema", "system_traces"];
-/// The keyspaces that drivers take for virtual ones.
+/// The keyspaces that drivers regard as virtual.
 pub(super) const VIRTUAL_KEYSPACES: &[&str] = &["system_views", "system_virtual_schema"];
 
 /// The address and the cluster name of this node, as clients see them.
@@ -73,7 +73,8 @@ pub struct LocalNode {
     pub cluster_name: String,
 }
 
-/// The facts from which rows are computed: the node, and the schema at the moment of the statement.
+/// The facts from which the rows of virtual tables are computed: the node, and the schema at the
+/// moment of the statement.
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// The address and the name of the node.
@@ -88,11 +89,11 @@ pub struct Facts {
     pub activity: Arc<Activity>,
     /// The role that reads; `None` for a client of a server without authentication.
     pub role: Option<ActingRole>,
-    /// The role whose queries the statement may read; `None` for the queries of all users.
+    /// The role whose queries the statement may see; `None` if it may see the queries of all users.
     pub queries_of: Option<Box<str>>,
     /// The errors of failed index builds.
     pub index_failures: Arc<BuildFailures>,
-    /// The source of jobs; `None` without one.
+    /// The source of the jobs that a virtual table lists; `None` without one.
     pub jobs: Option<Arc<dyn JobList>>,
 }
 
@@ -142,12 +143,12 @@ impl Default for SystemTables {
 }
 
 impl SystemTables {
-    /// Whether this is the keyspace of a virtual table.
+    /// Returns whether a keyspace contains virtual tables.
     pub fn has_keyspace(&self, keyspace: &str) -> bool {
         self.by_keyspace.contains_key(keyspace)
     }
 
-    /// The names of the keyspaces, ascending.
+    /// The names of the keyspaces of virtual tables, ascending.
     pub fn keyspaces(&self) -> impl Iterator<Item = &'static str> {
         self.by_keyspace.keys().copied()
     }

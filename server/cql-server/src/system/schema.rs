@@ -22,7 +22,7 @@ use crate::interrupt::{self, UNITS_PER_LOOK};
 
 const KEYSPACE: &str = "system_schema";
 
-/// Returns the keyspaces that a statement looks up, of users and of snapshots, each with the name
+/// Returns the keyspaces of users and of snapshots whose rows a statement reads, each with the name
 /// that clients use. A snapshot that the statement names has only the tables whose names
 /// `has_table` accepts.
 pub(super) fn users(
@@ -59,8 +59,8 @@ pub(super) fn users(
     Ok(found)
 }
 
-/// Calls `each` with every table that a statement looks up and the name of its keyspace: tables of
-/// users, of snapshots, of `system` and of `system_schema`.
+/// Calls `each` with every table whose rows a statement reads, and the name of its keyspace: tables
+/// of users, of snapshots, of `system` and of `system_schema`.
 fn for_each_table(
     facts: &Facts,
     lookup: &Lookup,
@@ -133,7 +133,7 @@ fn keyspaces(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<()
     Ok(())
 }
 
-/// The columns that tables and views share: their options, and an id.
+/// The columns that the tables `tables` and `views` share: options, and an id.
 const OPTION_COLUMNS: [&str; 22] = [
     "additional_write_policy text",
     "allow_auto_snapshot boolean",
@@ -159,7 +159,8 @@ const OPTION_COLUMNS: [&str; 22] = [
     "speculative_retry text",
 ];
 
-/// Appends [`OPTION_COLUMNS`] to a table's own columns. The schema sorts all of them.
+/// Returns the columns `own` of a table, followed by [`OPTION_COLUMNS`]. The schema sorts all of
+/// them.
 const fn with_options<const OWN: usize, const ALL: usize>(
     own: [&'static str; OWN],
 ) -> [&'static str; ALL] {
@@ -202,7 +203,7 @@ fn table_rows(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(
     })
 }
 
-/// The options as cells of the columns with the same names.
+/// The options as cells, each with the name of its column, which is the name of the option.
 fn option_cells(options: &TableOptions) -> impl Iterator<Item = (&str, Bytes)> {
     options.iter().filter_map(|(name, value)| {
         let cell = match (name, value) {
@@ -232,7 +233,7 @@ fn option_cells(options: &TableOptions) -> impl Iterator<Item = (&str, Bytes)> {
     })
 }
 
-/// Decodes `0x...`, which the schema has checked.
+/// Decodes a blob written as `0x...`, whose form the schema has checked.
 fn blob(hex: &str) -> Bytes {
     let digits = hex.trim_start_matches("0x").as_bytes();
     let digit = |d: u8| (d as char).to_digit(16).unwrap_or(0) as u8;

@@ -17,8 +17,8 @@ use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
 use crate::interrupt::{self, UNITS_PER_LOOK};
 
-/// The number of sampled partitions in a table that the statement names. Smaller tables are counted
-/// exactly. The standard error of the other estimates is 18%.
+/// The number of sampled partitions in a table that the statement names. Tables with fewer are
+/// counted exactly. The standard error of the other estimates is 18%.
 const SAMPLE: u32 = 32;
 /// The number of sampled partitions if the statement reads the rows of all tables, since a request
 /// must not take long because of hundreds of tables. The standard error is 41%.
@@ -89,8 +89,8 @@ fn size_estimates(
     Ok(())
 }
 
-/// Estimates the number of partitions of a table from the tokens of the first `sample` ones. The
-/// sample ends before an unreadable partition.
+/// Estimates the number of partitions of a table from the tokens of its first partitions, `sample`
+/// of them or fewer: the sample ends before an unreadable partition.
 ///
 /// # Errors
 /// If the statement's time is over.
@@ -107,8 +107,9 @@ fn estimate_partitions(rows: &dyn TableReader, sample: u32) -> Result<u64, Error
     Ok(scaled(sample, last))
 }
 
-/// Returns the number of partitions on the whole ring if partition number `sample` is at `last`.
-/// For random tokens, (n - 1) / (the part of the ring up to the n-th) is an unbiased estimate.
+/// Returns the number of partitions on the whole ring if the token of partition number `sample`, in
+/// the order of tokens, is `last`. For random tokens, (n - 1) / (the part of the ring up to the
+/// n-th) is an unbiased estimate.
 fn scaled(sample: u32, last: Token) -> u64 {
     let part = u128::from(last.0.abs_diff(Token::MIN.0)).max(1);
     let all = (u128::from(sample.saturating_sub(1)) << u64::BITS) / part;
@@ -137,7 +138,8 @@ mod tests {
     const OF_SPARK: &str = "SELECT range_start, range_end, partitions_count, mean_partition_size \
                             FROM system.size_estimates WHERE keyspace_name = ? AND table_name = ?";
 
-    /// Returns the number of partitions and their mean size in bytes; `None` without a row.
+    /// Returns the estimated number of partitions and their mean size in bytes; `None` if
+    /// `system.size_estimates` has no row for the table.
     #[track_caller]
     fn estimate(server: &mut Server, keyspace: &str, table: &str) -> Option<(u64, u64)> {
         let names = [Some(keyspace.as_bytes()), Some(table.as_bytes())];

@@ -14,16 +14,16 @@ use super::{Facts, Lookup};
 /// Computes the rows of a virtual table.
 type RowComputation = fn(&Facts, &Lookup, &mut RowSet<'_>) -> Result<(), ErrorResponse>;
 
-/// The definition of a virtual table in the source.
+/// The definition of a virtual table, as a constant in the source.
 pub(super) struct Definition {
     pub(super) keyspace: &'static str,
     pub(super) name: &'static str,
     pub(super) comment: &'static str,
     /// The columns, each as `name type`.
     pub(super) columns: &'static [&'static str],
-    /// The partition key, a single column, and then the clustering columns.
+    /// The column of the partition key, which is a single one, and then the clustering columns.
     pub(super) primary_key: &'static [&'static str],
-    /// Computes the rows that a statement looks up, and possibly others, in any order.
+    /// Computes the rows that a statement reads, and possibly others, in any order.
     pub(super) rows: RowComputation,
 }
 
@@ -36,8 +36,8 @@ pub struct VirtualTable {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VirtualRow {
-    /// The key of the row in the engine's encoding. Rows are sorted by it, and the next page begins
-    /// after it.
+    /// The key of the row in the engine's encoding. Rows are sorted by their keys, and a page
+    /// begins after the last key of the page before.
     pub key: Vec<u8>,
     /// A cell for each column, in the order of [`TableSchema::columns`]; `None` is null.
     pub cells: Vec<Option<Bytes>>,
@@ -78,7 +78,8 @@ impl VirtualTable {
         &self.schema
     }
 
-    /// Returns the current rows for a lookup, and possibly others, in the order of their keys.
+    /// Returns the current rows of the keyspaces and tables in `lookup`, and possibly others, in
+    /// the order of their keys.
     ///
     /// # Errors
     /// If the rows describe an unreadable object.
@@ -94,7 +95,7 @@ impl VirtualTable {
     }
 }
 
-/// The computation for objects that ebb does not have, such as peers: no rows.
+/// Computes no rows: for tables of objects that ebb does not have, such as peers.
 pub(super) fn no_rows(_: &Facts, _: &Lookup, _: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     Ok(())
 }

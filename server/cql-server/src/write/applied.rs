@@ -25,27 +25,28 @@ use crate::interrupt;
 use crate::listing::Listing;
 use crate::read::serialize;
 
-/// The name of the column with the outcome.
+/// The name of the column that is true if a conditional write was applied.
 const APPLIED: &str = "[applied]";
 
 /// The number of keys, deleted ones included, among which the first live row of a partition is
-/// searched. If none of them is a live row, the response contains at most the static columns.
+/// searched. If none of these keys has a live row, the response contains at most the static
+/// columns.
 const FIRST_ROW_KEYS_MAX: usize = 1_000;
 
-/// The columns that the response to a conditional write contains.
+/// The columns that the response to a conditional write contains after `[applied]`.
 #[derive(Debug)]
 pub(super) struct ResponseColumns {
-    /// The columns by slot, in the order of the response.
+    /// The columns in the order of the response.
     slots: Slots,
     projection: Projection,
-    /// The places of static columns with a condition or a change. Other static columns are returned
-    /// as null.
+    /// The indexes, among the columns of the table, of static columns with a condition or a change.
+    /// Other static columns are returned as null.
     statics: BTreeSet<usize>,
     has_regular: bool,
 }
 
 impl ResponseColumns {
-    /// Collects the columns for these statements on a table.
+    /// Collects the columns for the response to these statements on a table.
     pub(super) fn new<'p>(
         schema: &TableSchema,
         plans: impl Iterator<Item = &'p WritePlan> + Clone,
@@ -107,7 +108,8 @@ pub(super) struct Answer<'a> {
 type Cells = Vec<Option<Bytes>>;
 
 impl<'a> Answer<'a> {
-    /// Creates the response over a partition with this header, at `now_s` seconds since 1970.
+    /// Begins the response to a write on a partition with this header, at `now_s` seconds since
+    /// 1970.
     ///
     /// # Errors
     /// If the header is damaged.
@@ -131,7 +133,7 @@ impl<'a> Answer<'a> {
         self.partition.partition()
     }
 
-    /// Returns a row, if the row is live.
+    /// Decodes the row with this key and operand. Returns `None` if there is no live row.
     ///
     /// # Errors
     /// If the row is damaged.
@@ -149,7 +151,8 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Returns the cells of the live rows among those with these keys and operands.
+    /// Returns the cells of the live rows among those with the keys and operands `rows`. If none is
+    /// live, returns at most one row, that of the static columns.
     ///
     /// # Errors
     /// If a row is damaged.
@@ -167,7 +170,8 @@ impl<'a> Answer<'a> {
         self.or_statics(shown)
     }
 
-    /// Returns the cells of the first live row of the partition.
+    /// Returns the cells of the first live row of the partition. If none is live, returns at most
+    /// one row, that of the static columns.
     ///
     /// # Errors
     /// If the store cannot read an entry, or if a row is damaged.
@@ -185,9 +189,9 @@ impl<'a> Answer<'a> {
         self.or_statics(Vec::new())
     }
 
-    /// Returns `rows` or, if there are none, one row of the static columns. The latter only if a
-    /// static column with a condition or a change has a value, whether or not that column is
-    /// returned.
+    /// Returns `rows` or, if there are none, one row of the static columns. The row of the static
+    /// columns is returned only if a static column with a condition or a change has a value,
+    /// whether or not that column is returned.
     fn or_statics(&self, mut rows: Vec<Cells>) -> Result<Vec<Cells>> {
         if !rows.is_empty() {
             return Ok(rows);

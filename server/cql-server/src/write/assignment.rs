@@ -10,7 +10,7 @@ use crate::analyse::markers::{Markers, Receiver};
 use crate::analyse::term::{self, Term};
 use crate::error::{Result, invalid};
 
-/// Returns the change of a column, as a whole, to a value.
+/// Returns the change that sets a whole column to a value.
 pub(super) fn set(column: &Column, value: &ast::Term, markers: &mut Markers) -> Result<Change> {
     let operation = Operation::Set(whole(column, value, markers)?);
     Ok(change(column, operation))

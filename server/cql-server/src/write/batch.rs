@@ -12,11 +12,11 @@ use super::using::Using;
 use crate::analyse::markers::{Bound, Markers};
 use crate::error::{Result, invalid};
 
-/// The error of a statement in a batch that does not write rows.
+/// The error for a statement in a batch that is no write of rows.
 pub const NOT_A_WRITE: &str =
     "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.";
 
-/// The options of a batch, which hold for all its statements.
+/// The options of a batch, which apply to all its statements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchTerms {
     pub(super) kind: BatchKind,
@@ -24,7 +24,8 @@ pub(super) struct BatchTerms {
     pub(super) timestamp_us: Option<i64>,
 }
 
-/// The plan of a batch in one statement, which can be executed any number of times.
+/// The plan of a batch that is a single statement (BEGIN BATCH). It can be executed any number of
+/// times.
 #[derive(Debug)]
 pub(super) struct BatchPlan {
     kind: BatchKind,
@@ -33,8 +34,8 @@ pub(super) struct BatchPlan {
 }
 
 impl BatchPlan {
-    /// Plans a batch; `table` returns the table of a statement. `markers` is `None` only for an
-    /// empty batch.
+    /// Plans a batch. `table` returns the table that a statement writes to. `markers` is `None`
+    /// only for an empty batch.
     pub(super) fn prepare(
         batch: &Batch,
         mut table: impl FnMut(&QualifiedName) -> Result<Arc<CqlTable>>,
@@ -73,7 +74,7 @@ impl BatchPlan {
         self.kind
     }
 
-    /// The type of the write in errors.
+    /// The type of the write that errors contain.
     pub(super) fn write_type(&self) -> WriteType {
         write_type_of(self.kind)
     }
@@ -87,7 +88,7 @@ impl BatchPlan {
     }
 }
 
-/// The type of a batch without conditions in errors.
+/// The type of the write that the errors of a batch without conditions contain.
 pub fn write_type_of(kind: BatchKind) -> WriteType {
     match kind {
         BatchKind::Logged => WriteType::Batch,
@@ -96,8 +97,8 @@ pub fn write_type_of(kind: BatchKind) -> WriteType {
     }
 }
 
-/// Checks that the statements may be in one batch. `has_timestamp` is true if the batch has a
-/// timestamp of its own.
+/// Checks that the statements may be in one batch. `has_timestamp` is true if the batch itself has
+/// a timestamp.
 pub(super) fn check(kind: BatchKind, has_timestamp: bool, writes: &[&WritePlan]) -> Result<()> {
     let is_conditional = writes.iter().any(|write| write.conditions.is_some());
     if has_timestamp && is_conditional {

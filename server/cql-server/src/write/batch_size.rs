@@ -12,14 +12,14 @@ use crate::error::Result;
 use crate::guardrails::{Guardrails, Limit};
 
 /// The tables and partitions of a batch. Only a batch over several partitions is limited: several
-/// rows of one partition cost a node no more at once than one by one.
+/// rows of one partition cost a node no more in a batch than one by one.
 #[derive(Debug)]
 pub(super) struct BatchSize {
     kind: BatchKind,
     /// The distinct tables of the batch.
     tables: Vec<Arc<CqlTable>>,
     /// The partitions of the batch. For a logged batch the first two suffice, since they show that
-    /// it spans several.
+    /// the batch spans several partitions.
     partitions: HashSet<PartitionKey>,
     spans_keyspaces: bool,
 }

@@ -17,11 +17,12 @@ use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_encoding, of_row, of_type};
 use crate::interrupt;
 
-/// The existing elements of a list in their order: their values by place.
+/// The stored elements of a list: the value of each, by the path of its cell. The paths have the
+/// order of the elements.
 type Present = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl Operation {
-    /// Whether the operation has to read the column first.
+    /// Returns whether the operation has to read the stored value of its column.
     pub(super) fn reads(&self) -> bool {
         matches!(
             self,
@@ -34,8 +35,9 @@ impl Operation {
 }
 
 /// Adds the effect of a change to a row. `before` is the stored row, which operations that read
-/// require. `came` is the time of the request, and the number of its operations so far that add to
-/// lists; both determine the [places](list_place) of new elements.
+/// require. `came` has the time of the request in microseconds, and the number of operations of the
+/// request so far that have added to lists. Both determine the [places](list_place) of new
+/// elements.
 ///
 /// # Errors
 /// Cassandra's errors, for null values where null is not permitted, and for indexes beyond the
@@ -205,7 +207,8 @@ pub(super) fn apply<'v>(
     Ok(())
 }
 
-/// Evaluates a term; `None` for null and unset values, which make the operation change nothing.
+/// Evaluates a term. Returns `None` for null and unset values: an operation with such a value
+/// changes nothing.
 fn value<'v>(term: &'v Term, bound: &Bound<'v>) -> Result<Option<Cow<'v, [u8]>>> {
     Ok(term.evaluate(bound)?.unless_unset().flatten())
 }
@@ -221,7 +224,8 @@ fn index_of(term: &Term, bound: &Bound<'_>) -> Result<Option<i32>> {
     }
 }
 
-/// Decodes a counter, or the number that is added to it.
+/// Decodes the value of a counter, or the number that is added to a counter; `None` if the bytes
+/// are not eight.
 fn number(bytes: &[u8]) -> Option<i64> {
     bytes.try_into().ok().map(i64::from_be_bytes)
 }
@@ -248,7 +252,7 @@ fn elements_of<'r>(row: &RowView<'r>, column: u32) -> Result<Vec<LiveElement<'r>
     list.elements().map(element).collect()
 }
 
-/// Whether a value equals one of `others`, which are ascending.
+/// Returns whether `value` equals one of `others`, which are in ascending order.
 fn is_among(ty: &CqlType, others: &[&[u8]], value: &[u8]) -> Result<bool> {
     let (mut from, mut to) = (0, others.len());
     while from < to {
@@ -264,7 +268,7 @@ fn is_among(ty: &CqlType, others: &[&[u8]], value: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// Adds all parts of a collection or user-defined type to a row.
+/// Adds all elements or fields of a value to a row, as separate cells of the column.
 fn add(
     ty: &CqlType,
     column: u32,
@@ -287,7 +291,8 @@ fn add(
     Ok(())
 }
 
-/// The type of a set's members or a map's keys, which make up the paths of the elements.
+/// The type of a set's members or of a map's keys, which make up the paths of the elements; `None`
+/// for other types.
 fn key_type(ty: &CqlType) -> Option<&CqlType> {
     match ty {
         CqlType::Set { element: ty, .. } | CqlType::Map { key: ty, .. } => Some(ty),
@@ -295,8 +300,9 @@ fn key_type(ty: &CqlType) -> Option<&CqlType> {
     }
 }
 
-/// Returns the path of a member or key. If the path does not determine the value, the part contains
-/// the value, too.
+/// Returns the path under which a member of a set, or an entry of a map with this key, is stored.
+/// If the member or key cannot be decoded from the path, the result also contains the member or
+/// key.
 fn part<'k>(ty: &CqlType, key: &'k [u8]) -> Result<Part<'k>> {
     keyed_part(ty, key, &[], &mut interrupt::charge_bytes).map_err(of_encoding)
 }

@@ -14,14 +14,14 @@ use crate::analyse::restrictions::{check_slice, column, contained};
 use crate::analyse::term::{self, Term};
 use crate::error::{Result, invalid};
 
-/// The conditions on a row under which the row is written.
+/// The conditions under which a statement writes its row.
 #[derive(Debug, Default)]
 pub(super) enum Conditions {
     #[default]
     None,
     Exists,
     NotExists,
-    /// All of these conditions, at least one.
+    /// All of these conditions on columns, at least one, must hold.
     Columns(Vec<ColumnCondition>),
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Conditions {
 pub(super) struct ColumnCondition {
     pub(super) column: Column,
     part: ConditionPart,
-    /// The type of the compared values.
+    /// The type of the values that the condition compares.
     ty: CqlType,
     test: ConditionTest,
 }
@@ -37,9 +37,9 @@ pub(super) struct ColumnCondition {
 #[derive(Debug)]
 enum ConditionPart {
     Whole,
-    /// The element of a map by its key, or of a list by its index.
+    /// The element of a map with this key, or of a list at this index.
     Element(Term),
-    /// A field of a user-defined type, by its position.
+    /// The field of a user-defined type at this position.
     Field(u16),
 }
 
@@ -63,8 +63,8 @@ impl Conditions {
         }
     }
 
-    /// Whether there is a condition on a static column, and whether there is one on a regular
-    /// column.
+    /// Returns two flags: whether there is a condition on a static column, and whether there is one
+    /// on a regular column.
     pub(super) fn kinds(&self) -> (bool, bool) {
         let mut columns = self.columns().iter();
         let statics = columns.clone().any(ColumnCondition::is_static);

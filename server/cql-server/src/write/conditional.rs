@@ -51,17 +51,18 @@ use crate::listing::Listing;
 
 pub(super) type Part<'v> = (&'v WritePlan, Bound<'v>);
 
-/// Statements on one partition, with evaluated terms. At least one of them has a condition.
+/// Statements that write to one partition, with evaluated terms. At least one of them has a
+/// condition.
 #[derive(Debug)]
 pub(super) struct ConditionalWrite<'v> {
     parts: &'v [Part<'v>],
     table: &'v CqlTable,
     partition: PartitionKey,
     statics: Option<RowCondition<'v>>,
-    /// The conditions on rows, by the key of the row.
+    /// The conditions on rows, by the keys of the rows.
     rows: BTreeMap<Vec<u8>, RowCondition<'v>>,
-    /// The keys of rows that are written without a condition of their own. They are read, too: the
-    /// timestamp of the write must be above those of all its rows.
+    /// The keys of rows that are written without a condition of their own. These rows are read,
+    /// too, because the timestamp of the write must be above those of all rows that it writes.
     others: BTreeSet<Vec<u8>>,
     writes_statics: bool,
     shown: ResponseColumns,
@@ -76,22 +77,23 @@ enum RowCondition<'v> {
 
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// The response, with `[applied]`, and the warnings.
+    /// The conditions were evaluated, and the writes committed if all conditions held. Contains the
+    /// response, with `[applied]`, and the warnings.
     Decided(Listing, Vec<String>),
-    /// Another request wrote one of the rows meanwhile. Nothing was written.
+    /// Another request has written one of the rows meanwhile. Nothing was written.
     Conflict,
 }
 
-/// The result of the conditions, before the commit.
+/// The result of evaluating the conditions, before the commit.
 #[derive(Debug)]
 pub(super) struct Decision<'c> {
-    /// The writes; `None` if a condition does not hold.
+    /// The collected writes; `None` if a condition does not hold.
     execution: Option<Execution<'c>>,
     /// The response, unless the commit ends in a conflict.
     response: Listing,
 }
 
-/// The stored header and rows of a partition.
+/// The stored header of a partition and some of its rows, by their keys.
 struct Found {
     header: Option<Bytes>,
     rows: BTreeMap<Vec<u8>, Option<Bytes>>,
@@ -101,8 +103,9 @@ impl<'v> ConditionalWrite<'v> {
     /// Collects the conditions and rows of a statement, or of a batch.
     ///
     /// # Errors
-    /// Cassandra's errors, if a statement is not on one row or the partitions differ, if the
-    /// conditions on a row contradict each other, or if a value is invalid.
+    /// Cassandra's errors, if a statement is not on a single row, if the statements are on
+    /// different partitions, if the conditions on a row contradict each other, or if a value is
+    /// invalid.
     pub(super) fn new(parts: &'v [Part<'v>], is_batch: bool) -> Result<Self> {
         let Some((first, bound)) = parts.first() else {
             return invalid("a conditional write has a statement");
@@ -190,7 +193,8 @@ impl<'v> ConditionalWrite<'v> {
         Ok(())
     }
 
-    /// The condition of a row or, for `None`, of the static columns.
+    /// Returns the condition on the row with the key `row` or, for `None`, on the static columns.
+    /// Returns `None` if there is no such condition so far.
     fn place(&mut self, row: Option<&[u8]>) -> Option<&mut RowCondition<'v>> {
         match row {
             Some(row) => self.rows.get_mut(row),
@@ -312,7 +316,8 @@ impl<'v> ConditionalWrite<'v> {
         Ok(true)
     }
 
-    /// The greatest timestamp in header and rows. A write above it is hidden by none of them.
+    /// Returns the greatest timestamp in the header and the rows. A write with a greater timestamp
+    /// is hidden by none of them.
     fn greatest(&self, found: &Found, partition: &Partition<'_>) -> Result<i64> {
         let mut greatest = partition.hidden_up_to();
         if self.writes_statics || self.statics.is_some() {
@@ -362,8 +367,8 @@ impl RowCondition<'_> {
     }
 }
 
-/// Returns the partition of a statement in a conditional write, and the key of its row; `None` if
-/// the statement is on static columns, or deletes several rows.
+/// Returns the partition of a statement in a conditional write, and the key of the row that the
+/// statement names; `None` if the statement is on static columns, or deletes several rows.
 fn row_of(
     plan: &WritePlan,
     bound: &Bound<'_>,
@@ -405,13 +410,13 @@ fn row_of(
     })
 }
 
-/// The first key after this one.
+/// Returns the least key that is greater than `key`.
 fn after(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
-/// Adds a hash of each partition of a statement. Statements on the same partition have the same
-/// hash, and so wait for each other.
+/// Appends a hash of each partition of a statement to `turns`. Statements on the same partition
+/// have the same hash, and so wait for each other.
 pub(super) fn turns(plan: &WritePlan, bound: &Bound<'_>, turns: &mut Vec<u64>) -> Result<()> {
     let schema: &TableSchema = plan.table.schema();
     let (id, _) = schema.id().as_u64_pair();

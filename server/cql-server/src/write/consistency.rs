@@ -8,7 +8,7 @@ use ebb_cql::protocol::{Consistency, WriteType};
 
 use crate::error::{Result, invalid};
 
-/// Checks that a write of this type may have these levels.
+/// Checks that a write of this type may have these consistency levels.
 pub fn check_consistency(
     write_type: WriteType,
     level: Consistency,

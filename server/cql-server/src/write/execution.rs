@@ -30,16 +30,16 @@ pub(super) const READ_UNITS: u64 = 4;
 #[derive(Debug)]
 enum Sink<'c> {
     Batch(WriteBatch),
-    /// Everything is written at the end, so that statements which read do not see the effects of
+    /// All writes are applied at the end, so that statements which read do not see the effects of
     /// others in the batch.
     Transaction {
         transaction: Transaction,
         operands: Vec<(Table, Vec<u8>, Vec<u8>)>,
-        /// The entries of indexes.
+        /// The index entries to write, each with its table.
         entries: Vec<(Table, Vec<u8>)>,
     },
-    /// Everything is written at once, so that the second of two increments of a counter builds on
-    /// the first.
+    /// Each write is applied at once, so that the second of two increments of a counter reads the
+    /// result of the first.
     Counters {
         transaction: Transaction,
         timestamps: &'c Timestamps,
@@ -57,27 +57,27 @@ pub(super) enum Committed {
 /// The writes of one statement or batch, collected until the commit.
 #[derive(Debug)]
 pub(super) struct Execution<'c> {
-    /// The timestamp of statements without their own.
+    /// The timestamp, in microseconds, of statements without a timestamp of their own.
     timestamp_us: i64,
-    /// The time of the request. New elements of lists are sorted by it.
+    /// The time of the request in microseconds. New elements of lists are sorted by this time.
     came_us: i64,
     now_s: i64,
     sink: Sink<'c>,
-    /// The number of operations so far that added to a list.
+    /// The number of operations so far that have added elements to a list.
     list_operations: u32,
     bytes: usize,
     /// The size of a batch; `None` for a single statement, whose size is not limited.
     batch_size: Option<BatchSize>,
     operand: Vec<u8>,
     guardrails: &'c Guardrails,
-    /// True if a guardrail limits values.
+    /// True if a guardrail limits written values.
     guards_values: bool,
     warnings: Vec<String>,
 }
 
 impl<'c> Execution<'c> {
-    /// Begins a write. `timestamp_us` is the timestamp of the request, for statements without USING
-    /// TIMESTAMP.
+    /// Begins a write without conditions and without counters. `timestamp_us` is the timestamp of
+    /// the request, for statements without USING TIMESTAMP.
     ///
     /// # Errors
     /// Cassandra's error, if the timestamp is out of bounds.
@@ -87,8 +87,8 @@ impl<'c> Execution<'c> {
         Self::at(context, timestamp_us, now_ms, sink)
     }
 
-    /// Begins a write whose TTLs and deletions count from `now_ms`, unless the request has its own
-    /// time.
+    /// Begins a write whose TTLs and deletions count from `now_ms`, unless the request contains a
+    /// time of its own.
     fn at(
         context: WriteContext<'c>,
         timestamp_us: i64,
@@ -111,7 +111,7 @@ impl<'c> Execution<'c> {
         })
     }
 
-    /// Begins a batch, whose size is limited, and which may have its own timestamp.
+    /// Begins a batch. Its size is limited, and it may have a timestamp of its own.
     ///
     /// # Errors
     /// The errors of [`Execution::new`], and an error if guardrails forbid timestamps of users.
@@ -131,8 +131,8 @@ impl<'c> Execution<'c> {
         })
     }
 
-    /// Begins a write that is committed only if nothing changes that the transaction has read.
-    /// Everything gets the timestamp `timestamp_us`, even statements with their own.
+    /// Begins a write that is committed only if nothing changes that the transaction has read. All
+    /// statements get the timestamp `timestamp_us`, even those with a timestamp of their own.
     ///
     /// # Errors
     /// The errors of [`Execution::new`].
@@ -150,7 +150,7 @@ impl<'c> Execution<'c> {
         Self::at(context, timestamp_us, now_ms, sink)
     }
 
-    /// Begins a write of counters. Each row gets a timestamp of its own, above all those assigned
+    /// Begins a write of counters. Each row gets a new timestamp, above all that were assigned
     /// before the transaction began.
     ///
     /// # Errors
@@ -272,7 +272,7 @@ impl<'c> Execution<'c> {
         }
     }
 
-    /// The timestamp of the next row: a new one for counters, otherwise `timestamp_us`.
+    /// Returns the timestamp for the next row: a new one for counters, otherwise `timestamp_us`.
     fn own_timestamp_us(&self, timestamp_us: i64) -> Result<i64> {
         match &self.sink {
             Sink::Counters { timestamps, .. } => timestamps.next_us().map_err(of_catalog),
@@ -281,9 +281,9 @@ impl<'c> Execution<'c> {
     }
 
     /// Makes the commit of counters, or of a write with conditions, depend on a key that the write
-    /// changes or deletes: of two such writes at once, the second one begins anew. Otherwise the
-    /// first to be committed would win if it had the later timestamp, and the second would be lost
-    /// although its client was answered later.
+    /// changes or deletes: if two such writes run at once, the second one to commit fails and
+    /// begins anew. Otherwise the first to be committed would win if it had the later timestamp,
+    /// and the second would be lost although its client was answered later.
     fn guard(&mut self, table: &Table, key: &[u8]) -> Result<()> {
         match self.transaction() {
             Some(transaction) => transaction.guard(table, key).map_err(of_store),
@@ -291,7 +291,8 @@ impl<'c> Execution<'c> {
         }
     }
 
-    /// Does the same as [`Execution::guard`] for all keys of a range, even those that do not exist.
+    /// Makes the commit depend on all keys of a range, as [`Execution::guard`] does for one key.
+    /// The range includes keys that do not exist.
     fn guard_range(&mut self, table: &Table, range: &ByteRange) -> Result<()> {
         let Some(transaction) = self.transaction() else {
             return Ok(());
@@ -393,7 +394,8 @@ impl<'c> Execution<'c> {
         Ok(())
     }
 
-    /// Adds the index entry of a row or partition. Adding an existing entry changes nothing.
+    /// Adds the entry of an index for a row or partition with the key `row_key`. Adding an entry
+    /// that exists already changes nothing.
     fn put_entry(&mut self, table: &Table, mut prefix: Vec<u8>, row_key: &[u8]) {
         prefix.extend(row_key);
         match &mut self.sink {
@@ -416,8 +418,8 @@ struct PartitionChanges<'e, 'v, 'c> {
 }
 
 impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
-    /// Writes the static columns, if the statement changes any. `number` is the number of the
-    /// partition among those of the statement, from 0.
+    /// Writes the static columns, if the statement changes any. `number` counts the partitions of
+    /// the statement from 0.
     fn statics(&mut self, number: usize) -> Result<()> {
         if !self.changes.iter().any(Change::is_static) {
             return Ok(());
@@ -442,7 +444,8 @@ impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
         })
     }
 
-    /// Writes one row. `number` is the number of the row among those of the statement, from 0.
+    /// Writes one row. `number` counts the rows of the statement from 0. If `has_marker`, the row
+    /// exists from then on even without values.
     fn row(&mut self, target: &RowTarget<'_>, number: usize, has_marker: bool) -> Result<()> {
         interrupt::charge(1)?;
         let key = target.key(self.schema.layout(), self.partition)?;
@@ -477,7 +480,8 @@ impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
         changes.any(|change| change.is_static() == of_static && change.operation.reads())
     }
 
-    /// Computes the effect of the changes on a row that they have to read first.
+    /// Reads the row with the key `key`, and computes the effect of the changes on it. `number`
+    /// counts the rows of the statement from 0.
     fn gather_after(&mut self, key: &[u8], number: usize) -> Result<RowBuffer<'v>> {
         let header_key = self.partition.header_key();
         let read = self.execution.read(self.table, &[&header_key, key])?;
@@ -487,7 +491,8 @@ impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
         self.gather(false, number, Some(&view.map_err(of_table)?))
     }
 
-    /// Decodes the partition as it is before the statement. `key` is any of the partition's keys.
+    /// Decodes the partition from its stored header, as it was before the statement. `key` is the
+    /// key of the header or of any row of the partition.
     fn before<'p>(&self, key: &'p [u8], header: Option<&'p [u8]>) -> Result<Partition<'p>>
     where
         'e: 'p,

@@ -31,8 +31,8 @@ pub(super) fn check_statement(guardrails: &Guardrails, plan: &WritePlan) -> Resu
     Ok(())
 }
 
-/// Checks the values that a write gives a row against guardrails. Of a collection only the written
-/// elements count, because the stored ones are not read.
+/// Checks the values that a write adds to a row against guardrails. Only the written elements of a
+/// collection count, because the stored ones are not read.
 pub(super) fn check_row(
     guardrails: &Guardrails,
     schema: &TableSchema,

@@ -11,11 +11,11 @@ use ebb_tables::write::RowBuffer;
 use crate::error::{Result, invalid, of_key, of_type};
 use crate::interrupt;
 
-/// Cassandra's limit: an indexed value has fewer bytes than this.
+/// Cassandra's limit on the bytes of an indexed value, exclusive.
 const VALUE_LEN_LIMIT: usize = 65_535;
 
-/// Passes to `put` the entries of a written row, each as the prefix of the entry's key and the key
-/// that the entry refers to.
+/// Calls `put` for each index entry of a written row, with the prefix of the entry's key and the
+/// key of the row or partition that the entry refers to.
 pub(super) fn put_row(
     schema: &TableSchema,
     partition: &PartitionKey,
@@ -47,7 +47,8 @@ pub(super) fn put_row(
     Ok(())
 }
 
-/// Passes to `put` the entries of written static columns.
+/// Calls `put` for each index entry of written static columns, with the prefix of the entry's key
+/// and the key of the partition's header.
 pub(super) fn put_statics(
     schema: &TableSchema,
     partition: &PartitionKey,

@@ -11,21 +11,21 @@ use crate::analyse::term::{self, Evaluated, Term};
 use crate::error::{Result, invalid};
 use crate::functions::json_row;
 
-/// The JSON text, and the treatment of columns that are not in it.
+/// The JSON text of INSERT JSON, and the treatment of columns that are not in the text.
 #[derive(Debug)]
 pub(super) struct JsonRow {
     text: Term,
-    /// True if missing columns keep their values. Otherwise they become null.
+    /// True if columns that are not in the text keep their values; otherwise they become null.
     default_unset: bool,
     markers: usize,
 }
 
-/// The values of a JSON text, by the places of the table's columns: `None` for a column that is not
-/// in it.
+/// The values in a JSON text, in the order of the table's columns. The outer `None` is a column
+/// that is not in the text, the inner one a null.
 pub(super) type JsonValues = Vec<Option<Option<Vec<u8>>>>;
 
 impl JsonRow {
-    /// Prepares the text, and parses it at once if it is a constant.
+    /// Prepares the JSON text of a statement. A constant text is parsed at once.
     ///
     /// # Errors
     /// Cassandra's error, if a constant text is no row of the table.
@@ -47,7 +47,8 @@ impl JsonRow {
         Ok(row)
     }
 
-    /// Returns the index of the value for the column at place `at` of the schema.
+    /// Returns the index, behind those of the markers, under which the value of column number `at`
+    /// of the table is bound.
     ///
     /// # Errors
     /// If the statement has too many markers.
@@ -55,7 +56,7 @@ impl JsonRow {
         u16::try_from(self.markers + at).or_else(|_| invalid("Too many markers"))
     }
 
-    /// Parses the text, with these bound values.
+    /// Evaluates the JSON text with the bound values, and parses it.
     ///
     /// # Errors
     /// Cassandra's error, if the text is no row of the table.
@@ -71,7 +72,7 @@ impl JsonRow {
         }
     }
 
-    /// Appends the values of the text to the bound ones.
+    /// Returns the bound values, followed by the values in the JSON text.
     pub(super) fn bind<'v>(&self, values: &'v JsonValues, bound: &Bound<'v>) -> Bound<'v> {
         let value = |value: &'v Option<Option<Vec<u8>>>| match value {
             Some(Some(bytes)) => Value::Bytes(bytes),

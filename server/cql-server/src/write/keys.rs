@@ -12,7 +12,7 @@ use crate::analyse::markers::{Bound, Markers};
 use crate::analyse::restrictions::{Partitions, Restrictions, Writing, check_keys};
 use crate::error::{Result, of_key};
 
-/// The rows that a statement writes, as terms.
+/// The restrictions that select the rows to write, as terms.
 #[derive(Debug)]
 pub(super) struct Keys(Restrictions);
 
@@ -23,16 +23,16 @@ pub(super) struct Targets<'v> {
     pub(super) rows: Rows<'v>,
 }
 
-/// The part of a partition that a statement writes.
+/// The rows that a statement writes in each of its partitions.
 #[derive(Debug)]
 pub(super) enum Rows<'v> {
-    /// The static columns or the whole partition, since no clustering column is named.
+    /// The static columns or the whole partition: the statement names no clustering column.
     Partition,
     Named(Vec<RowTarget<'v>>),
     Ranges(Vec<ByteRange>),
 }
 
-/// A row of a partition: the values of all clustering columns.
+/// The row of a partition to write, as the values of all clustering columns.
 #[derive(Debug)]
 pub(super) struct RowTarget<'v>(Vec<Cow<'v, [u8]>>);
 
@@ -46,7 +46,8 @@ impl RowTarget<'_> {
         layout.row_key(partition, &values).map_err(of_key)
     }
 
-    /// The values as one tuple, if the key does not determine them exactly.
+    /// Returns the values of the clustering columns as one tuple, if the encoded key does not
+    /// determine them exactly; otherwise `None`.
     pub(super) fn original(&self, layout: &KeyLayout) -> Option<Vec<u8>> {
         original_clustering(layout, self.0.iter().map(|value| &**value))
     }
@@ -62,7 +63,7 @@ impl Keys {
         Restrictions::of_write(schema, relations, writing, markers).map(Self)
     }
 
-    /// The places of the markers that provide the partition key. Empty unless every column has a
+    /// The indexes of the markers that provide the partition key. Empty unless every column has a
     /// marker of its own.
     pub(super) fn partition_markers(&self, schema: &TableSchema) -> Vec<u16> {
         let columns = schema.layout().partition().len();

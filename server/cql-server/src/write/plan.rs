@@ -22,11 +22,11 @@ pub(super) struct WritePlan {
     pub(super) using: Using,
     pub(super) keys: Keys,
     pub(super) action: Action,
-    /// The conditions under which the row is written.
+    /// The conditions in IF under which the statement writes.
     pub(super) conditions: Conditions,
     pub(super) statement: Statement,
     pub(super) json: Option<JsonRow>,
-    /// The volatile calls in all terms of the statement.
+    /// The calls of volatile functions in all terms of the statement.
     pub(super) volatile: VolatileCalls,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Parts {
 #[derive(Debug)]
 pub(super) enum Action {
     Change {
-        /// True for INSERT: the row exists from then on, even without values.
+        /// True for INSERT, which writes a marker: the row exists from then on even without values.
         has_marker: bool,
         changes: Vec<Change>,
     },
@@ -78,8 +78,8 @@ impl Change {
 }
 
 impl WritePlan {
-    /// The places of the markers that provide the partition key, in its order. Empty unless every
-    /// column has a marker of its own.
+    /// The indexes of the markers that provide the partition key, in the order of its columns.
+    /// Empty unless every column has a marker of its own.
     pub(super) fn partition_markers(&self) -> Vec<u16> {
         match &self.json {
             // The key is in the JSON text.
@@ -96,8 +96,8 @@ impl WritePlan {
         self.statement == Statement::Delete
     }
 
-    /// Calls `use_bound` with the values for the statement's keys and changes: the bound ones, and
-    /// those in the text of INSERT JSON.
+    /// Calls `use_bound` with the values of the statement: the bound ones, followed by those in the
+    /// text of INSERT JSON.
     ///
     /// # Errors
     /// The error of `use_bound`, or an error if the text is no row of the table.

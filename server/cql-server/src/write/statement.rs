@@ -16,7 +16,7 @@ use crate::error::{Result, invalid, of_catalog};
 use crate::guardrails::{Access, Guardrails};
 use crate::listing::Listing;
 
-/// The meaning of a write under the schemas of its tables.
+/// A write of rows, as analysed under the schemas of its tables.
 #[derive(Debug)]
 pub struct WriteStatement {
     plan: Plan,
@@ -32,7 +32,8 @@ enum Plan {
 }
 
 impl WriteStatement {
-    /// Analyses a statement; `None` if it does not write rows. `table` returns the table of a name.
+    /// Analyses a statement. Returns `None` if the statement does not write rows. `table` returns
+    /// the table with a name.
     pub fn analyse(
         parsed: &Parsed,
         mut table: impl FnMut(&QualifiedName) -> Result<Arc<CqlTable>>,
@@ -77,18 +78,18 @@ impl WriteStatement {
         &self.markers
     }
 
-    /// The places of the markers that provide the partition key. Empty for a batch, and unless
+    /// The indexes of the markers that provide the partition key. Empty for a batch, and unless
     /// every column has a marker of its own.
     pub fn partition_key(&self) -> &[u16] {
         &self.partition_key
     }
 
-    /// Whether the name of one of the statement's tables is unqualified.
+    /// Returns whether the statement contains an unqualified table name.
     pub fn needs_keyspace(&self) -> bool {
         self.needs_keyspace
     }
 
-    /// Whether the statement's tables have not changed since the analysis.
+    /// Returns whether the tables of the statement are the same in `state` as at the analysis.
     pub fn is_of(&self, state: &CatalogState) -> bool {
         let is_same = |plan: &WritePlan| {
             let schema = plan.table.schema();
@@ -98,7 +99,7 @@ impl WriteStatement {
         self.plans().iter().all(is_same)
     }
 
-    /// The type of the write in errors.
+    /// The type of the write that errors contain.
     pub fn write_type(&self) -> WriteType {
         match &self.plan {
             _ if self.plans().iter().any(|plan| plan.conditions.is_some()) => WriteType::Cas,
@@ -108,8 +109,8 @@ impl WriteStatement {
         }
     }
 
-    /// Returns a hash of each partition that the statement writes: requests with the same hash take
-    /// turns.
+    /// Returns a hash of each partition that the statement writes. Requests with the same hash wait
+    /// for each other.
     pub fn turns(&self, catalog: &Catalog, values: Values<'_>) -> Result<Vec<u64>> {
         let bound = Bound::new(values, &self.markers, catalog.timestamps().now_us())?;
         let mut turns = Vec::new();
@@ -119,8 +120,8 @@ impl WriteStatement {
         Ok(turns)
     }
 
-    /// The statement's writes, each with these bound values and its own values of volatile
-    /// functions.
+    /// Returns the plans of the single writes in the statement, each with the bound values and with
+    /// values of its own for calls of volatile functions.
     pub(super) fn parts<'v>(&'v self, bound: Bound<'v>) -> Result<Vec<Part<'v>>> {
         let part = |plan: &'v WritePlan, bound: Bound<'v>| {
             bound.calling(&plan.volatile).map(|bound| (plan, bound))
@@ -138,8 +139,8 @@ impl WriteStatement {
         }
     }
 
-    /// Executes the write. `timestamp_us` is the timestamp of the request, for statements without
-    /// their own. If it is `None`, the server assigns one.
+    /// Executes the write. `timestamp_us` is the timestamp of the request, for statements without a
+    /// timestamp of their own; without both, the server assigns one.
     ///
     /// # Errors
     /// Cassandra's error for an invalid value, or an error of the store.
@@ -163,21 +164,22 @@ impl WriteStatement {
     }
 }
 
-/// The catalog that writes change, with the guardrails and the time of the request.
+/// The catalog that a write changes, with the guardrails for its user and the time that the request
+/// contains.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteContext<'c> {
     pub catalog: &'c Catalog,
     pub guardrails: &'c Guardrails,
     /// The time of the request, in seconds since 1970, if the client has sent one. TTLs and
-    /// deletions count from it.
+    /// deletions count from this time.
     pub now_s: Option<i64>,
 }
 
 impl WriteContext<'_> {
-    /// The time from which TTLs and deletions count, and by which conditions judge expiry, in seconds
-    /// since 1970: that of the request, or else that of a reader at `read_time_ms`. It is not the
-    /// clock's time, because readers do not follow a clock that is set back: a value might have
-    /// expired when it is written.
+    /// The time from which TTLs and deletions count, and by which conditions judge expiry, in
+    /// seconds since 1970: the time in the request or else `read_time_ms`, the time that a reader
+    /// would have now. The clock's time would be wrong if the clock was set back, since readers do
+    /// not follow it back: a value might have expired before it is written.
     pub(super) fn now_s(&self, read_time_ms: u64) -> i64 {
         let read_time_s = i64::try_from(read_time_ms / 1000).unwrap_or(i64::MAX);
         self.now_s.unwrap_or(read_time_s)
@@ -209,7 +211,7 @@ pub enum Written {
 }
 
 /// Executes the BATCH of the protocol: several statements, each with its values, as one write.
-/// `timestamp_us` is that of the request, as for a single statement.
+/// `timestamp_us` is the timestamp of the request, as for a single statement.
 ///
 /// # Errors
 /// The errors of [`WriteStatement::execute`], and errors for statements that may not be in one
@@ -245,7 +247,7 @@ fn parts_of<'v>(
     statements.iter().map(part).collect()
 }
 
-/// The number of immediate attempts of a write that conflicts with others.
+/// The number of attempts, one right after the other, of a write that conflicts with others.
 const ATTEMPTS_MAX: usize = 32;
 
 /// Executes statements as one write; `batch` is `None` for a single statement. All attempts use the
@@ -292,8 +294,8 @@ fn write(
 }
 
 /// Attempts a write of counters: reads each counter, and writes its new value, unless another write
-/// changes it meanwhile. So a row contains the counter's value like any other, and neither a merge
-/// nor a replay of the log adds increments again.
+/// changes it meanwhile. So a row contains the value of a counter like any other value, and neither
+/// a merge nor a replay of the log repeats increments.
 fn count(
     context: WriteContext<'_>,
     parts: &[Part<'_>],

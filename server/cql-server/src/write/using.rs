@@ -75,7 +75,7 @@ impl Using {
     }
 }
 
-/// Checks that a client's timestamp is in the range of cells.
+/// Checks that a timestamp from a client is one that cells can have.
 pub(super) fn check_timestamp(timestamp_us: i64) -> Result<i64> {
     match timestamp_us {
         i64::MIN => invalid(format!(

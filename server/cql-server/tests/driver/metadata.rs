@@ -122,13 +122,13 @@ fn the_driver_reads_keyspaces_types_tables_and_columns() {
     });
 }
 
-/// Returns the table `ks.t` of a state.
+/// Returns the table `ks.t` in the metadata of a session.
 fn table(state: &ClusterState) -> Option<&Table> {
     state.get_keyspace("ks")?.tables.get("t")
 }
 
-/// Waits until the metadata of `session` meets `condition`. The tasks of the driver read it
-/// meanwhile.
+/// Waits until the metadata of `session` meets `condition`. Meanwhile the tasks of the driver read
+/// the metadata.
 fn wait_until(session: &Session, what: &str, condition: impl Fn(&ClusterState) -> bool) {
     tokio::task::block_in_place(|| {
         wait::until(what, || condition(&session.get_cluster_state()));

@@ -13,11 +13,11 @@ use super::session::{
 };
 
 const ROWS: i32 = 1_000;
-/// The rows of a page. They are no divisor of the rows of a partition, so that the last page is
-/// short.
+/// The rows of a page. The rows of a partition are no multiple of this number, so that the last
+/// page is short.
 const PAGE_ROWS: i32 = 77;
 
-/// Returns the name for a number.
+/// Returns the value of the column `name` in the row with this number.
 fn name_of(number: i32) -> String {
     format!("number {number}")
 }
@@ -138,7 +138,7 @@ fn columns(result: &QueryRowsResult) -> Vec<String> {
     specs.map(|spec| spec.name().to_owned()).collect()
 }
 
-/// Asserts that a result consists of `[applied]` alone, and that it is true.
+/// Asserts that a result has only the column `[applied]`, and that its value is true.
 #[track_caller]
 fn assert_applied(result: &QueryRowsResult) {
     assert_eq!(columns(result), ["[applied]"]);

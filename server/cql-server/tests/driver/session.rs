@@ -38,8 +38,9 @@ pub(crate) fn with_server<F: Future<Output = ()>>(test: impl FnOnce(SocketAddr) 
     runtime.block_on(test(server.address()));
 }
 
-/// Starts a server over a disk in memory. It rejects nothing for overload, its time limits are only
-/// for hanging tests, its pages end at their number of rows, and no request waits for an idle core.
+/// Starts a server over a disk in memory. The server rejects nothing for overload, its pages end
+/// only at their number of rows, and no request waits for an idle core. Its time limits are so long
+/// that only a hanging test reaches them.
 fn start() -> CqlServer {
     let grace_periods = GracePeriods::default();
     let options = Options {
@@ -73,8 +74,8 @@ fn start() -> CqlServer {
     CqlServer::start(executor, None, options).expect("the server starts")
 }
 
-/// Returns the builder of a session that never retries a request, and whose timeouts are only for
-/// hanging tests.
+/// Returns the builder of a session that never retries a request, and whose timeouts are so long
+/// that only a hanging test reaches them.
 pub(crate) fn builder(address: SocketAddr) -> SessionBuilder {
     let profile = ExecutionProfile::builder()
         .request_timeout(Some(HANG))

@@ -12,8 +12,8 @@ use super::clients::run;
 /// The tables that each batch writes to.
 pub const TABLES: [&str; 3] = ["ks.a", "ks.b", "other.c"];
 
-/// Writes batches, each of a number of its own, until `requests` are done or the connection ends.
-/// Returns the numbers of the acknowledged ones.
+/// Writes batches with the numbers `first`, `first + 1` and so on, `requests` of them or until the
+/// connection ends. Returns the numbers of the acknowledged batches.
 fn client(address: SocketAddr, requests: usize, first: i32) -> Vec<i32> {
     let mut acknowledged = Vec::new();
     let Ok(mut connection) = Client::connect(address, Compression::None) else {
@@ -35,8 +35,8 @@ fn client(address: SocketAddr, requests: usize, first: i32) -> Vec<i32> {
     acknowledged
 }
 
-/// Runs several clients at once, whose numbers begin at `first`. Returns the numbers of the
-/// acknowledged batches.
+/// Runs several clients at once, which write batches with different numbers from `first` on.
+/// Returns the numbers of the acknowledged batches.
 pub fn clients(
     address: SocketAddr,
     (clients, requests): (usize, usize),
@@ -54,7 +54,7 @@ pub fn clients(
     })
 }
 
-/// Reads the numbers in a table.
+/// Reads the numbers of the batches whose rows are in a table.
 pub fn read(client: &mut Client, table: &str) -> BTreeSet<i32> {
     let text = format!("SELECT c FROM {table}");
     let Ok(Response::Rows(rows)) = run(client, &text) else {

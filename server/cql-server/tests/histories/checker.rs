@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use super::history::Operation;
 
-/// A set of operations.
+/// A set of operations, as a bit for the index of each.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Done(Vec<u64>);
 
@@ -24,8 +24,8 @@ impl Done {
     }
 }
 
-/// Checks that a history, which begins with the row `row`, is linearizable. The error is the
-/// longest order of operations that fits.
+/// Checks that a history, which begins with the row `row`, is linearizable. `None` is a missing
+/// row. The error is the longest sequence of operations that is possible.
 pub fn check(history: &[Operation], row: Option<i32>) -> Result<(), Vec<Operation>> {
     let mut operations = history.to_vec();
     operations.sort_by_key(|operation| operation.began);

@@ -11,10 +11,10 @@ use rand_chacha::ChaCha8Rng;
 
 use super::history::{Action, Operation, Outcome};
 
-/// The number of values: few, so that conditions on them often hold.
+/// The number of different values that clients write: few, so that conditions on values often hold.
 const VALUES: i32 = 4;
 
-/// A clock of increasing times across all threads.
+/// A clock shared by all threads, each of whose times is greater than all before.
 #[derive(Debug, Default)]
 pub struct Ticks(AtomicU64);
 
@@ -46,8 +46,8 @@ fn int(cell: Option<&[u8]>) -> Option<i32> {
     cell.map(|bytes| i32::from_be_bytes(bytes.try_into().expect("an int")))
 }
 
-/// Executes an action, and returns its outcome; `None` if the connection ended or the server
-/// failed.
+/// Executes an action on the row that the restrictions `row` select, and returns its outcome;
+/// `None` if the connection ended or the server failed.
 fn execute(client: &mut Client, row: &str, action: Action) -> Option<Outcome> {
     let text = match action {
         Action::Insert(value) => {
@@ -80,7 +80,8 @@ fn execute(client: &mut Client, row: &str, action: Action) -> Option<Outcome> {
     })
 }
 
-/// Runs one of several clients of `row`, for `requests` actions or until the connection ends.
+/// Executes random actions of one client on `row`, `requests` of them or until the connection ends.
+/// Returns the operations.
 pub fn client(
     address: SocketAddr,
     row: &str,
@@ -120,7 +121,7 @@ fn value(rng: &mut ChaCha8Rng) -> i32 {
     rng.random_range(0..VALUES)
 }
 
-/// Runs several clients for each of some rows at once, and returns the operations on each row.
+/// Runs several clients for each of `rows`, all at once, and returns the operations on each row.
 pub fn clients(
     address: SocketAddr,
     rows: &[&str],

@@ -10,10 +10,10 @@ use rand_chacha::ChaCha8Rng;
 
 use super::clients::run;
 
-/// The number of rows. All clients add to all of them.
+/// The number of rows. Every client adds to the counters of all rows.
 pub const ROWS: usize = 3;
 
-/// The bounds of a counter's value.
+/// The bounds of a counter's value: increments without a response may have happened or not.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Expected {
     pub least: i64,
@@ -28,8 +28,8 @@ impl Expected {
     }
 }
 
-/// Adds to the counters, singly and in batches over partitions, until `requests` are done or the
-/// connection ends.
+/// Adds to the counters, singly and in batches over partitions, by `requests` requests or until the
+/// connection ends. Returns the bounds of the sums that the client has added.
 fn client(address: SocketAddr, requests: usize, seed: u64) -> [Expected; ROWS] {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut expected = [Expected::default(); ROWS];
@@ -62,7 +62,8 @@ fn client(address: SocketAddr, requests: usize, seed: u64) -> [Expected; ROWS] {
     expected
 }
 
-/// Runs several clients at once, and returns the bounds of what they have added to the counters.
+/// Runs several clients at once, and returns the bounds of the sums that they have added to the
+/// counters.
 pub fn clients(
     address: SocketAddr,
     (clients, requests): (usize, usize),

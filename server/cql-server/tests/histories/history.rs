@@ -1,13 +1,13 @@
 //! The history of one row: the operations of clients, with their times.
 
-/// A client's action on its row.
+/// A client's action on a row, whose column `v` has the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// `INSERT ... IF NOT EXISTS`.
     Insert(i32),
-    /// `UPDATE SET v = .1 IF v = .0`.
+    /// `UPDATE SET v = b IF v = a`, with the values a and b.
     Swap(i32, i32),
-    /// `UPDATE SET v = .0 IF EXISTS`.
+    /// `UPDATE SET v = a IF EXISTS`, with the value a.
     Set(i32),
     /// `DELETE ... IF EXISTS`.
     Delete,
@@ -19,10 +19,10 @@ pub enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Applied,
-    /// Not applied. Contains the row's value if the response has it; `None` inside if there is no
-    /// row.
+    /// Not applied. Contains the row if the response has it: its value, or an inner `None` for a
+    /// missing row.
     Refused(Option<Option<i32>>),
-    /// The value of the row, which was read.
+    /// The value that was read; `None` if there is no row.
     Value(Option<i32>),
     /// There was no response: the action may have happened, or may still happen.
     Unknown,
@@ -33,15 +33,16 @@ pub enum Outcome {
 pub struct Operation {
     pub action: Action,
     pub outcome: Outcome,
-    /// The time of the request.
+    /// The time of the request, as a number that is greater for later times.
     pub began: u64,
-    /// The time of the response; [`u64::MAX`] without one.
+    /// The time of the response, like `began`; [`u64::MAX`] without a response.
     pub ended: u64,
 }
 
 impl Operation {
-    /// The row after the operation, if the operation can have happened to this row with this
-    /// outcome.
+    /// Returns the value of the row (an inner `None` is a missing row) after this operation on a
+    /// row with the value `row`. Returns `None` if the operation cannot have its outcome on such a
+    /// row.
     pub fn apply(&self, row: Option<i32>) -> Option<Option<i32>> {
         let applied = match (self.action, row) {
             (Action::Insert(value), None) => Some(Some(value)),

@@ -8,7 +8,7 @@ use todc_utils::specifications::Specification;
 
 use super::history::Operation;
 
-/// One row, absent at first.
+/// The model of one row, which is missing at first.
 struct Row;
 
 impl Specification for Row {
@@ -27,7 +27,7 @@ impl Specification for Row {
     }
 }
 
-/// Whether the history of a row that was absent at first is linearizable.
+/// Returns whether the history of a row that was missing at first is linearizable.
 pub fn is_linearizable(history: &[Operation]) -> bool {
     // At equal times all begins come before any end, so that such operations are concurrent. An
     // operation without a response ends after all others, where it may have happened last.

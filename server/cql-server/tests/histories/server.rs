@@ -17,15 +17,15 @@ use ebb_test_support::wait::{self, HANG};
 
 use super::clients::run;
 
-/// A server from its start to its stop or the loss of power.
+/// A server that runs until it is stopped or loses its power.
 pub struct Server {
     executor: Arc<Executor>,
     server: CqlServer,
 }
 
 impl Server {
-    /// Starts a server over the contents of a disk. If `waits`, writes are acknowledged after they
-    /// are durable.
+    /// Starts a server over the contents of a disk. If `waits` is true, writes are acknowledged
+    /// only once they are durable.
     pub fn start(disk: &MemDisk, waits: bool) -> Self {
         let grace_periods = GracePeriods::default();
         let options = Options {
@@ -81,7 +81,7 @@ impl Server {
         }
     }
 
-    /// Stops the server, and everything that holds the database.
+    /// Stops the server, and drops everything that uses the database.
     pub fn stop(self) {
         let Self {
             mut executor,

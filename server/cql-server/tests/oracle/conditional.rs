@@ -16,7 +16,7 @@ use super::write::{Change, What, Write};
 pub enum If {
     Exists,
     NotExists,
-    /// Comparisons of int columns.
+    /// Comparisons of int columns with values, all of which must hold; `None` is null.
     Columns(Vec<(ColumnId, Compare, Option<i32>)>),
 }
 
@@ -26,7 +26,7 @@ pub enum Compare {
     NotEqual,
     Less,
     GreaterOrEqual,
-    /// `IN (v, 0)`.
+    /// `IN (v, 0)`, where v is the value of the comparison.
     InWithZero,
 }
 
@@ -41,7 +41,7 @@ impl Compare {
         }
     }
 
-    /// Whether this comparison with null is permitted.
+    /// Returns whether a column may be compared with null in this way.
     pub fn takes_null(self) -> bool {
         !matches!(self, Self::Less | Self::GreaterOrEqual)
     }
@@ -84,19 +84,19 @@ impl If {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
     pub applied: bool,
-    /// The columns after `[applied]`; empty if the response has no row.
+    /// The columns of the response after `[applied]`; empty if the response has no row.
     pub items: Vec<Item>,
     pub rows: Vec<Vec<Option<Value>>>,
 }
 
-/// A row of the partition; `None` is the static row.
+/// The clustering of a row in the partition; `None` stands for the static columns.
 type RowKey = Option<Vec<i32>>;
 
 type Cells<'m> = BTreeMap<(ColumnId, Place), &'m Cell>;
 
 impl Model {
-    /// Decides writes on one partition, some of which have conditions. Returns the expected
-    /// response, and the writes to execute.
+    /// Evaluates the conditions of writes on one partition. Returns the expected response, and the
+    /// writes to execute: all of them or none, unless the model has a flaw.
     pub fn decide<'w>(
         &self,
         writes: &'w [Write],
@@ -182,7 +182,7 @@ impl Model {
         both.is_some_and(|(partition, row)| partition.is_marked(row, now_s, Rules(self.flaw)))
     }
 
-    /// The columns after `[applied]`.
+    /// Returns the columns of the response after `[applied]`.
     fn shown(&self, writes: &[Write], is_batch: bool) -> Vec<Item> {
         let partition = (0..self.schema.partition).map(Item::Partition);
         let clustering = (0..self.schema.clustering.len()).map(Item::Clustering);
@@ -302,7 +302,7 @@ impl Model {
     }
 }
 
-/// Returns the one partition of a conditional write.
+/// Returns the key of the only partition of a conditional write.
 fn partition_of(write: &Write) -> Vec<i32> {
     match &write.what {
         What::Insert { partition, .. } => partition.clone(),
@@ -313,7 +313,8 @@ fn partition_of(write: &Write) -> Vec<i32> {
     }
 }
 
-/// Returns the one row of a conditional write; `None` if it is on static columns.
+/// Returns the clustering of the only row of a conditional write; `None` if it is on static
+/// columns.
 fn row_of(write: &Write, schema: &Schema) -> RowKey {
     let columns = schema.clustering.len();
     match &write.what {

@@ -30,17 +30,17 @@ pub struct Change {
 
 #[derive(Debug, Clone)]
 enum What {
-    /// Adds to columns, given by their places.
+    /// Adds to columns, each given by its index in [`COLUMNS`].
     Add(Vec<(usize, i64)>),
     DeleteColumn(usize),
     DeleteRow,
     DeletePartition,
 }
 
-/// The partition, the row (`None` for the static row) and the column of a counter.
+/// The partition, the row (`None` for a static column) and the column of a counter.
 type Place = (i32, Option<i32>, usize);
 
-/// The values of all counters that have one.
+/// The values of all counters that were incremented and not deleted since.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters(BTreeMap<Place, i64>);
 
@@ -55,7 +55,7 @@ impl Count {
         Self { changes, form }
     }
 
-    /// The statements as text.
+    /// The statements of the request as text.
     pub fn texts(&self) -> Vec<String> {
         self.changes.iter().map(Change::text).collect()
     }
@@ -119,8 +119,9 @@ impl Change {
 }
 
 impl Counters {
-    /// Applies a request. Its deletions win over its increments, in any order. If `forgets`, it makes a
-    /// mistake: all increments of a batch add to the values before the batch.
+    /// Applies a request. Its deletions win over its increments, in any order. If `forgets` is
+    /// true, makes a deliberate mistake: all increments of a batch add to the values from before
+    /// the batch.
     pub fn execute(&mut self, count: &Count, forgets: bool) {
         let before = self.clone();
         let adds = |change: &&Change| matches!(change.what, What::Add(_));

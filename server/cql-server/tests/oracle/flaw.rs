@@ -33,7 +33,7 @@ pub enum Flaw {
     StaticsAloneAreHidden,
     /// Prepended elements are in reverse order.
     PrependReverses,
-    /// A change of a list element changes the next one.
+    /// A change of a list element by its index changes the next element.
     IndexOffByOne,
     /// Setting a list element moves it to the end.
     SetIndexMoves,
@@ -51,7 +51,7 @@ pub enum Flaw {
     LimitOfEachPage,
     /// PER PARTITION LIMIT starts again with each page.
     PerPartitionLimitOfEachPage,
-    /// A page repeats the last row of the previous one.
+    /// A page begins with the last row of the previous page.
     PagesOverlap,
     /// ORDER BY has no effect.
     NeverReversed,

@@ -1,12 +1,13 @@
-//! Secondary indexes: their targets, and the SELECTs that use one. The rows are the same as by
-//! filtering, so that only the flaws of the model need more about indexes.
+//! Secondary indexes: their targets, and the SELECTs that use an index. Rows read by an index must
+//! equal those read by filtering, so the model needs indexes only for its deliberate flaws and for
+//! errors.
 
 use super::restriction::{Partitions, Restriction, Test};
 use super::schema::{ColumnId, Schema};
 use super::select::{Comparison, Select, Sign};
 use super::value::Type;
 
-/// The target of an index.
+/// The indexed column of a table, and the indexed part of that column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexOn {
     /// A column of a partition key with several columns.
@@ -17,7 +18,7 @@ pub enum IndexOn {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// The value; `full(c)` for a frozen collection.
+    /// The whole value of a column, written as `full(c)` for a frozen collection.
     Whole,
     Values,
     Keys,
@@ -70,7 +71,8 @@ impl IndexOn {
         }
     }
 
-    /// Whether the index serves the filter of a SELECT on a column outside of the primary key.
+    /// Returns whether the index serves the filter of a SELECT, which is on a column outside of the
+    /// primary key.
     fn serves_filter(self, select: &Select) -> bool {
         let (Some(filter), Self::Column(id, what)) = (&select.filter, self) else {
             return false;
@@ -104,7 +106,7 @@ impl IndexOn {
 }
 
 impl Select {
-    /// Whether the server reads by an index.
+    /// Returns whether the server must use an index for this SELECT.
     pub fn uses_index(&self, schema: &Schema) -> bool {
         let any = |serves: fn(IndexOn, &Self) -> bool| {
             let mut indexes = schema.indexes.iter();
@@ -120,7 +122,7 @@ impl Select {
         by_any && uses
     }
 
-    /// The error that the server must return, if any.
+    /// Returns the error that the server must return for this SELECT; `None` if it must succeed.
     pub fn refused(&self, schema: &Schema) -> Option<&'static str> {
         let uses = self.uses_index(schema);
         if self.is_plain && !uses {

@@ -62,8 +62,9 @@ use schema::Schema;
 use shrink::shrink;
 use step::Step;
 
-/// The seeds of a run, and the requests for each seed, unless the environment has other numbers.
+/// The number of seeds of a run, unless the environment sets another number.
 const SEEDS: u64 = 12;
+/// The number of requests for each seed, unless `EBB_STEPS` sets another number.
 const STEPS: u64 = 250;
 
 /// The number of seeds within which a flaw must be detected.
@@ -75,7 +76,7 @@ fn draw(seed: u64, requests: u64) -> (Schema, Vec<Step>) {
     (schema, generator.steps(requests as usize))
 }
 
-/// A difference between the server and the model, and the steps to it.
+/// A difference between the server and the model, and the steps that lead to it.
 struct Difference {
     /// The number of executed steps.
     steps: usize,

@@ -1,5 +1,5 @@
-//! The effects of writes by Cassandra's rules, in simple maps. Nothing is ever removed, so a
-//! question goes through everything.
+//! The effects of writes by Cassandra's rules, in simple maps. Nothing is ever removed, so a read
+//! goes through everything that was written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,21 @@ use super::schema::{ColumnId, Schema};
 use super::value::{Type, Value};
 use super::write::{Change, Part, What, Write};
 
-/// A table with everything that was written to it.
+/// A table, with everything that was ever written to it.
 #[derive(Debug, Clone)]
 pub struct Model {
     pub schema: Schema,
     pub partitions: BTreeMap<Vec<i32>, Partition>,
     pub flaw: Option<Flaw>,
-    /// The partitions that are older than the last index, and were not written since.
+    /// The keys of partitions that are older than the last index, and were not written since.
     pub from_before: BTreeSet<Vec<i32>>,
-    /// All values of single cells that rows ever had.
+    /// All values that single cells of rows have ever had.
     pub ever: BTreeSet<Once>,
-    /// The timestamps up to which the cells of dropped columns are gone.
+    /// For each dropped column, the timestamp up to which its cells are gone.
     dropped: BTreeMap<ColumnId, i64>,
-    /// The positions of the next elements of lists, at the end and at the front.
+    /// The position of the next element that is added at the end of any list.
     back: i64,
+    /// The position of the last element that was added at the front of any list.
     front: i64,
 }
 
@@ -31,10 +32,11 @@ pub struct Model {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused;
 
-/// A value that a row had: partition, row, column, bytes.
+/// A value that a cell once had: partition, row, column, bytes.
 type Once = (Vec<i32>, Vec<i32>, ColumnId, Vec<u8>);
 
-/// An effect of a write on a row of a partition.
+/// An effect of a write: the partition, the row (`None` for static columns), the time and the
+/// change.
 type Effect = (Vec<i32>, Option<Vec<i32>>, When, Fact);
 
 impl Model {
@@ -55,7 +57,8 @@ impl Model {
         self.flaw == Some(flaw)
     }
 
-    /// Drops a column with ALTER TABLE ... DROP at the server's time `server_us`.
+    /// Drops a column by ALTER TABLE ... DROP at the server's time `server_us`. `using_us` is the
+    /// timestamp of USING TIMESTAMP, if the statement has one.
     pub fn drop_column(&mut self, id: ColumnId, using_us: Option<i64>, server_us: i64) {
         self.schema.columns.retain(|column| column.id != id);
         let using_us = using_us.filter(|_| !self.has(Flaw::DropsForgetTheirTimestamp));
@@ -325,7 +328,7 @@ impl Model {
         self.change(partition, row, id, &change, when, None, effects)
     }
 
-    /// The parts of a written collection, without null fields.
+    /// The elements, entries or fields of a written value, without null fields.
     fn parts(&mut self, value: &Value) -> Vec<(Place, Option<Vec<u8>>)> {
         let int = |value: i32| Some(value.to_be_bytes().to_vec());
         match value {
@@ -358,7 +361,7 @@ impl Model {
         }
     }
 
-    /// The elements of a list, as a statement reads them.
+    /// The elements of a list as a statement that changes the list by index or by value reads them.
     fn elements(
         &self,
         partition: &[i32],
@@ -383,8 +386,9 @@ impl Model {
     }
 }
 
-/// Returns the rows that the restrictions name, by values of all `columns` clustering columns, in
-/// ascending order. Returns `None` for a range of rows: a slice, or values of fewer columns.
+/// Returns the rows that the restrictions name one by one, each as the values of all clustering
+/// columns, `columns` of them, in ascending order. Returns `None` for a range of rows: a slice, or
+/// values of fewer columns.
 pub fn named(restrictions: &[Restriction], columns: usize) -> Option<Vec<Vec<i32>>> {
     let mut rows = vec![Vec::new()];
     for restriction in restrictions {
@@ -407,7 +411,7 @@ pub fn named(restrictions: &[Restriction], columns: usize) -> Option<Vec<Vec<i32
     (rows[0].len() == columns).then_some(rows)
 }
 
-/// Implements [`Flaw::RangesAreOpen`].
+/// Excludes the ends of a range, for the deliberate mistake [`Flaw::RangesAreOpen`].
 fn open(restriction: &mut Restriction) {
     match &mut restriction.test {
         Test::Slice(lower, upper) => {
@@ -424,7 +428,8 @@ fn open(restriction: &mut Restriction) {
     }
 }
 
-/// Implements [`Flaw::TupleSlicesByFirst`].
+/// Cuts the ends of a slice of tuples to their first column, for the deliberate mistake
+/// [`Flaw::TupleSlicesByFirst`].
 pub fn shorten(restriction: &mut Restriction) {
     if let Test::TupleSlice(lower, upper) = &mut restriction.test {
         for (bound, _) in [lower, upper].into_iter().flatten() {

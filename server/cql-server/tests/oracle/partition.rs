@@ -1,4 +1,4 @@
-//! A partition: the winning write of each place, and the greatest timestamp of each deletion.
+//! A partition: the winning write of each cell, and the greatest timestamp of each deletion.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,17 +7,17 @@ use super::flaw::Flaw;
 use super::restriction::Restriction;
 use super::schema::ColumnId;
 
-/// The time of a write: its timestamp in microseconds, and the second of the clock.
+/// The time of a write: its timestamp in microseconds, and the time of the clock in seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct When {
     pub timestamp_us: i64,
     pub now_s: i64,
 }
 
-/// The time at which a value expires, and its TTL in seconds.
+/// The time at which a value expires, and its TTL, both in seconds; `None` if it does not expire.
 pub type Life = Option<(i64, i64)>;
 
-/// The part of a column that has a single value.
+/// The part of a column that is stored as one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     Whole,
@@ -28,7 +28,7 @@ pub enum Place {
     Field(usize),
 }
 
-/// A written value; `None` as bytes is a null.
+/// A written cell. If its bytes are `None`, the cell is a null.
 #[derive(Debug, Clone)]
 pub struct Cell {
     pub timestamp_us: i64,
@@ -39,7 +39,7 @@ pub struct Cell {
 #[derive(Debug, Clone, Default)]
 pub struct Row {
     pub deletion: Option<i64>,
-    /// The marker of an INSERT.
+    /// The marker that an INSERT writes: its timestamp and, with a TTL, its expiry.
     pub marker: Option<(i64, Life)>,
     pub cells: BTreeMap<(ColumnId, Place), Cell>,
     /// The timestamps up to which collections were deleted or overwritten.
@@ -61,12 +61,12 @@ pub enum Fact {
     Range(Vec<Restriction>),
     Row,
     Marker(Life),
-    /// Deletes the elements of a collection up to this timestamp.
+    /// Deletes the elements that a collection had up to this timestamp.
     Clear(ColumnId, i64),
     Cell(ColumnId, Place, Cell),
 }
 
-/// The rules by which one of two writes wins.
+/// The rules by which one of two writes wins, with a deliberate mistake if there is a flaw.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules(pub Option<Flaw>);
 
@@ -75,9 +75,10 @@ impl Rules {
         self.0 == Some(flaw)
     }
 
-    /// Whether the new cell wins, by Cassandra 4.1's `Cells.reconcile`: the newer one wins; then a
-    /// null, then an expiring value, the later the better; then the greater bytes; then the shorter
-    /// TTL.
+    /// Returns whether the cell `new` wins over `old`, by the rules of Cassandra 4.1's
+    /// `Cells.reconcile`. The later timestamp wins. If they are equal, a null wins, then the value
+    /// that expires, of two such values the one that expires later, then the value with greater
+    /// bytes, then the one with the shorter TTL.
     fn wins(self, new: &Cell, old: &Cell) -> bool {
         let flipped = |flaw, rank: i32| if self.has(flaw) { -rank } else { rank };
         let key = |cell: &Cell| {
@@ -104,14 +105,15 @@ impl Rules {
         new_key > old_key
     }
 
-    /// Whether the new marker of a row replaces the old one, by Cassandra 4.1's
+    /// Returns whether the marker `new` of a row replaces the marker `old`, by Cassandra 4.1's
     /// `LivenessInfo.supersedes`.
     fn marks(self, new: (i64, Life), old: (i64, Life)) -> bool {
         let key = |(timestamp_us, life): (i64, Life)| (timestamp_us, life.map(|(end, _)| end));
         key(new) > key(old)
     }
 
-    /// Whether a write with this timestamp is visible in spite of a deletion.
+    /// Returns whether a write with this timestamp is visible, although there is a deletion with
+    /// the timestamp `deletion`.
     fn is_above(self, timestamp_us: i64, deletion: Option<i64>) -> bool {
         if self.has(Flaw::DeletionLeavesItsTimestamp) {
             Some(timestamp_us) >= deletion
@@ -206,7 +208,8 @@ impl Partition {
         cells.map(|(place, cell)| (*place, cell)).collect()
     }
 
-    /// Whether a row exists even without values.
+    /// Returns whether the row at the clustering `at` exists even if it has no values, because of
+    /// an INSERT.
     pub fn is_marked(&self, at: &[i32], now_s: i64, rules: Rules) -> bool {
         let marker = self.rows.get(at).and_then(|row| row.marker);
         marker.is_some_and(|(timestamp_us, life)| {

@@ -11,14 +11,14 @@ use super::schema::ColumnId;
 use super::select::{Comparison, Filter, Item, Select, Sign};
 use super::value::{FIELDS, Type, Value};
 
-/// Cassandra's tokens of all partition keys.
+/// The tokens that Cassandra computes for all partition keys.
 pub type Tokens = BTreeMap<Vec<i32>, i64>;
 
-/// A row of a result and its position.
+/// A row of a result: its key, and its values in the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub partition: Vec<i32>,
-    /// `None` for a row of static columns alone.
+    /// The clustering of the row; `None` for a row of static columns alone.
     pub clustering: Option<Vec<i32>>,
     pub shown: Vec<Option<Value>>,
 }
@@ -39,7 +39,7 @@ impl Model {
         found
     }
 
-    /// The partitions that are read, in the order of their rows.
+    /// The keys of the partitions that a SELECT reads, in the order in which it returns their rows.
     fn keys(&self, select: &Select, tokens: &Tokens) -> Vec<Vec<i32>> {
         if let Some(keys) = select.at.keys() {
             return if self.has(Flaw::InReadsTwice) {
@@ -112,7 +112,7 @@ impl Model {
         }
     }
 
-    /// Removes the cells of dropped columns.
+    /// Removes the cells of dropped columns from `cells`.
     pub fn own<'m>(&self, mut cells: Cells<'m>) -> Cells<'m> {
         cells.retain(|(id, _), cell| self.has_column_of(*id, cell));
         cells
@@ -125,7 +125,8 @@ impl Model {
         })
     }
 
-    /// Whether an index that trusts its entries would return a row for an earlier value.
+    /// Returns whether an index would return a row because of an earlier value, for the deliberate
+    /// mistake [`Flaw::IndexesShowOldValues`].
     fn passed_before(&self, select: &Select, key: &[i32], row: &[i32]) -> bool {
         if !self.has(Flaw::IndexesShowOldValues) || !select.uses_index(&self.schema) {
             return false;
@@ -142,7 +143,7 @@ impl Model {
             .contains(&(key.to_vec(), row.to_vec(), *column, bytes))
     }
 
-    /// Compares by the clustering order.
+    /// Compares two clusterings by the clustering order of the table.
     pub fn compare(&self, a: &[i32], b: &[i32]) -> Ordering {
         let mut columns = a.iter().zip(b).zip(&self.schema.clustering);
         let differs = columns.find_map(|((a, b), desc)| {
@@ -182,7 +183,7 @@ impl Model {
         }
     }
 
-    /// The value of a column.
+    /// The value of a column in a row with these cells; `None` for null.
     pub fn value(&self, id: ColumnId, cells: &Cells<'_>) -> Option<Value> {
         let ty = self.schema.column(id)?.ty;
         let range = (id, Place::Whole)..=(id, Place::Field(usize::MAX));
@@ -226,7 +227,7 @@ impl Model {
 /// The progress of a SELECT that is read page by page.
 #[derive(Debug, Clone)]
 pub struct Cursor {
-    /// The partition and row of the last row that was returned.
+    /// The partition and the clustering of the last row that was returned.
     after: Option<(Vec<i32>, Option<Vec<i32>>)>,
     left: u64,
     left_in_partition: u64,
@@ -241,13 +242,14 @@ impl Cursor {
         }
     }
 
-    /// Whether the last row was one of static columns alone. It is undefined whether rows that are
-    /// inserted into its partition later follow after it.
+    /// Returns whether the last returned row was one of static columns alone. If rows are inserted
+    /// into the partition of such a row, it is undefined whether later pages contain them.
     pub fn is_ambiguous(&self) -> bool {
         matches!(self.after, Some((_, None)))
     }
 
-    /// Returns the next rows of the current ones, at most `size` of them.
+    /// Returns the next page: at most `size` rows that follow the last returned one in the present
+    /// result.
     pub fn page(
         &mut self,
         model: &Model,

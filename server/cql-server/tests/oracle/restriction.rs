@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::schema::Schema;
 use super::text::Text;
 
-/// A bound, and whether it is inclusive.
+/// A bound of a slice, and whether it is inclusive; `None` without a bound.
 pub type Bound<T> = Option<(T, bool)>;
 
 /// The restrictions of a WHERE clause.
@@ -26,11 +26,12 @@ pub enum Partitions {
         lower: Bound<i64>,
         upper: Bound<i64>,
     },
-    /// One column of a key with several columns has this value.
+    /// One column of a partition key with several columns has this value. The first number is the
+    /// index of the column.
     Component(usize, i32),
 }
 
-/// A restriction on clustering columns, from the one at `at` on.
+/// A restriction on one or more clustering columns, beginning with the column number `at`.
 #[derive(Debug, Clone)]
 pub struct Restriction {
     pub at: usize,
@@ -39,18 +40,21 @@ pub struct Restriction {
 
 #[derive(Debug, Clone)]
 pub enum Test {
-    /// `c = 1`, `c IN (1, 2)`.
+    /// One column has one of these values: `c = 1`, `c IN (1, 2)`.
     Values(Vec<i32>),
-    /// `c > 1 AND c <= 2`.
+    /// One column is between two bounds: `c > 1 AND c <= 2`.
     Slice(Bound<i32>, Bound<i32>),
-    /// `(c, d) = (1, 2)`, `(c, d) IN ((1, 2), (3, 4))`.
+    /// Several columns have one of these tuples of values: `(c, d) = (1, 2)`,
+    /// `(c, d) IN ((1, 2), (3, 4))`.
     Tuples(Vec<Vec<i32>>),
-    /// `(c, d) > (1, 2) AND (c) <= (3)`: the bounds may differ in length.
+    /// Several columns are between two tuples: `(c, d) > (1, 2) AND (c) <= (3)`. The bounds may
+    /// differ in length.
     TupleSlice(Bound<Vec<i32>>, Bound<Vec<i32>>),
 }
 
 impl Restriction {
-    /// Whether the restriction holds for a row's clustering. Slices are by value, even for DESC.
+    /// Returns whether a row with this clustering passes the restriction. Slices compare values,
+    /// even if the column is in descending order.
     pub fn holds(&self, clustering: &[i32]) -> bool {
         let rest = &clustering[self.at..];
         match &self.test {
@@ -64,7 +68,7 @@ impl Restriction {
     }
 }
 
-/// Whether `compare`, which compares a value with a bound, places the value between the bounds.
+/// Returns whether a value is between the bounds. `compare` compares the value with a bound.
 pub fn is_between<T>(lower: &Bound<T>, upper: &Bound<T>, compare: impl Fn(&T) -> Ordering) -> bool {
     let above = |(bound, inclusive): &(T, bool)| match compare(bound) {
         Ordering::Equal => *inclusive,
@@ -87,7 +91,7 @@ fn sign(is_lower: bool, inclusive: bool) -> &'static str {
 }
 
 impl Where {
-    /// All rows of one partition.
+    /// Returns the WHERE of all rows of one partition.
     pub fn partition(key: &[i32]) -> Self {
         Self {
             partitions: Partitions::Keys(key.iter().map(|value| vec![*value]).collect()),
@@ -95,7 +99,8 @@ impl Where {
         }
     }
 
-    /// The distinct keys of the named partitions, in the order of their values.
+    /// Returns the distinct keys of the partitions that are given by keys, in the order of their
+    /// values; `None` if they are given in another way.
     pub fn keys(&self) -> Option<Vec<Vec<i32>>> {
         let Partitions::Keys(columns) = &self.partitions else {
             return None;

@@ -23,25 +23,26 @@ use super::step::{At, CursorId, Form, Request, Scope, SnapshotId, Source, Step};
 use super::text::Text;
 use super::write::Write;
 
-/// The time of the clock at the start of a run.
+/// The time of the clock at the start of a run, in seconds since 1970.
 pub const BEGIN_S: i64 = 1_000;
 
 /// Counts of the requests in a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// Write statements, including each one in a batch.
+    /// The number of write statements, including each one in a batch.
     pub writes: u64,
-    /// The requests that both the server and the model rejected.
+    /// The number of requests that both the server and the model rejected.
     pub refused: u64,
     pub selects: u64,
     pub pages: u64,
     pub rows: u64,
-    /// Pages that were read by an index.
+    /// The number of pages that were read by an index.
     pub by_index: u64,
-    /// Requests with IF, and those of them that were applied.
+    /// The number of requests with IF.
     pub conditional: u64,
+    /// The number of requests with IF that were applied.
     pub applied: u64,
-    /// Statements on counters.
+    /// The number of statements on counters.
     pub counted: u64,
 }
 
@@ -71,14 +72,14 @@ pub struct Run {
     now_s: i64,
     snapshots: BTreeMap<SnapshotId, ExpectedSnapshot>,
     cursors: BTreeMap<CursorId, Open>,
-    /// The greatest timestamp used in each second of the clock.
+    /// For each second of the clock, the greatest timestamp that was used in it.
     used: BTreeMap<i64, i64>,
     /// The executed statements as text.
     pub log: Vec<String>,
     pub counts: Counts,
 }
 
-/// A snapshot, with the table that it must return at any time.
+/// A snapshot, with the contents that reads of the snapshot must always return.
 struct ExpectedSnapshot {
     model: Model,
     now_s: i64,
@@ -128,7 +129,7 @@ impl Run {
         }
     }
 
-    /// Executes a step, or skips it if it is no longer possible.
+    /// Executes a step, or skips the step if it is no longer possible.
     ///
     /// # Errors
     /// A description of the difference between server and model.
@@ -266,7 +267,8 @@ impl Run {
         done.map(drop).map_err(|error| format!("{text}: {error}"))
     }
 
-    /// Ends the page-wise reads of the live table, which cannot go on after a change of the schema.
+    /// Ends all unfinished reads of the live table, which cannot go on after a change of the
+    /// schema.
     fn close_live(&mut self) {
         self.cursors.retain(|_, open| open.source != Source::Live);
     }
@@ -308,7 +310,7 @@ impl Run {
         self.compare_refusal(expected, done)
     }
 
-    /// Checks that both the server and the model executed a request, or both rejected it.
+    /// Checks that the server and the model agree on whether a request is rejected.
     fn compare_refusal(
         &mut self,
         expected: std::result::Result<(), Refused>,
@@ -421,8 +423,8 @@ impl Run {
         }
     }
 
-    /// Returns the next timestamp that the server will assign: one above the last, which a write to
-    /// another table reads.
+    /// Returns the next timestamp that the server will assign: the one after that of a write to
+    /// another table, which this function executes.
     fn next_of_server(&mut self) -> Result<i64> {
         let text = |error: ErrorResponse| error.to_string();
         (self
@@ -443,7 +445,8 @@ impl Run {
         }
     }
 
-    /// Whether the effect of these writes is defined. If so, notes their timestamps.
+    /// Returns whether the effect of writes with these timestamps is defined, and notes the
+    /// timestamps if so.
     ///
     /// A write whose timestamp is not above one that was used more than gc_grace ago may come too
     /// late for a purged deletion.
@@ -506,7 +509,7 @@ impl Run {
     }
 }
 
-/// A statement with its bound values.
+/// Returns the text of a statement, followed by the bytes of its bound values if it has any.
 fn inline(text: &Text) -> String {
     if text.bound.is_empty() {
         text.text.clone()

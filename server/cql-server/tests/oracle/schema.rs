@@ -3,8 +3,8 @@
 use super::index::IndexOn;
 use super::value::{FIELDS, Type};
 
-/// The identity of a column, which cells refer to. A column that is dropped and added again keeps
-/// it.
+/// The identity of a column, which cells refer to. A column that is dropped and added again has the
+/// same id.
 pub type ColumnId = u32;
 
 /// A static or regular column.
@@ -17,7 +17,8 @@ pub struct Column {
 }
 
 impl Column {
-    /// `v int`, `s set<int> STATIC`.
+    /// Returns the definition of the column in CREATE TABLE, such as `v int` or
+    /// `s set<int> STATIC`.
     pub fn definition(&self) -> String {
         let suffix = if self.is_static { " STATIC" } else { "" };
         format!("{} {}{suffix}", self.name, self.ty.cql())
@@ -29,7 +30,7 @@ impl Column {
 pub struct Schema {
     /// The number of columns of the partition key: 1 or 2, all ints.
     pub partition: usize,
-    /// True for each clustering column, all of them ints, that is DESC.
+    /// The clustering columns, all of them ints: true for a column in descending order.
     pub clustering: Vec<bool>,
     pub columns: Vec<Column>,
     /// The indexes, at most one for each target.
@@ -84,7 +85,8 @@ impl Schema {
         &CLUSTERING[..self.clustering.len()]
     }
 
-    /// Returns `c DESC, d ASC`: the table's own order or its reverse.
+    /// Returns an ORDER BY such as `c DESC, d ASC`: the order of the table or, if `reversed`, its
+    /// reverse.
     pub fn order(&self, reversed: bool) -> String {
         let columns = self.clustering_names().iter().zip(&self.clustering);
         let columns = columns.map(|(name, desc)| {

@@ -10,11 +10,12 @@ pub struct Select {
     pub items: Vec<Item>,
     pub distinct: bool,
     pub at: Where,
-    /// A filter on each row, by ALLOW FILTERING or an index.
+    /// A condition on each row outside of the primary key, by ALLOW FILTERING or an index; `None`
+    /// without one.
     pub filter: Option<Filter>,
-    /// True without ALLOW FILTERING, so that an index has to serve all restrictions.
+    /// True for a statement without ALLOW FILTERING: an index has to serve all restrictions.
     pub is_plain: bool,
-    /// ORDER BY; `Some(true)` for the reverse order.
+    /// The ORDER BY: `Some(false)` for the order of the table, `Some(true)` for its reverse.
     pub order: Option<bool>,
     pub per_partition_limit: Option<u64>,
     pub limit: Option<u64>,
@@ -32,7 +33,7 @@ pub enum Item {
     Count,
 }
 
-/// `v > 1`, `m CONTAINS 1`.
+/// A filter on one column, such as `v > 1` or `m CONTAINS 1`.
 #[derive(Debug, Clone)]
 pub struct Filter {
     pub column: ColumnId,
@@ -59,7 +60,7 @@ pub enum Sign {
 }
 
 impl Filter {
-    /// Whether the filter passes a column's value. Null never passes.
+    /// Returns whether the filter permits this value of its column. Null is never permitted.
     pub fn holds(&self, value: Option<&Value>) -> bool {
         match (&self.comparison, value) {
             (_, None) => false,
@@ -117,7 +118,7 @@ impl Filter {
 }
 
 impl Select {
-    /// Whether the table has all columns in the statement.
+    /// Returns whether the table still has all columns that the statement names.
     pub fn fits(&self, schema: &Schema) -> bool {
         let mut items = self.items.iter();
         let filter = self.filter.as_ref().map(|filter| filter.column);
@@ -133,7 +134,7 @@ impl Select {
         self.items == [Item::Count]
     }
 
-    /// The most rows from one partition.
+    /// The most rows that the statement returns from one partition.
     pub fn rows_of_partition(&self) -> u64 {
         if self.distinct {
             1
@@ -142,12 +143,14 @@ impl Select {
         }
     }
 
-    /// Whether there is an ORDER BY over several partitions, which has no pages.
+    /// Returns whether the statement has an ORDER BY over several partitions, whose result is a
+    /// single page.
     pub fn is_sorted_over_partitions(&self) -> bool {
         self.order.is_some() && self.at.has_in()
     }
 
-    /// Writes the statement; `from` names the table and the snapshot.
+    /// Writes the text of the statement. `from` is the name of the table, with the snapshot if
+    /// there is one.
     pub fn write(&self, schema: &Schema, from: &str, text: &mut Text) {
         text.push(if self.distinct {
             "SELECT DISTINCT "
@@ -186,7 +189,7 @@ impl Select {
         }
     }
 
-    /// Whether the statement reads more rows than it returns.
+    /// Returns whether the statement may read rows that it does not return.
     fn filters(&self) -> bool {
         let by_key = matches!(self.at.partitions, Partitions::Keys(_));
         let by_part = matches!(self.at.partitions, Partitions::Component(..));
@@ -194,7 +197,8 @@ impl Select {
         self.filter.is_some() || self.has_gap() || by_part || !by_key && has_clustering
     }
 
-    /// Whether the restrictions on clustering columns are no single range of rows.
+    /// Returns whether a restricted clustering column follows an unrestricted one or a slice, so
+    /// that keys do not find the rows.
     pub fn has_gap(&self) -> bool {
         let mut next = 0;
         let mut has_gap = false;

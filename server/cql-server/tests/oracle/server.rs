@@ -25,7 +25,7 @@ use ebb_test_support::wait;
 
 use super::text::Text;
 
-/// The number of statements that stay prepared.
+/// The most statements that stay prepared.
 const PREPARED_MAX: usize = 500;
 
 pub struct Server {
@@ -36,13 +36,14 @@ pub struct Server {
     prepared: HashMap<String, Arc<Prepared>>,
 }
 
-/// The cells of a page, and the state for the next one.
+/// The cells of a page, and the paging state of the next one.
 pub struct Page {
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
     pub state: Option<Bytes>,
 }
 
-/// A picker that merges any neighbours, so that any deletion meets any row that it covers.
+/// Chooses the runs to merge: any neighbours, so that over time any deletion is merged with any row
+/// that it covers.
 #[derive(Debug)]
 struct Neighbours(u64);
 
@@ -111,7 +112,8 @@ impl Server {
         self.clock.advance_ms(seconds as u64 * 1000);
     }
 
-    /// Prepares a statement, unless it is prepared already, even if the schema has changed since.
+    /// Returns the prepared statement with this text. A statement that was prepared before is not
+    /// prepared again, even if the schema has changed since.
     fn prepare(&mut self, text: &str) -> Result<Arc<Prepared>, ErrorResponse> {
         if let Some(prepared) = self.prepared.get(text) {
             return Ok(prepared.clone());
@@ -207,8 +209,7 @@ impl Server {
     }
 }
 
-/// Opens the database on a disk, for a server. `picks` seeds the choice of the runs that are
-/// merged.
+/// Opens the database on a disk, for a server. `picks` is the seed for choosing the runs to merge.
 ///
 /// # Errors
 /// If the database or its catalog does not open.

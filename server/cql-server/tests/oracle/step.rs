@@ -9,25 +9,26 @@ use super::write::Write;
 #[derive(Debug, Clone)]
 pub enum Step {
     Write(Request),
-    /// A request with IF, a second later, so that the server's timestamp is above all others.
+    /// Sends a request with IF, after the clock has advanced by a second, so that the server's
+    /// timestamp is above all others.
     Conditional(Request),
-    /// A request on the table of counters.
+    /// Sends a request on the table of counters.
     Count(Count),
-    /// Reads a SELECT to its end, at once or in pages of this size.
+    /// Reads all rows of a SELECT, at once or in pages of this size.
     Select(Select, Source, Option<usize>),
-    /// Begins to read a SELECT in pages of this size.
+    /// Begins a SELECT whose pages, of this size, are read by later steps.
     Open(CursorId, Select, Source, usize),
     /// Reads the next page of a SELECT.
     Next(CursorId),
-    /// Advances the clock by seconds.
+    /// Advances the clock by this number of seconds.
     Advance(i64),
     Flush,
     Compact,
-    /// Restarts the server, while clients keep their paging states.
+    /// Restarts the server. Clients keep their paging states, and use them afterwards.
     Restart,
     Truncate,
     Add(Column),
-    /// Drops a column, with USING TIMESTAMP if there is one.
+    /// Drops a column, with the timestamp of USING TIMESTAMP if there is one.
     Drop(ColumnId, Option<i64>),
     /// Creates an index, and waits until it is built.
     CreateIndex(IndexOn),
@@ -52,7 +53,7 @@ pub struct Request {
     pub writes: Vec<Write>,
     pub form: Form,
     pub at: At,
-    /// True if values are bound to markers.
+    /// True if values are bound to markers, false if they are literals.
     pub binds: bool,
 }
 
@@ -66,19 +67,19 @@ pub enum Form {
     Frame,
 }
 
-/// The origin of timestamps.
+/// The origin of the timestamps of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
-    /// The statements, each with a timestamp of its own.
+    /// Each statement has a timestamp of its own.
     Statements,
-    /// BEGIN BATCH USING TIMESTAMP.
+    /// The batch has a timestamp: BEGIN BATCH USING TIMESTAMP.
     Batch(i64),
-    /// The timestamp of the request.
+    /// The request has a timestamp.
     Request(i64),
     Server,
 }
 
-/// The table of a SELECT.
+/// The table that a SELECT reads, and the form of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     Live,

@@ -2,7 +2,7 @@
 
 use super::value::{Type, Value};
 
-/// A statement that is being written.
+/// The text of a statement that is being composed, with its bound values.
 #[derive(Debug, Clone)]
 pub struct Text {
     pub text: String,
@@ -40,7 +40,7 @@ impl Text {
         }
     }
 
-    /// Writes a list, separated by commas.
+    /// Appends a list, separated by commas. `one` appends an element.
     pub fn list<T>(&mut self, all: &[T], mut one: impl FnMut(&mut Self, &T)) {
         for (at, item) in all.iter().enumerate() {
             if at > 0 {

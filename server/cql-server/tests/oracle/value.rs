@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The types of columns. All of them consist of a few different ints: the test is about which write
-/// wins, and not about the encoding of values.
+/// The types of columns. The values of all types consist of a few different ints: the test is about
+/// which write wins, and not about the encoding of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
     Int,
@@ -17,7 +17,7 @@ pub enum Type {
     Tuple,
 }
 
-/// The fields of `pair`, and of the tuple by their places.
+/// The names of the fields of `pair`. A tuple has the same fields, without names.
 pub const FIELDS: [&str; 3] = ["x", "y", "z"];
 
 impl Type {
@@ -45,7 +45,7 @@ impl Type {
         }
     }
 
-    /// Whether the parts are stored in separate cells.
+    /// Returns whether the elements or fields of a value are stored in separate cells.
     pub fn is_multi_cell(self) -> bool {
         matches!(self, Self::List | Self::Set | Self::Map | Self::Udt)
     }
@@ -177,7 +177,7 @@ fn or_null(value: Option<i32>) -> String {
     value.map_or("null".to_owned(), |value| value.to_string())
 }
 
-/// Prints values for messages: not quite CQL, and the same for all types.
+/// Prints values in messages: not quite as in CQL, but in the same way for all types.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.literal(Type::Tuple))

@@ -10,7 +10,7 @@ use super::value::{FIELDS, Type, Value};
 #[derive(Debug, Clone)]
 pub struct Write {
     pub what: What,
-    /// USING TIMESTAMP.
+    /// The timestamp of USING TIMESTAMP, if there is one.
     pub timestamp_us: Option<i64>,
     /// USING TTL, in seconds; 0 for none.
     pub ttl_s: Option<i64>,
@@ -21,7 +21,7 @@ pub struct Write {
 pub enum What {
     Insert {
         partition: Vec<i32>,
-        /// `None` if only static columns are written.
+        /// The clustering of the row; `None` if only static columns are written.
         clustering: Option<Vec<i32>>,
         values: Vec<(ColumnId, Option<Value>)>,
     },
@@ -29,7 +29,7 @@ pub enum What {
         at: Where,
         changes: Vec<(ColumnId, Change)>,
     },
-    /// Deletes rows, or columns of them.
+    /// Deletes whole rows, or columns of rows.
     Delete {
         at: Where,
         parts: Vec<(ColumnId, Part)>,
@@ -44,7 +44,8 @@ pub enum Change {
     Add(Value),
     /// Adds elements at the front of a list.
     Prepend(Vec<i32>),
-    /// Removes the elements with these values, members, or keys.
+    /// Removes the elements with these values from a list, these members from a set, or these keys
+    /// from a map.
     Remove(Vec<i32>),
     SetIndex(usize, Option<i32>),
     SetKey(i32, Option<i32>),
@@ -78,13 +79,13 @@ impl Write {
         }
     }
 
-    /// The name and type of a column, which the table must have.
+    /// Returns the name and the type of a column, which must exist in the table.
     fn name(schema: &Schema, id: ColumnId) -> (&str, Type) {
         let column = schema.column(id).expect("a column of the table");
         (&column.name, column.ty)
     }
 
-    /// Whether the table has all columns in the statement.
+    /// Returns whether the table still has all columns that the statement names.
     pub fn fits(&self, schema: &Schema) -> bool {
         let has = |id: &ColumnId| schema.column(*id).is_some();
         let condition_fits = |condition: &If| condition.fits(schema);

@@ -72,7 +72,8 @@ pub struct Prepared {
     pub columns: Option<Columns>,
 }
 
-/// A response with the head of its body.
+/// A response, with the id of its trace and the warnings, which come before it in the body of the
+/// frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The id of the trace, if the request required one.

@@ -25,7 +25,8 @@ pub struct JobAdvice {
     pub reduces: u32,
     /// The id of the earlier job whose profile the advice is based on.
     pub profile_of: String,
-    /// True if that earlier job did the same work; false if it was other work of the same application.
+    /// True if the job `profile_of` did the same work; false if it did other work of the same
+    /// application.
     pub is_same_work: bool,
     /// The lateness, if the job has a goal and `median_s` is later than the goal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +63,7 @@ pub enum WhyUnknown {
         name: String,
         /// The id of the earlier job that the profile is of.
         profile_of: String,
-        /// The size in bytes of the input of that earlier job.
+        /// The size in bytes of the input of the job `profile_of`.
         known_bytes: u64,
         /// The size in bytes of the input of the job to be estimated.
         asked_bytes: u64,
@@ -85,8 +86,8 @@ pub struct Expected<'a> {
     pub machine_cores: u32,
     /// The goal in seconds from the start.
     pub goal_s: Option<f64>,
-    /// The profiles of publications; empty if the job has no goal, or could not run over a publication
-    /// of its inputs.
+    /// The profiles of earlier jobs that published tables as Iceberg tables. Empty if the job has no
+    /// goal, or if no other engine could run it over published copies of its inputs.
     pub publications: &'a [ProfileRecord],
 }
 

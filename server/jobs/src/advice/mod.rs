@@ -34,23 +34,25 @@ pub use self::lateness::{Lateness, PUBLICATION, PublicationOutlook};
 pub const CONFIDENCE: f64 = 0.95;
 
 /// The largest number of simulations of a job. A job with very many tasks is simulated fewer times,
-/// so that the simulations have at most `TASKS_MAX` tasks together.
+/// so that the simulations have at most `TASKS_MAX` tasks together, but at least `FUTURES_MIN`
+/// times.
 const FUTURES_MAX: usize = 200;
 const FUTURES_MIN: usize = 40;
 const TASKS_MAX: usize = 200_000;
 
-/// The assumed error of an estimate of the same work as before, when no earlier estimate can be
-/// compared with a run: the standard deviation of the logarithm of a run's time divided by its
-/// estimate. For other work of the application it is `OTHER_WORK_LOG_SD`.
+/// The assumed error of an estimate of the same work as before: the standard deviation of the
+/// logarithm of a run's time divided by its estimate. The assumption has the weight of one run (see
+/// `off`).
 const SAME_WORK_LOG_SD: f64 = 0.2;
+/// The assumed error of an estimate from other work of the same application.
 const OTHER_WORK_LOG_SD: f64 = 0.5;
 
 /// The increase of an estimate's assumed error (see `SAME_WORK_LOG_SD`) for an input e times as
 /// large as the measured one, or e times as small. It is not known which part of a task's work is
 /// in proportion to its bytes.
 const LOG_SD_PER_E: f64 = 0.5;
-/// The least capacity of a core, in hundredths, that a simulation assumes, however much other
-/// processes use. With less, the simulation would be meaningless.
+/// The least number of free cores, in hundredths of a core, that a prediction assumes, however much
+/// other processes use. With less, the simulations would be meaningless.
 const FREE_HUNDREDTHS_MIN: f64 = 5.0;
 
 /// The facts about a job that is about to start. Its length is predicted from these facts.
@@ -96,8 +98,8 @@ pub struct Advice {
     pub map_task_cpu_s: f64,
     /// The estimated CPU time of a reduce task, in seconds.
     pub reduce_task_cpu_s: f64,
-    /// The mean ratio of the time that earlier executions took to the estimate from their
-    /// tasks. `median_s` and `safe_goal_s` include this factor.
+    /// The mean ratio, over earlier executions, of the time that was taken to the time that was
+    /// estimated from the tasks. `median_s` and `safe_goal_s` include this factor.
     pub learned_factor: f64,
     /// The standard deviation of the logarithm of the ratio of a run's time to its estimate.
     pub log_sd: f64,
@@ -230,7 +232,8 @@ fn length(measured: &TaskMeasures, mean_s: f64) -> TaskLength {
     }
 }
 
-/// Returns one simulation of a job that has `cores` cores to itself, with the random seed `seed`.
+/// Returns the settings of one simulation of `job`, which has `cores` cores to itself, with the
+/// random seed `seed`.
 fn future(cores: u32, job: SimJob, seed: u64) -> Result<Future, SimError> {
     let mean_s = |length: &TaskLength| length.mean_s();
     let work_s = mean_s(&job.map_length) * f64::from(job.maps)
@@ -354,8 +357,7 @@ mod tests {
         assert!(wild.log_sd > 0.6);
     }
 
-    /// In each run, starting a process and opening a database take half as long again as
-    /// the tasks.
+    /// In each run, starting a process and opening a database add half of the tasks' time to it.
     #[test]
     fn what_every_run_takes_beside_its_tasks_is_learned_whole() {
         let mut asked = question();

@@ -169,9 +169,9 @@ impl Aggregation {
 
 /// Returns a job that aggregates in `reduces` reduce tasks, at least one. The rows of the result
 /// have the format [`Aggregation::rows`]. All numbers are exact, except for means (see
-/// [`Number::mean`]) and quantiles, which differ by at most [`RELATIVE_ERROR`] from the exact
-/// value. A row in which a column is missing or empty does not count for that column; a field that
-/// is no number fails the job. A group column that is missing is the empty text.
+/// [`Number::mean`]) and quantiles, whose relative error is at most [`RELATIVE_ERROR`]. A row in
+/// which a column is missing or empty does not count for that column; a field that is no number
+/// fails the job. A group column that is missing is the empty text.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,

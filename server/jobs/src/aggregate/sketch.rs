@@ -45,7 +45,8 @@ impl Sketch {
     }
 
     /// Returns the quantile `q` (0 to 1) within [`RELATIVE_ERROR`]: the smallest value such that at
-    /// least this fraction of all values is less or equal. `None` if there are no values.
+    /// least this fraction of all values is less than or equal to it. `None` if there are no
+    /// values.
     pub(super) fn quantile(&self, q: f64) -> Option<f64> {
         let middle = |bucket: i32| 2.0 * GAMMA.powi(bucket) / (GAMMA + 1.0);
         let negative = self.negative.iter().rev();

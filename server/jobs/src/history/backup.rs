@@ -29,8 +29,8 @@ pub struct BackupReport {
 }
 
 impl BackupRequest {
-    /// Returns the request in the form of a job request. Clients that list jobs find the output where
-    /// other jobs have it.
+    /// Returns the request in the form of a job request, with the target in the field `output`, where
+    /// clients that list jobs look for it.
     fn to_json(&self) -> Value {
         json!({
             "application": {BACKUP: self.options},
@@ -109,8 +109,8 @@ impl JobRecord {
         serde_json::from_value(report.clone()).ok()
     }
 
-    /// Returns the time whose data the backup contains, in milliseconds since 1970; `None` for a
-    /// backup with damage or without an end, and for any other job.
+    /// Returns the time of the state that the backup contains, in milliseconds since 1970; `None` for
+    /// a backup that has damage or was not finished, and for any other job.
     pub fn good_backup_unix_ms(&self) -> Option<u64> {
         let report = self.backup_report()?;
         report.is_good().then_some(self.started_unix_ms)
@@ -143,9 +143,9 @@ impl History {
         self.end(job, state, Some(json!(report)))
     }
 
-    /// Returns the time whose data the last backup without damage contains, in milliseconds since
-    /// 1970; `None` if there is no such backup. The record of that backup is kept, whatever jobs come
-    /// after it.
+    /// Returns the time of the state that the last backup without damage contains, in milliseconds
+    /// since 1970; `None` if there is no such backup. The record of that backup is kept, whatever
+    /// jobs come after it.
     ///
     /// # Errors
     /// When the store fails.

@@ -54,8 +54,8 @@ const HISTORY_VERSION: &str = "1";
 /// The number of ended jobs whose records are kept, in addition to the last backup without damage.
 const ENDED_JOBS_MAX: usize = 1000;
 
-/// The largest number of starts of a job, without those after which it was parked. If the process ended before the job
-/// after each of these starts, the job may be the reason.
+/// The largest number of starts of a job. Starts after which the job was parked do not count. If the process has ended
+/// as often while the job ran, the job may be the reason.
 pub const STARTS_MAX: u32 = 3;
 
 /// The result of the history's operations.
@@ -136,9 +136,9 @@ impl History {
         begun.map(|(record, ())| record)
     }
 
-    /// Records a job like [`begin`](Self::begin), under the first free id for which `claim` returns a claim, and
-    /// returns that claim, too. The claim is made before others can read the record, so no other request claims the
-    /// job in between.
+    /// Records a job like [`begin`](Self::begin), and claims it before others can read the record, so that no other
+    /// request starts or discards the job first. Calls `claim` with one free id after the other until it returns a
+    /// claim, and returns that claim, too.
     ///
     /// # Errors
     /// When the store fails.
@@ -155,8 +155,8 @@ impl History {
         })
     }
 
-    /// Adds the record that `make` returns for an id and the current time. The id is the first free one for which
-    /// `claim` returns a claim.
+    /// Adds the record that `make` returns for an id and the current time. Calls `claim` with one free id after the
+    /// other, and takes the first one for which it returns `Some`. That value is returned, too.
     fn add<C>(
         &self,
         mut claim: impl FnMut(&str) -> Option<C>,
@@ -308,8 +308,9 @@ impl History {
         self.profiles.record(work, profile)
     }
 
-    /// Returns the profile of the same `work`, or else the latest one of the application, preferably one that has
-    /// measurements of a job of the runtime with the name `job`. `None` if the application has no profile.
+    /// Returns the profile of the same `work`. If there is none, returns the latest profile of the application,
+    /// preferably one that contains measurements of the step (job of the runtime) with the name `job`. `None` if the
+    /// application has no profile.
     ///
     /// # Errors
     /// When the store fails.

@@ -46,8 +46,8 @@ pub struct OwnSnapshot {
     pub name: String,
 }
 
-/// The request that submitted a job, if a client may retry it: two SHA-256 hashes in hexadecimal
-/// digits.
+/// The identity of the request that submitted a job: two SHA-256 hashes in hexadecimal digits. A retry
+/// of the request has the same hashes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -105,7 +105,7 @@ pub struct JobRecord {
     /// True if the job, since its last start, was about to put its output in place. If the record then has
     /// no end but the output exists, the job made that output and has succeeded.
     pub commits: bool,
-    /// The timestamp of the rows that the last start was about to put into a table of CQL. In microseconds
+    /// The timestamp of the rows that the last start was about to put into a table of CQL, in microseconds
     /// since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_us: Option<i64>,

@@ -2,7 +2,7 @@
 //!
 //! The runtime reports an attempt on the thread of a task, which may lose its core at any time,
 //! while a write takes locks that transactions wait for. So a thread of ordinary priority writes
-//! the attempts: all that are waiting, by one commit.
+//! the attempts, up to `BATCH_MAX` waiting ones by one commit.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -13,8 +13,8 @@ use super::{History, JobRecord, RecordState, Result};
 pub struct VerificationReport {
     /// The outcome: succeeded, failed or cancelled.
     pub outcome: Outcome,
-    /// The number of files that were read, and the damage in them. The history has the first 100
-    /// findings.
+    /// The number of files that were read, and the damage in them; `None` if the verification
+    /// failed or was cancelled. The history keeps the first 100 findings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<VerifyReport>,
 }

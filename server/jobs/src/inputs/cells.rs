@@ -139,8 +139,8 @@ impl CellsInput {
         Some((lower, upper))
     }
 
-    /// Reads a split as [`Input::read`] does. If only rows that differ are read, also records the rows
-    /// of `rewritten`, which have to be written again although nothing changed.
+    /// Reads a split as [`Input::read`] does. If only rows that differ are read, `record` also gets
+    /// the rows of `rewritten`, which have to be written again even if they have not changed.
     pub(crate) fn read_with(
         &self,
         split: &Split,
@@ -306,8 +306,8 @@ fn added(table: u32, key: &[u8]) -> RowKey<'_> {
 }
 
 impl CqlCells {
-    /// Returns the partition that has the key `key` (any of its keys) and the header `header`, as of
-    /// `read_time_s`, with the cells of `columns`.
+    /// Returns the partition of the stored key `key`, with its header `header` and the cells of
+    /// `columns`, as of `read_time_s`. `key` may be any key of the partition.
     fn partition<'p>(
         &'p self,
         columns: &'p CellColumns,
@@ -322,8 +322,9 @@ impl CqlCells {
     }
 }
 
-/// The cells of the current row, written by ascending slot. The cells that all rows of a partition
-/// share come first, and are written once per partition. The memory is reused for every row.
+/// The cells of the current row, in the order of their columns in the record (a slot is the index of a
+/// column there). The cells that all rows of a partition share come first, and are written once per
+/// partition. The memory is reused for every row.
 #[derive(Debug, Default)]
 struct RowCells {
     bytes: Vec<u8>,
@@ -368,8 +369,9 @@ impl RowCells {
         Ok(Some(self.finish(types)))
     }
 
-    /// Writes the cells of a row, and returns them; `None` if the row does not exist.
-    /// `begin_partition` must have been called for `partition`.
+    /// Writes the cells of the row with the stored form `operand`, and returns them; `None` if there
+    /// is no stored form, or if the row is deleted or has expired. `begin_partition` must have been
+    /// called for `partition`.
     fn of_operand(
         &mut self,
         cql: &CqlCells,

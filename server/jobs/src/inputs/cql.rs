@@ -28,8 +28,8 @@ use crate::error::of_table;
 /// the partition's header is read in addition.
 #[derive(Debug, Clone)]
 pub struct CqlInput {
-    /// The keys and operands of the table's partitions; the schema and the index entries, which lie
-    /// before them, are left out.
+    /// The keys and the stored forms (operands) of the headers and rows of the table; the schema
+    /// and the index entries, whose keys lie before them, are left out.
     table: SnapshotInput,
     text: Arc<CqlText>,
 }

@@ -468,8 +468,8 @@ impl Input for FilesInput {
         Ok(())
     }
 
-    /// Reads some records at each of several places of the part, at even distances. If the file can
-    /// be read only from its start, reads its first records.
+    /// Reads some records at each of several places of the split, at even distances. If one of its
+    /// files can be read only from the start, reads the first records of several parts instead.
     fn sample(
         &self,
         split: &Split,

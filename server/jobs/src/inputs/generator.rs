@@ -57,8 +57,8 @@ impl Generator {
     }
 }
 
-/// Returns the number of a word, 0 to `WORDS - 1`, for a random number. The logarithm of an evenly
-/// distributed variable follows Zipf's law, except for rounding.
+/// Returns the number of a word, 0 to `WORDS - 1`, for a random number. A variable whose logarithm
+/// is evenly distributed follows Zipf's law, except for rounding.
 fn zipf(random: u64) -> u64 {
     let even = (random >> 11) as f64 / (1_u64 << 53) as f64;
     (((WORDS + 1) as f64).powf(even) as u64 - 1).min(WORDS - 1)

@@ -67,8 +67,8 @@ pub(super) fn check_columns_of_values(
     }
 }
 
-/// Returns the columns to read: those that the request names, else those that the application reads
-/// (`looked_at`), if the table has all of them. `None` means all columns.
+/// Returns the columns to read: those that the request names; else those that the application reads
+/// (`looked_at`), if each of them is a column of the table; else `None`, which means all columns.
 pub(super) fn wanted(
     request: &TableInput,
     schema: &TableSchema,

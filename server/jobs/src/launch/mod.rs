@@ -37,10 +37,10 @@ use super::error::JobError;
 use super::history::{CommitRecord, OwnSnapshot};
 use super::request::{Isolation, JobRequest};
 
-/// Checks that the files of `request` exist, and that its output can be made, before a
-/// database, a file or a snapshot is opened or made for it. Callers that are about to run
-/// the job call this. [`OpenJob::open`] does not check the output, because a what-if leaves
-/// the output alone.
+/// Checks that the files of `request` exist, and that its output can be made, before a database, a
+/// file or a snapshot is opened or made for it. Callers that are about to run the job call this.
+/// [`OpenJob::open`] does not check the output, because it also opens jobs that are only to be
+/// estimated, and these write no output.
 ///
 /// # Errors
 /// When a file is not there, or the output cannot be made where it is to be.
@@ -59,7 +59,8 @@ pub struct OpenJob {
     /// The work; `None` once the node has taken it to submit it.
     pub work: Option<Work>,
     pub inputs: Vec<OpenInput>,
-    /// The handle by which the output records in the history that it is about to be put in place.
+    /// The handle by which the output notes in the history, in the record of its job, that the
+    /// output is about to be put in place.
     pub commits: CommitRecord,
     /// Cores that the job may use.
     pub cores: u32,

@@ -7,7 +7,7 @@ use crate::error::JobError;
 use crate::history::CommitRecord;
 use crate::request::{InputRequest, JobRequest, OutputPlace, Paths, PublishTarget};
 
-/// Returns the source and the target of a publication, opened; `None` for another job. `request` was
+/// Returns the opened source and the target of a publication; `None` for another job. `request` was
 /// checked.
 pub(super) fn of<'a>(
     request: &'a JobRequest,

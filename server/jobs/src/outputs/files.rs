@@ -117,12 +117,12 @@ pub struct FilesOutput {
 #[derive(Debug, Default)]
 struct Shared {
     scratch: Option<Arc<ScratchDir>>,
-    /// The part of each partition, by the last attempt that finished. Declared before the folder,
-    /// so that the parts are dropped first.
+    /// The part of each partition, by the last attempt that finished.
     parts: BTreeMap<u32, Part>,
 }
 
-/// A file in the scratch folder, and a handle without which the folder would be removed.
+/// A file in the scratch folder, and a handle without which the folder would be removed. The file
+/// is declared first, so that it is dropped before the handle.
 #[derive(Debug)]
 struct Part {
     file: NamedTempFile,

@@ -72,9 +72,9 @@ impl PublicationJob {
     }
 
     /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. The store
-    /// releases such a snapshot before it gives up rows as lost, and a later comparison would miss
-    /// changes. If another publisher of this snapshot has committed the table, the earlier snapshot is
-    /// not needed any more.
+    /// releases such a snapshot before it gives up damaged data of the table: a comparison after that
+    /// would miss changes. If another publisher of this snapshot has committed the table, the earlier
+    /// snapshot is not needed any more.
     fn check_pins(&self) -> Result<(), TaskError> {
         for (name, numbers) in &self.stored {
             let tables = self.of_numbers(numbers).iter();
@@ -222,9 +222,9 @@ impl PublicationJob {
         Ok(removed_files)
     }
 
-    /// Returns the record that all tables are published, which includes the tables of `before`, the
-    /// earlier record of the same snapshot. Also returns for each table whether readers that name no tag
-    /// see this publication.
+    /// Returns the completion record of the publication. It includes the tables of `before`, the earlier
+    /// record of the same snapshot. Also returns for each table whether readers that name no tag see
+    /// this publication.
     fn whole(
         &self,
         origin: &Origin,
@@ -259,7 +259,7 @@ impl PublicationJob {
         Ok((whole, newest))
     }
 
-    /// Returns the numbers of rows that all tasks have written for a table, by its number.
+    /// Returns the numbers of rows that all tasks have written for the table with the number `number`.
     fn counts(&self, number: u32) -> RowCounts {
         let mut all = RowCounts::default();
         for task in lock(&self.done).values() {

@@ -88,8 +88,8 @@ pub(super) struct PublicationJob {
     /// The tasks that are not finished: for each its number in the plan, ascending.
     pub(super) pending: Vec<u32>,
     pub(super) on_empty: OnEmpty,
-    /// The memory for a row group, in bytes: half of a task's memory. A task has one row group for each
-    /// table that it writes, and mostly it writes one table.
+    /// The memory for a row group, in bytes: half of a task's memory, within bounds. A task has one row
+    /// group for each table that it writes, and mostly it writes one table.
     pub(super) row_group_bytes: usize,
     pub(super) replaces_tag: bool,
     /// A random id of this start, which makes the names of the files that it writes unique.

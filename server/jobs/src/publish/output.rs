@@ -60,7 +60,8 @@ struct OpenTable {
     file: Option<OpenFile>,
     /// The finished files: data files that are full, and files of deletes that are complete.
     written: Written,
-    /// The search for the replaced rows in the newest publication; `None` before the first one.
+    /// The search, in the newest publication, for the rows to delete there; `None` before the first such
+    /// row.
     positions: Option<Positions>,
     deletes: PositionalDeletes,
     counts: RowCounts,

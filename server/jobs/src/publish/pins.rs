@@ -25,7 +25,7 @@ pub(super) use self::target_pins::TargetPins;
 struct Note {
     /// The location of the target that the pin is for.
     published_to: String,
-    /// The percentage of the database that the pin may take.
+    /// The largest percentage of the database that the pin may take; `None` if there is no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     percent_max: Option<u8>,
 }
@@ -42,8 +42,8 @@ impl Note {
     }
 }
 
-/// Returns the purpose of a hold with this note, for people: "publications to" the location of the target,
-/// or the note itself if the hold is not a pin.
+/// Returns the holder of a snapshot that is kept with this note, as a text for people: "publications to" the
+/// location of the target for a pin, otherwise the note itself.
 pub fn holder(note: &str) -> String {
     match serde_json::from_str::<Note>(note) {
         Ok(note) => format!("publications to {}", note.published_to),

@@ -26,7 +26,7 @@ use super::row_keys::KeyForm;
 use crate::error::RequestError;
 use crate::inputs::cell_columns;
 
-/// The name of a property of Iceberg tables. It has, for each field, the id of the column in the store.
+/// The name of a property of Iceberg tables. It has, for each field, the identity of the column in the store.
 pub(super) const COLUMNS_PROPERTY: &str = "ebb.columns";
 
 /// The name of a property of Iceberg tables. It has those options of the publication that the cells of rows depend
@@ -54,7 +54,7 @@ pub(super) struct TablePlan {
     pub(super) keys: KeyForm,
     /// The choice of rows to write: all rows, or only the changed ones.
     pub(super) extent: Extent,
-    /// The data files of the newest publication; empty if all rows are written.
+    /// The data files of the newest publication, if only changed rows are written; otherwise empty.
     pub(super) live: Vec<LiveFile>,
     /// The files of `live` that are replaced: data files whose rows are copied into new files, and data files whose
     /// files of deletes are combined.
@@ -293,8 +293,8 @@ impl TablePlan {
 }
 
 /// Returns whether every value of the type has only one form in bytes, so that a value read from a data file has the
-/// bytes of the written one. Types with several forms are decimal (1.5 and 1.50), varint (leading bytes without
-/// effect), inet (an IPv4 address within IPv6), and tuple (the last components null or missing).
+/// bytes of the written one. Examples of types with several forms are decimal (1.5 and 1.50), varint (leading bytes
+/// without effect), inet (an IPv4 address within IPv6), and tuple (the last components null or missing).
 fn has_one_form(ty: &CqlType) -> bool {
     matches!(
         ty,

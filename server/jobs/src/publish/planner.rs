@@ -55,9 +55,9 @@ impl Planner<'_> {
     }
 }
 
-/// Decides whether only changes are written to the Iceberg tables of a table of the store: to all that are
-/// still to be published, or to none, because the rows are read once for all of them. Returns the snapshot
-/// to compare with; `None` if all rows are written.
+/// Decides whether only changes are written to the Iceberg tables of one stored table. The decision is the
+/// same for all of them that are still to be published, because the stored rows are read once for all.
+/// Returns the snapshot to compare with; `None` if all rows are written, or if nothing is left to publish.
 pub(super) fn agree(
     table: &SnapshotTable,
     pinned: Option<SnapshotTable>,

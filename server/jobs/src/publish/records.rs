@@ -50,9 +50,9 @@ pub(super) struct StoredPlan {
 }
 
 impl StoredPlan {
-    /// Returns whether the stored plan can be continued by a publication with the plans `tables`. A
-    /// table that an earlier start committed has another version now, but nothing is left to do for
-    /// it.
+    /// Returns whether a publication with the plans `tables` can continue the stored plan: the plans
+    /// have to be the same. Of a table that an earlier start has committed, only the name is
+    /// compared, because nothing is left to do for it.
     pub(super) fn is_of(&self, tables: &[TablePlan]) -> bool {
         let is_same = |(old, new): (&Value, &TablePlan)| {
             // The splits name tables by their numbers.
@@ -69,7 +69,7 @@ pub(super) struct TaskRecord {
     pub(super) files: Vec<(u32, DataFile)>,
     /// The files of deletes that the task wrote, each with the number of its table.
     pub(super) deletes: Vec<(u32, DataFile)>,
-    /// The numbers of rows that the task wrote, each with the number of the table.
+    /// The number of each table, and the numbers of rows that the task wrote or deleted there.
     pub(super) counts: Vec<(u32, RowCounts)>,
     /// The number of empty values that were published as null.
     pub(super) empty_values: u64,
@@ -182,21 +182,21 @@ impl Records {
         target.remove(&self.refused_name())
     }
 
-    /// Reads the record that the publication of a snapshot with this name is whole; `None` if there
+    /// Reads the completion record of the publication of a snapshot with this name; `None` if there
     /// is none, or if it cannot be read.
     pub(super) fn whole(&self, target: &Target) -> Result<Option<WholeRecord>> {
         let stored = target.read(&self.whole_name())?;
         Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()))
     }
 
-    /// Writes the record that the publication is whole, and removes the plan and the records of its
+    /// Writes the completion record of the publication, and removes the plan and the records of its
     /// tasks.
     pub(super) fn end(&self, target: &Target, whole: &WholeRecord) -> Result<()> {
         target.replace(&self.whole_name(), format!("{:#}\n", json!(whole)).into())?;
         self.clear(target)
     }
 
-    /// Removes the record that the publication of a snapshot with this name is whole.
+    /// Removes the completion record of the publication of a snapshot with this name.
     pub(super) fn forget_whole(&self, target: &Target) -> Result<()> {
         target.remove(&self.whole_name())
     }

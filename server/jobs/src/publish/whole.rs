@@ -1,4 +1,4 @@
-//! The record that a publication is whole: its tables, their metadata, and their numbers of rows.
+//! The completion record of a publication: its tables, their metadata, and their numbers of rows.
 //!
 //! If some tables of a snapshot are published, and later others, both publications share one record.
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::records::RowCounts;
 
-/// The record that the publication of a snapshot is whole.
+/// The completion record of a publication, which is written once all tables are committed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WholeRecord {
     database_id: String,
@@ -23,7 +23,8 @@ pub(super) struct WholeRecord {
 pub(super) struct WholeTable {
     /// The folder in the target, `KEYSPACE/TABLE`.
     pub(super) table: String,
-    /// The name of the metadata file that contains the publication; `None` if there is no such file.
+    /// The name in the target of the metadata file that contains the publication, or the file's
+    /// location if a catalog has put it elsewhere; `None` if there is no such file.
     pub(super) metadata: Option<String>,
     /// True if all rows were written, false if only changed ones were; `None` if an earlier start has
     /// committed the table.

@@ -33,10 +33,10 @@ enum KeyFormat {
     /// One or more columns of the row: the key is a single column unchanged, or several as a CSV
     /// record.
     Columns(Vec<Column>),
-    /// The place of the row in its file. Output has it as the column `key`, unless the job moves
-    /// rows, as sort and join do.
+    /// The row's file and byte offset. It is written as the column `key`, unless the job changes
+    /// the order of rows, as sort and join do.
     Place,
-    /// A key that is no part of the output.
+    /// A key that is not written to the output.
     Unwritten,
 }
 
@@ -44,7 +44,7 @@ enum KeyFormat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueFormat {
-    /// Output has no value.
+    /// No value is written to the output.
     Nothing,
     /// The value is one column, unchanged.
     Text(Column),
@@ -109,7 +109,7 @@ impl RecordFormat {
     }
 
     /// Returns the format of rows that are records of files, with values of the format `value`;
-    /// output does not have their places.
+    /// their places are not written to the output.
     pub fn file(value: ValueFormat) -> Self {
         Self {
             key: KeyFormat::Unwritten,
@@ -149,8 +149,8 @@ impl RecordFormat {
         }
     }
 
-    /// Returns the format of rows whose value has these columns, and whose key output does not
-    /// have.
+    /// Returns the format of rows whose value has these columns, and whose key is not written to
+    /// the output.
     pub fn values(columns: Vec<Column>) -> Self {
         Self::file(Self::value_of(columns))
     }
@@ -262,7 +262,7 @@ impl RecordFormat {
         }
     }
 
-    /// Returns the columns that output has for a row, in their order; no two have the same name.
+    /// Returns the columns with which a row is written, in their order; no two have the same name.
     /// Rows may have more columns that can be selected by name: members of JSON, or the place in a
     /// file.
     pub(crate) fn columns(&self) -> Vec<Column> {
@@ -275,8 +275,8 @@ impl RecordFormat {
         columns
     }
 
-    /// Returns a decoder of the columns with these names. The error is an unknown column, as far as
-    /// the format shows it without a row.
+    /// Returns a decoder of the columns with these names. Fails if the format shows that a column
+    /// does not exist. Whether a JSON member exists is seen only in the rows.
     pub(super) fn decoder(&self, names: &[&str]) -> Result<RowDecoder, UnknownColumn> {
         let sources = names.iter().map(|name| self.find(name));
         Ok(self.decoder_of(sources.collect::<Result<_, _>>()?))
@@ -309,7 +309,7 @@ impl RecordFormat {
     }
 
     /// Returns how many of the [`columns`](Self::columns), from the first one on, are the key of a
-    /// row; 0 if output does not have the key, or if it is only the place of the row.
+    /// row; 0 if the key is not written, or is only the place of the row.
     pub(crate) fn key_columns(&self) -> usize {
         match &self.key {
             KeyFormat::Columns(columns) => columns.len(),
@@ -336,8 +336,8 @@ impl RecordFormat {
         }
     }
 
-    /// Appends a row as text in one line: its key, a tab and its value; only one of them if output
-    /// lacks the other.
+    /// Appends a row as text in one line: its key, a tab and its value; only one of them if the
+    /// other is not written.
     pub(crate) fn push_text(&self, key: &[u8], value: &[u8], line: &mut Vec<u8>) {
         let has_key = self.key != KeyFormat::Unwritten;
         let has_value = self.value != ValueFormat::Nothing;
@@ -382,17 +382,18 @@ impl RecordFormat {
 #[derive(Debug, Clone)]
 pub(crate) struct RowDecoder {
     count: usize,
-    /// The indexes of the fields that are the whole key of the row; `values` are those that are the
-    /// whole value.
+    /// The indexes of the fields that get the whole key of the row.
     keys: Vec<usize>,
+    /// The indexes of the fields that get the whole value of the row.
     values: Vec<usize>,
     /// The fields that come from a CSV record in the key: pairs of the field's index and the index
-    /// in the record. `of_value` are those that come from the value.
+    /// in that record.
     of_key: Vec<(usize, usize)>,
+    /// The fields that come from a CSV record in the value, in the same form.
     of_value: Vec<(usize, usize)>,
-    /// The indexes of the fields that are members of the JSON object in the value; `paths` has the
-    /// path of each.
+    /// The indexes of the fields that are members of the JSON object in the value.
     members: Vec<usize>,
+    /// The path of each of these members.
     paths: Vec<String>,
     /// True if members are decoded in their original form, with strings in quotes.
     as_json: bool,

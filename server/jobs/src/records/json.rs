@@ -210,8 +210,8 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
     }
 }
 
-/// Sets the field with the index `place` to `json`, which is valid JSON, or with a `path` to the
-/// member at that path within `json`.
+/// Sets the field with the index `place` to `json`, which is valid JSON. If there is a `path`, sets
+/// the field to the member at that path within `json`.
 fn set(
     place: usize,
     path: Option<&str>,

@@ -85,7 +85,7 @@ macro_rules! applications {
                 match self { $(Self::$variant(_) => $options::TAKES_WHOLE_VALUES,)* }
             }
 
-            /// Returns the number of reduce tasks, if the user chooses it.
+            /// Returns the number of reduce tasks; `None` if the application has no option for it.
             pub(super) fn reduces(&self) -> Option<u32> {
                 match self { $(Self::$variant(options) => options.reduces(),)* }
             }

@@ -44,11 +44,11 @@ pub struct TableInput {
     /// Names of the columns of CSV values; if empty, their numbers, from 1.
     #[serde(default)]
     pub names: Vec<String>,
-    /// True if malformed quotes in CSV values are read as text. Not written if false.
+    /// True if malformed quotes in CSV values are read as text. Left out of the JSON if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lenient_quotes: bool,
     /// The columns of a CQL table to read, in addition to its primary key. An empty list, which is
-    /// not written, stands for the columns that the application needs.
+    /// left out of the JSON, stands for the columns that the application needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
 }
@@ -111,8 +111,8 @@ pub struct TextInput {
     /// Files, and directories whose files are read.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub paths: Vec<PathBuf>,
-    /// True if files that are not text, cannot be read or are malformed are skipped. Not written if
-    /// false.
+    /// True if files that are not text, cannot be read or are malformed are skipped. Left out of
+    /// the JSON if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_bad: bool,
 }
@@ -139,12 +139,12 @@ pub struct CsvInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub delimiter: Option<char>,
-    /// True if malformed quotes are read as text. Each file is then one split. Not written if
-    /// false.
+    /// True if malformed quotes are read as text. Each file is then one split. Left out of the JSON
+    /// if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lenient_quotes: bool,
-    /// True if files that are not text, cannot be read or are malformed are skipped. Not written if
-    /// false.
+    /// True if files that are not text, cannot be read or are malformed are skipped. Left out of
+    /// the JSON if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_bad: bool,
 }
@@ -163,7 +163,7 @@ impl CsvInput {
         }
     }
 
-    /// Returns the byte between two fields; `None` if none is chosen, or if it is not ASCII.
+    /// Returns the byte between two fields; `None` if none is chosen, or if it is not valid.
     pub fn delimiter_byte(&self) -> Option<u8> {
         let byte = u8::try_from(self.delimiter?).ok()?;
         CsvDialect::is_delimiter(byte).then_some(byte)
@@ -178,8 +178,8 @@ pub struct JsonLinesInput {
     /// Files, and directories whose files are read.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub paths: Vec<PathBuf>,
-    /// True if files that are not text, cannot be read or are malformed are skipped. Not written if
-    /// false.
+    /// True if files that are not text, cannot be read or are malformed are skipped. Left out of
+    /// the JSON if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_bad: bool,
 }

@@ -19,7 +19,7 @@ pub const FOREIGN_EXTENSIONS: [&str; 11] = [
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OutputRequest {
-    /// The place to which the rows go.
+    /// The destination of the rows.
     pub to: OutputPlace,
     /// The format of rows in files. `None` stands for the format of the file's extension, or else text.
     #[serde(default)]
@@ -128,7 +128,7 @@ impl From<OutputPlace> for OutputRequest {
     }
 }
 
-/// Prints the place for people, as in "table app.users".
+/// Prints the destination for people, as in "table app.users".
 impl fmt::Display for OutputPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

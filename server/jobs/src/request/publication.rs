@@ -25,8 +25,8 @@ impl JobRequest {
         !is_publication && !self.inputs.is_empty() && self.inputs.iter().all(can_be_published)
     }
 
-    /// Checks that the inputs of a publication are only tables, all of one named snapshot, and that no
-    /// other job writes Iceberg tables.
+    /// Checks a publication: its output must be Iceberg tables, and its inputs only tables, all of one
+    /// keyspace at one named snapshot. Rejects other jobs with Iceberg tables as their output.
     pub(super) fn check_publication(&self) -> Result<(), RequestError> {
         let is_publish = matches!(self.application, ApplicationRequest::Publish(_));
         let is_iceberg = matches!(self.output.to, OutputPlace::Iceberg(_));

@@ -113,8 +113,8 @@ fn bucket(rest: &str) -> Result<PublishTarget, String> {
     })
 }
 
-/// Returns whether `text` can be the scheme of a URL. The text before `://` in a path mostly contains a
-/// slash, so it cannot.
+/// Returns whether `text` can be the scheme of a URL. A path may contain `://`, too, but mostly has a
+/// slash before it, which no scheme contains.
 fn is_scheme(text: &str) -> bool {
     let is_of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte);
     text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.bytes().all(is_of_scheme)

@@ -15,7 +15,7 @@ use super::permission::{Permission, PermissionSet};
 pub enum Resource {
     /// All keyspaces.
     AllKeyspaces,
-    /// All tables of a keyspace, but not the keyspace itself.
+    /// A keyspace, with all its tables.
     Keyspace(Arc<str>),
     /// All tables of a keyspace, without the keyspace itself.
     AllTables(Arc<str>),

@@ -24,15 +24,17 @@ pub enum RoleError {
     /// No role has this identity.
     #[error("identity '{0}' doesn't exist")]
     NoIdentity(String),
-    /// The role already has the other one as a member, or the grant would close a circle.
+    /// One of the two roles is a member of the other one already: the grant would change nothing, or
+    /// close a circle.
     #[error("{member} is a member of {role}")]
     IsMember {
-        /// The role that the grant would make, or that already is, a member.
+        /// The role that is a member of `role` already. If the grant would close a circle, this is
+        /// the role to be granted.
         member: String,
-        /// The role that would be granted.
+        /// The role that has the member.
         role: String,
     },
-    /// The role to be revoked was never granted to the other one.
+    /// The role to be revoked is not granted to the other one.
     #[error("{member} is not a member of {role}")]
     NotMember {
         /// The role that is not a member.

@@ -76,9 +76,9 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeE
     }
 }
 
-/// Appends the ordered form like [`encode`], for values of any size. It calls `charge` before each
-/// part of a collection or tuple and before the digits of each decimal, and ends with the first error
-/// that `charge` returns. After an error, `out` ends with an incomplete form.
+/// Appends the ordered form like [`encode`], for values of any size. Reports the work to `charge`
+/// before each part of a collection or tuple and before the digits of each decimal, and ends with the
+/// first error that `charge` returns. After an error, `out` ends with an incomplete form.
 ///
 /// # Errors
 /// The errors of [`encode`] and of `charge`.
@@ -177,8 +177,9 @@ pub fn is_reconstructible(ty: &CqlType, value: &[u8]) -> bool {
     is_so
 }
 
-/// Returns the same as [`is_reconstructible`], for values of any size: it calls `charge` before each
-/// part of a collection or tuple. It computes neither forms nor digits, which would take longer.
+/// Returns the same as [`is_reconstructible`], for values of any size: reports the work to `charge`
+/// before each part of a collection or tuple, and ends with the first error that `charge` returns. It
+/// computes neither forms nor digits, which would take longer.
 ///
 /// # Errors
 /// The error of `charge`.

@@ -10,10 +10,10 @@ use super::error::RowError;
 use super::view::RowView;
 
 impl RowView<'_> {
-    /// Returns whether the result of a read is final, that is, the values of these columns
-    /// (ascending) and the row's existence: merging operands with timestamps up to `greatest_left`
-    /// into the row and its header cannot change them. `needs_original` is true if the reader uses
-    /// the original clustering, which may differ from the key's.
+    /// Returns whether the values of these columns (ascending ids) and the row's existence are
+    /// final: merging operands with timestamps up to `greatest_left` into the row and its header
+    /// cannot change them. `needs_original` is true if the reader uses the original clustering,
+    /// which may differ from the key's.
     ///
     /// # Errors
     /// If the operand is damaged.
@@ -51,8 +51,8 @@ impl RowView<'_> {
             || self.each_decided(columns, greatest_left, &mut false)?)
     }
 
-    /// Returns whether a deletion of this row hides all writes with timestamps up to
-    /// `greatest_left`, the greatest in the sources that are not read yet.
+    /// Returns whether the row has a deletion with a timestamp above `greatest_left`, the greatest
+    /// in the sources that are not read yet. Such a deletion hides all writes there.
     fn is_deleted_above(&self, greatest_left: i64) -> bool {
         let is_above = |deletion: Deletion| deletion.timestamp > greatest_left;
         self.deletion().is_some_and(is_above)

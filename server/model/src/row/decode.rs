@@ -29,7 +29,7 @@ pub(super) mod tag {
     /// A timestamp follows, because it differs from the operand's greatest one; for a collection, a
     /// deletion follows.
     pub(in super::super) const TIMESTAMP: u8 = 4;
-    /// The expiry or local time follows, because it differs from that of the cell before.
+    /// The expiry or local time follows, because it differs from the one that was stored last.
     pub(in super::super) const TIMES: u8 = 8;
     /// For elements only: the original bytes of the path follow.
     pub(in super::super) const ORIGINAL: u8 = 16;

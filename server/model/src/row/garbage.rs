@@ -6,8 +6,9 @@ use super::cell::{Cell, Deletion, Lifetime, Marker};
 ///
 /// Two conditions must hold: gc_grace has passed, and no other source can contain anything that the
 /// tombstone could still hide. Other sources are all operands of the same key that are not folded
-/// into this one, newer or older: in memtables, in other runs, in other stripes of the same runs.
-/// Future writes count as well, except for those that gc_grace no longer protects.
+/// into this one, newer or older: in memtables, in other runs, in other stripes of the same runs (a
+/// stripe is the versions between two snapshots). Future writes count as well, except for those
+/// that gc_grace no longer protects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Garbage {
     /// The time of the earliest reader less gc_grace, in seconds since the Unix epoch. For values

@@ -23,9 +23,10 @@ pub enum Purged {
 /// Drops the garbage of a folded row operand, and the content that `above` shadows: the deletion in
 /// the partition's header that covers the row, [`Header::deletion_at`].
 ///
-/// `above` must come from a header that every reader of this operand sees, that is from the same
-/// stripe, in its state before it was purged itself. An operand whose encoding alone could be
-/// shorter is kept; checking for that costs compactions more than it saves.
+/// `above` must come from a header that every reader of this operand sees: from the same stripe
+/// (the versions between two snapshots), as it was before the header itself was purged. An operand
+/// whose encoding alone could be shorter is kept; checking for that costs compactions more than it
+/// saves.
 ///
 /// # Errors
 /// If the bytes are not a row operand.

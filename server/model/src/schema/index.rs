@@ -269,8 +269,8 @@ impl TableSchema {
         self.indexed_columns().find(|one| one.index.id == id)
     }
 
-    /// Returns the ids of dropped indexes as ranges, each from its first id to before its second.
-    /// Entries with these ids are garbage.
+    /// Returns the ids of dropped indexes as ranges: pairs of the first id and the id after the last
+    /// one. Index entries with these ids are garbage.
     pub fn ids_of_no_index(&self) -> Vec<(u32, u32)> {
         let mut ids: Vec<u32> = self.indexes.iter().map(|index| index.id).collect();
         ids.sort_unstable();

@@ -301,9 +301,9 @@ impl TableSchema {
         self.columns.get(self.place(name)?)
     }
 
-    /// Returns the place of a column among all [columns](Self::columns), by its name; `None` if the
-    /// table has none of this name now. A statement looks up each column that it names, so that this
-    /// must not look at all of them.
+    /// Returns the index of a column among all [columns](Self::columns), by its name; `None` if the
+    /// table has no column of this name now. It does not look at all columns, because a statement
+    /// calls it for each column that it names.
     pub fn place(&self, name: &str) -> Option<usize> {
         let (keys, others) = (self.columns).split_at(self.place_behind(ColumnKind::Clustering));
         if let Some(place) = keys.iter().position(|c| *c.name == *name) {

@@ -28,8 +28,9 @@ impl CqlType {
     }
 
     /// Returns the order as [`compare`](Self::compare) does, for values whose comparison may take long.
-    /// It calls `charge` before each part of a collection or tuple and before each `decimal`, but not for
-    /// the length of the values themselves. It ends with the first error that `charge` returns.
+    /// Reports the work to `charge` before each part of a collection or tuple and before each `decimal`,
+    /// but does not charge for the length of `a` and `b` themselves. Ends with the first error that
+    /// `charge` returns.
     ///
     /// # Errors
     /// The error of `charge`.

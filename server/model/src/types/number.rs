@@ -15,9 +15,9 @@ pub const DIGITS_BYTES_MAX: usize = 41_525;
 /// key. Comparing two such numbers takes some milliseconds; without a bound it would take minutes.
 pub const DECIMAL_BYTES_MAX: usize = 65_535;
 
-/// Returns the cost of printing a number of `bytes` bytes in decimal. The unit is the number of bytes
-/// that a plain comparison reads in the same time; a byte of the number costs a quarter of a
-/// microsecond, beyond the time that any value takes.
+/// Returns the cost of printing a number of `bytes` bytes in decimal, in addition to the cost that
+/// every value has. The unit is the number of bytes that a plain comparison reads in the same time;
+/// each byte of the number takes a quarter of a microsecond.
 pub fn digits_bytes(bytes: usize) -> usize {
     256 * bytes.saturating_sub(16)
 }

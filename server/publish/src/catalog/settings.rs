@@ -15,8 +15,10 @@ use super::tokens::{Access, Credentials};
 /// The variables that may hold the bearer token. The first one that is set counts.
 const TOKENS: [&str; 2] = ["EBB_CATALOG_TOKEN", "ICEBERG_TOKEN"];
 
-/// The variable that may hold the credentials of an OAuth2 client, and the one that may name a file with them.
+/// The variable that may hold the credentials of an OAuth2 client.
 const CREDENTIAL: &str = "EBB_CATALOG_CREDENTIAL";
+
+/// The variable that may name a file with the credentials of an OAuth2 client.
 const CREDENTIAL_FILE: &str = "EBB_CATALOG_CREDENTIAL_FILE";
 
 /// The variable with the URL by which an OAuth2 server issues tokens.

@@ -51,8 +51,9 @@ impl TestCatalog {
         &self.url
     }
 
-    /// Returns a publisher's target, which commits to this catalog. With `calls`, its requests to the catalog
-    /// are counted there, too, and the event of `calls` may happen at one of them.
+    /// Returns a publisher's target, which commits to this catalog. With `calls`, requests to the catalog are
+    /// counted there, too, and the event that `calls` plans, such as a kill or a lost answer, may hit one of
+    /// them.
     pub(crate) fn commits(&self, target: Target, calls: Option<Arc<Calls>>) -> Target {
         let number = {
             let mut state = self.state();

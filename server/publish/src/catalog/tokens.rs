@@ -2,8 +2,8 @@
 //! OAuth2 server issues for the credentials of a client (RFC 6749, 4.4).
 //!
 //! A token is issued before the first request, and another one when its time is nearly over or when the catalog
-//! refuses it. Each is requested with the credentials, as PyIceberg does. Java's client exchanges the old token
-//! instead, which not all servers allow.
+//! refuses it. Each is requested with the credentials, as PyIceberg does. Iceberg's Java client exchanges the
+//! old token instead, which not all servers allow.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -87,7 +87,8 @@ impl Tokens {
     /// catalog requires none.
     ///
     /// # Errors
-    /// The answer to the request that needs the token, if the server issues none. That request was not sent.
+    /// If the server issues no token. The error is an answer that the caller returns for its own request, which
+    /// it cannot send.
     pub(super) fn current(&self, transport: &Transport) -> Result<Option<String>, Answer> {
         let credentials = match &self.access {
             Access::Open => return Ok(None),
@@ -242,8 +243,8 @@ impl Credentials {
     }
 }
 
-/// Returns the answer to a request for which there is no token. The status is not that of the OAuth2 server, by
-/// which the catalog would seem to have answered that it has no such table.
+/// Returns the answer to a request for which there is no token. Its status is always 401, whatever the OAuth2
+/// server answered: a 404 would be taken for the catalog's answer that it has no such table.
 fn refused(reason: String) -> Answer {
     Answer::Refused {
         status: StatusCode::UNAUTHORIZED,

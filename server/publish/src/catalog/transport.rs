@@ -66,7 +66,7 @@ impl Transport {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .timeout(TIMEOUT)
-            // Another place must not get the token.
+            // Another server must not get the token.
             .redirect(Policy::none())
             .user_agent(concat!("ebb/", env!("CARGO_PKG_VERSION")))
             .build()

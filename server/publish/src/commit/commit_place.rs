@@ -1,9 +1,9 @@
 //! The place where a table is committed: its target, or one catalog.
 //!
-//! A publisher that did not see the snapshots of another place would sweep their files. So the first commit leaves
-//! a mark beside the metadata, before the commit takes effect: the URL of the catalog, or that there is none. Its
-//! name is created once, so of first publishers for several places, the others are refused. Later ones find the mark
-//! when they read the table.
+//! A publisher that did not see the snapshots of another place would sweep their files. So the first commit leaves a
+//! mark beside the metadata, before the commit takes effect: an object with the URL of the catalog, or with the text
+//! `no catalog`. Its name is created once, so of first publishers for several places, the others are refused. Later
+//! ones find the mark when they read the table.
 
 use super::error::CommitError;
 use super::names::{catalog_mark, is_catalog_mark};

@@ -25,7 +25,7 @@ struct Place {
     catalog: Option<TestCatalog>,
 }
 
-/// Functions that make an empty place, one for each way to commit.
+/// Functions that make an empty store, without a catalog and with one, for each way to commit.
 const PLACES: &[fn() -> Place] = &[
     Place::default,
     #[cfg(feature = "s3")]
@@ -165,7 +165,8 @@ fn a_killed_publisher_leaves_the_old_or_the_new_publication_and_the_next_run_fin
     }
 }
 
-/// Publishes once for each call of a publication, always at a new place, with the event at this call.
+/// Repeats a publication, each time in a new store, for each call that it makes to the store or the
+/// catalog. This call meets `event`.
 fn killed_at_each_call(new_place: &fn() -> Place, publish_next: Publish, event: &Event) {
     for at in 0.. {
         let place = new_place();
@@ -228,8 +229,8 @@ fn two_publishers_leave_whole_publications_wherever_they_meet() {
     }
 }
 
-/// Publishes once for each call of a publication, always at a new place. Another publisher commits just
-/// before this call.
+/// Repeats a publication, each time in a new store, for each call that it makes to the store or the
+/// catalog. Another publisher commits just before this call.
 fn meeting_at_each_call(new_place: &fn() -> Place, publish_next: Publish) {
     for at in 0.. {
         let place = new_place();

@@ -45,7 +45,8 @@ fn count(file: &DataFile) -> u64 {
 /// Returns the data files of a snapshot in the order of their manifests.
 ///
 /// # Errors
-/// A sentence about files that a publisher does not write.
+/// If the snapshot has deletes that ebb did not write, such as equality deletes. The error is a
+/// sentence about their file.
 pub(super) fn live_files(manifests: &[ReadManifest]) -> Result<Vec<LiveFile>, String> {
     let mut files = Vec::new();
     let mut deletes: HashMap<&str, Vec<DeleteFile>> = HashMap::new();

@@ -1,4 +1,4 @@
-//! The place of the newest metadata of tables, and the step that replaces it.
+//! The store of the newest metadata of tables, a target or a catalog, and the step that replaces the metadata.
 
 use super::error::CommitError;
 use crate::iceberg::metadata::TableMetadata;
@@ -14,12 +14,14 @@ pub(super) struct Newest {
     pub(super) metadata: TableMetadata,
 }
 
-/// A place of metadata. If two publishers commit at once, one of them succeeds.
+/// A store of the newest metadata of tables: a target, or a catalog. If two publishers commit at once, one of
+/// them succeeds.
 pub(super) trait MetadataStore {
     /// Reads the newest metadata of the table `table`; `None` if it is not there yet.
     ///
     /// # Errors
-    /// If the store refuses, if metadata is damaged, or if the table is committed in another place.
+    /// If the store refuses, if metadata is damaged, or if the table is committed in another catalog, or in a
+    /// target without one.
     fn newest(&self, table: &str) -> Result<Option<Newest>, CommitError>;
 
     /// Makes `next` the newest metadata of the table `table`, in the place of `before`. `next` adds the snapshot

@@ -1,7 +1,8 @@
 //! Names of objects that a publisher writes. Those of a publication hold the version of the metadata that
 //! its publisher is about to create.
 
-/// The object that names the catalog by which a table is committed, or has the mark that there is none.
+/// The end of the name of the object that holds the URL of the catalog by which a table is committed, or
+/// the text `no catalog`.
 const CATALOG_MARK: &str = "/metadata/ebb-catalog.txt";
 
 /// The ends of the names of metadata files of all engines.

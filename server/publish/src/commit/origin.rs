@@ -11,7 +11,7 @@ const DATABASE_ID: &str = "ebb.database-id";
 const TABLE_ID: &str = "ebb.table-id";
 /// The entry of a snapshot's summary that holds the name of the snapshot.
 const SNAPSHOT: &str = "ebb.snapshot";
-/// The entry of a snapshot's summary that holds the place of the snapshot in the order of commits.
+/// The entry of a snapshot's summary that holds the position of the snapshot in the order of commits.
 const SEQUENCE_NUMBER: &str = "ebb.sequence-number";
 /// The entry of a snapshot's summary that holds the time of reading: cells that have expired by then are not
 /// published.
@@ -24,7 +24,7 @@ pub struct Origin {
     pub table_id: String,
     /// The name of the snapshot, which becomes a tag.
     pub snapshot: String,
-    /// The place of the snapshot in the order of commits.
+    /// The position of the snapshot in the order of commits.
     pub sequence_number: u64,
     /// The time of reading, in seconds since 1970: cells that have expired by then are not published.
     pub read_time_s: i64,
@@ -65,7 +65,8 @@ impl Origin {
     /// of the table, if there is any. `replaces_tag` is true if a tag that names another snapshot may move.
     ///
     /// # Errors
-    /// If the table must not be continued.
+    /// If the snapshot must not be published into the table, for example because the table came from another
+    /// database or another engine changed it, or because the tag names another snapshot and may not move.
     pub(super) fn is_published(
         &self,
         metadata: Option<&TableMetadata>,

@@ -43,13 +43,13 @@ pub enum Base {
     Replaced,
     /// The new snapshot has the files of the newest publication, except for some.
     Kept {
-        /// The locations of files that the new snapshot does not have, because new files take their
-        /// places: data files, with all their deletes, and files of deletes.
+        /// The locations of files that the new snapshot does not have, because new files replace them:
+        /// data files, with all their deletes, and files of deletes.
         removed_files: Vec<String>,
     },
 }
 
-/// The time and unique numbers, which a decision cannot make itself.
+/// The time and the new ids for a publication. They are passed in so that the decision is a pure function.
 #[derive(Debug, Clone)]
 pub struct Stamp {
     /// Milliseconds since 1970.

@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::live::LiveFile;
 
-/// The greatest number of layers above the oldest one, and of files of deletes for one data file. If there are
-/// more, they are merged.
+/// The greatest number of layers besides the oldest one, and of files of deletes for one data file. If there
+/// are more, they are merged. A layer consists of the data files that one publication added.
 pub const PUBLICATIONS_MAX: usize = 16;
 
 /// A data file is written anew once one in this many of its rows is deleted.
 const DELETED_PART: u64 = 10;
 
-/// The files that a publication writes anew, by their places among the live files, ascending. A file is in
+/// The files that a publication writes anew, by their positions among the live files, ascending. A file is in
 /// one of the two lists at most.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rewrites {
@@ -27,8 +27,11 @@ pub struct Rewrites {
     pub deletes: Vec<usize>,
 }
 
-/// Decides which files of a table the next publication writes anew: data files with a tenth of their rows
-/// deleted, and the layers, and delete files of one data file, in excess of [`PUBLICATIONS_MAX`].
+/// Decides which files of a table the next publication writes anew:
+///
+/// - data files of which at least a tenth of the rows is deleted,
+/// - data files of the newer layers, if there are more than [`PUBLICATIONS_MAX`] besides the oldest one,
+/// - files of deletes of a data file that has more than [`PUBLICATIONS_MAX`] of them.
 pub fn plan_rewrites(files: &[LiveFile]) -> Rewrites {
     let merged = layers_to_merge(files);
     let mut rewrites = Rewrites::default();

@@ -17,10 +17,11 @@ use crate::target::Target;
 /// because their publishers may be at work. Of the indexes of rows, only those of the newest publication
 /// are needed.
 ///
-/// In a folder, an object is collected in a file beside it, which a killed publisher leaves. Such files are
-/// removed by the same rule. It covers those of the metadata `vN` itself, too: a publisher that is about to
-/// create a version that is there is refused, with its file or without it. The files of a hint and
-/// of the mark of a catalog are of no version, so they stay.
+/// In a folder, each object is written to a temporary file beside it first, which a killed publisher
+/// leaves. Temporary files are removed by the same rule, and those of the metadata `vN` itself if version N
+/// exists: a publisher that is about to create this version is refused, whether its temporary file is there
+/// or not. The temporary files of a version hint and of the mark of a catalog belong to no version, so they
+/// stay.
 ///
 /// Returns the number of the removed objects and files.
 ///

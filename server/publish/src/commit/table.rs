@@ -128,7 +128,8 @@ impl<'t> PublishedTable<'t> {
     /// is true if a tag that names another snapshot may move.
     ///
     /// # Errors
-    /// If the table must not be continued.
+    /// If the snapshot must not be published into the table, for example because the table came from another
+    /// database or another engine changed it, or because the tag names another snapshot and may not move.
     pub fn is_published(&self, origin: &Origin, replaces_tag: bool) -> Result<bool, CommitError> {
         let is_published = origin.is_published(self.metadata(), replaces_tag);
         is_published.map_err(|error| error.of(&self.name))

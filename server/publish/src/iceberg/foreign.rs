@@ -39,7 +39,8 @@ pub struct SchemaField {
     pub is_required: bool,
 }
 
-/// The places of fields inside of a type.
+/// The fields that are nested in a type. With their ids, the values of a data file are brought into the form
+/// of the table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// A type without parts.
@@ -156,7 +157,7 @@ impl Metadata {
         let found = name.and_then(|name| self.refs.as_ref()?.get(name));
         let id = match (found, name) {
             (Some(reference), _) => Some(reference.snapshot_id),
-            // Java writes -1 if there is none.
+            // Iceberg's Java library writes -1 if there is none.
             (None, None | Some(MAIN)) => self.current_snapshot_id.filter(|id| *id >= 0),
             (None, Some(name)) => {
                 let known = self.refs.iter().flat_map(BTreeMap::keys);

@@ -5,7 +5,8 @@ use super::avro::{self, Encoder};
 /// The engine whose form of manifests a test uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Engine {
-    /// Java's library: a partition of two fields, statistics, and fields that ebb does not have.
+    /// Iceberg's Java library, which Spark uses: a partition of two fields, statistics, and fields
+    /// that ebb does not have.
     Spark,
     /// Other orders of the fields, and blocks that are not compressed.
     PyIceberg,

@@ -38,7 +38,7 @@ pub(super) struct Batches {
 struct ReadColumn {
     name: String,
     ty: CqlType,
-    /// The place of the column among those that are read from the file; `None` if all values are null,
+    /// The position of the column among those that are read from the file; `None` if all values are null,
     /// because the file is older than the column.
     place: Option<usize>,
 }

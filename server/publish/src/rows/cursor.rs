@@ -66,8 +66,10 @@ impl Cursor {
         Err(self.batches.error(TOO_SHORT.to_owned()))
     }
 
-    /// Returns whether a search for `key` can begin at the current batch: it has some of the rows `around`, and
-    /// no row in front of it has the key.
+    /// Returns whether a search for `key` among the rows `around` can begin in the current batch, rather than
+    /// at their first row. The batch must have some of these rows, and the key must not be in front of the
+    /// batch: either the batch begins no later than these rows, or the key of its first row is not greater than
+    /// `key`.
     fn can_go_on(&self, key: &[u8], around: &Rows, keys: &RowKeys) -> Result<bool> {
         let Some(batch) = &self.batch else {
             return Ok(false);

@@ -1,8 +1,8 @@
 //! Files of positional deletes, each of which names rows of one data file.
 //!
 //! A manifest names, for each file of deletes, the location of its data file: engines that read a data file open only
-//! the files of deletes with its location. Older versions of Java's library take the location from the bounds of the
-//! column `file_path`, so these bounds are exact.
+//! the files of deletes with its location. Older versions of Iceberg's Java library take the location from the bounds
+//! of the column `file_path`, so these bounds are exact.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -26,17 +26,19 @@ use crate::data_file::{ZSTD_LEVEL, creator, describe};
 use crate::iceberg::manifest::{DataFile, POSITIONAL_DELETES};
 use crate::target::Target;
 
-/// The columns of a file of deletes, with the ids that the specification reserves for them.
+/// The column of a file of deletes with the location of the data file, and the id that Iceberg's
+/// specification reserves for the column.
 const FILE_PATH: (&str, i32) = ("file_path", 2_147_483_546);
+/// The column of a file of deletes with the number of the deleted row, and its reserved id.
 const POSITION: (&str, i32) = ("pos", 2_147_483_545);
 
 /// The number of rows in a batch when a file of deletes is written.
 const BATCH_ROWS: usize = 16_384;
 
-/// The place of a row.
+/// The position of a row: its file, and its number in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowPosition {
-    /// The place of the data file among the [files](super::RowFiles::files) that are looked at.
+    /// The position of the data file among the [files](super::RowFiles::files) that are looked at.
     pub file: usize,
     /// The number of the row in the file, from 0. Deleted rows count.
     pub position: u64,
@@ -58,7 +60,7 @@ impl PositionalDeletes {
     }
 
     /// Adds the rows of `live` that earlier publications deleted, so that one new file of deletes can replace the
-    /// earlier ones. `file` is the place of the data file, as in [`RowPosition`].
+    /// earlier ones. `file` is the position of the data file, as in [`RowPosition`].
     ///
     /// # Errors
     /// If the target refuses, or if a file of deletes is damaged.
@@ -68,14 +70,14 @@ impl PositionalDeletes {
         Ok(())
     }
 
-    /// Removes and returns the positions to delete in the data file at the place `file`, ascending. A file that is
-    /// written anew without these rows needs no deletes.
+    /// Removes and returns the positions to delete in the data file with the position `file`, ascending. A file that
+    /// is written anew without these rows needs no deletes.
     pub fn take(&mut self, file: usize) -> Vec<u64> {
         sorted(self.positions.remove(&file).unwrap_or_default())
     }
 
     /// Writes a file of deletes for each data file, and returns the files. `files` are the data files by their
-    /// places. `names` has the table, the version that the commit creates, and a text that is unique to these
+    /// positions. `names` has the table, the version that the commit creates, and a text that is unique to these
     /// deletes.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ pub struct RowFiles {
 /// The least and the greatest key of a data file.
 #[derive(Debug)]
 pub(super) struct Span {
-    /// The place of the file among the files of the table.
+    /// The position of the file among the files of the table.
     pub(super) file: usize,
     pub(super) sequence_number: i64,
     pub(super) first: Box<[u8]>,

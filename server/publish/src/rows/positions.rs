@@ -19,8 +19,8 @@ pub struct Positions {
     ahead: usize,
     /// The key of the last call.
     last_key: Vec<u8>,
-    /// The places of the files whose key ranges contained an earlier key, but lie below `last_key`, except
-    /// for those that [`take_passed`](Self::take_passed) has returned.
+    /// The positions, in `files`, of the files whose key ranges contained an earlier key, but lie below
+    /// `last_key`, except for those that [`take_passed`](Self::take_passed) has returned.
     passed: Vec<usize>,
 }
 
@@ -36,7 +36,7 @@ impl Positions {
         }
     }
 
-    /// Returns the places of the files whose key ranges contained an earlier key, but lie below the last
+    /// Returns the positions of the files whose key ranges contained an earlier key, but lie below the last
     /// one, except for files that an earlier call returned. As long as keys ascend, no further row is found
     /// in these files.
     pub fn take_passed(&mut self) -> Vec<usize> {

@@ -74,8 +74,9 @@ fn is_parquet(name: &str) -> bool {
     end.is_some_and(|end| end.eq_ignore_ascii_case(PARQUET))
 }
 
-/// Lists the Parquet files of a folder, and fails if it has other files or folders, or if a table has it. Names
-/// that begin with a dot or an underscore do not count: other engines write such files, too.
+/// Lists the Parquet files of a folder. Fails if there are none, if the folder has other files or folders, or
+/// if it belongs to an Iceberg, Delta or Hudi table. Names that begin with a dot or an underscore do not count:
+/// other engines write such files, too.
 fn parquet_files(target: &Target, key: &str) -> Result<Vec<Place>> {
     let failed = |problem: String| SourceError::file(Path::new(&target.url(key)))(problem);
     let entries = target.entries(&target.key(key)?)?;

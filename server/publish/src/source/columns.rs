@@ -30,7 +30,7 @@ pub(super) enum Matching<'a> {
 pub(super) struct ReadColumn {
     pub(super) name: String,
     pub(super) ty: CqlType,
-    /// The place in the file; `None` if all values are null.
+    /// The position in the file; `None` if all values are null.
     pub(super) root: Option<usize>,
     /// The parts of the column with their ids, if an Iceberg table is read.
     shape: Shape,

@@ -12,8 +12,10 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use super::place::Place;
 use super::{Result, SourceError, metadata};
 
-/// The columns of a file of positional deletes, by Iceberg's specification.
+/// The column of a file of positional deletes with the location of the data file, by Iceberg's
+/// specification.
 const FILE_PATH: &str = "file_path";
+/// The column of a file of positional deletes with the number of the deleted row in the data file.
 const POSITION: &str = "pos";
 
 /// The deleted rows of data files. Each row takes eight bytes.

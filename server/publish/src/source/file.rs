@@ -42,7 +42,7 @@ pub struct FileRows {
     read_value: ReadValue,
     /// The values of the current batch, by column; `None` if all are null.
     arrays: Vec<Option<ArrayRef>>,
-    /// The place of the next row in the current batch.
+    /// The position of the next row in the current batch.
     at: usize,
     /// The number of rows in the current batch.
     batch_rows: usize,
@@ -176,12 +176,13 @@ impl FileRows {
 
 /// The columns of a file in batches of rows.
 struct Batches {
-    /// The places of the columns in the file, ascending.
+    /// The positions of the columns in the file, ascending.
     roots: Vec<usize>,
     reader: ParquetRecordBatchReader,
-    /// The places in the file of the columns with timestamps of 96 bits.
+    /// The positions in the file of the columns with timestamps of 96 bits.
     int96: Vec<usize>,
-    /// A reader of these columns as seconds, if there are any.
+    /// A second reader of the columns with timestamps of 96 bits, which returns seconds; `None` if there are no
+    /// such columns.
     seconds: Option<ParquetRecordBatchReader>,
 }
 
@@ -192,7 +193,7 @@ struct Batch {
 
 enum BatchError {
     File(String),
-    /// A problem of one row: its place in the batch, and a sentence.
+    /// A problem of one row: its position in the batch, and a sentence.
     Row(usize, String),
 }
 
@@ -220,7 +221,7 @@ impl Batches {
         })
     }
 
-    /// Returns the place in a batch of the column that has the place `root` in the file.
+    /// Returns the position in a batch of the column that has the position `root` in the file.
     fn place(&self, root: usize) -> Option<usize> {
         self.roots.binary_search(&root).ok()
     }
@@ -258,7 +259,7 @@ impl Batches {
     }
 }
 
-/// Opens a reader of the columns that have the places `roots` in a file.
+/// Opens a reader of the columns that have the positions `roots` in a file.
 fn reader(
     place: &Place,
     metadata: &ArrowReaderMetadata,

@@ -62,7 +62,7 @@ pub(super) fn as_seconds(metadata: &ArrowReaderMetadata, columns: &[usize]) -> S
 /// Returns exact timestamps in milliseconds, from the nanoseconds and the seconds of the same timestamps.
 ///
 /// # Errors
-/// The place of a timestamp that is not a whole number of milliseconds, and a sentence about it.
+/// The position of a timestamp that is not a whole number of milliseconds, and a sentence about it.
 pub(super) fn milliseconds(
     nanoseconds: &ArrayRef,
     seconds: &ArrayRef,
@@ -102,7 +102,8 @@ mod tests {
     use arrow_array::types::TimestampMillisecondType;
     use parquet::data_type::Int96;
 
-    /// The form of a day since 1970 and nanoseconds of it.
+    /// Returns the 96-bit timestamp of a day, counted from 1970, and of the nanoseconds since the start
+    /// of that day.
     fn int96(day: i32, nanos: i64) -> Int96 {
         let mut value = Int96::new();
         let julian_day = day + 2_440_588;

@@ -222,7 +222,8 @@ impl Source {
         &self.columns
     }
 
-    /// Returns the files, in the order in which their rows count as written.
+    /// Returns the files, in the order in which they are loaded: of rows with the same key, the one in the
+    /// later file counts as the last.
     pub fn files(&self) -> &[SourceFile] {
         &self.files
     }
@@ -245,15 +246,15 @@ impl Source {
     }
 }
 
-/// Reads the metadata of a Parquet file. The types are those of Parquet, with texts and blobs as views: a schema
-/// of Arrow that the file may carry names other forms of the same values.
+/// Reads the metadata of a Parquet file. The types are those of Parquet, with texts and blobs as views. A
+/// schema of Arrow that the file may carry is ignored, because it can name other forms of the same values.
 fn metadata(file: &PlaceReader, path: &Path) -> Result<ArrowReaderMetadata> {
     depth::check(file).map_err(SourceError::file(path))?;
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let loaded = caught(|| ArrowReaderMetadata::load(file, options));
     let metadata = loaded.map_err(SourceError::file(path))?;
     let metadata = metadata.map_err(SourceError::file(path))?;
-    // The library leaves out a group without columns, and the places of those behind it would shift.
+    // The library leaves out a group without columns, and the positions of those behind it would shift.
     let columns = metadata.parquet_schema().root_schema().get_fields();
     if columns.iter().any(|column| has_empty_group(column)) {
         return Err(SourceError::file(path)("it has a group without columns"));

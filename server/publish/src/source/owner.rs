@@ -58,7 +58,7 @@ fn problem_of(folder: &Path) -> Option<String> {
 /// Checks that the folder `key` of a bucket belongs to no table. `folders` are the folders in it.
 ///
 /// # Errors
-/// If it is. The error names the table.
+/// If it belongs to a table. The error names the table.
 pub(super) fn check_key(target: &Target, key: &str, folders: &[Key]) -> Result<()> {
     let refused = |problem: String| SourceError::file(Path::new(&target.url(key)))(problem);
     let has = |log: &str| folders.iter().any(|folder| folder.filename() == Some(log));

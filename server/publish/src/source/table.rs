@@ -81,13 +81,15 @@ fn newest_metadata(folder: &Folder) -> Result<(Place, Vec<Place>)> {
     }
 }
 
-/// Checks that the table of the newest metadata in a folder was not dropped before another one was created in its
-/// place. Catalogs leave the files of a dropped table, and the versions of the new table begin at 0 again, so
-/// the dropped one has the greatest version for a while. Everything of the new table was written later than that.
-/// What an earlier table in the place has left is older, and does no harm.
+/// Checks that `newest`, the metadata of the greatest version in a folder, is not that of a dropped table in
+/// whose place another one was created. Catalogs leave the files of a dropped table, and the versions of the
+/// new table begin at 0 again, so the dropped one has the greatest version for a while. `oldest` are the
+/// metadata files of the least version. If one of them is of another table than `newest`, and not older, it
+/// belongs to the new table. Files that an earlier table in the place has left are older than `newest`, and do
+/// no harm.
 ///
 /// # Errors
-/// A sentence about the file of the other table.
+/// If one of `oldest` belongs to a later table. The error is a sentence about this file.
 fn check_is_not_dropped(newest: &[u8], oldest: &[Place]) -> std::result::Result<(), String> {
     let Some(newest) = TableVersion::of(newest) else {
         return Ok(());
@@ -235,7 +237,8 @@ impl Listed {
     /// Checks that the file can be read.
     ///
     /// # Errors
-    /// A sentence about the kind of file that it is.
+    /// If it has a format other than Parquet, or if it has equality deletes or deletion vectors. The error is a
+    /// sentence about the file.
     fn check(&self) -> std::result::Result<(), String> {
         let (name, format) = (&self.name, &self.format);
         let is_parquet = format.eq_ignore_ascii_case("parquet");

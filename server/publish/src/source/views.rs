@@ -13,7 +13,8 @@ use parquet::errors::Result;
 /// Returns the metadata by which all texts and blobs of a file are read as views.
 ///
 /// # Errors
-/// If the library does not accept the types of the file's columns, which are its own.
+/// If the library does not accept the types of the columns. This is not expected, because the library derived
+/// them from the file itself, apart from the views.
 pub(super) fn of_metadata(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata> {
     let schema = Schema::new(of_fields(metadata.schema().fields()));
     let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));

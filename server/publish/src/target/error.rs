@@ -4,10 +4,10 @@ use std::io;
 
 use object_store::Error;
 
-/// The text by which `object_store` precedes the status and the body of an error response.
+/// The text that `object_store` puts before the status and the body of an error response.
 const STATUS: &str = "non-2xx status code: ";
-/// The text by which `object_store` precedes the body of a response that has the status of a success and is
-/// an error.
+/// The text that `object_store` puts before the body of a response that has a success status, and whose
+/// body reports an error.
 const RESPONSE: &str = "error response: ";
 
 #[derive(Debug, thiserror::Error)]

@@ -76,12 +76,12 @@ pub fn in_memory(url: &str) -> Result<Target, TargetError> {
     Target::over(Arc::new(InMemory::new()), url.to_owned())
 }
 
-/// Returns a target over the store of `target`, and with its catalog, whose call number `at` meets an event.
-/// Calls are counted from 0; requests to that catalog are not among them.
+/// Returns a target with the store and the catalog of `target`. Call number `at` of the store meets `event`.
+/// Calls are counted from 0; requests to the catalog are not counted.
 ///
 /// # Errors
-/// If the thread of the target cannot be started. It has one of its own, because a call that waits for
-/// other calls of `target` must not hold up the thread that makes them.
+/// If the thread of the new target cannot be started. The new target has a thread of its own, because a call
+/// that waits for other calls of `target` must not hold up the thread that makes them.
 pub fn with_event(
     target: &Target,
     at: usize,

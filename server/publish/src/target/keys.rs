@@ -44,7 +44,8 @@ impl Target {
         self.runtime.block_on(self.size_soon(key))
     }
 
-    /// Returns the sizes of objects in bytes, in the order of their keys; `None` for those that are not there.
+    /// Returns the size in bytes of each object of `keys`, in the order of that slice; `None` for an object
+    /// that is not there.
     ///
     /// # Errors
     /// If the target refuses.

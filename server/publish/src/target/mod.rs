@@ -82,8 +82,8 @@ impl fmt::Debug for Target {
 impl Target {
     /// Opens a folder, which may be absent: the first object creates it.
     ///
-    /// The calling thread has the ordinary class, because the target's thread inherits its class and its
-    /// cores.
+    /// The calling thread must have the ordinary scheduling class, not the idle class of tasks, because the
+    /// target's thread inherits its class and its cores.
     ///
     /// # Errors
     /// If the folder is a file, or lies below one, or if its path has characters that readers do not find in a
@@ -109,11 +109,11 @@ impl Target {
         })
     }
 
-    /// Opens the objects of a bucket of S3 whose keys begin with `prefix`, which is empty for all of
-    /// them. Endpoint and credentials come from the environment, and nothing is sent yet. Both names
+    /// Opens the objects of a bucket of S3 whose keys begin with `prefix`, which is empty for all of them.
+    /// Endpoint and credentials come from the environment, and nothing is sent yet. `name` and `prefix` must
     /// consist of characters that read the same in a key and in a URL.
     ///
-    /// The calling thread has the ordinary class, as for [`Target::folder`].
+    /// The calling thread must have the ordinary scheduling class, as for [`Target::folder`].
     ///
     /// # Errors
     /// If a setting of the environment is invalid, or if this build has no S3.
@@ -160,8 +160,8 @@ impl Target {
         })
     }
 
-    /// Commits tables by the Iceberg REST catalog at `url` instead of objects of the target. Secrets come
-    /// from the environment, and nothing is sent yet.
+    /// Returns this target with its tables committed by the Iceberg REST catalog at `url` instead of by
+    /// objects of the target. Secrets come from the environment, and nothing is sent yet.
     ///
     /// # Errors
     /// If the URL or a setting of the environment is invalid, or if this build has no HTTP.
@@ -183,7 +183,8 @@ impl Target {
         ))
     }
 
-    /// Commits tables by the catalog at `url`, with `variables` in the place of those of the environment.
+    /// Returns this target with its tables committed by the catalog at `url`, whose settings come from
+    /// `variables` instead of from the environment.
     #[cfg(feature = "s3")]
     pub(crate) fn with_catalog_of(
         self,
@@ -288,9 +289,10 @@ impl Target {
         }
     }
 
-    /// Removes, under the folder `name`, the files of incomplete uploads, if `is_left` returns true for the
-    /// name of the object: the process of the upload has ended. Returns the number of removed files. A bucket
-    /// lists no incomplete uploads: a rule of its lifecycle removes them.
+    /// Removes, under the folder `name`, the temporary files of incomplete uploads, if `is_left` returns true
+    /// for the name of the object: its upload is of no use any more, because its publisher was killed or will
+    /// be refused. Returns the number of removed files. A bucket lists no incomplete uploads: a rule of its
+    /// lifecycle removes them.
     ///
     /// # Errors
     /// If the system refuses.

@@ -2,7 +2,7 @@
 //!
 //! Readers find the columns of old data files by field ids, so an id is never given to another field. A
 //! field keeps its id from one publication to the next: an element, a key and a value by their role, a
-//! component of a tuple and a field of a user-defined type by its place, because CQL only renames such
+//! component of a tuple and a field of a user-defined type by its position, because CQL only renames such
 //! fields and appends to them.
 
 use ebb_model::types::CqlType;

@@ -32,9 +32,9 @@ enum Times {
 ///
 /// Elements of sets and entries of maps come in the order of the array. A writer of rows has to
 /// bring them into the order of the type. The fields of a user-defined type are found by their names,
-/// so that two of one type cannot be confused; those that the array lacks are null. The components of
-/// a tuple are found by their places, and the parts of a duration by their names. A timestamp without
-/// a zone is taken for one of UTC.
+/// so that two of one type cannot be confused; those that the array lacks are null. The components of a tuple are
+/// found by their positions, and the parts of a duration by their names. A timestamp without a zone is taken for one
+/// of UTC.
 ///
 /// # Errors
 /// If the type of the array has no exact counterpart in `ty`, or if a value has none.
@@ -49,9 +49,9 @@ pub fn read_value(
     read(array, row, ty, Times::OfDay)
 }
 
-/// Returns a value like [`read_value`], from a file that ebb wrote: a `time` may lie beyond a day there. CQL accepts
-/// such bytes from clients, a publication of changes finds rows by the keys that it reads, and what was published
-/// can be loaded again.
+/// Returns a value of a file that ebb wrote, like [`read_value`], but accepts a `time` beyond a day. CQL accepts such
+/// times from clients, so published rows have them. They must be read because a publication of changes finds rows by
+/// their keys, and because published rows can be loaded again.
 ///
 /// # Errors
 /// See [`read_value`].

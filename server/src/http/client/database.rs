@@ -69,8 +69,9 @@ impl JobsClient {
         self.post(&format!("{}/loss", paths::table(table)), &())
     }
 
-    /// Has the damaged files of a table rewritten without what is lost of them. `token` is that of the
-    /// list of the loss.
+    /// Has the damaged files of a table rewritten without what is lost of them. `token` is the `token`
+    /// of the [`LossReport`] that [`loss`](Self::loss) returned: it shows which loss the caller
+    /// accepts.
     ///
     /// # Errors
     /// When there is no such table, the loss is another one now, or the server does not answer.

@@ -34,14 +34,16 @@ pub(in crate::http) struct Answers {
 pub(super) struct Execution {
     answers: Arc<Answers>,
     by: Submission,
-    /// The keys that no other request can use until this is dropped: that of the request, and after its end
-    /// those of the responses that were dropped for the new one.
+    /// The keys that no other request can use until this is dropped. While the request is executed, it is the
+    /// request's own key. After [`end`](Self::end), they are those of the older responses that were dropped
+    /// when the new one was stored, because their rows are being deleted.
     taken: Vec<String>,
 }
 
 impl Answers {
-    /// Reads the responses of earlier servers. If that fails, a log line names the error, retries of requests
-    /// to those servers are executed, and responses are kept in memory only.
+    /// Reads the responses that earlier processes of this server stored in the database. If that fails, a log
+    /// line names the error, retries of requests to those processes are executed, and responses are kept in
+    /// memory only.
     pub(in crate::http) fn open(db: Option<&Db>) -> Self {
         let rows = db.map(ResponseRows::open).transpose();
         let read = rows.and_then(|rows| {

@@ -31,8 +31,8 @@ pub(super) type Body = Result<Bytes, BytesRejection>;
 /// A value as the body of a response.
 pub(super) struct Json<T>(pub T);
 
-/// A body that is JSON already. A long one is encoded on a thread for blocking work, because the thread
-/// that serves requests would make all other clients wait.
+/// A body that is JSON already. The handler of a request with a long response makes the JSON on a thread
+/// for blocking work, because the thread that serves requests would make all other clients wait.
 pub(super) struct JsonBytes(pub Vec<u8>);
 
 impl IntoResponse for JsonBytes {

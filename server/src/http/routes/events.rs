@@ -36,7 +36,8 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 /// Streams events
 ///
 /// The stream does not end. It has a sample of the load each second, and events for changes of
-/// jobs, snapshots and the guard's action.
+/// jobs, of snapshots, and of the action of the guard, which limits jobs to keep the latency
+/// objective.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "watch_events", tag = "live",
     params(("Last-Event-ID" = Option<String>, Header,

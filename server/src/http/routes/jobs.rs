@@ -72,7 +72,7 @@ fn check_output(peer: Peer, roots: &Roots, request: &JobRequest) -> Result<(), P
     Ok(())
 }
 
-/// Checks that the output of a job is a place that a server can write to: it has no terminal.
+/// Checks that the output of a job is not the terminal: a server has none to write to.
 fn check_place(request: &JobRequest) -> Result<(), JobError> {
     if request.output.to == OutputPlace::Terminal {
         let text = "a server has no terminal for the rows: name a file, a folder or a table";

@@ -65,7 +65,7 @@ async fn load(
     blocking(move || live.load(seconds)).await.map(Json)
 }
 
-/// Shows the forecast by which the policy plans
+/// Shows the scheduling policy's forecast of the cores kept from jobs
 #[utoipa::path(
     get, path = "/v1/forecast", operation_id = "show_forecast", tag = "live",
     params(Span),

@@ -29,7 +29,7 @@ pub(super) struct Paged {
 pub(super) struct PageRequest {
     /// The length of the page.
     limit: usize,
-    /// The place of the last element of the page before it; `None` for the first page.
+    /// The position of the last element of the page before it; `None` for the first page.
     after: Option<String>,
 }
 
@@ -47,8 +47,8 @@ pub(super) fn page_request(
 }
 
 impl PageRequest {
-    /// Returns the elements of this page, and the place of the last one if more follow. `all` are ordered
-    /// by their places.
+    /// Returns the elements of this page, and the position of the last one if more follow. `all` are
+    /// ordered by their positions.
     pub(super) fn of<T>(
         &self,
         all: impl IntoIterator<Item = T>,
@@ -83,7 +83,7 @@ pub(super) fn limit_within(limit: u32, max: u32) -> Result<usize, Problem> {
     Err(Problem::invalid(text))
 }
 
-/// Returns the first `limit` elements of `all`, and the place of the last one if more follow. The
+/// Returns the first `limit` elements of `all`, and the position of the last one if more follow. The
 /// caller has left out the elements of earlier pages.
 pub(super) fn page<T>(
     all: impl IntoIterator<Item = T>,

@@ -58,7 +58,7 @@ fn profiles_for(principal: &Principal, node: &Node) -> Result<Vec<ProfileRecord>
     Ok(profiles)
 }
 
-/// Returns the place of a profile in lists. It is unique, because a job measures one profile.
+/// Returns the position of a profile in lists. It is unique, because a job measures one profile.
 fn place(profile: &ProfileRecord) -> String {
     format!("{}/{}", profile.application, profile.job)
 }

@@ -42,7 +42,8 @@ async fn list(
     Ok(Json(QueryList { queries, next }))
 }
 
-/// Returns the place of a query in lists: its id, with so many digits that places have the order of ids.
+/// Returns the position of a query in lists: its id, with so many digits that positions have the order
+/// of ids.
 fn place(query: &QueryView) -> String {
     format!("{:020}", query.id)
 }

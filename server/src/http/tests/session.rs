@@ -130,7 +130,8 @@ fn a_session_ends_with_its_token_and_is_not_begun_by_others() {
     assert_eq!(send(&server, "GET /v1/jobs", &[cookie], "").0, 401);
 }
 
-/// A token that was cut off when it was copied got the answer of a request without one.
+/// Regression: a token that was cut off when it was copied got the response to a request without a
+/// token.
 #[test]
 fn a_malformed_token_is_refused_as_malformed() {
     let dir = tempfile::tempdir().unwrap();

@@ -77,15 +77,15 @@ impl VerifiedDatabase {
     }
 }
 
-/// The loss that is accepted.
+/// A request to rewrite the damaged files of a table without the data that is lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptedLoss {
-    /// The value of `token` in the list of the loss.
+    /// The value of `token` in the list of what is lost: the client accepts exactly this loss.
     pub token: String,
 }
 
-/// The place of a backup: `name` or `directory`.
+/// The directory of a backup, by `name` or by `directory`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackupPlace {

@@ -21,15 +21,18 @@ pub struct TableSummary {
     pub files: u64,
     /// Number of sorted runs.
     pub runs: u64,
-    /// Number of distinct commits at which snapshots cover the table.
+    /// Number of distinct commits whose state is shown by snapshots of the table. Snapshots of the
+    /// same commit count once.
     pub bookmarks: u64,
     /// Versions of rows, hidden ones included.
     pub versions: u64,
     /// Bytes of files that are neither pinned nor garbage.
     pub live_bytes: u64,
-    /// Bytes that only snapshots and views need, as far as known.
+    /// Bytes of old versions that only snapshots and views (reads under way, each at one commit)
+    /// need, as far as known.
     pub pinned_bytes: u64,
-    /// Bytes that were kept for snapshots and views that no longer exist.
+    /// Bytes of old versions that were kept for snapshots and views (reads at one commit) that no
+    /// longer exist. Merges free them.
     pub garbage_bytes: u64,
     /// Bytes that merges have to read until no further merge is worth its cost.
     pub compaction_debt_bytes: u64,
@@ -99,11 +102,12 @@ pub struct BookmarkView {
 pub struct MergeView {
     /// The ids of the input runs, the newest first.
     pub inputs: Vec<u64>,
-    /// The number of versions that the merge has read in its current part, plus those that its
-    /// earlier parts wrote.
+    /// The number of versions that are done. A long merge is made in parts, and each finished part
+    /// replaces a part of the inputs: these are the versions that the current part has read, plus
+    /// those that finished parts wrote.
     pub read_versions: u64,
-    /// The number of versions that are left in the input runs, plus those that the earlier parts of
-    /// the merge wrote.
+    /// The number that `read_versions` rises to: the versions that are left in the input runs, plus
+    /// those that finished parts of the merge wrote.
     pub all_versions: u64,
     /// The bytes of those input files that the merge has not finished with.
     pub all_bytes: u64,

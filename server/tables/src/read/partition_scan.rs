@@ -85,8 +85,9 @@ impl<'s> PartitionScan<'s> {
         Ok((reader.source.get(header_key)?, scan))
     }
 
-    /// Returns the next step: a stored row (visible or not), the key of a selected row that the table
-    /// does not have, or the announcement of a range.
+    /// Returns the next step: a stored row (visible or not), the key of a selected row that the
+    /// table does not have, [`RowStep::Seek`] if the following step opens a range of keys, or the
+    /// end.
     ///
     /// # Errors
     /// If the store cannot read an entry.

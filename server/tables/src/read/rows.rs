@@ -6,7 +6,8 @@ use ebb_model::key::ByteRange;
 #[derive(Debug)]
 pub enum Rows {
     All,
-    /// The rows with these encoded clusterings, which are whole and ascending.
+    /// The rows with these encoded clusterings, which ascend. Each has the values of all clustering
+    /// columns.
     Exactly(Vec<Vec<u8>>),
     /// The rows in ranges of encoded clusterings, which are disjoint and ascending.
     In(Vec<ByteRange>),

@@ -20,8 +20,8 @@ impl StoredRow {
     }
 }
 
-/// A step of a scan over the rows of a partition. Each step takes time, also one without a row, so that
-/// the caller paces itself by steps.
+/// A step of a scan over the rows of a partition. A step without a row takes time too, so the
+/// caller paces itself by the number of steps, not of rows.
 #[derive(Debug)]
 pub enum RowStep {
     /// No row yet: the next step opens a range of keys.

@@ -282,7 +282,7 @@ fn a_table_without_a_record_is_dropped_only_if_its_creation_was_noted_and_it_is_
             table.put(&[0xff; 9], b"row").unwrap();
         }
         let case = format!("noted: {noted}, with a row: {with_row}");
-        // A statement applies the same rule as an opening.
+        // A statement applies the same rule as the start of a node.
         let unreadable = |created: Result<Table>| {
             let refused = created.unwrap_err();
             let is_so = |error: &SchemaError| matches!(error, SchemaError::Unreadable(_));

@@ -230,8 +230,9 @@ fn a_record_of_a_role_that_lists_its_snapshots_is_split_when_it_is_read() {
     }
 }
 
-/// Checks that the record is split: at the opening of the database, or if it is damaged then, once it is
-/// restored.
+/// Checks that an old record of a role, which lists the role's snapshots, is replaced by one
+/// without the list and a record for each existing snapshot. This happens when the database is
+/// opened, or, if the record is damaged then, once it is restored.
 fn is_split(is_restored: bool) {
     let disk = MemDisk::new();
     let catalog = with_role(&disk, Some(2));

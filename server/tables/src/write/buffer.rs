@@ -90,9 +90,10 @@ impl<'v> RowBuffer<'v> {
         *self.collection(column).0 = Some(deletion);
     }
 
-    /// Sets or deletes an element of a collection. Of several changes of one path, the winner is the
-    /// one that would win between separate writes of the same timestamp. `original` is the key or
-    /// member if the path does not determine it; a deletion has none.
+    /// Sets or deletes an element of a collection. Of several changes of one path, the winner is
+    /// the one that would win between separate writes of the same timestamp. `original` is the map
+    /// key or set member as it was written, if it cannot be decoded from the path; a deletion has
+    /// none.
     pub fn element(
         &mut self,
         column: u32,

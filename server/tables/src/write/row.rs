@@ -62,7 +62,8 @@ impl<'o> OperandWriter<'o> {
     }
 
     /// Writes a column as an assignment: if it has several cells, the older ones are deleted. The
-    /// elements of a list get places as if the request came at the timestamp.
+    /// elements of a list get the places (the sort keys) that they would have if the request had
+    /// been made at the write's timestamp.
     ///
     /// # Errors
     /// If the value is invalid for the column's type.

@@ -24,8 +24,8 @@ pub(super) struct OwnTable {
     cleared: BTreeMap<Bytes, KeyRange>,
 }
 
-/// The writes of a transaction to one key: a value or a deletion, or neither, and then merge
-/// operands.
+/// The writes of a transaction to one key: first a base (a value, a deletion, or neither of them),
+/// then the merge operands that were written on top of it, perhaps none.
 #[derive(Debug)]
 pub(super) struct Write {
     base: Base,

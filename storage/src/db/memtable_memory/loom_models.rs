@@ -17,7 +17,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 
 const BUDGET_BYTES: usize = 8;
 
-/// A store with one frozen memtable, as large as all may be.
+/// A store with one frozen memtable, which takes the whole budget of all memtables.
 struct Store {
     stall: WriteStall,
     memory: MemtableMemory,

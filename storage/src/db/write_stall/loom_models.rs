@@ -83,8 +83,9 @@ fn loom_writers_pass_once_the_work_is_done() {
     flush_ends(WriteStall::work_ended);
 }
 
-/// Deliberate fault: writers are notified without the lock. A writer may hold it that looked before
-/// the change and waits after it.
+/// Deliberate fault: writers are notified without the lock. A writer that looked for unfinished
+/// work before the change, and still holds the lock, begins to wait after the notification and
+/// misses it.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_a_work_end_notified_without_the_lock_is_caught() {

@@ -29,9 +29,10 @@ pub(super) fn check_blocks(
     table.check_blocks(step)
 }
 
-/// Refuses the backup if the file at `at` is another SSTable than the database has under the number
-/// of `file`. The older backup may need it: this happens if the database was put back to an earlier
-/// state since that backup, or copied.
+/// Refuses the backup if the file at `at`, which an older backup wrote, is another SSTable than the
+/// database has under the number of `file`. It is not replaced, because the older backup may need
+/// it. The numbers clash if the database was put back to an earlier state since that backup, or is
+/// a copy of the one that was backed up.
 ///
 /// # Errors
 /// [`Error::InvalidRequest`]. A file whose id cannot be read is damaged, and is not refused.

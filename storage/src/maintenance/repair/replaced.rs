@@ -45,8 +45,9 @@ impl Extent {
         self.origin.is_some_and(stands_for) && (has_key || self.dropped(key))
     }
 
-    /// Returns whether this source covers the key and has not lost it: then, if the source has no
-    /// version of the key, all of them were dropped.
+    /// Returns whether the key is in the key range of this source, and in none of its lost parts.
+    /// If so, a version of the key that the source lacks was not lost: a flush or a merge has
+    /// dropped it.
     fn dropped(&self, key: &[u8]) -> bool {
         let within = |keys: &KeyRange| keys.contains(key);
         let lost = |(from, to): &LostKeys| {

@@ -90,8 +90,8 @@ pub(super) fn incomplete_snapshots(state: &State, lost: &[Lost]) -> Vec<String> 
         .collect()
 }
 
-/// Returns the path of the manifest of `dir` that is damaged according to `lost`, or else that of
-/// CURRENT.
+/// Returns the path of the first damaged manifest in `lost`, or, if there is none, the path of the
+/// file CURRENT in `dir`.
 fn manifest(dir: &Path, lost: &[Lost]) -> PathBuf {
     let is_manifest = |path: &&PathBuf| matches!(FileKind::of(path), Some(FileKind::Manifest(_)));
     let manifest = lost.iter().map(|lost| &lost.path).find(is_manifest);

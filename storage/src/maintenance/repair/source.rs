@@ -54,7 +54,8 @@ pub(super) struct SourceTable {
 
 /// The data that a repair found in the old directory.
 pub(super) struct Source {
-    /// The state with the keyspaces and bookmarks. Its tables are not used: see `tables`.
+    /// The state with the keyspaces and the bookmarks (the snapshots with their commits). Its
+    /// tables are not used: see `tables`.
     pub(super) state: State,
     pub(super) tables: Vec<SourceTable>,
     /// The largest sequence number of all versions and snapshots, lost ones included as far as
@@ -156,7 +157,9 @@ struct Reader<'a> {
     /// Whether the manifest is undamaged, so that its list of files is complete.
     exact: bool,
     state: State,
-    /// The sources of each table, newest first, each with the number that they are sorted by.
+    /// The sources of each table, newest first. Each has the number that its file was written
+    /// under. The sources are sorted by this number if there is no undamaged manifest, which would
+    /// list them in order.
     sources: BTreeMap<TableId, Vec<(u64, TableSource)>>,
     /// Files whose table is not known yet; the log may name it.
     unclaimed: BTreeMap<FileNumber, Lost>,
@@ -609,9 +612,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Returns the memtable for an entry of a table that was found in the log with the number
-    /// `seq`; `None` for an entry that is not needed, because its table was dropped or the entry
-    /// was flushed: a merge may have dropped it since.
+    /// Returns the memtable for an entry of the log: a write to `table` with the sequence number
+    /// `seq`. `None` if the entry must be left out: its table was dropped, or the entry was
+    /// flushed, and a merge may have dropped it since.
     fn logged(&mut self, table: TableId, seq: SeqNo) -> Option<&Memtable> {
         if self.is_forgotten(table) {
             return None;
@@ -661,9 +664,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Looks in the log for the names of tables that no file has. A table without files gets a
-    /// lifetime that begins before the first of its entries in the log, because nothing of it was
-    /// flushed.
+    /// Looks in the log for names of tables that neither the manifest nor an SSTable names. A table
+    /// without SSTables counts as created before the first of its entries in the log, because
+    /// nothing of it was flushed.
     fn names_in_log(&mut self) {
         for id in self.names.unknown() {
             let (Some(logged), Some(table)) =

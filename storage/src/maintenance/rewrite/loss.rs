@@ -19,11 +19,11 @@ pub(super) struct Reading<'a> {
 }
 
 /// Returns the lost parts of a file that may have had keys or range tombstones that are still
-/// needed, each with the range of these keys. `counting` is the run's key range, outside of which
-/// no key of the file is needed; `None` if any key of the file may be.
+/// needed, each with the range of these keys. `counting` is the key range in which the run's keys
+/// are still needed; `None` if all keys of the file may be needed.
 ///
-/// A lost filter or index is left out: every version can be read without it, as the number of entries
-/// shows.
+/// The result is empty if as many entries were read as the file has: then at most a filter or an
+/// index is lost, and everything can be read without it.
 pub(super) fn lost_parts(
     file: &FileMeta,
     counting: Option<&KeyRange>,

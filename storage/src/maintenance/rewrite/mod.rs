@@ -114,8 +114,7 @@ impl Damaged {
         Ok(all)
     }
 
-    /// Rewrites the file, unless the keys of it that are lost by now are not those that were
-    /// accepted.
+    /// Rewrites the file if the keys of it that are lost are still those that were accepted.
     fn rewrite(&mut self, engine: &Engine) -> Result<()> {
         let (table, file) = (&self.table, &self.file);
         let (mut loss, mut kept_as) = (self.loss.clone(), None);
@@ -272,9 +271,11 @@ fn write_rest(
     Ok(rest)
 }
 
-/// Returns the origin of the new files, and their key range: those in the properties of the damaged
-/// file, or else the span of its run and the keys in the manifest. Keys for which other files have
-/// a later state are left out.
+/// Returns the part of the table's history that the new files record as their origin, and their key
+/// range. Both are those in the properties of the damaged file. If the properties are lost, the
+/// sequence numbers are those of the file's run, and the keys are those in the manifest. The key
+/// range leaves out keys that the run no longer needs, because other files have a later state of
+/// them.
 fn origin(table: &TableCore, run: &Run, file: &FileMeta, salvage: &Salvage) -> (Origin, KeyRange) {
     let properties = salvage.properties.as_ref();
     match properties.and_then(|properties| properties.origin.clone()) {

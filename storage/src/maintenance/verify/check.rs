@@ -62,10 +62,11 @@ pub fn verify(
     Ok(check.report)
 }
 
-/// Finishes the inspection of the `manifest` of the database in `dir`, and verifies the files of a
-/// `state`, which the caller must keep meanwhile. `segments` are those of the WAL, each with the
-/// number of bytes to verify. Calls `step` before the manifest is read, and then after each block
-/// and each file; returns `None` if `step` breaks.
+/// Verifies the database in `dir`. Finishes the inspection `manifest`, which the caller has begun,
+/// and verifies the files that `state` names. The caller keeps these files from being removed
+/// meanwhile. `segments` are those of the WAL, each with the number of bytes to verify. Calls
+/// `step` before the manifest is read, and then after each block and each file; returns `None` if
+/// `step` breaks.
 pub(crate) fn verify_state(
     options: &Options,
     dir: &Path,

@@ -79,8 +79,8 @@ impl<'a> LogCheck<'a> {
     }
 }
 
-/// Returns the table that an operation names. The table must have been created
-/// before the operation.
+/// Returns the table that must exist before an operation, because the operation names it; `None`
+/// for an operation that names no table.
 pub(crate) fn table_of(op: &Op<'_>) -> Option<TableId> {
     match op {
         Op::Write { table, .. } | Op::RangeDelete { table, .. } | Op::Ingest { table, .. } => {

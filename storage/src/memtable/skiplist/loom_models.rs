@@ -139,7 +139,8 @@ fn loom_a_version_linked_from_the_top_is_caught() {
     });
 }
 
-/// Two readers store or use the fold of one operand, while a writer inserts the next operand.
+/// Two readers store or use the fold at one operand (the result of merging it with all older
+/// versions), while a writer inserts the next operand.
 fn folds(publish: Ordering) {
     explore(move || {
         let list = Arc::new(SkipList::default());
@@ -173,7 +174,7 @@ fn folds(publish: Ordering) {
     });
 }
 
-/// A fold that a reader finds is complete.
+/// A fold (stored merge result) is complete when another reader finds it.
 #[test]
 fn loom_a_fold_is_left_beside_readers_and_a_writer() {
     folds(Ordering::Release);

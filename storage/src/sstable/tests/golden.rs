@@ -5,7 +5,9 @@ use crate::sstable::file_id::FileId;
 
 const ID: FileId = FileId(*b"sixteen random b");
 
-/// The file in hex, one line per thing that the book names.
+// The parts of the expected file, in hex: a constant for each part that the book names, with a line
+// for each thing that the book names in the part.
+
 const HEADER: &str = "7369787465656e2072616e646f6d2062 bac705d9";
 const DATA: &str = "
     00 03 01 01 03 616e74 31

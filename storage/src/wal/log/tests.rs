@@ -192,8 +192,9 @@ fn a_segment_that_was_removed_by_hand_counts_as_removed() {
 }
 
 /// Regression: while a writer had the open segment, the last closed segment was reported as the
-/// newest. During a backup, which keeps the closed ones, the floor of the log then went back: the
-/// edit did not fit the manifest's state, and the thread that flushes panicked.
+/// newest. During a backup, which keeps the closed ones, the number of the first needed segment
+/// then became smaller than the one in the manifest: the edit did not fit the manifest's state, and
+/// the thread that flushes panicked.
 #[test]
 fn the_newest_segment_is_the_one_that_a_writer_is_at_work_on() {
     let (_mem, wal) = log(100);

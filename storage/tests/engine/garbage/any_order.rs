@@ -17,7 +17,7 @@ struct Model {
 
 enum Write {
     Merge(Vec<u8>, Cells),
-    /// Removes all earlier writes of the key: by commit, whatever their timestamps.
+    /// Removes all writes of the key that were committed before, whatever their timestamps.
     Delete(Vec<u8>),
     Truncate,
 }
@@ -38,7 +38,8 @@ impl Model {
     }
 }
 
-/// Returns the live cells in the database. Reads the head of each group before its rows.
+/// Returns the live cells in the database. Of each group, reads the head (the key that can delete
+/// the whole group) before the rows.
 fn live(get: impl Fn(&[u8]) -> Option<Vec<u8>>, now_s: i64) -> Live {
     let all = KEYS
         .iter()
@@ -187,7 +188,7 @@ fn check<'a>(
 }
 
 /// Checks that every key that differs between two snapshots is among the changed keys itself, or
-/// the head of its group is.
+/// the head of its group is, whose value can delete the whole group.
 fn check_changes(keyspace: &Keyspace, model: &Model, step: u64) {
     let open = |(name, (_, now_s)): (&String, &(usize, i64))| {
         let table = keyspace.snapshot(name).unwrap().table("users").unwrap();

@@ -137,7 +137,7 @@ fn an_opening_goes_on_without_a_file_that_cannot_be_read() {
 }
 
 /// A manifest that lost its last edits names files that no longer exist, and does not name those
-/// that merges wrote in their place, which an opening would remove as orphans.
+/// that merges wrote in their place, which would be removed as orphans when the database is opened.
 #[test]
 fn an_opening_without_a_file_refuses_a_manifest_that_may_have_lost_its_end() {
     let (mem, model) = database(6);
@@ -289,7 +289,8 @@ fn a_full_verification_ends_the_quarantine_of_a_whole_file_only() {
     }
 }
 
-/// Regression: a verification that was cancelled first read every file in quarantine.
+/// Regression: a verification that had been cancelled still read every file in quarantine before it
+/// ended.
 #[test]
 fn a_verification_that_is_stopped_ends_no_further_quarantine() {
     let mem = MemDisk::new();

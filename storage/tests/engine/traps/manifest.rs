@@ -73,8 +73,8 @@ fn damage_to_one_copy_of_the_manifest_or_of_current_costs_nothing() {
     }
 }
 
-/// Regression: a verification of an open database did not read these files, so nothing was wrong
-/// with a database that the next opening refused.
+/// Regression: a verification of an open database did not read the copies of CURRENT and of the
+/// manifest, so it found nothing wrong with a database that the next opening refused.
 #[test]
 fn a_verification_of_an_open_database_finds_damage_to_any_copy() {
     let mem = MemDisk::new();
@@ -207,8 +207,8 @@ fn damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one() {
     assert_eq!(table.get(b"k").unwrap().unwrap(), "2");
 }
 
-/// One copy was put back from another copy of the directory. An opening that believed the wrong one
-/// would remove files that the right one names.
+/// One copy was put back from another copy of the directory. If the wrong one were believed when the
+/// database is opened, files that the right one names would be removed.
 #[test]
 fn copies_of_the_manifest_that_contradict_each_other_are_refused_with_nothing_removed() {
     let mem = MemDisk::new();
@@ -277,7 +277,7 @@ fn an_older_manifest_is_refused_behind_a_trimmed_log() {
     assert_copies_are_equal(&mem);
 }
 
-/// An opening begins a new manifest, which alone has the changes after it.
+/// When the database is opened, a new manifest begins, which alone has the changes after that.
 #[test]
 fn a_change_after_an_opening_survives_the_loss_of_power() {
     for seed in 0..20 {

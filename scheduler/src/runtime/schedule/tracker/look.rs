@@ -47,7 +47,8 @@ impl Tracker {
         self.maps.running() + self.reduces.running()
     }
 
-    /// The number of running attempts that are on the floor.
+    /// The number of running attempts on the floor: in the ordinary class, with a high nice
+    /// value.
     pub fn running_on_floor(&self) -> u32 {
         self.maps.running_on_floor() + self.reduces.running_on_floor()
     }

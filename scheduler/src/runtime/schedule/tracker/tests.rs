@@ -363,8 +363,9 @@ fn of_two_attempts_of_unknown_progress_the_one_that_used_less_cpu_is_stopped() {
     assert!(first.attempt_state.is_stopped() && !second.attempt_state.is_stopped());
 }
 
-/// Regression: an attempt waited for its share in a pause. Afterwards a second attempt began,
-/// though the first could move to the floor.
+/// Regression: an attempt in the idle class waited for its share while jobs were paused.
+/// Afterwards a second attempt began, though the first thread could move by itself to the
+/// floor, the ordinary class with a high nice value.
 #[test]
 fn a_thread_that_can_leave_the_idle_class_is_not_overtaken_and_a_process_is() {
     let mut tracker = tracker(1, 0);
@@ -376,8 +377,9 @@ fn a_thread_that_can_leave_the_idle_class_is_not_overtaken_and_a_process_is() {
     assert_eq!(held(tracker.claim_speculative(1.0)).task, idle.task);
 }
 
-/// Regression: on the floor, the control thread made a second attempt at the task of a leased
-/// thread, and panicked because a lease has no tasks for workers.
+/// Regression: while tasks ran on the floor (in the ordinary class with a high nice value),
+/// the control thread began a second attempt at the task of a leased thread, and panicked
+/// because a lease has no tasks for workers.
 #[test]
 fn a_thread_under_a_lease_is_not_overtaken() {
     let mut lease = Tracker::leased(Job::new(JobId(1), 0.0, None), 1.0);

@@ -6,7 +6,7 @@ use super::server;
 use crate::access::login::TOKEN_BYTES_MAX;
 use crate::access::{FIRST_SUPERUSER, Login, first_superuser};
 
-/// Returns the error message for a token.
+/// Returns the error message with which a login with this token is rejected.
 fn rejection(login: &Login, token: &[u8]) -> String {
     let recalled = login.recall(Some(token));
     let error = match recalled {

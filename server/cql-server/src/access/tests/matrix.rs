@@ -99,7 +99,8 @@ struct Case {
 enum Requirement {
     /// No permission: any logged-in user may execute the statement.
     Nothing,
-    /// Every permission in the list, each on one of its resources. The narrowest resource is first.
+    /// A permission for each entry of the list, on any one of the resources of that entry. The
+    /// narrowest resource comes first.
     Each(&'static [(Permission, &'static [&'static str])]),
     /// The same as `Each`, with the error message that Cassandra has for roles.
     Role(&'static [(Permission, &'static [&'static str])]),
@@ -325,7 +326,8 @@ fn cases(kind: Kind) -> Vec<Case> {
     }
 }
 
-/// Statements that create the objects that the cases name, and drop the objects that they create.
+/// Statements that bring the database into the state before a case: they create the objects that
+/// the cases use, and drop the objects that the cases create.
 const SCENE: &[&str] = &[
     "CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE KEYSPACE IF NOT EXISTS other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -350,7 +352,8 @@ const SCENE: &[&str] = &[
     "DROP IDENTITY IF EXISTS 'spiffe://x/made'",
 ];
 
-/// Lists a scan of another user as query 1, until the returned entry is dropped.
+/// Adds a scan of another user to the list of queries, as query 1, until the returned entry is
+/// dropped.
 fn list_query(server: Server) -> (Server, Listed) {
     let statement = Arc::new(server.prepare("SELECT * FROM ks.t").unwrap());
     let query = Query {
@@ -415,7 +418,8 @@ fn no_permission(permission: Permission, on: &str) -> String {
     format!("User u has no {permission} permission on {on} or any of its parents")
 }
 
-/// The expected result for a role that has one permission on one resource.
+/// Returns the expected result of a case for a role that has only the permission `held`, on the
+/// resource `on`.
 fn expected(case: &Case, held: Permission, on: &str) -> Result<(), String> {
     match &case.requires {
         Requirement::Nothing | Requirement::NotServed => Ok(()),

@@ -35,14 +35,14 @@ impl Server {
         changed.unwrap().unwrap();
     }
 
-    /// Sends further statements as this role, from a connection of its own.
+    /// From now on sends statements as the role `name`, from a new connection.
     fn log_in(&mut self, name: &str) {
         let state = self.executor.catalog().roles().state();
         let role = state.roles().get(name).expect("there is such a role");
         self.user = User::logged_in(name, role.id);
     }
 
-    /// Replaces the permissions of a role.
+    /// Replaces all permissions of the role `name` by `held`.
     fn only(&self, name: &str, held: &[(Resource, PermissionSet)]) {
         self.set(name, |role| {
             role.permissions = held.iter().cloned().collect();
@@ -65,7 +65,8 @@ impl Server {
     }
 }
 
-/// A server with a role `u`, whose connection starts without authentication.
+/// Returns a server that has executed `statements` and has a role `u`. The connection has not
+/// logged in.
 fn server(statements: &[&str]) -> Server {
     let server = Server::with(statements);
     server.add(U);

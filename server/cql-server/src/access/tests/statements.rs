@@ -9,7 +9,7 @@ use super::{U, server};
 use crate::access::{User, room_for_snapshot};
 use crate::system::{JobList, JobRow};
 
-/// A source of one job, whose request is the name of the role that reads.
+/// A list of jobs with a single job, whose request is the name of the role that reads the list.
 #[derive(Debug)]
 struct NameOfReader;
 

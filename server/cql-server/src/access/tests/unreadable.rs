@@ -61,8 +61,9 @@ fn statements_report_why_a_role_is_unreadable_and_superusers_can_drop_it() {
     server.run("CREATE ROLE bad");
 }
 
-/// Regression: only the password was blamed for the login of a role that could not be read. Other
-/// names get the same error: it does not reveal which roles exist.
+/// Regression: when a role could not be read, the error of its login mentioned only a wrong
+/// password. Logins with other names get the same error, so that it does not reveal which roles
+/// exist.
 #[test]
 fn a_refused_login_mentions_that_roles_cannot_be_read() {
     let server = with_unreadable("bad");

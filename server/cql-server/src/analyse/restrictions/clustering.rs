@@ -16,17 +16,17 @@ use crate::analyse::markers::Bound;
 use crate::error::{Result, invalid, of_key};
 use crate::interrupt;
 
-/// The restrictions that ranges of keys can express: equal values of the first columns, then one
-/// slice.
+/// The restrictions on clustering columns that ranges of keys can express: equal values of the
+/// first columns, then one slice.
 #[derive(Debug, Default)]
 pub struct ClusteringRestrictions {
-    /// Values of consecutive columns, from the first column on.
+    /// The `=` and IN relations on consecutive clustering columns, from the first column on.
     equal: Vec<Equal>,
-    /// The ends of a slice of the next columns: values, number of columns, and whether the end is
-    /// included. `None` without a relation on this end.
+    /// The lower end of a slice of the columns behind those of `equal`: the values, the number of
+    /// columns, and whether the end itself is included. `None` if no relation limits this end.
     lower: Option<(Tuple, usize, bool)>,
     upper: Option<(Tuple, usize, bool)>,
-    /// The number of columns that `equal` covers.
+    /// The number of columns that the relations in `equal` restrict.
     covered: usize,
 }
 
@@ -46,8 +46,8 @@ enum EqualValues {
 }
 
 impl ClusteringRestrictions {
-    /// Removes the restrictions on clustering columns from `parsed`. Returns them as ranges of keys
-    /// as far as possible, and appends the rest to `predicates`.
+    /// Removes the restrictions on clustering columns from `parsed`. Returns the restrictions that
+    /// ranges of keys can express, and appends the rest to `predicates`.
     pub(super) fn new(
         schema: &TableSchema,
         parsed: &mut Parsed,
@@ -116,7 +116,8 @@ impl ClusteringRestrictions {
         Ok(restrictions)
     }
 
-    /// Sets one end of the slice.
+    /// Sets the end of the slice that `operator` limits: the lower end for `>` and `>=`, the upper
+    /// end for `<` and `<=`.
     fn bound(&mut self, operator: Operator, tuple: Tuple, columns: usize) {
         let inclusive = matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual);
         let bound = Some((tuple, columns, inclusive));
@@ -140,8 +141,8 @@ impl ClusteringRestrictions {
         self.lower.is_some() || self.upper.is_some()
     }
 
-    /// Whether the clustering column at this position has a single value. False for a bound IN list,
-    /// whose length is known only at execution.
+    /// Returns whether the statement restricts the clustering column at this position to a single
+    /// value. False for a bound IN list, whose length is known only at execution.
     pub fn has_one_value(&self, position: usize) -> bool {
         let mut from = 0;
         for equal in &self.equal {
@@ -157,8 +158,8 @@ impl ClusteringRestrictions {
         false
     }
 
-    /// Returns the values that `=` or IN names for the first clustering column. `None` without such
-    /// a relation.
+    /// Returns the values to which `=` or IN restricts the first clustering column. `None` without
+    /// such a relation.
     pub fn first_values<'v>(&'v self, bound: &Bound<'v>) -> Result<Option<Vec<Cow<'v, [u8]>>>> {
         let Some(equal) = self.equal.first() else {
             return Ok(None);
@@ -221,7 +222,8 @@ impl ClusteringRestrictions {
         Ok(each_once)
     }
 
-    /// Returns ranges of encoded clusterings, ascending and disjoint.
+    /// Returns the selected rows of a partition as ranges of encoded clusterings, ascending and
+    /// disjoint.
     pub fn ranges(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Vec<ByteRange>> {
         let layout = schema.layout();
         let name = &schema.columns_of(ColumnKind::Clustering)[self.covered].name;
@@ -306,17 +308,18 @@ fn encode(
     schema.layout().encode_clustering(&slices(values), key)
 }
 
-/// The values of one end of a slice, and whether the end is included.
+/// One end of a slice: the values, and whether the end itself is included.
 type End = (Vec<Vec<u8>>, bool);
 
-/// Returns the values of one end of a slice; none if the end is open.
+/// Returns the values of one end of a slice; empty if the slice has no such end.
 fn parts(end: &Option<End>) -> Vec<&[u8]> {
     let values = end.iter().flat_map(|(values, _)| values);
     values.map(|value| &value[..]).collect()
 }
 
 /// Checks that the relations on clustering columns may be combined. `allow_filtering` is true with
-/// ALLOW FILTERING, and if an index may serve the statement: whether it does is found out later.
+/// ALLOW FILTERING, and also if an index may serve the statement; whether an index does is decided
+/// later.
 fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result<()> {
     let columns = schema.columns_of(ColumnKind::Clustering);
     let first = schema.columns_of(ColumnKind::PartitionKey).len();
@@ -397,7 +400,7 @@ fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result
 }
 
 /// Checks the relations that begin with one column: a single `=` or IN, or a slice with at most one
-/// lower and one upper end. CONTAINS may be beside them.
+/// lower and one upper end. The column may have CONTAINS relations, too.
 fn check_column(name: &str, restrictions: &[&Restriction]) -> Result<()> {
     let count = |test: &dyn Fn(&RestrictionKind) -> bool| {
         restrictions

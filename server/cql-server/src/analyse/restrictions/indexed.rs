@@ -22,32 +22,32 @@ use crate::error::{Result, invalid, of_type};
 #[derive(Debug, Clone)]
 pub struct IndexedRelation {
     pub id: u32,
-    /// The place of the indexed column in the schema.
+    /// The index of the indexed column among the columns of the table.
     column: usize,
     target: IndexTarget,
-    /// The terms to look up: a value, or a key and its value.
+    /// The terms to look up in the index: a value, or the key and the value of a map entry.
     terms: Vec<Term>,
     /// The position of this relation among the statement's predicates; `None` if ranges of keys
-    /// express it.
+    /// express the relation.
     pub predicate: Option<usize>,
-    /// The preference among the usable indexes: the lowest rank is used.
+    /// The rank of the index: of several usable indexes, the one with the lowest rank is used.
     rank: u8,
 }
 
 /// The restrictions of a WHERE clause that matter for the choice of an index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WhereShape {
-    /// The whole partition key is restricted by `=` or IN.
+    /// True if `=` or IN restricts every column of the partition key.
     pub(super) is_by_key: bool,
-    /// A column of the partition key is restricted by IN.
+    /// True if IN restricts a column of the partition key.
     pub(super) names_several: bool,
-    /// There is a relation on the token.
+    /// True if a relation restricts the token.
     pub(super) has_tokens: bool,
-    /// Some columns of the partition key are filtered.
+    /// True if columns of the partition key are restricted by predicates on each row.
     pub(super) filters_partition: bool,
-    /// Some clustering columns are filtered.
+    /// True if clustering columns are restricted by predicates on each row.
     pub(super) filters_clustering: bool,
-    /// Columns outside of the primary key are restricted.
+    /// True if columns outside of the primary key are restricted.
     pub(super) has_rest: bool,
 }
 
@@ -57,17 +57,19 @@ pub(super) struct Usable {
     relations: Vec<IndexedRelation>,
     allow_filtering: bool,
     on_clustering_index: bool,
-    /// The numbers of restricted columns: of the partition key, of the clustering, and others.
+    /// The number of restricted columns of the partition key.
     partition: usize,
+    /// The number of restricted clustering columns.
     clustering: usize,
+    /// The number of other restricted columns.
     others: usize,
-    /// A column has two CONTAINS; an index serves only one of them.
+    /// True if a column has two CONTAINS relations. An index serves only one of them.
     has_several_of_one: bool,
 }
 
 impl Usable {
-    /// Collects the usable indexes. An unfinished index counts unless ALLOW FILTERING is an
-    /// alternative; execution rejects a statement that uses it.
+    /// Collects the indexes that the statement can use. An unfinished index is left out if ALLOW
+    /// FILTERING is an alternative; otherwise it is included, and execution rejects the statement.
     pub(super) fn new(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Self {
         let columns = schema.columns();
         let mut relations = Vec::new();
@@ -177,9 +179,9 @@ const VALUE_LEN_MAX: usize = 65_535;
 /// The rank of an index on a column of the partition key.
 const RANK_OF_KEY: u8 = 5;
 
-/// Returns the terms that an index looks up for a relation, with the rank, or `None` if it does not
-/// serve the relation. Ranks prefer whole values, which usually have fewer rows than elements do,
-/// and indexes of rows, since reading a row costs less than reading a partition.
+/// Returns the terms that an index looks up for a relation, and the rank of the index; `None` if
+/// the index does not serve the relation. Ranks prefer whole values, which usually have fewer rows
+/// than elements do, and indexes of rows, since reading a row costs less than reading a partition.
 fn served(indexed: IndexedColumn<'_>, kind: &RestrictionKind) -> Option<(Vec<Term>, u8)> {
     let target = indexed.index.target;
     let by = |terms: &[&Term], rank| Some((terms.iter().map(|&term| term.clone()).collect(), rank));
@@ -203,7 +205,7 @@ fn served(indexed: IndexedColumn<'_>, kind: &RestrictionKind) -> Option<(Vec<Ter
 }
 
 impl IndexedRelation {
-    /// Sets `predicate` to the position of this relation among `predicates`.
+    /// Returns the relation with `predicate` set to its position among `predicates`.
     pub(super) fn served_of(mut self, predicates: &[Predicate]) -> Self {
         // Of two CONTAINS on one column `choose` returns the first, whose predicate is the first
         // too.
@@ -224,12 +226,12 @@ impl IndexedRelation {
         self
     }
 
-    /// The index and its column; `None` if the index was dropped.
+    /// Returns the indexed column, with its index; `None` if the index was dropped.
     pub fn of<'s>(&self, schema: &'s TableSchema) -> Option<IndexedColumn<'s>> {
         schema.indexed_column(self.id)
     }
 
-    /// Whether the index entries refer to partitions rather than rows.
+    /// Returns whether the entries of the index refer to partitions, not to rows.
     pub fn is_of_partitions(&self, schema: &TableSchema) -> bool {
         (self.of(schema)).is_some_and(|indexed| indexed.is_of_partitions())
     }

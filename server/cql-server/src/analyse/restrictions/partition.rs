@@ -21,8 +21,8 @@ use crate::interrupt;
 pub enum PartitionRestrictions {
     #[default]
     All,
-    /// Partitions by key: the restriction of each key column, and token relations that filter the
-    /// keys.
+    /// Partitions by key: the permitted values of each column of the partition key, and token
+    /// relations that filter the keys.
     Keys(Vec<OneOf>, Vec<TokenRestriction>),
     Tokens(Vec<TokenRestriction>),
 }
@@ -36,9 +36,9 @@ pub enum OneOf {
 /// The selected partitions, after values are bound.
 #[derive(Debug)]
 pub enum Partitions {
-    /// Distinct keys, ordered by their columns.
+    /// The distinct keys of the partitions, sorted by the values of the key columns.
     Keys(Vec<PartitionKey>),
-    /// All partitions in a range of engine keys.
+    /// All partitions in a range of keys of the storage engine.
     Range(ByteRange),
 }
 
@@ -99,7 +99,8 @@ impl PartitionRestrictions {
         columns.iter().any(|column| matches!(column, OneOf::In(_)))
     }
 
-    /// Returns the marker that provides a column of the partition key, if a marker does.
+    /// Returns the index of the marker that provides the column of the partition key at this
+    /// position, if a marker does.
     pub fn marker(&self, position: usize) -> Option<u16> {
         match self {
             Self::Keys(columns, _) => match columns.get(position)? {
@@ -114,8 +115,8 @@ impl PartitionRestrictions {
         }
     }
 
-    /// Returns the values that `=` or IN names for the first column of the partition key. `None`
-    /// without such a relation.
+    /// Returns the values to which `=` or IN restricts the first column of the partition key.
+    /// `None` without such a relation.
     pub fn first_values<'v>(
         &'v self,
         name: &str,
@@ -256,7 +257,7 @@ fn keys(schema: &TableSchema, columns: &[OneOf], bound: &Bound<'_>) -> Result<Ve
     products.iter().map(key).collect()
 }
 
-/// Combines each of `products` with each of `values`.
+/// Appends each of `values` to each of the lists in `products`, and returns all results.
 fn product<'v>(
     products: &[Vec<Cow<'v, [u8]>>],
     values: &[Cow<'v, [u8]>],

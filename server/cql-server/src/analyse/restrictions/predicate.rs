@@ -8,7 +8,7 @@ use crate::analyse::term::Term;
 /// A test of one or more columns. Null fails every test.
 #[derive(Debug, Clone)]
 pub struct Predicate {
-    /// The places of the columns in the schema.
+    /// The indexes of the columns among the columns of the table.
     pub columns: Vec<usize>,
     pub test: Test,
 }
@@ -18,7 +18,7 @@ pub enum Test {
     /// Compares the columns, as a tuple, with values.
     Compare(Operator, Tuple),
     In(InTuples),
-    /// The collection contains this element, or the map this value.
+    /// The collection contains this element or, if it is a map, this value.
     Contains(Term),
     ContainsKey(Term),
     /// The map has this value at this key.

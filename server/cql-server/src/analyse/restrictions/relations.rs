@@ -41,7 +41,7 @@ pub enum Tuple {
 #[derive(Debug, Clone)]
 pub enum InTuples {
     List(Vec<Tuple>),
-    /// A bound list, of values of one column or of tuples.
+    /// A single bound value: a list of values of one column, or of tuples.
     Whole {
         list: Term,
         /// True if the elements are tuples of several columns.
@@ -52,8 +52,8 @@ pub enum InTuples {
 /// A relation on columns, with its columns resolved and its terms prepared.
 #[derive(Debug, Clone)]
 pub struct Restriction {
-    /// The places of the columns in the schema. Only clustering columns are restricted several at a
-    /// time.
+    /// The indexes of the columns among those of the table. Only clustering columns are restricted
+    /// several at a time.
     pub columns: Vec<usize>,
     pub kind: RestrictionKind,
 }
@@ -65,7 +65,7 @@ pub struct TokenRestriction {
     pub value: Term,
 }
 
-/// The relations of a WHERE clause that the analysis has not taken yet.
+/// The relations of a WHERE clause that no part of the analysis has removed yet.
 #[derive(Debug)]
 pub struct Parsed {
     schema: Arc<TableSchema>,
@@ -90,7 +90,7 @@ impl Parsed {
         Ok(parsed)
     }
 
-    /// Whether a column of this kind is restricted.
+    /// Returns whether a relation restricts a column of this kind.
     pub fn has(&self, kind: ColumnKind) -> bool {
         let columns = self.schema.columns();
         let mut restricted = self
@@ -100,7 +100,7 @@ impl Parsed {
         restricted.any(|&place| columns[place].kind == kind)
     }
 
-    /// The names of the columns of this kind without a relation.
+    /// The names of the columns of this kind that no relation restricts.
     pub fn missing(&self, kind: ColumnKind) -> Vec<&str> {
         let asks_of = |column: &&Column| {
             let mut restricted = self
@@ -131,14 +131,15 @@ impl Parsed {
         others
     }
 
-    /// Removes and returns all restrictions whose first column is at `place`.
+    /// Removes and returns all restrictions whose first column has the index `place` among the
+    /// columns of the table.
     pub fn take(&mut self, place: usize) -> Vec<Restriction> {
         self.restrictions
             .extract_if(.., |restriction| restriction.columns[0] == place)
             .collect()
     }
 
-    /// The remaining restrictions on a kind of columns, in the order of the statement.
+    /// Returns the remaining restrictions on columns of this kind, in the order of the statement.
     pub fn peek(&self, kind: ColumnKind) -> impl Iterator<Item = &Restriction> {
         let columns = self.schema.columns();
         (self.restrictions.iter())
@@ -149,7 +150,7 @@ impl Parsed {
         &self.restrictions
     }
 
-    /// Removes the remaining restrictions, and returns them as predicates.
+    /// Removes all restrictions that are left, and returns them as predicates on each row.
     pub fn take_rest(&mut self) -> Vec<Predicate> {
         self.restrictions.drain(..).map(Predicate::of).collect()
     }
@@ -161,7 +162,7 @@ impl Parsed {
         });
     }
 
-    /// Resolves a relation, and adds it.
+    /// Resolves the columns and terms of a relation, and adds it to the restrictions.
     fn add(&mut self, relation: &Relation, markers: &mut Markers) -> Result<()> {
         let schema = self.schema.clone();
         match relation {
@@ -272,8 +273,10 @@ impl Parsed {
     }
 }
 
-/// Checks the number of columns that a relation compares by order. Where their directions differ,
-/// each of them gives a range of keys, which is as long as the values before it.
+/// Checks the number of columns that a relation compares by order. If the columns differ in
+/// direction, the relation becomes a range of keys for each column. The bounds of a range repeat
+/// the values of all columns before it, so the size of all bounds grows with the square of the
+/// number.
 fn check_width(columns: &[usize], operator: Operator) -> Result<()> {
     if columns.len() > SLICE_COLUMNS_MAX {
         return invalid(format!(
@@ -324,7 +327,8 @@ fn one_column(
     })
 }
 
-/// Prepares the value of CONTAINS or CONTAINS KEY on the receiver, which is `column` or a part of it.
+/// Prepares the value in `receiver CONTAINS value` or `receiver CONTAINS KEY value`. The receiver
+/// is the column named `column`, or a part of that column.
 pub fn contained(
     operator: Operator,
     value: &ast::Term,
@@ -356,7 +360,8 @@ pub fn contained(
 }
 
 /// Rejects comparisons by order of types that contain durations, which have no order. `what` names
-/// the comparisons, and `of_durations` returns the message for durations themselves.
+/// the comparisons in errors, and `of_durations` returns the error message for the type duration
+/// itself.
 pub fn check_slice(
     operator: Operator,
     ty: &CqlType,
@@ -394,7 +399,7 @@ fn check_type(column: &Column, operator: &str) -> Result<()> {
     }
 }
 
-/// Prepares the test of a relation on one entry of a map.
+/// Prepares the test of a relation on one entry of a map, `m[k] = v`.
 fn element(
     column: &Column,
     key: &ast::Term,
@@ -471,7 +476,7 @@ fn token(
     })
 }
 
-/// Resolves the columns of a multi-column relation to their places.
+/// Resolves the columns of a multi-column relation to their indexes among the columns of the table.
 fn clustering_columns(
     schema: &TableSchema,
     names: &[ast::Name],
@@ -505,13 +510,13 @@ fn clustering_columns(
     Ok(places)
 }
 
-/// The names of the columns at these places, with commas between.
+/// The names of the columns with these indexes, separated by commas.
 fn names(schema: &TableSchema, columns: &[usize]) -> String {
     let names = columns.iter().map(|&place| &*schema.columns()[place].name);
     names.collect::<Vec<_>>().join(",")
 }
 
-/// The type of a tuple of the columns at these places.
+/// The type of a tuple of the columns with these indexes.
 fn tuple_type(schema: &TableSchema, columns: &[usize]) -> CqlType {
     CqlType::tuple(
         columns
@@ -520,8 +525,8 @@ fn tuple_type(schema: &TableSchema, columns: &[usize]) -> CqlType {
     )
 }
 
-/// Prepares the values of a multi-column relation: a literal with one term for each column, or one
-/// term, such as a marker, for all.
+/// Prepares the values of a multi-column relation: a tuple literal becomes one term for each
+/// column; any other term, such as a marker, is the tuple of all columns.
 fn tuple(
     schema: &TableSchema,
     columns: &[usize],

@@ -7,13 +7,13 @@ use ebb_model::schema::ColumnKind;
 use super::relations::{Parsed, RestrictionKind};
 use crate::error::{Result, invalid};
 
-/// The properties of a write that decide which keys it may name.
+/// The properties of a write that decide which key columns its WHERE may restrict, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Writing {
     pub statement: Statement,
-    /// The part of the rows that the statement writes.
+    /// The part of a row or partition that the statement writes.
     pub written: Written,
-    /// The properties of the IF; `None` without IF.
+    /// The properties of the IF of the statement; `None` without IF.
     pub conditional: Option<Conditional>,
 }
 
@@ -24,7 +24,7 @@ pub struct Conditional {
     pub writes_rows: bool,
 }
 
-/// The kinds of writes, displayed as error messages name them.
+/// The kinds of writes. They are displayed as in error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statement {
     Insert,
@@ -42,18 +42,20 @@ impl fmt::Display for Statement {
     }
 }
 
-/// The parts of rows that a statement writes, which decide how much of the key it must name.
+/// The part of the rows that a statement writes. It decides how many key columns the statement must
+/// restrict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// Only static columns.
     Statics,
-    /// Regular columns, or a row without any; or static columns under a condition on a row.
+    /// The statement writes regular columns, or a row without any value; or it writes static
+    /// columns under a condition on a row.
     Rows,
-    /// Whole rows, or ranges of rows, are deleted.
+    /// The statement deletes whole rows, or ranges of rows.
     Deleted,
 }
 
-/// Checks that a write may have these relations.
+/// Checks that a write may restrict key columns in this way.
 pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
     let Writing {
         statement,
@@ -133,7 +135,7 @@ pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
     }
 }
 
-/// Checks that a DELETE with an IF names a single row, or concerns static columns only.
+/// Checks that a DELETE with an IF names a single row, or deletes and tests static columns only.
 fn check_conditional_delete(
     parsed: &Parsed,
     written: Written,

@@ -90,7 +90,7 @@ impl Outputs {
     }
 
     /// Returns the expressions of a call's arguments. Arguments that are `None` in `prepared` are
-    /// prepared for the receiver at their place.
+    /// prepared here, for the parameter at the same position.
     fn arguments(
         &mut self,
         args: &[Selector],
@@ -109,7 +109,7 @@ impl Outputs {
     }
 }
 
-/// A selector without the parentheses around it.
+/// Returns the selector inside any parentheses around it.
 fn bare(selector: &Selector) -> &Selector {
     match selector {
         Selector::Tuple(parts) => match &parts[..] {

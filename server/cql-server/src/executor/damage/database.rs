@@ -24,9 +24,9 @@ const SCHEMA: [&str; 7] = [
 pub(super) const PARTITIONS: i32 = 8;
 /// The number of rows of a partition.
 pub(super) const ROWS: i32 = 6;
-/// The values of the indexed column are below this one.
+/// The number of distinct values of the indexed column: 0 to 6.
 pub(super) const VALUES: i32 = 7;
-/// The timestamps of the runs.
+/// The timestamps of most writes of each run, in the order in which the runs are written.
 const TIMESTAMPS: [i32; 5] = [1000, 2000, 3000, 1500, 9000];
 
 pub(super) fn opened(disk: &MemDisk) -> Server {
@@ -69,8 +69,8 @@ fn use_small_blocks(db: &Db) {
     }
 }
 
-/// The writes of one run. Most have the timestamp `at`, which does not always increase from run to
-/// run.
+/// The statements that write the run number `round`, counted from 0. Most of them have the
+/// timestamp `at`, which does not always increase from run to run.
 fn writes(round: i32, at: i32) -> Vec<String> {
     let mut all = Vec::new();
     for (k, c) in (0..PARTITIONS).flat_map(|k| (0..ROWS).map(move |c| (k, c))) {

@@ -10,12 +10,12 @@ use crate::executor::harness::Server;
 /// The data that a statement reads.
 pub(super) enum Needs {
     Nothing,
-    /// A header, and a row of its partition, by their keys.
+    /// The header of a partition, and one of its rows, by their keys.
     Row(Vec<u8>, Vec<u8>),
-    /// The header and all rows with this prefix.
+    /// The header of a partition and all its rows, by the prefix of their keys.
     Partition(Vec<u8>),
     Table,
-    /// The entries of a value in an index, by their prefix, and their rows.
+    /// The index entries of a value, by the prefix of their keys, and the rows that they refer to.
     Entries(Vec<u8>),
 }
 
@@ -45,7 +45,7 @@ impl Needs {
 }
 
 pub(super) struct Statement {
-    /// The kind by which successes and failures are counted.
+    /// The kind of the statement. Successes and failures are counted by kind.
     pub(super) kind: &'static str,
     pub(super) table: &'static str,
     pub(super) text: String,
@@ -65,17 +65,18 @@ fn statement(kind: &'static str, table: &'static str, needs: Needs, text: String
 pub(super) struct Script {
     reads: Vec<Statement>,
     writes: Vec<Statement>,
-    /// Writes that read first.
+    /// The writes that read rows before they write.
     changes: Vec<Statement>,
 }
 
-/// The part of a script before which runs are merged.
+/// The index of the part of a script before which the runs of the database are merged.
 pub(super) const MERGE_BEFORE: usize = 2;
-/// The part of a script before which the file is restored.
+/// The index of the part of a script before which the damaged file is restored.
 pub(super) const RESTORE_BEFORE: usize = 4;
 
 impl Script {
-    /// The parts in the order of their execution: reads before, between and after the writes.
+    /// Returns the parts in the order of their execution: reads, writes, reads, writes that read
+    /// first, reads.
     pub(super) fn parts(&self) -> [&[Statement]; 5] {
         let Self {
             reads,
@@ -86,8 +87,8 @@ impl Script {
     }
 
     /// Creates the statements on the tables of a server. Each write has a row of its own in each
-    /// partition, so that a change that fails, and is repeated after the restore, alters no result of
-    /// another.
+    /// partition, so that the result of a write does not depend on whether another one failed and
+    /// was repeated after the restore.
     pub(super) fn new(server: &Server) -> Self {
         let state = server.executor.catalog().state();
         let schema = state.table("ks", "t").unwrap().schema();

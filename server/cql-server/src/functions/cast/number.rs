@@ -63,7 +63,7 @@ impl Number {
         })
     }
 
-    /// The message for a number that [`write`](Self::write) cannot convert into a decimal.
+    /// The error message for a number that [`write`](Self::write) cannot convert into a decimal.
     pub fn refusal(&self) -> &'static str {
         match self {
             Self::Float(n) if n.is_nan() => "A NaN cannot be converted into a decimal",
@@ -115,7 +115,8 @@ impl Number {
     }
 
     /// Converts to a decimal; `None` if the number is not finite. The decimal of a `double` has the
-    /// printed digits, as from Java's `BigDecimal.valueOf`: 1.0 has one place.
+    /// digits of the printed number, as from Java's `BigDecimal.valueOf`: that of 1.0 has one digit
+    /// after the point.
     pub fn to_decimal(&self) -> Option<BigDecimal> {
         match self {
             Self::Integer(n) => Some(BigDecimal::from(*n)),
@@ -135,7 +136,7 @@ fn low_bits(number: &BigInt) -> i64 {
     }
 }
 
-/// The low 64 bits of the integer part.
+/// The low 64 bits of the integer part of a decimal.
 fn low_bits_of_whole(decimal: &BigDecimal) -> i64 {
     let (unscaled, scale) = decimal.as_bigint_and_scale();
     match scale {
@@ -151,13 +152,13 @@ fn low_bits_of_whole(decimal: &BigDecimal) -> i64 {
     }
 }
 
-/// Prints a decimal in a form that Rust parses as a float: `12e-1`.
+/// Prints a decimal in a form that Rust can parse as a float, such as `12e-1`.
 fn scientific(decimal: &BigDecimal) -> String {
     let (unscaled, scale) = decimal.as_bigint_and_scale();
     format!("{unscaled}e{}", -scale)
 }
 
-/// Parses a printed `double` as a decimal with all its places.
+/// Parses a printed `double` as a decimal, with all printed digits after the point.
 fn decimal_of(printed: &str) -> Option<BigDecimal> {
     let (mantissa, exponent) = printed.split_once('E').unwrap_or((printed, "0"));
     let (whole, fraction) = mantissa.split_once('.')?;

@@ -153,7 +153,7 @@ fn keys_of_maps_are_the_texts_of_their_values() {
     }
 }
 
-/// A map whose key is a map, and so on over `levels` levels, with its value.
+/// A map whose key is a map, and so on over `levels` levels: its type, and a value.
 fn nested(levels: usize) -> (CqlType, Vec<u8>) {
     let mut ty = CqlType::Text;
     let mut value = b"a".to_vec();

@@ -17,7 +17,7 @@ fn pause() {
     std::thread::park_timeout(Duration::from_micros(500));
 }
 
-/// Sets a flag when it is dropped, so that threads end even if the test fails.
+/// Sets a flag when it is dropped, so that the threads of a test end even if the test fails.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -119,7 +119,7 @@ fn an_unfinished_index_is_rejected_and_built_at_the_next_start() {
     assert_eq!(server.executor.catalog().state().version(), version);
 }
 
-/// Without the announcement of the table, its index would not be built before the next start.
+/// Unless the catalog announces the table, its index is not built before the next start.
 #[test]
 fn an_unfinished_index_is_built_once_the_record_of_its_table_is_readable() {
     let disk = MemDisk::new();
@@ -237,7 +237,7 @@ fn a_build_waits_for_writers_with_an_earlier_schema() {
 
 const BUILDS: &str = "SELECT table_name, index_name, last_error FROM system_views.index_builds";
 
-/// Waits until the only build has failed.
+/// Waits until the build of the only unfinished index has failed.
 #[track_caller]
 fn until_failed(server: &mut Server) {
     wait::until("the build to fail", || {
@@ -279,8 +279,8 @@ fn a_failed_build_is_logged_and_displayed() {
     assert_eq!(server.rows(BUILDS), format!("t t_v_idx {error}"));
 }
 
-/// A row of the first table is damaged: the index of that table cannot be built, that of the second
-/// table can.
+/// A row of the first table is damaged: the index of that table cannot be built, but the index of
+/// the second table can.
 #[test]
 fn a_failed_build_does_not_delay_other_tables() {
     const TABLES: [&str; 2] = [

@@ -14,8 +14,8 @@ use crate::paging::PagingState;
 use crate::prepared::Meaning;
 use crate::read::{Bounds, Limits};
 
-/// A reader that merges the table after each call. Its iterators keep the contents from before the
-/// merge, and later lookups see those after it.
+/// A reader that merges the table after each call. Iterators of the reader have the contents from
+/// before a merge, later lookups those from after the merge.
 #[derive(Debug)]
 struct MergingReader<'t> {
     table: &'t SnapshotTable,

@@ -40,7 +40,8 @@ fn stored(server: &Server, keyspace: &str, name: &str) -> Table {
     keyspace.unwrap().existing_table(name).unwrap()
 }
 
-/// Regression: both statements were accepted, and after the next start no keyspace was served.
+/// Regression: ALTER TYPE accepted a type that CREATE TABLE rejects, and after the next start no
+/// keyspace was readable.
 #[test]
 fn alter_type_gets_the_error_of_create_table_for_the_same_table() {
     let disk = MemDisk::new();
@@ -94,7 +95,8 @@ fn alter_type_gets_the_error_of_create_index_for_the_same_column() {
     assert_eq!(server.rows("SELECT p FROM k.t WHERE c = {a: 1}"), "");
 }
 
-/// Regression: the record contained `frozen<int>`, and after the next start no keyspace was served.
+/// Regression: the record contained `frozen<int>`, and after the next start no keyspace was
+/// readable.
 #[test]
 fn a_type_with_the_name_of_a_native_type_is_served_after_a_restart() {
     for name in [

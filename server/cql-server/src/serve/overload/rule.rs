@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
-/// The number of late intervals in a row after which requests are rejected. A single one may be the
-/// burst after a pause.
+/// The number of late intervals in a row after which requests are rejected. A single late interval
+/// may be the burst after a pause.
 const LATE_INTERVALS: u32 = 3;
-/// The number of intervals after an overload (two seconds) in which a single late interval makes
-/// the server reject requests again. If the demand exceeds the capacity, the overload returns as
-/// soon as rejecting stops.
+/// The number of intervals after an overload (two seconds) during which a single late interval
+/// makes the server reject requests again. If the demand exceeds the capacity, the overload returns
+/// as soon as rejecting stops.
 const ALERT_INTERVALS: u32 = 20;
 
-/// The counts of an interval, of requests that may be rejected.
+/// The numbers of requests in an interval. Only requests that may be rejected count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Interval {
-    /// Requests that waited at most the limit.
+    /// The number of requests that waited no longer than the limit.
     pub in_time: u32,
-    /// Served requests that waited longer than the limit.
+    /// The number of served requests that waited longer than the limit.
     pub late: u32,
     pub rejected: u32,
 }
 
 impl Interval {
-    /// Whether most requests waited longer than the limit. CoDel looks at the shortest wait
-    /// instead; but connections are served in turns, so that a single polite connection, which
+    /// Returns whether most served requests waited longer than the limit. CoDel uses the shortest
+    /// wait instead; but connections are served in turns, so that a single polite connection, which
     /// never waits long, would hide an overload.
     fn is_late(self) -> bool {
         self.late > self.in_time
@@ -35,12 +35,13 @@ impl Interval {
 pub(super) struct Rule {
     rejects: bool,
     late_in_a_row: u32,
-    /// The number of remaining intervals in which a single late one suffices to reject requests.
+    /// The number of remaining intervals in which a single late interval makes the server reject
+    /// requests.
     alert_for: u32,
 }
 
 impl Rule {
-    /// A rule for which a single late interval always suffices.
+    /// Returns a rule by which a single late interval is always enough to reject requests.
     #[cfg(test)]
     pub(super) fn always_alert() -> Self {
         Self {
@@ -49,7 +50,7 @@ impl Rule {
         }
     }
 
-    /// Ends an interval. Returns whether requests are rejected in the next one.
+    /// Ends an interval, and returns whether requests are rejected in the next one.
     pub(super) fn end(&mut self, interval: Interval) -> bool {
         if self.rejects {
             if interval.rejected == 0 {
@@ -72,7 +73,8 @@ impl Rule {
         self.rejects
     }
 
-    /// Whether the last overload is over, and a single late interval would not start another.
+    /// Returns whether the last overload is over, and a single late interval would not start
+    /// another one.
     pub(super) fn is_over(&self) -> bool {
         !self.rejects && self.alert_for == 0
     }
@@ -108,7 +110,7 @@ mod tests {
         rejected: 1,
     };
 
-    /// Whether requests are rejected after each of the intervals.
+    /// Returns, for each of the intervals, whether requests are rejected after it.
     fn after(rule: &mut Rule, intervals: &[Interval]) -> Vec<bool> {
         intervals.iter().map(|one| rule.end(*one)).collect()
     }

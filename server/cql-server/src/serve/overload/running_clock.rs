@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 pub(super) const TICK_EVERY: Duration = Duration::from_millis(10);
-/// The most that a tick adds: twice the interval of ticks. On a busy machine a sleeping thread is
-/// often woken late, and the clock must not stop in an overload.
+/// The most time by which a tick advances the clock: twice the interval of ticks. On a busy machine
+/// a sleeping thread is often woken late, and the clock must not stop in an overload.
 pub(super) const TICK_MAX: Duration = Duration::from_millis(20);
 
-/// The clock's times are `Instant`s that lag behind the real ones by as long as the clock has stood
+/// A clock whose times are `Instant`s behind the real time, by as long as the clock has stood
 /// still.
 #[derive(Debug)]
 pub(super) struct RunningClock {
@@ -21,8 +21,8 @@ pub(super) struct RunningClock {
     stood_ns: AtomicU64,
     /// The time, in nanoseconds since `epoch`, that the clock does not pass before the next tick.
     ///
-    /// A reader may see this value and `stood_ns` from different ticks. The result is then at most
-    /// `TICK_MAX` ahead, because this value bounds it.
+    /// A reader may see this value and `stood_ns` from different ticks. The time that it computes
+    /// is then at most `TICK_MAX` ahead, because this value bounds it.
     limit_ns: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ impl RunningClock {
         self.at(Instant::now())
     }
 
-    /// The clock's time at the real time `real`.
+    /// The time on this clock at the real time `real`.
     pub(super) fn at(&self, real: Instant) -> Instant {
         self.epoch + Duration::from_nanos(self.running_ns(real))
     }
@@ -64,7 +64,7 @@ impl RunningClock {
     }
 }
 
-/// Returns a time in nanoseconds. A `u64` of them lasts for five centuries.
+/// Returns a duration in nanoseconds. A `u64` is enough for five centuries.
 fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos() as u64
 }

@@ -9,14 +9,17 @@ use super::super::arrivals::Arrivals;
 use super::*;
 
 const LIMIT: Duration = Duration::from_millis(20);
-/// The time that the thread takes to serve a request, in tests with a constant time.
+/// The time that the simulated thread takes to serve a request, in tests in which all requests take
+/// the same time.
 const SERVE: Duration = Duration::from_micros(50);
-/// The time that the thread takes to reject a request.
+/// The time that the simulated thread takes to reject a request.
 const REJECT: Duration = Duration::from_nanos(700);
 const REQUEST_BYTES: usize = 100;
-/// The limits of a real connection on its reads and bursts.
+/// The most bytes of one read, as in `connection`.
 const READ_BYTES: usize = 64 << 10;
+/// The most frames of one burst, as in `connection`.
 const BURST_FRAMES: usize = 64;
+/// The time after which a burst ends, as in `connection`.
 const BURST_TIME: Duration = Duration::from_micros(500);
 /// The number of requests that fit into a socket before its client has to wait.
 const SOCKET: usize = 1500;
@@ -29,7 +32,8 @@ enum Source {
     Closed,
 }
 
-/// A client, its connection, and its results. The times are real times since the start.
+/// A client, its connection, and its results. Times are durations in real time since the start of
+/// the run.
 struct Client {
     source: Source,
     unsent: VecDeque<Duration>,
@@ -60,8 +64,8 @@ impl Client {
     }
 }
 
-/// Clients that together send `load` times the requests that the thread can serve, in an order that
-/// is independent of the turns of their connections.
+/// Creates clients that together send `load` times as many requests as the thread can serve. The
+/// order in which they send does not depend on the order in which the thread serves them.
 fn open(overload: &Overload, serve: Duration, load: f64, connections: u32) -> Vec<Client> {
     let period = serve.div_f64(load) * connections;
     (0..connections)
@@ -83,8 +87,8 @@ fn rejected(clients: &[Client]) -> usize {
     clients.iter().map(|client| client.rejected).sum()
 }
 
-/// Runs the model for `span`. Requests from before `lead` do not count. At each time of `pauses`
-/// the machine stops for a while.
+/// Runs the model for `span`. Requests that are sent before `lead` are not part of the results.
+/// `pauses` has the times at which the machine stops, each with the duration.
 fn run(
     overload: &Overload,
     clients: &mut [Client],
@@ -142,7 +146,7 @@ fn run(
     }
 }
 
-/// Serves one turn of a connection.
+/// Simulates that the thread serves one connection until its burst ends.
 fn serve_one(
     overload: &Overload,
     client: &mut Client,
@@ -204,7 +208,8 @@ fn serve_one(
 }
 
 const SPAN: Duration = Duration::from_secs(4);
-/// The time at the start of a run whose requests do not count: until then the rule has not decided.
+/// The time at the start of a run whose requests are not part of the results: until then the server
+/// has not decided whether there is an overload.
 const LEAD: Duration = Duration::from_secs(1);
 
 #[test]
@@ -305,7 +310,8 @@ fn the_start_and_the_end_of_an_overload_are_reported_once() {
     assert_eq!(reported(), [""; 0]);
 }
 
-/// Returns pauses of 0.1 to 2 s, often close together, and the end of the last one.
+/// Returns `count` pauses as (begin, duration), of 0.1 to 2 s each and often close together, and
+/// the end of the last one.
 fn pauses(count: u32) -> (Vec<(Duration, Duration)>, Duration) {
     let mut random = 1_u32;
     let mut draw = |from_ms: u32, to_ms: u32| {
@@ -345,8 +351,8 @@ fn a_hundred_pauses_of_the_machine_cause_no_rejections() {
     assert_eq!(rejected(&clients), 0);
 }
 
-/// The bursts of 16 floods take longer than the target, so that every request of the polite client
-/// waits longer than requests of other clients may.
+/// The bursts of the 16 flooding clients take longer to serve than the target. So every request of
+/// the polite client waits longer than the requests of other clients may.
 #[test]
 fn a_polite_client_beside_floods_is_served() {
     for floods in [1, 3, 16, 64] {

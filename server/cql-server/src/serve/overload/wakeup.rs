@@ -60,13 +60,13 @@ impl<F: Flag> Wakeup<F> {
         self.is_awake.store(true, Ordering::SeqCst);
     }
 
-    /// Whether requests arrived since the probe last looked.
+    /// Returns whether requests arrived since the last call of this method.
     pub(super) fn take_requests(&self) -> bool {
         self.is_busy.swap(false, Ordering::SeqCst)
     }
 
     /// Notes that the probe sleeps. Returns true if the probe has to notify itself, because
-    /// requests arrived that saw it awake.
+    /// requests arrived that saw the probe awake.
     #[must_use]
     pub(super) fn park(&self) -> bool {
         self.is_awake.store(false, Ordering::SeqCst);

@@ -14,8 +14,8 @@ use crate::serve::{Tls, TlsOptions};
 
 const ADA: &str = "spiffe://example.org/ada";
 
-/// Starts a server with the roles `root` and `ada`. It accepts clients with a certificate of the
-/// authority, and clients without a certificate or without TLS.
+/// Starts a server with the roles `root` and `ada`. It accepts clients with a certificate signed by
+/// `authority`, and clients without a certificate or without TLS.
 fn serving(authority: &Authority) -> (Arc<Executor>, CqlServer, Arc<Tls>) {
     fs::copy(authority.path("ca.pem"), authority.path("clients.pem")).unwrap();
     let tls = Tls::load(TlsOptions {
@@ -32,7 +32,8 @@ fn serving(authority: &Authority) -> (Arc<Executor>, CqlServer, Arc<Tls>) {
     (executor, server, tls)
 }
 
-/// The configuration of a client with a certificate of another authority.
+/// The configuration of a client that trusts the server, but has a certificate signed by another
+/// authority, `stranger`.
 fn of_stranger(authority: &Authority, stranger: &Authority, name: &str) -> ClientConfig {
     let key = stranger.path(&format!("{name}.key"));
     let key = PrivateKeyDer::from_pem_file(key).unwrap();
@@ -41,7 +42,7 @@ fn of_stranger(authority: &Authority, stranger: &Authority, name: &str) -> Clien
     builder.with_client_auth_cert(chain, key).unwrap()
 }
 
-/// The name of the role of a client without permissions.
+/// Returns the name of the role that a client without permissions has logged in as.
 fn role_of(client: &mut Client<Encrypted>) -> String {
     let message = client.refused("SELECT * FROM ks.t").message;
     let name = message.strip_prefix("User ").and_then(|rest| {

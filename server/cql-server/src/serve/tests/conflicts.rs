@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Servers with and without a sync before the acknowledgement.
+/// Both values of an option: false for a server that acknowledges writes at once, true for one that
+/// syncs first.
 fn both() -> [bool; 2] {
     [false, true]
 }

@@ -305,7 +305,7 @@ fn connections_that_do_not_start_are_closed() {
     assert_eq!(started.receive().0, 1);
 }
 
-/// Returns a QUERY with `bytes` bytes after the first word of its text.
+/// Returns a QUERY whose text has `bytes` more bytes after its first word.
 fn long_query(stream: i16, bytes: usize) -> BytesMut {
     let text = format!("which {}", " ".repeat(bytes));
     let mut frame = BytesMut::new();

@@ -11,7 +11,7 @@ use crate::executor::Executor;
 use crate::read::Limits;
 use crate::testing::{BEGIN_MS, local_node, open};
 
-/// Starts a server with a superuser `root`, whose password is the name.
+/// Starts a server with a superuser `root`, whose password is also `root`.
 fn with_root(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
     let catalog = open(
         &MemDisk::new(),
@@ -41,8 +41,8 @@ fn with_root(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
     (executor, server)
 }
 
-/// Starts a server like [`with_root`], with a table and another role `ada`, whose password is the
-/// name.
+/// Starts a server like [`with_root`], with a table and with another role `ada`, whose password is
+/// also `ada`.
 pub(super) fn server(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
     let (executor, server) = with_root(options);
     let mut client = Client::logged_in(&server, "root");
@@ -294,7 +294,8 @@ fn before_the_login_no_request_is_served() {
     assert!(client.try_receive().is_none(), "the connection is closed");
 }
 
-/// A segment that is longer than a login is rejected by its header, neither collected nor inflated.
+/// A segment that is longer than a login is rejected when its header is received; its bytes are
+/// neither collected nor decompressed.
 #[test]
 fn before_the_login_segments_are_short() {
     let (_, server) = server(options());
@@ -415,8 +416,8 @@ fn a_login_past_its_deadline_is_rejected_without_verification() {
     );
 }
 
-/// Passwords are verified a few at a time, only once for a pool, and meanwhile other requests are
-/// answered.
+/// Passwords are verified a few at a time, only once for all connections of a pool, and meanwhile
+/// other requests are answered.
 #[test]
 fn many_logins_at_once_all_succeed() {
     let (_, server) = server(ServeOptions {

@@ -5,7 +5,7 @@ use std::thread;
 
 use super::*;
 
-/// The number of requests by outcome.
+/// The numbers of requests by their outcome.
 #[derive(Debug, Default)]
 struct Outcomes {
     served: AtomicU32,
@@ -46,9 +46,9 @@ fn flood(server: &CqlServer, outcomes: &Outcomes) {
     }
 }
 
-/// Floods a server from three clients until a request is rejected, while there are a control
-/// connection, which is registered for events, and clients that start. Returns the outcomes of the
-/// requests of the three.
+/// Floods a server from three clients until a request is rejected. Meanwhile there are a control
+/// connection, which is registered for events, and clients that connect. Returns the outcomes of
+/// the requests of the three clients.
 fn overload(overload_wait: Duration) -> Outcomes {
     let (_, server) = server(ServeOptions {
         overload_wait,

@@ -28,8 +28,8 @@ pub(super) fn prepare(root: &mut Client) {
     }
 }
 
-/// Sends endless statements on a connection of their own, and returns it once the server has
-/// received them.
+/// Sends `count` endless statements on a new connection, and returns the connection once the server
+/// has received all of them.
 pub(super) fn begin_endless(server: &CqlServer, user: &str, count: i16) -> Client {
     let mut client = Client::logged_in(server, user);
     for stream in 0..count {
@@ -41,7 +41,8 @@ pub(super) fn begin_endless(server: &CqlServer, user: &str, count: i16) -> Clien
     client
 }
 
-/// Returns whether the kernel lets a thread of the idle class enter the floor.
+/// Returns whether the kernel lets a thread of the idle class return to the normal class, with the
+/// nice value at which scans get a minimum of CPU even while other processes use all cores.
 pub(super) fn may_leave_idle_class() -> bool {
     let is_raised = std::thread::spawn(|| {
         let nice = current_nice().max(FLOOR_NICE);
@@ -148,7 +149,7 @@ fn a_result_without_memory_is_rejected_and_leaves_the_memory_to_others() {
 }
 
 /// Regression: scans that were in the idle class when other processes took the cores made no
-/// progress until their timeout, while later scans ran on the floor.
+/// progress until their timeout, while later scans ran on the floor, the CPU share of scans.
 #[test]
 fn a_scan_in_the_idle_class_continues_on_the_floor_once_that_is_in_use() {
     let share = Arc::new(FloorShare::new());

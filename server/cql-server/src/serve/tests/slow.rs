@@ -6,7 +6,8 @@ use crate::serve::{SlowRequest, SlowRequests};
 /// The reports of a server, in order.
 type Reports = Arc<Mutex<Vec<SlowRequest>>>;
 
-/// Returns options with which requests that took `at_least` are reported, and the list of reports.
+/// Returns options with which requests that took at least `at_least` are reported as slow, and the
+/// list of reports.
 fn reporting(at_least: Duration) -> (ServeOptions, Reports) {
     let reports = Reports::default();
     let collected = reports.clone();
@@ -19,7 +20,7 @@ fn reporting(at_least: Duration) -> (ServeOptions, Reports) {
     (options, reports)
 }
 
-/// Waits for `count` reports.
+/// Waits until `count` requests are reported.
 #[track_caller]
 fn until_reported(reports: &Reports, count: usize) -> Vec<SlowRequest> {
     wait::until_some("the reports of slow requests", || {

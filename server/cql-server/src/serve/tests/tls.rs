@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::serve::{Tls, TlsOptions};
 
-/// An authority and the certificates that it signed, as files.
+/// A certificate authority, and the certificates that it signed, as files.
 pub(super) struct Authority {
     directory: TempDir,
     key: KeyPair,
@@ -78,7 +78,8 @@ impl Authority {
         roots
     }
 
-    /// A client that trusts the authority, with the certificate of this name.
+    /// The configuration of a client that trusts the authority. The client presents the certificate
+    /// named `shows`, or none.
     pub(super) fn client(&self, shows: Option<&str>) -> ClientConfig {
         let builder = ClientConfig::builder().with_root_certificates(self.roots());
         match shows {
@@ -111,7 +112,7 @@ pub(super) fn encrypted(server: &CqlServer, config: ClientConfig) -> Client<Encr
     Client::over(connected(server, config)).started()
 }
 
-/// Returns the error with which a client is rejected.
+/// Returns the error with which the server rejects a client that has this configuration.
 pub(super) fn refusal(server: &CqlServer, config: ClientConfig) -> String {
     let mut stream = connected(server, config);
     let told = stream
@@ -376,8 +377,8 @@ fn tls_on_a_plain_port_gets_a_protocol_error_and_disturbs_no_other() {
     assert_eq!(client.receive().0, 1);
 }
 
-/// Opens 64 connections, more than there are turns for handshakes, that send nothing, one byte,
-/// half of the client's hello, or all of it, and then nothing more.
+/// Opens 64 connections, more than the handshakes that may run at once. They send nothing, one
+/// byte, half of the client's hello, or all of it, and then nothing more.
 fn half_handshakes(authority: &Authority, server: &CqlServer) -> Vec<Client> {
     let mut hello = Vec::new();
     let name = ServerName::try_from("localhost").unwrap();

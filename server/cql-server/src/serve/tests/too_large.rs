@@ -24,14 +24,14 @@ fn encoded(stream: i16, text: &str, coding: impl Into<Coding>) -> BytesMut {
     frame
 }
 
-/// Returns a text of two MiB that compresses to three quarters of its length.
+/// Returns a text of two MiB whose compressed length is three quarters of that.
 fn random_text(seed: u64) -> String {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let letters = (0..3 << 19).map(|_| char::from(random.random_range(b'a'..=b'z')));
     letters.chain(repeat_n(' ', 1 << 19)).collect()
 }
 
-/// Checks that the next response is to `stream`, and rejects a body of `bytes` bytes.
+/// Checks that the next response is to `stream`, and rejects a body of `bytes` bytes as too long.
 #[track_caller]
 fn refused<T: Read + Write>(client: &mut Client<T>, stream: i16, bytes: usize) {
     let (answered, answer) = client.receive();

@@ -197,13 +197,14 @@ fn serial_reads_wait_for_a_sync_of_the_writes_that_they_read() {
     assert_eq!(fake.syncs.load(Ordering::SeqCst), 2);
 }
 
-/// After more writes than five groups hold, the server rejects the rest, but no other requests, and
-/// no write of a connection that is registered for events.
+/// If more writes wait than fit into five groups (of up to 1,024 writes that share a sync), the
+/// server rejects the rest of them. It rejects no other requests, and no write of a connection that
+/// is registered for events.
 #[test]
 fn writes_that_have_waited_for_several_groups_are_rejected() {
     const CLIENTS: usize = 50;
-    /// The number of batches of writes of each client. A client waits after each, so that no write
-    /// is late before the server reads it.
+    /// The number of batches of writes of each client. A client waits for the responses after each
+    /// batch, so that no write has waited too long when the server reads it.
     const BATCHES: i16 = 4;
     const BATCH: i16 = 32;
     const EACH: i16 = BATCHES * BATCH;

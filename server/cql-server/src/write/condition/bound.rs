@@ -17,13 +17,14 @@ use crate::read::{contains, element};
 /// A value; `None` is null.
 type Value<'v> = Option<Cow<'v, [u8]>>;
 
-/// A condition on one column, with evaluated terms.
+/// A condition on one column, whose terms are evaluated.
 #[derive(Debug)]
 pub(in crate::write) struct BoundCondition<'v> {
     condition: &'v ColumnCondition,
     part: BoundPart<'v>,
     operator: Operator,
-    /// The values to compare the column with: one or, for IN, several. One of them has to match.
+    /// The values to compare the column with: one or, for IN, several. The condition holds if one
+    /// of them matches.
     values: Vec<Value<'v>>,
 }
 
@@ -105,7 +106,7 @@ impl ColumnCondition {
 }
 
 impl BoundCondition<'_> {
-    /// Whether the condition holds for a row. A missing row has nulls only.
+    /// Whether the condition holds for a row. The columns of a missing row are null.
     ///
     /// # Errors
     /// Cassandra's error for an order comparison with null, or the damage of the row.

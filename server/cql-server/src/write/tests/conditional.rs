@@ -16,7 +16,7 @@ const STATICS: &str = "CREATE TABLE t (id int, k int, version int STATIC, v int,
                        PRIMARY KEY (id, k))";
 const PLAIN: &str = "CREATE TABLE t (k int PRIMARY KEY, v1 int, v2 text, v3 int)";
 
-/// The columns and rows of a response as text.
+/// Executes a conditional write, and returns the columns and rows of the response as text.
 #[track_caller]
 fn answer(server: &mut Server, text: &str) -> String {
     let page = server.page(text, &[], None, None);
@@ -309,7 +309,7 @@ fn protocol_batches_have_the_same_response() {
     );
 }
 
-/// Clients send timestamps of wrong clocks, or in wrong units.
+/// Some clients send timestamps of wrong clocks, or in wrong units.
 #[test]
 fn an_applied_write_is_visible_over_any_timestamps() {
     // In an hour, in nanoseconds, and close to the greatest timestamp.
@@ -455,7 +455,7 @@ fn a_column_that_was_dropped_and_added_again_is_null_in_conditions() {
     );
 }
 
-/// Evaluates the conditions of a write, which then waits for its commit.
+/// Evaluates the conditions of a write, which the caller may commit later.
 fn decided<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> Decision<'c> {
     let context = WriteContext {
         now_s: None,
@@ -469,8 +469,9 @@ fn decided<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> 
     write.decide(context).unwrap()
 }
 
-/// Regression: both were applied, and the row had the value of the one that was committed first. No
-/// order of the two explains that: if the batch comes first, the condition of the other fails.
+/// Regression: both writes were applied, and the row had the value of the one that was committed
+/// first. No order of the two writes explains this: if the batch comes first, the condition of the
+/// other write fails.
 #[test]
 fn a_batch_conflicts_with_a_conditional_write_of_a_row_that_it_changes_without_a_condition() {
     let (session, guardrails) = (session(&[STATICS]), Guardrails::default());

@@ -18,7 +18,7 @@ fn server() -> Server {
     server
 }
 
-/// Whether a condition holds for the row at this clustering, which stays unchanged.
+/// Returns whether a condition holds for the row with the clustering `c`. The row stays unchanged.
 #[track_caller]
 fn holds(server: &mut Server, c: i32, condition: &str, values: &[Option<&[u8]>]) -> bool {
     let text = format!("UPDATE t SET v = 1 WHERE k = 1 AND c = {c} IF {condition}");

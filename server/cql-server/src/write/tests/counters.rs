@@ -70,7 +70,8 @@ fn deleted_counters_start_at_zero() {
     assert_eq!(server.rows("SELECT c, d, s FROM t"), "1 1 1");
 }
 
-/// The timestamps within a batch must differ: of equal ones the greater value would win.
+/// The timestamps within a batch must differ: of values with equal timestamps the greater one would
+/// win.
 #[test]
 fn increments_of_a_batch_add_up_although_the_clock_stands_still() {
     let mut server = Server::with(&[ONE, T]);
@@ -120,7 +121,7 @@ fn a_deletion_wins_over_the_increments_of_its_batch() {
     assert_eq!(server.rows("SELECT c FROM t"), "1");
 }
 
-/// Begins a write of counters, which then waits for its commit.
+/// Executes a write of counters up to its commit, which the caller may do later.
 fn begun<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> Execution<'c> {
     let context = WriteContext {
         now_s: None,

@@ -17,7 +17,7 @@ use crate::write::{WriteContext, WriteStatement, Written, execute_batch};
 
 type Result<T> = std::result::Result<T, ErrorResponse>;
 
-/// The warnings of a write without conditions.
+/// Returns the warnings of a write that must be done and has no conditions.
 fn warnings(written: Written) -> Vec<String> {
     match written {
         Written::Done(warnings) => warnings,
@@ -68,14 +68,14 @@ impl Session {
             .map(warnings)
     }
 
-    /// Executes a write at a timestamp of the server, and returns its warnings.
+    /// Executes a write with a timestamp that the server assigns, and returns its warnings.
     #[track_caller]
     pub(super) fn write(&self, text: &str) -> Vec<String> {
         let done = self.try_bound(text, &[], None);
         done.unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    /// Executes a write at the request's timestamp.
+    /// Executes a write with `timestamp_us` as the timestamp of the request.
     #[track_caller]
     pub(super) fn write_at(&self, timestamp_us: i64, text: &str) {
         let done = self.try_bound(text, &[], Some(timestamp_us));
@@ -120,8 +120,8 @@ impl Session {
         }
     }
 
-    /// The rows of a table in the order of their keys, static columns before the rows of their
-    /// partition. Null columns are left out.
+    /// The rows of a table as text, in the order of their keys. The static columns of a partition
+    /// come before its rows. Null columns are left out.
     pub(super) fn show(&self, table: &str) -> Vec<String> {
         let table = self.table(table).unwrap();
         let (schema, now_s) = (
@@ -182,7 +182,7 @@ impl Session {
     }
 }
 
-/// The columns of one kind that are not null.
+/// The columns of one kind that are not null, as text.
 fn live(schema: &TableSchema, row: &RowView<'_>, kind: ColumnKind) -> Vec<String> {
     let one = |column: &ebb_model::schema::Column| {
         let mut value = Vec::new();

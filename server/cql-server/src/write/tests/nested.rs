@@ -1,4 +1,5 @@
-//! Collections within collections: a value that a client binds in any order equals the literal.
+//! Collections within collections: a value that a client binds with its elements in any order
+//! equals the literal.
 
 use ebb_cql::protocol::Value;
 use ebb_model::types::CqlType;
@@ -18,8 +19,8 @@ const TYPES: [&str; 6] = [
     "set<frozen<tuple<frozen<thing>, int>>>",
 ];
 
-/// Draws a value, as a CQL literal and as bytes from a client, in the same random order and with
-/// repeated elements and keys.
+/// Draws a value, and returns it as a CQL literal and as bytes from a client. Both have the
+/// elements in the same random order, some of them repeatedly.
 fn any_value(ty: &CqlType, rng: &mut ChaCha8Rng) -> (String, Vec<u8>) {
     let count = rng.random_range(1..4);
     match ty {

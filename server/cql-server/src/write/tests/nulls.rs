@@ -5,7 +5,8 @@ use ebb_cql::protocol::Value;
 use super::harness::session;
 use crate::executor::harness::Server;
 
-/// A collection of one element of length `len`, which is negative for a null.
+/// The bytes of a collection with one element, whose length field is `len`; a negative length is a
+/// null.
 fn one(len: i32, rest: &[u8]) -> Vec<u8> {
     [&1_i32.to_be_bytes()[..], &len.to_be_bytes(), rest].concat()
 }
@@ -57,7 +58,8 @@ fn a_null_within_a_bound_collection_is_rejected() {
     assert_eq!(session.show("t"), ["k 1, p (null, null)"]);
 }
 
-/// In Cassandra the list of `IN ?` may contain nulls. Their meaning depends on the relation.
+/// In Cassandra the list of `IN ?` may contain nulls. The meaning of these nulls depends on where
+/// IN is used.
 #[test]
 fn a_null_in_the_list_of_in_is_valid_for_if_and_invalid_for_keys() {
     let mut server = Server::with(&[

@@ -78,7 +78,7 @@ fn a_prepared_write_follows_its_table() {
     assert_eq!(error.message, "Undefined column name v in table ks.t");
 }
 
-/// A drop hides the values up to its timestamp, by timestamps and not by the order of statements.
+/// A DROP of a column hides values by their timestamps, not by the order of the statements.
 #[test]
 fn a_column_that_was_dropped_and_added_again_has_only_newer_values() {
     let mut server = Server::with(&[T]);

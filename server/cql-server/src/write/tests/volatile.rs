@@ -1,4 +1,5 @@
-//! Volatile functions: each place of a statement with a call has a single value in an execution.
+//! Volatile functions: each call in the text of a statement has a single value for each row that
+//! an execution writes.
 
 use ebb_cql::protocol::QueryParameters;
 
@@ -8,7 +9,7 @@ use crate::executor::harness::Server;
 const YES: &str = "[applied]: true";
 const NO: &str = "[applied]: false";
 
-/// The columns and rows of a conditional write.
+/// Executes a conditional write, and returns the columns and rows of its response as text.
 #[track_caller]
 fn answer(server: &mut Server, text: &str) -> String {
     let page = server.page(text, &[], None, None);
@@ -83,7 +84,7 @@ fn each_place_of_a_batch_has_its_own_value() {
     );
 }
 
-/// Cassandra does the same: each row evaluates the terms that are written to it.
+/// The terms that are written to a row are evaluated for each row, as in Cassandra.
 #[test]
 fn each_row_and_each_execution_has_its_own_value() {
     let mut server = Server::with(&[

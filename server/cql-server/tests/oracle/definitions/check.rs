@@ -1,5 +1,6 @@
-//! The checks of an opened database: every table takes a row and returns it by its key and by its
-//! indexes, every snapshot can be read, and the statements of DESCRIBE create the same schema.
+//! The checks of a database after it was opened: every table accepts a row and returns it by its
+//! key and by its indexes, every snapshot can be read, and the statements of DESCRIBE create the
+//! same schema.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +55,8 @@ fn until_indexes_are_built(machine: &mut dyn Machine) -> Result {
     })
 }
 
-/// Writes a row with literals, and reads it by its key and with all others.
+/// Writes a row with literals into a table, and checks that it is returned by its key and among all
+/// rows.
 pub fn row(machine: &mut dyn Machine, model: &Model, name: &Name, rng: &mut ChaCha8Rng) -> Result {
     let Some(table) = model.table(name) else {
         return Err(format!("there is no table {name}"));
@@ -117,7 +119,7 @@ pub fn row(machine: &mut dyn Machine, model: &Model, name: &Name, rng: &mut ChaC
     some_rows(machine, &format!("SELECT * FROM {name}")).map(drop)
 }
 
-/// Writes a row with a known value of an indexed column, and reads it by the index.
+/// Writes a row with a known value in an indexed column, and checks that the index finds it.
 fn by_index(
     machine: &mut dyn Machine,
     model: &Model,
@@ -226,7 +228,7 @@ fn comparable(machine: &mut dyn Machine, table: &str) -> Result<Vec<Row>> {
     Ok(found)
 }
 
-/// Returns a row for messages, since not all cells are text.
+/// Returns a row as text for messages, since not all cells are text.
 fn shown(row: &Row) -> String {
     let cells = row.iter().map(|(column, cell)| {
         let cell = cell.escape_ascii();

@@ -6,14 +6,14 @@ use rand_chacha::ChaCha8Rng;
 use super::names::quoted;
 use super::types::{Type, Types};
 
-/// The approximate number of values in a literal. Further ones are empty or null.
+/// The approximate limit on the values in a literal. Further ones are empty or null.
 const VALUES_MAX: usize = 40;
 
-/// A value that is not null.
+/// A CQL literal of a value that is not null.
 pub struct Literal {
     pub text: String,
-    /// For a collection its only element: the element of a list or set, or the key and the value of
-    /// a map.
+    /// The parts of the only element of a collection: the element of a list or set, or the key and
+    /// the value of a map. Empty for other types.
     pub parts: Vec<String>,
 }
 

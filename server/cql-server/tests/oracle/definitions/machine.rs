@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::run::BEGIN_S;
 use crate::server::{answer, open};
 
-/// A server whose database outlives it.
+/// A server over a database, which can be restarted or interrupted.
 pub trait Machine {
     /// Executes a statement.
     fn run(&mut self, text: &str) -> Result<Response, ErrorResponse>;
@@ -24,8 +24,8 @@ pub trait Machine {
     /// If the database does not open.
     fn restart(&mut self, flushes: bool) -> Result<(), String>;
 
-    /// Stops the server at a moment within a statement's execution, which `draw` determines, and
-    /// starts another one.
+    /// Stops the server at a moment within a statement's execution, which the random number `draw`
+    /// determines, and starts another one.
     ///
     /// # Errors
     /// If the database does not open.
@@ -48,8 +48,8 @@ pub struct Memory {
     executor: Option<Executor>,
 }
 
-/// The bound of a random exponent b, which stays below it: the power is lost at one of the first 2^b
-/// calls of the disk. The longest statements make about two to the power of the bound.
+/// The power is lost at one of the first 2^b calls of the disk, for a random b below this number.
+/// The longest statements make about two to the power of this number of calls.
 const CALLS_BITS_MAX: u32 = 8;
 
 impl Memory {

@@ -50,21 +50,24 @@ use self::statement::KINDS;
 use self::step::Step;
 use crate::shrink::shrink;
 
-/// The statements in each life of a server.
+/// The number of statements in each life of a server.
 const STATEMENTS: u64 = 50;
 
-/// The seeds, and the lives for each seed, unless the environment has other numbers: 2,000
-/// statements and 40 openings.
+/// The number of seeds, unless the environment sets another number.
 const SEEDS: u64 = 2;
+/// The number of lives of a server (from one opening to the next) for each seed, unless `EBB_LIVES`
+/// sets another number. With `SEEDS` and `STATEMENTS` these are 2,000 statements and 40 openings.
 const LIVES: u64 = 20;
 
-/// The lives of a server that is killed. Each waits for the disk at every change.
+/// The number of lives of the server that is killed: few, because it waits for the disk at every
+/// change.
 const KILLED_LIVES: u64 = 2;
 
-/// The seeds within which the loss of every kind of statement must be detected.
+/// The number of seeds within which the test must detect, for each kind of statement, that all
+/// statements of this kind are lost.
 const LOSS_SEEDS: u64 = 20;
 
-/// The most runs for shortening a failing one.
+/// The most runs that are tried to shorten a failing one.
 const TRIES_MAX: usize = 500;
 
 /// A failed run.
@@ -86,7 +89,8 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.unwrap_or("without a message")
 }
 
-/// Runs the lives of a seed, drawing each statement over the schema after the earlier ones.
+/// Runs `lives` lives of a server, with random statements from a seed. Each statement is drawn for
+/// the schema after the earlier ones.
 fn explore<M: Machine>(mut run: Run<M>, seed: u64, lives: u64) -> Result<Run<M>, Failure> {
     let mut generator = Generator::new(seed);
     let mut steps = Vec::new();
@@ -123,8 +127,8 @@ fn replay(steps: &[Step]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Describes a failure, with the fewest steps that reproduce it. The steps of a process are
-/// shortened only if a server in memory fails, too.
+/// Describes a failure, with as few steps as possible that reproduce it. The steps of a server in a
+/// process of its own are shortened only if a server in memory fails on them, too.
 fn report(mut failure: Failure) -> String {
     let fails = |steps: &[Step]| replay(steps).is_err();
     if fails(&failure.steps) {
@@ -189,8 +193,8 @@ fn the_loss_of_any_kind_of_statement_is_detected() {
     panic!("the loss of these is not detected: {undetected:?}");
 }
 
-/// Whether a schema without the statements of a kind differs from the schema after an opening, or
-/// is impossible.
+/// Returns whether the test detects that all statements of a kind were lost: the schema without
+/// them differs from the one after an opening, or is impossible.
 fn is_loss_detected(trace: &[Event], kind: &str) -> bool {
     let mut model = Model::default();
     trace.iter().any(|event| match event {

@@ -27,9 +27,9 @@ pub struct Keyspace {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     pub columns: Columns,
-    /// True if the values are, or were before all were dropped, counters.
+    /// True if the values of the table are counters, or were before all of them were dropped.
     pub is_counter: bool,
-    /// The column and the target of each index.
+    /// The column and the indexed part of each index, by the name of the index.
     pub indexes: BTreeMap<String, (String, Target)>,
     pub comment: String,
     pub default_time_to_live: i32,
@@ -38,7 +38,7 @@ pub struct Table {
 
 pub type Columns = BTreeMap<String, Column>;
 
-/// The columns of tables.
+/// The columns of tables, by the name of the table.
 pub type Tables = BTreeMap<String, Columns>;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +51,7 @@ pub struct Column {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     Partition(usize),
-    /// The position, and true for descending order.
+    /// A clustering column: its position, and true for descending order.
     Clustering(usize, bool),
     Static,
     Regular,
@@ -59,7 +59,7 @@ pub enum Kind {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// The table in the snapshot's scope; `None` for the keyspace.
+    /// The table that the snapshot covers; `None` if it covers the whole keyspace.
     pub table: Option<String>,
     /// The tables with their columns at the snapshot's moment.
     pub tables: Tables,
@@ -69,7 +69,8 @@ static NO_TYPES: Types = BTreeMap::new();
 
 type Result<T = (), E = String> = std::result::Result<T, E>;
 
-/// Returns an error for an impossible effect, unless IF [NOT] EXISTS permits that there is none.
+/// Returns the error `why`, unless `allowed` is true because IF [NOT] EXISTS permits that the
+/// statement has no effect.
 fn unless(allowed: bool, why: String) -> Result {
     if allowed { Ok(()) } else { Err(why) }
 }
@@ -361,7 +362,8 @@ impl Keyspace {
         }
     }
 
-    /// Whether a type contains a user-defined type, also within the fields of others.
+    /// Returns whether a type contains the user-defined type `name`, also within the fields of
+    /// other types.
     fn mentions(&self, ty: &Type, name: &str) -> bool {
         let mut names = ty.user_types().into_iter();
         names.any(|one| {
@@ -554,7 +556,8 @@ impl NewColumn {
 }
 
 impl Replication {
-    /// The options as in `system_schema`, without the package of the class.
+    /// The options of a replication strategy as `system_schema` has them, but with the class
+    /// without its package.
     fn options(self) -> BTreeMap<String, String> {
         BTreeMap::from([
             ("class".to_owned(), self.class.to_owned()),

@@ -9,7 +9,7 @@ const TOO_LONG: &str = "n123456789012345678901234567890123456789012345678";
 const LONG: &str = "a name of a type, a field or a column may be longer than the name of a table, \
                     and may have any characters in it";
 
-/// Usual names, and odd ones, some of which are invalid.
+/// Names to draw from: usual ones, and odd ones of which some are invalid.
 #[derive(Debug, Clone, Copy)]
 pub struct Names {
     pub usual: &'static [&'static str],
@@ -34,7 +34,7 @@ pub const TABLES: Names = Names {
     odd: &[TOO_LONG, "a b", "é"],
 };
 
-/// Names of user-defined types. Some of them are names of native types, which need quotes.
+/// The names of user-defined types. Some of them are also names of native types, and need quotes.
 pub const TYPES: Names = Names {
     usual: &["p", "q", "P", "int", "list", "frozen", "select"],
     odd: &[
@@ -58,8 +58,8 @@ pub const SNAPSHOTS: Names = Names {
     odd: &["s-1", "a b", "a@b"],
 };
 
-/// Returns a name for statements, in quotes if it may need them. The shortest names are never
-/// quoted, so that both forms are parsed.
+/// Returns a name as statements contain it, in quotes if it may need them. The shortest names are
+/// never quoted, so that both forms are parsed.
 pub fn quoted(name: &str) -> String {
     if name.len() <= 2 && name.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return name.to_owned();

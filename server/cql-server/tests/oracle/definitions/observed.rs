@@ -10,7 +10,7 @@ use super::names::unquoted;
 use super::statement::Target;
 use super::types::Type;
 
-/// A row, by the names of its columns, without nulls.
+/// A row without its nulls, by the names of its columns.
 pub type Row = BTreeMap<String, Vec<u8>>;
 
 /// The separator of a keyspace and its snapshot in the name by which clients see the snapshot as a
@@ -125,16 +125,17 @@ pub fn observe(machine: &mut dyn Machine) -> Result<Model, String> {
     }
 }
 
-/// The schema so far, while its rows are read.
+/// The schema as far as the rows of its tables were read.
 #[derive(Default)]
 struct Observed {
     model: Model,
-    /// The snapshots so far, by their names as keyspaces.
+    /// The tables of the snapshots read so far, by the names of the snapshots as keyspaces.
     at_snapshots: BTreeMap<String, Tables>,
 }
 
 impl Observed {
-    /// Returns the keyspace of a row, with the name of the row's table.
+    /// Returns the keyspace that a row of `system_schema` belongs to, and the name of the table in
+    /// the row.
     fn of(&mut self, row: &Row) -> Result<(&mut Keyspace, String), String> {
         let (keyspace, table) = (text(row, "keyspace_name")?, text(row, "table_name")?);
         let found = self.model.keyspaces.get_mut(&keyspace);
@@ -142,8 +143,8 @@ impl Observed {
         Ok((found, table))
     }
 
-    /// Returns the tables of a row's keyspace if that is a snapshot, with the name of the row's
-    /// table.
+    /// Returns the tables of the snapshot that a row of `system_schema` belongs to, and the name of
+    /// the table in the row; `None` if the keyspace is no snapshot.
     fn at_snapshot(&mut self, row: &Row) -> Result<Option<(&mut Tables, String)>, String> {
         let keyspace = text(row, "keyspace_name")?;
         if !keyspace.contains(SNAPSHOT_SIGN) {

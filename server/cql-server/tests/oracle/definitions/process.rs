@@ -27,18 +27,18 @@ use tempfile::TempDir;
 
 use super::machine::{Cut, Machine};
 
-/// The variable with the folder that a child serves.
+/// The environment variable with the folder that a child process serves.
 const FOLDER: &str = "EBB_ORACLE_FOLDER";
 
-/// The begin of the line in which a child reports its address or its error.
+/// The start of the line in which a child process reports its address or its error.
 const REPORT: &str = "schema oracle: ";
 
-/// The server is killed after a random number of thread yields, below two to this power: from
-/// before the statement is read until after it is done.
+/// The server is killed after a random number of thread yields, below two to the power of this
+/// number: from before the statement is read until after it is done.
 const TURNS_BITS_MAX: u32 = 15;
 
 pub struct Process {
-    /// The full name of the test.
+    /// The full name of the test that the child process runs.
     test: &'static str,
     folder: TempDir,
     serving: Option<Serving>,
@@ -47,7 +47,7 @@ pub struct Process {
 struct Serving {
     child: Child,
     client: Client,
-    /// The child's output, which is kept open so that the child can go on writing.
+    /// The output of the child, which must stay open so that the child can write to it.
     _output: BufReader<ChildStdout>,
 }
 
@@ -181,8 +181,8 @@ impl Drop for Process {
     }
 }
 
-/// If this process was started for it, serves a folder until the process is killed or its standard
-/// input ends, which is the end of the parent. Returns whether it served.
+/// If this process was started as a child to serve a folder, serves it until the process is killed
+/// or its standard input ends, which is the end of the parent. Returns whether it has served.
 pub fn serve_if_child() -> bool {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return false;

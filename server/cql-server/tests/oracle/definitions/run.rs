@@ -15,7 +15,7 @@ use super::step::Step;
 
 type Result<T = (), E = String> = std::result::Result<T, E>;
 
-/// The extent of the comparison after each opening.
+/// The extent of the checks after each opening of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// Compares the tables of `system_schema` with the model.
@@ -29,12 +29,14 @@ pub enum Depth {
 pub struct Counts {
     pub accepted: u64,
     pub refused: u64,
-    /// Statements whose response was lost by an interruption, and those of them that were executed.
+    /// The number of statements whose response was lost by an interruption.
     pub unanswered: u64,
+    /// The number of statements that were executed although their response was lost.
     pub executed: u64,
     pub openings: u64,
-    /// Tables and snapshots that existed after an opening.
+    /// The number of tables after each opening, added up over all openings.
     pub tables: u64,
+    /// The number of snapshots after each opening, added up over all openings.
     pub snapshots: u64,
 }
 
@@ -50,7 +52,7 @@ impl Counts {
     }
 }
 
-/// An accepted statement, or the schema after an opening.
+/// An accepted statement, or the schema that was read after an opening.
 #[derive(Debug)]
 pub enum Event {
     Accepted(Statement),
@@ -61,14 +63,14 @@ pub struct Run<M> {
     machine: M,
     depth: Depth,
     model: Model,
-    /// The statements as text.
+    /// The executed statements as text.
     pub log: Vec<String>,
     pub trace: Vec<Event>,
     pub counts: Counts,
 }
 
 impl<M: Machine> Run<M> {
-    /// Begins with an empty database.
+    /// Begins a run with an empty database.
     pub fn new(machine: M, depth: Depth) -> Self {
         Self {
             machine,
@@ -177,8 +179,8 @@ impl<M: Machine> Run<M> {
         self.opened(&allowed, None)
     }
 
-    /// Compares the schema after an opening with the permitted ones. The first is the one without
-    /// the unanswered statement.
+    /// Compares the schema after an opening with the permitted ones in `allowed`. The first of them
+    /// is the schema without the effect of the unanswered statement.
     fn opened(&mut self, allowed: &[Model], unanswered: Option<&Statement>) -> Result {
         let found = observe(&mut self.machine)?;
         if !allowed.contains(&found) {

@@ -5,14 +5,14 @@ use std::fmt;
 use super::names::quoted;
 use super::types::Type;
 
-/// The name of a table, a type or an index in its keyspace.
+/// The name of a table, a type or an index, with that of its keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
     pub keyspace: String,
     pub name: String,
 }
 
-/// A replication strategy with its one option.
+/// A replication strategy with its only option.
 #[derive(Debug, Clone, Copy)]
 pub struct Replication {
     pub class: &'static str,
@@ -27,13 +27,13 @@ pub struct NewColumn {
     pub is_static: bool,
 }
 
-/// Options of a table. The first three are in the model.
+/// Options of a table. The model contains the first three.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub comment: Option<&'static str>,
     pub default_time_to_live: Option<i32>,
     pub gc_grace_seconds: Option<i32>,
-    /// Another option, as text.
+    /// Another option as text, which the model does not contain.
     pub other: Option<&'static str>,
 }
 
@@ -74,7 +74,7 @@ pub enum Statement {
         field: String,
         ty: Type,
     },
-    /// Fields with their new names.
+    /// Renames fields, given by their old and new names.
     RenameFields {
         name: Name,
         fields: Vec<(String, String)>,
@@ -88,7 +88,7 @@ pub enum Statement {
         if_not_exists: bool,
         columns: Vec<NewColumn>,
         partition: Vec<String>,
-        /// Columns, with true for descending order.
+        /// The clustering columns, each with true for descending order.
         clustering: Vec<(String, bool)>,
         options: Options,
     },
@@ -101,7 +101,7 @@ pub enum Statement {
         columns: Vec<String>,
         timestamp_us: Option<i64>,
     },
-    /// Columns with their new names.
+    /// Renames columns, given by their old and new names.
     RenameColumns {
         name: Name,
         columns: Vec<(String, String)>,
@@ -141,7 +141,7 @@ pub enum Statement {
         snapshot: String,
         if_exists: bool,
     },
-    /// A text that changes no schema, whether or not the server rejects it.
+    /// A statement that does not change the schema, whether or not the server rejects it.
     WithoutEffect(String),
 }
 
@@ -391,7 +391,7 @@ impl fmt::Display for Replication {
 }
 
 impl Options {
-    /// Returns each option as `name = value`.
+    /// Returns the options as `name = value` each.
     pub fn properties(&self) -> Vec<String> {
         let comment = self.comment.map(|text| text.replace('\'', "''"));
         let ttl = self.default_time_to_live;
@@ -406,8 +406,8 @@ impl Options {
 }
 
 impl Target {
-    /// Returns the target as in statements and `system_schema`, which have the column in different
-    /// forms.
+    /// Returns the target of an index as text, for a statement or for comparison with
+    /// `system_schema`. `column` is the column in the form used there.
     pub fn of(self, column: &str) -> String {
         match self {
             Self::Simple => column.to_owned(),
@@ -418,7 +418,8 @@ impl Target {
         }
     }
 
-    /// Parses a target of `system_schema`: the text of the column, and the indexed part.
+    /// Parses the target of an index in `system_schema`. Returns the indexed part, and the text of
+    /// the column.
     pub fn read(text: &str) -> (Self, &str) {
         let functions = [
             ("values(", Self::Values),

@@ -44,8 +44,8 @@ pub const NATIVE: [&str; 20] = [
 ];
 
 impl Type {
-    /// Returns the normal form, with `frozen` wherever it applies but never twice. Two types are
-    /// the same if their normal forms are equal.
+    /// Returns the normal form, with `frozen` wherever it has an effect but never twice. Two types
+    /// are the same if their normal forms are equal.
     pub fn normal(&self) -> Self {
         self.normal_within(false)
     }
@@ -94,8 +94,8 @@ impl Type {
         }
     }
 
-    /// Returns the number of types in this type, including fields of user-defined types, or `max`
-    /// if there are more.
+    /// Returns the number of types that this type consists of, including the fields of user-defined
+    /// types, but at most `max`.
     pub fn nodes(&self, types: &Types, max: usize) -> usize {
         let mut count = 0;
         let mut left = vec![self];

@@ -15,15 +15,16 @@ use crate::step::{At, Form, Request, Scope, SnapshotId, Source, Step};
 use crate::value::Type;
 use crate::write::Write;
 
-/// The bound of keys of partitions and rows, which is small, so that writes affect the same rows.
+/// The exclusive upper bound of the keys of partitions and rows. It is small, so that writes affect
+/// the same rows.
 const KEYS: i32 = 3;
 
 pub struct Generator {
     rng: ChaCha8Rng,
     schema: Schema,
     now_s: i64,
-    /// True if timestamps are near the clock, like those of the server. Otherwise they are small,
-    /// and the server assigns none.
+    /// True if timestamps are near the clock, like those of the server. Otherwise timestamps are
+    /// small numbers, and the server assigns none.
     near_clock: bool,
     top_us: i64,
     next_column: ColumnId,
@@ -114,7 +115,7 @@ impl Generator {
         all[self.rng.random_range(0..all.len())].clone()
     }
 
-    /// Draws steps with `requests` requests.
+    /// Draws steps with `requests` requests, and with events and SELECTs in between.
     pub fn steps(&mut self, requests: usize) -> Vec<Step> {
         let mut steps = Vec::new();
         for _ in 0..self.rng.random_range(0..3) {
@@ -169,7 +170,7 @@ impl Generator {
         steps
     }
 
-    /// Draws an event between requests.
+    /// Draws an event between requests, and adds its steps to `steps`.
     fn event(&mut self, steps: &mut Vec<Step>) {
         match self.rng.random_range(0..120) {
             0..6 => {

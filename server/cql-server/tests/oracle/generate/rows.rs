@@ -6,7 +6,7 @@ use super::{Generator, KEYS};
 use crate::restriction::{Bound, Partitions, Restriction, Test, Where};
 
 impl Generator {
-    /// Draws one partition, seldom several by IN.
+    /// Draws a WHERE by partition keys: mostly of one partition, seldom of several by IN.
     pub(super) fn partitions_named(&mut self) -> Where {
         let mut at = Where::partition(&self.key());
         if self.rng.random_bool(0.15)
@@ -31,7 +31,8 @@ impl Generator {
         (0..len).map(|_| self.row_key()).collect()
     }
 
-    /// Draws rows by all their clustering columns.
+    /// Draws restrictions of all clustering columns by `=` or IN, which together name rows one by
+    /// one.
     pub(super) fn named_rows(&mut self) -> Vec<Restriction> {
         let mut restrictions = Vec::new();
         let mut at = 0;
@@ -43,8 +44,8 @@ impl Generator {
         restrictions
     }
 
-    /// Draws `=` or `IN` on the column at a place, or on several columns from it on. Returns the
-    /// number of columns, too.
+    /// Draws `=` or `IN` on clustering column number `at`, or on several columns from this one on.
+    /// Also returns the number of columns.
     pub(super) fn values_at(&mut self, at: usize) -> (Test, usize) {
         let count = if self.rng.random_bool(0.2) { 2 } else { 1 };
         if self.rng.random_bool(0.8) {
@@ -57,7 +58,8 @@ impl Generator {
         (Test::Tuples(tuples), len)
     }
 
-    /// Draws values for the first clustering columns, and maybe a slice of the next ones.
+    /// Draws restrictions that select a range of rows: values of the first clustering columns, and
+    /// maybe a slice of the next ones.
     pub(super) fn range_of_rows(&mut self) -> Vec<Restriction> {
         let columns = self.schema.clustering.len();
         let mut restrictions = Vec::new();

@@ -113,7 +113,7 @@ impl Generator {
         select
     }
 
-    /// Restricts a column that an index serves or could serve, mostly an existing index.
+    /// Restricts `select` by a column that an index could serve, mostly an existing index.
     fn restrict_indexed_column(&mut self, select: &mut Select) {
         let all = if self.schema.indexes.is_empty() || self.rng.random_bool(0.2) {
             IndexOn::all(&self.schema)

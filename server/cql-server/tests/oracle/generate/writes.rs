@@ -43,7 +43,7 @@ impl Generator {
         }
     }
 
-    /// Draws some columns of one kind or of both.
+    /// Draws some of the table's columns: static ones if `statics`, regular ones if `regular`.
     pub(super) fn columns(&mut self, statics: bool, regular: bool) -> Vec<Column> {
         let is_asked = |column: &&Column| if column.is_static { statics } else { regular };
         let all: Vec<Column> = self

@@ -11,7 +11,8 @@ use crate::text::Text;
 use crate::value::Value;
 
 impl Run {
-    /// Begins a SELECT; `None` if its table or snapshot no longer fits.
+    /// Begins a SELECT; `None` if the snapshot is gone, or the table no longer has the columns of
+    /// the statement.
     pub(super) fn open(&self, select: &Select, source: Source, size: usize) -> Option<Open> {
         let (model, _) = self.view(source)?;
         if !select.fits(&model.schema) {
@@ -34,7 +35,8 @@ impl Run {
         })
     }
 
-    /// The table that is read, and the second by which its expiry is decided.
+    /// Returns the table to read, and the time in seconds by which reads of it decide on expiry;
+    /// `None` if there is no such snapshot.
     pub(super) fn view(&self, source: Source) -> Option<(&Model, i64)> {
         let Some(id) = source.snapshot() else {
             return Some((&self.model, self.now_s));
@@ -52,7 +54,8 @@ impl Run {
         }
     }
 
-    /// Reads a page, and keeps the SELECT open if there are more.
+    /// Reads a page. If there are more, stores the SELECT as `id`, so that a later step continues
+    /// it.
     pub(super) fn advance(&mut self, id: CursorId, mut open: Open) -> Result<()> {
         let goes_on = self.next(&mut open)?;
         if goes_on && !open.cursor.is_ambiguous() {

@@ -154,7 +154,8 @@ impl Parser<'_> {
         Ok(ColumnCondition { column, part, test })
     }
 
-    /// Parses the part of a column after its name.
+    /// Parses `[key]` or `.field` after the name of a column. Without either, the part is the whole
+    /// column.
     pub(super) fn part(&mut self) -> Result<Part> {
         if self.eat(TokenKind::OpenBracket) {
             let key = self.term()?;

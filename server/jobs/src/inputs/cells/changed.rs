@@ -8,10 +8,10 @@
 //! The row of a key that may differ is read at both snapshots. A row to write again whose key is not among
 //! the keys that may differ is recorded as it was published, without reading the store. The key of a
 //! partition's header stands for the static columns. If the header has other deletions than before, it also
-//! stands for all rows of the partition, because these deletions hide rows. Then all rows are read and
-//! compared, also in the splits that have other rows of the partition than the header. With the same
-//! deletions, a row differs only if its own key may: a write that merges left out because of a deletion has
-//! no effect at either snapshot.
+//! stands for all rows of the partition, because these deletions hide rows. Then each split reads and
+//! compares all rows of the partition that lie in the split, even if the header lies in another split. With
+//! the same deletions, a row differs only if its own key may: a write that merges left out because of a
+//! deletion has no effect at either snapshot.
 //!
 //! Single rows are read by their keys, after the header of their partition: see
 //! [the purge race](ebb_tables::read#the-purge-race).
@@ -210,7 +210,7 @@ impl Differences<'_> {
 }
 
 impl Compared<'_> {
-    /// Records the differences between the rows of a table that CQL did not make.
+    /// Records the rows that differ between the two snapshots, for a table that CQL did not make.
     pub(super) fn read_plain(
         &self,
         piece: &Piece,
@@ -236,8 +236,8 @@ impl Compared<'_> {
         Ok(())
     }
 
-    /// Records the differences between the rows, and between the static columns, of a table
-    /// that CQL made.
+    /// Records the rows, and the static columns of partitions, that differ between the two snapshots, for a
+    /// table that CQL made.
     pub(super) fn read_cql(
         &self,
         cql: &CqlCells,
@@ -455,8 +455,8 @@ impl CqlCells {
         RowScan::open(source, &self.schema, from, to).map_err(of_table)
     }
 
-    /// Returns the partition that has the key `key` (any of its keys) and the header `header`, as of the
-    /// read time of `table`, with the columns of rows.
+    /// Returns the partition of the stored key `key`, with its header `header` and the columns of rows, as
+    /// of the read time of `table`. `key` may be any key of the partition.
     fn partition_at<'p>(
         &'p self,
         table: &SnapshotTable,

@@ -57,7 +57,7 @@ impl Change {
         }
     }
 
-    /// Returns true if the newest publication contains the row and the copy there must go.
+    /// Returns true if the newest publication contains the row and its copy there must be removed.
     pub(crate) fn has_old(self) -> bool {
         matches!(self, Self::Replaced | Self::Rewritten | Self::Removed)
     }

@@ -360,8 +360,8 @@ fn a_damaged_row_or_key_fails_as_damage_of_the_database() {
     }
 }
 
-/// Writes a few partitions with deletions of all kinds, some of them large, some with static values
-/// only. Returns the rows that a job should read.
+/// Writes a few partitions, some of them large, some with static values only, with deletions of all
+/// kinds. Returns the rows that a job should read.
 fn filled(fixture: &Fixture, rng: &mut impl rand::Rng) -> Rows {
     let mut expected = BTreeMap::new();
     let b = "b".repeat(300);

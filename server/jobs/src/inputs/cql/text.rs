@@ -129,8 +129,9 @@ impl CqlText {
         read_key(&self.schema, key).map_err(of_table)
     }
 
-    /// Returns the partition with the key `key` (any of its keys) and the header `header`, if it has
-    /// one. Writes the texts that all rows of the partition share to `to`.
+    /// Returns the partition of the stored key `key`, which may be any key of the partition. `header`
+    /// is the partition's header; `None` if it has none. Writes the texts that all rows of the
+    /// partition share to `to`.
     pub(super) fn partition<'p>(
         &'p self,
         key: DecodedKey<'p>,

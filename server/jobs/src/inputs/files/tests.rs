@@ -155,8 +155,8 @@ fn records_over_several_lines_come_whole_and_as_they_are_written() {
     );
 }
 
-/// Reads the records with their places, in parts of about `bytes` bytes. If parts fail, returns the
-/// error of the first of them.
+/// Reads the records with their keys (file and byte offset), in parts of about `bytes` bytes. If
+/// parts fail, returns the error of the first of them.
 fn by_parts(input: &FilesInput, bytes: u64) -> Result<Vec<(String, String)>, String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut all = Vec::new();

@@ -12,14 +12,14 @@ use ebb_tables::read::{LiveValues, TableError};
 use super::SORT_BYTES;
 use crate::outputs::staging::{StagingWriter, merge_with};
 
-/// The operands of rows, and the index entries for them, in temporary files. In the table, index
-/// entries sort before all rows.
+/// The stored forms (operands) of rows and headers, and the index entries for them, in temporary
+/// files. In the table, index entries sort before all rows.
 pub(super) struct WithEntries<'s> {
     schema: &'s TableSchema,
     values: LiveValues<'s>,
     /// The index entries, which are pushed in no order.
     entries: StagingWriter,
-    /// The operands, which are pushed in the order of their keys.
+    /// The stored forms of rows and headers, which are pushed in the order of their keys.
     operands: StagingWriter,
     /// The key prefix of the last partition that had a header, and this header.
     header: Option<(Vec<u8>, Vec<u8>)>,
@@ -43,8 +43,8 @@ impl<'s> WithEntries<'s> {
         })
     }
 
-    /// Adds the operand of a header or a row, and the index entries of its values. The keys of
-    /// successive calls must ascend.
+    /// Adds a header or row in its stored form, `operand`, and the index entries of its values. The
+    /// keys of successive calls must ascend.
     pub(super) fn add(&mut self, key: &[u8], operand: &[u8]) -> Result<(), TaskError> {
         let decoded = DecodedKey::read(key).map_err(TaskError::failed)?;
         if decoded.place == Place::Header {

@@ -210,7 +210,7 @@ impl CqlLoad {
     }
 }
 
-/// Checks that the table with this schema has a kind to which rows can be loaded.
+/// Checks that rows can be loaded into a table with this schema.
 ///
 /// # Errors
 /// The reason why they cannot.

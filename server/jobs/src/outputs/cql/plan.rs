@@ -32,8 +32,8 @@ pub(super) struct RowPlan {
     deletes_nulls: bool,
 }
 
-/// A row, encoded for the time until the commit: up to two pairs of a key in the store and [`waiting`]
-/// values.
+/// A row, encoded for the time until the commit. Each pair is a key in the store and values in the form
+/// of [`waiting`].
 #[derive(Debug, Default)]
 pub(super) struct WaitingRow {
     /// The key and the static columns of the row's partition, if any have values or are deleted.
@@ -89,8 +89,8 @@ impl RowPlan {
     }
 
     /// Creates a plan for rows whose fields are, in their order, values of these columns of a table of
-    /// `schema`. No column may come twice. `names` are the names of these columns in the file, for
-    /// errors. If only static columns are written, rows need no clustering columns.
+    /// `schema`. No column may come twice. `names` are the names that the rows have for these
+    /// columns, for errors. If only static columns are written, rows need no clustering columns.
     ///
     /// # Errors
     /// When rows lack a column of the primary key, or when a column cannot be written.

@@ -12,8 +12,9 @@ use super::Note;
 #[derive(Debug, Clone)]
 pub(in crate::publish) struct TargetPins {
     pub(in crate::publish) db: Db,
-    /// The location of the target. The catalog of the target is no part of it: a table is committed in one
-    /// place only, and the origin of its newest publication shows whether the pin fits.
+    /// The location of the target, without its catalog. The location is enough to name a pin: a table there is
+    /// committed in one place only, by one catalog or without any. Whether a pin fits is seen from the origin
+    /// of the table's newest publication.
     pub(in crate::publish) location: String,
     pub(in crate::publish) max: PinMax,
 }

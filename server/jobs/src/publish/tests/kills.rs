@@ -17,7 +17,8 @@ use crate::publish::job;
 /// The Iceberg tables that are published.
 const TABLES: [&str; 3] = ["t", "t_static", "u"];
 
-/// The names of three days. The writes of a day overwrite, insert and delete rows of both tables.
+/// The names of three days. The writes of a day insert and overwrite rows of both tables; those of later
+/// days than the first also delete a row.
 const DAYS: [&str; 3] = ["monday", "tuesday", "wednesday"];
 
 /// The snapshots that an Iceberg table has: the sequence number of each, by its tag.
@@ -238,9 +239,9 @@ impl Shop {
     }
 }
 
-/// Returns the numbers of the calls at which publications meet an event: in the nightly run all calls,
-/// otherwise every fifth, because all calls take half a minute. Every call of the commit of one table is
-/// always tested in `ebb-publish`.
+/// Returns the numbers of the target's calls at which an event, such as a kill, is tested: in the nightly
+/// run all calls, otherwise every fifth, because all calls take half a minute. Every call of the commit of
+/// one table is always tested in `ebb-publish`.
 fn places() -> impl Iterator<Item = usize> {
     (0..).step_by(if explores() { 1 } else { 5 })
 }
@@ -304,8 +305,8 @@ fn a_second_publication_that_is_killed_or_loses_an_answer_is_finished_by_the_nex
     }
 }
 
-/// Until the record that all tables are published is removed, it is of the snapshot that the tag named
-/// before.
+/// The earlier completion record is of the snapshot that the tag named before. It must be removed before the
+/// tag of the first table moves.
 #[test]
 fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
     stop_at_calls(&Event::Kill, &["monday"], |shop| {
@@ -320,8 +321,8 @@ fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
     });
 }
 
-/// Publishes tuesday many times; each time another publisher publishes all of `rival` before another call of
-/// the target.
+/// Publishes tuesday many times. Each time a second publisher publishes all of the snapshot `rival` just
+/// before one call of the target, which is another call each time.
 fn meet_at_calls(rival: &'static str) {
     let options = PublishRequest::default();
     for call in places() {

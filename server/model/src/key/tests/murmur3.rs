@@ -55,7 +55,8 @@ fn the_least_hash_is_the_greatest_token() {
     assert_eq!(Token::of(&key), Token::MAX);
 }
 
-/// Inverts the hash of one block, with a second half of zero after the last mixing.
+/// Returns the key of one block whose hash has the first half `h1`, by inverting the hash. The
+/// second half is chosen as zero before the last addition.
 fn key_that_hashes_to(h1: u64) -> [u8; 16] {
     let inverse = |odd: u64| {
         (0..6).fold(odd, |x, _| {

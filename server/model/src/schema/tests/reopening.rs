@@ -480,7 +480,8 @@ fn the_second_table_with_an_index_of_the_same_name_is_out_of_service() {
     assert!(message(next.drop_index("ks", "i")).contains("doesn't exist"));
 }
 
-/// The name once matched a part of another name, and did not match if it contained a quote.
+/// Regression: a new type could not get a name that was only a part of a name in the unreadable type.
+/// It could get a name with a quote, although the unreadable type used it.
 #[test]
 fn a_type_that_cannot_be_read_keeps_only_the_names_that_it_uses() {
     let fields = r#"["x","text"],["y","frozen<\"a\"\"b\">"],["z","set<duration>"]"#;

@@ -9,9 +9,9 @@ use super::{AvroError, Result};
 /// The schema of a container file.
 #[derive(Debug)]
 pub(super) struct Schema {
-    /// The place, in `records`, of the type of the file's records.
+    /// The position, in `records`, of the type of the file's records.
     root: usize,
-    /// The fields of each type of record. Other types refer to a type of record by its place in
+    /// The fields of each type of record. Other types refer to a type of record by its position in
     /// this list, because it may contain itself.
     records: Vec<Vec<Field>>,
 }
@@ -40,7 +40,7 @@ pub(super) enum Type {
     Array(Box<Type>),
     Map(Box<Type>),
     Union(Vec<Type>),
-    /// A record, whose type has this place among the schema's types of records.
+    /// A record, whose type has this position among the schema's types of records.
     Record(usize),
 }
 

@@ -226,7 +226,8 @@ fn a_border_that_later_bytes_leave_open_is_found_from_the_start() {
     assert_eq!(search.border(6, 9, CSV).unwrap(), 12);
 }
 
-/// Once each place of a sample read up to 64 MiB, and then the file from the start of the part.
+/// Regression: for a sample, the search read up to 64 MiB at each place, and then the file from the
+/// start of the part.
 #[test]
 fn a_likely_border_costs_few_bytes_in_a_file_without_quotes() {
     let text = "1,2\n".repeat(500_000);

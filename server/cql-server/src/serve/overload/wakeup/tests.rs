@@ -30,7 +30,8 @@ enum Operation {
     Store(Place, bool, Ordering),
     Swap(Place, bool, Ordering),
     Notify,
-    /// Waits for a notification. An earlier one is kept, as by `tokio::sync::Notify`.
+    /// Waits for a notification, or consumes one that was sent earlier, as `tokio::sync::Notify`
+    /// does.
     Wait,
 }
 
@@ -49,7 +50,7 @@ impl Flag for Place {
 }
 
 thread_local! {
-    /// The results of the operations to replay, the next one last.
+    /// The results of the operations of a thread that are replayed, the next one last.
     static REPLAY: RefCell<Vec<bool>> = RefCell::default();
 }
 
@@ -61,7 +62,8 @@ fn perform(operation: Operation) -> bool {
 
 type Thread = fn(&Wakeup<Place>);
 
-/// Returns the operation of a thread after those with `results`; `None` at the thread's end.
+/// Returns the operation that a thread executes after operations with the results `results`; `None`
+/// if the thread has ended.
 fn next_operation(thread: Thread, results: &[bool]) -> Option<Operation> {
     REPLAY.set(results.iter().rev().copied().collect());
     let wakeup = Wakeup {
@@ -92,8 +94,9 @@ struct Local {
 }
 
 impl Local {
-    /// Whether a store may become visible. Stores to one flag become visible in order. A store that
-    /// is not `Relaxed` becomes visible after all earlier ones.
+    /// Returns whether the hidden store at index `at` may become visible now. Stores to one flag
+    /// become visible in order. A store that is not `Relaxed` becomes visible after all earlier
+    /// ones.
     fn may_show(&self, at: usize) -> bool {
         let (before, store) = (&self.hidden[..at], &self.hidden[at]);
         let is_behind = |other: &Hidden| store.order != Relaxed || other.place == store.place;
@@ -109,7 +112,7 @@ struct State {
 }
 
 impl State {
-    /// The states that may follow this one.
+    /// The states that one step of one thread may lead to from this state.
     fn followers(&self, threads: &[Thread]) -> Vec<Self> {
         let mut followers = Vec::new();
         for (thread, local) in self.locals.iter().enumerate() {
@@ -160,8 +163,8 @@ impl State {
     }
 }
 
-/// Explores two requests beside a sleeping probe. Returns a state in which nothing more happens
-/// although the probe has not looked since a request.
+/// Explores two requests beside a sleeping probe. Returns a state without further steps in which
+/// the probe has not noticed a request; `None` if there is no such state.
 fn lost_request(request: Thread, probe: Thread) -> Option<State> {
     let threads = [request, request, probe];
     let mut seen = HashSet::new();
@@ -206,7 +209,7 @@ fn the_probe_looks_after_every_request() {
     assert_eq!(lost_request(request, probe), None);
 }
 
-/// A request with these orders of its store and its load.
+/// A request whose store and load have these memory orders.
 fn weaker_request(wakeup: &Wakeup<Place>, store: Ordering, load: Ordering) {
     if !wakeup.is_busy.load(Relaxed) {
         wakeup.is_busy.store(true, store);
@@ -216,7 +219,7 @@ fn weaker_request(wakeup: &Wakeup<Place>, store: Ordering, load: Ordering) {
     }
 }
 
-/// A probe that goes to sleep by `park`, which returns whether requests arrived.
+/// A probe that goes to sleep by `park`, which returns true if requests arrived meanwhile.
 fn other_probe(wakeup: &Wakeup<Place>, park: fn(&Wakeup<Place>) -> bool) {
     loop {
         perform(Operation::Wait);

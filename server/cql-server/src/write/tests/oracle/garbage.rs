@@ -28,16 +28,16 @@ use super::model::Model;
 use super::{ExpectedSnapshot, open};
 use crate::executor::harness::Server;
 
-/// The shortest grace period of the table, longer than any write is late.
+/// The shortest grace period of the table in seconds. No write is late by as much.
 const GRACE_S: i64 = 20;
-/// The most seconds by which timestamps are ahead of the clock.
+/// The most seconds by which the timestamps of writes are ahead of the clock.
 const SKEW_S: i64 = 2;
 
 const COLUMNS: &str = "k, c, d, s, v, w, m, e, writetime(v), ttl(v)";
 /// The number of key columns, which come first in `COLUMNS`.
 const KEY_COLUMNS: usize = 3;
 
-/// A mistake of the merge operator.
+/// A deliberate mistake of the merge operator, which the test has to detect.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     /// Purges the header of a partition but keeps the rows that the header deletes.
@@ -55,7 +55,7 @@ enum Fault {
     HasNoGroups,
 }
 
-/// The merge operator of CQL tables, with a mistake.
+/// The merge operator of CQL tables, with a deliberate mistake.
 #[derive(Debug)]
 struct Faulty(CqlRow, Fault);
 
@@ -106,7 +106,7 @@ impl MergeOperator for Faulty {
     }
 }
 
-/// A picker that merges any neighbours, or all runs.
+/// Chooses the runs to merge: random neighbours, or all runs.
 #[derive(Debug)]
 struct Picker {
     rng: Mutex<ChaCha8Rng>,
@@ -132,7 +132,8 @@ impl CompactionPicker for Picker {
     }
 }
 
-/// A server, the statements that it has executed, and the expected contents of its snapshots.
+/// A run of the test: a server, the statements that it has executed, and the expected contents of
+/// its snapshots.
 struct Trial {
     rng: ChaCha8Rng,
     disk: MemDisk,
@@ -307,8 +308,8 @@ impl Trial {
         }
     }
 
-    /// Checks some columns of a row, whose expected text is `row`. A read of some columns may skip
-    /// a part of the row.
+    /// Reads one or two random columns of the row (k, c, d) from `from`, and compares them with
+    /// `row`, the expected text of all columns. A read of few columns may skip a part of the row.
     fn check_columns(&mut self, from: &str, (k, c, d): (i32, i32, i32), row: Option<&str>) {
         let all: Vec<&str> = COLUMNS.split(", ").collect();
         let count = self.rng.random_range(1..3);
@@ -355,8 +356,8 @@ impl Trial {
         self.expect(&select, &found.join(" | "), &all.join(" | "));
     }
 
-    /// Drops all snapshots, and passes the grace period: then a merge of all runs leaves nothing
-    /// that could be purged. Returns the number of purged keys.
+    /// Drops all snapshots, advances the clock beyond the grace period, and checks that a merge of
+    /// all runs then leaves nothing that could be purged. Returns the number of purged keys.
     fn check_end(&mut self) -> usize {
         while !self.snapshots.is_empty() {
             self.drop_snapshot();
@@ -396,7 +397,8 @@ impl Trial {
     }
 }
 
-/// Runs a trial, and returns the number of keys that were purged at its end.
+/// Runs the test once, with a number of statements and with a mistake of the merge operator if
+/// `fault` is given. Returns the number of keys that were purged at the end.
 fn run(seed: u64, statements: usize, fault: Option<Fault>) -> usize {
     let mut trial = Trial::new(seed, fault);
     for at in 0..statements {

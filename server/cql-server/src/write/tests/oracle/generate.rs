@@ -8,10 +8,10 @@ use super::model::{Fact, Life, Model, Range, Row};
 pub(super) const TABLE: &str = "CREATE TABLE t (k int, c int, d int, s int STATIC, v int, w int, \
     m map<int, int>, e set<int>, PRIMARY KEY (k, c, d)) WITH CLUSTERING ORDER BY (c DESC, d ASC)";
 
-/// The keys of all partitions.
+/// The partition keys of the generated statements.
 pub(super) const PARTITIONS: std::ops::Range<i32> = 0..2;
 
-/// The state for writing a single statement.
+/// The state while a single statement is drawn.
 struct Writer<'w> {
     rng: &'w mut ChaCha8Rng,
     model: &'w mut Model,
@@ -19,8 +19,8 @@ struct Writer<'w> {
     timestamp: i64,
 }
 
-/// Draws a statement, or a batch of a few, with one of these timestamps, and adds its effects to
-/// the model.
+/// Draws a statement, or a batch of a few statements, with a timestamp in the range `timestamps`.
+/// Adds the effects to the model.
 pub(super) fn statement(
     rng: &mut ChaCha8Rng,
     now_s: i64,
@@ -75,7 +75,8 @@ impl Writer<'_> {
         self.model.add(k, self.timestamp, fact);
     }
 
-    /// Draws ` USING ...`, sometimes with a TTL.
+    /// Draws a USING clause with the timestamp `at` (`TIMESTAMP` and a number, or empty) and
+    /// sometimes with a TTL. Also returns the TTL with the time of expiry.
     fn using(&mut self, at: &str) -> (String, Life) {
         let ttl_s = self
             .rng
@@ -95,14 +96,14 @@ impl Writer<'_> {
         (using, ttl_s.map(|ttl_s| (self.now_s + ttl_s, ttl_s)))
     }
 
-    /// Draws the value of `c = v` for a column that is no collection.
+    /// Draws the value for a column that is no collection, and adds it to the model.
     fn simple(&mut self, k: i32, row: Row, column: &'static str, life: Life) -> String {
         let value = self.rng.random_bool(0.8).then(|| self.value());
         self.add_fact(k, Fact::Cell(row, (column, None), value, life));
         value.map_or("null".to_owned(), |value| value.to_string())
     }
 
-    /// Draws a literal of some elements, and adds them to the model.
+    /// Draws a literal with some elements of a collection, and adds them to the model.
     fn elements(&mut self, k: i32, row: Row, column: &'static str, life: Life) -> String {
         let mut keys: Vec<i32> = (0..3).filter(|_| self.rng.random_bool(0.5)).collect();
         if keys.is_empty() {
@@ -120,7 +121,7 @@ impl Writer<'_> {
         format!("{{{}}}", all.join(", "))
     }
 
-    /// Draws the value of a whole collection.
+    /// Draws a literal or null that replaces a whole collection, and adds the effects to the model.
     fn whole(&mut self, k: i32, row: Row, column: &'static str, life: Life) -> String {
         let older = Fact::Collection(row, column);
         self.model.add(k, self.timestamp - 1, older);

@@ -13,7 +13,7 @@ use ebb_tables::GracePeriods;
 use crate::executor::harness::Server;
 use crate::testing;
 
-/// A server over the contents of a disk. `change` gets the options for CQL tables.
+/// A server over the contents of a disk. `change` may change the options for CQL tables.
 fn open(
     disk: &MemDisk,
     clock: &ManualClock,
@@ -23,7 +23,7 @@ fn open(
     Server::over(catalog, clock.clone(), Some("ks".to_owned()))
 }
 
-/// A snapshot, with the rows that it must return at any time.
+/// A snapshot, with the rows that reads of the snapshot must always return.
 struct ExpectedSnapshot {
     name: String,
     shown: Vec<String>,

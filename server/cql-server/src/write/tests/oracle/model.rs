@@ -1,10 +1,10 @@
 //! Cassandra's rules, simple and slow: the model keeps everything that was ever written, and each
-//! question goes through all of it.
+//! read goes through all of it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The clustering of a row; `None` is the static row.
+/// The clustering of a row; `None` stands for the static columns.
 pub(super) type Row = Option<(i32, i32)>;
 
 /// The place of a value: a column and, for a collection, the key of the element.
@@ -13,7 +13,7 @@ pub(super) type Place = (&'static str, Option<i32>);
 /// The rows of a partition between bounds on their clustering.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
-    /// The lower bound: a value of `c`, possibly one of `d`, and whether the bound is inclusive.
+    /// The lower bound: a value of `c`, maybe a value of `d`, and whether the bound is inclusive.
     /// `None` without a bound.
     pub(super) lower: Option<(i32, Option<i32>, bool)>,
     pub(super) upper: Option<(i32, Option<i32>, bool)>,
@@ -32,13 +32,13 @@ impl Range {
     }
 }
 
-/// One effect of a write.
+/// An effect of a write, without its timestamp.
 #[derive(Debug, Clone)]
 pub(super) enum Fact {
     Partition,
     Range(Range),
     Row((i32, i32)),
-    /// Deletes the elements that a collection had up to the timestamp.
+    /// Deletes the elements of a collection up to the timestamp of the effect.
     Collection(Row, &'static str),
     Marker((i32, i32), Life),
     /// A value; `None` is a tombstone.
@@ -49,7 +49,7 @@ pub(super) enum Fact {
 /// expire.
 pub(super) type Life = Option<(i64, i64)>;
 
-/// Everything that was written, with its timestamps, by partition.
+/// Everything that was written, as effects with their timestamps, by partition.
 #[derive(Debug, Default)]
 pub(super) struct Model {
     facts: BTreeMap<i32, Vec<(i64, Fact)>>,
@@ -63,7 +63,7 @@ impl Model {
         self.facts.entry(k).or_default().push((timestamp, fact));
     }
 
-    /// The rows of a SELECT of all columns from a partition.
+    /// The expected rows, as text, of a SELECT of all columns from a partition at `now_s`.
     pub(super) fn show(&self, k: i32, now_s: i64) -> String {
         let none = Vec::new();
         let facts = self.facts.get(&k).unwrap_or(&none);
@@ -125,7 +125,7 @@ fn has_marker(facts: &[(i64, Fact)], row: (i32, i32), now_s: i64) -> bool {
     Some(timestamp) > deleted(facts, Some(row)) && life.is_none_or(|(end, _)| end > now_s)
 }
 
-/// The live values of a row, by place.
+/// The live values of a row at `now_s`, by column and element.
 fn cells(facts: &[(i64, Fact)], row: Row, now_s: i64) -> BTreeMap<Place, LiveValue> {
     let above = deleted(facts, row);
     let mut places: BTreeMap<Place, Vec<(i64, Option<i32>, Life)>> = BTreeMap::new();
@@ -174,7 +174,8 @@ fn text(value: Option<&LiveValue>) -> String {
     value.map_or("null".to_owned(), |(value, ..)| value.to_string())
 }
 
-/// `m` in hexadecimal digits of its native bytes, as the harness shows it.
+/// Returns the map in the column `m` as the harness prints it: the bytes of its keys and values in
+/// hexadecimal digits.
 fn map(cells: &BTreeMap<Place, LiveValue>) -> String {
     hex(elements(cells, "m").map(|(key, value)| format!("00000004{key:08x}00000004{value:08x}")))
 }

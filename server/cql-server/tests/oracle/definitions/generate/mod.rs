@@ -1,5 +1,5 @@
-//! Random statements. About half are valid: they name existing objects, and types where these are
-//! permitted. The others name anything.
+//! Random statements. About half are valid: these name existing objects, and permitted types. The
+//! others name anything.
 
 mod tables;
 mod types;
@@ -14,9 +14,11 @@ use super::names::{COLUMNS, INDEXES, KEYSPACES, Names, SNAPSHOTS, TABLES, TYPES,
 use super::statement::{Name, Replication, Statement};
 use super::step::Step;
 
-/// The numbers of tables, types and snapshots above which these are dropped more often.
+/// The number of tables above which tables are dropped more often.
 const TABLES_MAX: usize = 7;
+/// The number of types above which types are dropped more often.
 const TYPES_MAX: usize = 10;
+/// The number of snapshots above which snapshots are dropped more often.
 const SNAPSHOTS_MAX: usize = 5;
 
 pub struct Generator {
@@ -30,7 +32,8 @@ impl Generator {
         }
     }
 
-    /// Draws a step that writes and reads a row. Returns `None` in nine of ten calls.
+    /// Draws a step that writes and reads a row. Returns `None` in nine of ten calls, so that such
+    /// steps are rare.
     pub fn row(&mut self) -> Option<Step> {
         self.chance(0.1).then(|| Step::Row(self.rng.random()))
     }
@@ -48,7 +51,7 @@ impl Generator {
         }
     }
 
-    /// Draws a statement over a schema.
+    /// Draws a statement for the schema `model`.
     pub fn statement(&mut self, model: &Model) -> Statement {
         if model.keyspaces.is_empty() && self.chance(0.9) {
             return self.create_keyspace();
@@ -141,7 +144,7 @@ impl Generator {
         }
     }
 
-    /// Draws a statement that ebb or CQL rejects.
+    /// Draws a statement that must not change the schema, because ebb or CQL rejects it.
     fn without_effect(&mut self, model: &Model) -> String {
         let table = self.table(model);
         let ty = self.user_type(model);
@@ -215,8 +218,7 @@ impl Generator {
         }
     }
 
-    /// Draws the name of a keyspace, mostly of an existing one. The next functions do the same for
-    /// other objects.
+    /// Draws the name of a keyspace, mostly that of an existing one.
     fn keyspace(&mut self, model: &Model) -> String {
         let existing = self.key_of(&model.keyspaces);
         existing.unwrap_or_else(|| self.some_name(KEYSPACES))
@@ -242,7 +244,7 @@ impl Generator {
         existing.unwrap_or_else(|| self.some_name(COLUMNS))
     }
 
-    /// Draws the names for a statement that creates something, mostly different ones.
+    /// Draws `count` names for the objects that a statement creates. Mostly they are different.
     fn different_names(&mut self, names: Names, count: usize) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         while all.len() < count {

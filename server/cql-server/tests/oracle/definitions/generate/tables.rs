@@ -8,11 +8,12 @@ use crate::definitions::names::{COLUMNS, INDEXES, TABLES};
 use crate::definitions::statement::{Name, NewColumn, Options, Statement, Target};
 use crate::definitions::types::{Type, Types};
 
-/// Timestamps in the distant past. A later one would hide values that are written afterwards, in a
-/// column that is added again.
+/// Timestamps in the distant past. If a column were dropped with a later one and added again,
+/// values written afterwards would be hidden.
 const TIMESTAMPS_US: std::ops::Range<i64> = 0..1000;
 
-/// Options that are not in the model. In some of them the number has another spelling than in CQL.
+/// Options that are not in the model. In some of them a number is written otherwise than the server
+/// prints it.
 const OTHER_OPTIONS: [&str; 10] = [
     "compression = {'class': 'ZstdCompressor'}",
     "compression = {'enabled': 'false'}",
@@ -137,7 +138,7 @@ impl Generator {
         }
     }
 
-    /// Draws options, each with this probability.
+    /// Draws options of a table. Each option is included with this probability.
     fn options(&mut self, probability: f64) -> Options {
         let comments = ["", "it's a table", "\"\n;--"];
         Options {

@@ -8,12 +8,13 @@ use crate::definitions::names::{COLUMNS, TYPES};
 use crate::definitions::statement::Statement;
 use crate::definitions::types::{NATIVE, Type, Types};
 
-/// The most parts of a type, including those in fields, as a rule.
+/// The most parts of most types, including the parts of fields.
 const NODES_MAX: usize = 60;
-/// The most parts of the few types of any size. The server's limit is below.
+/// The most parts of the few types that may be of any size. The limit of the server is lower.
 const NODES_ANY_MAX: usize = 6000;
-/// The depth of most types, and the depths of those near the server's limit: 49 frozen lists.
+/// The greatest depth of most types.
 const DEPTH_MAX: usize = 3;
+/// The depths of a few types: near the server's limit, which permits 49 frozen lists.
 const DEPTHS_DEEP: std::ops::Range<usize> = 45..54;
 
 impl Generator {
@@ -101,7 +102,7 @@ impl Generator {
         self.of_fair_size(ty, types)
     }
 
-    /// Draws a type that may be used within others.
+    /// Draws a type that may be used within other types.
     fn frozen_type(&mut self, types: &Types, depth: usize) -> Type {
         if depth == 0 || self.chance(0.35) {
             return self.native();
@@ -168,7 +169,7 @@ impl Generator {
         })
     }
 
-    /// Replaces a type that is too large.
+    /// Returns the type or, if it is too large, a smaller one.
     fn of_fair_size(&mut self, ty: Type, types: &Types) -> Type {
         let max = if self.chance(0.15) {
             NODES_ANY_MAX

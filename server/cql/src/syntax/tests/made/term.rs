@@ -7,8 +7,9 @@ use super::{Maker, is_number};
 use crate::syntax::ast::*;
 
 impl<R: Rng> Maker<R> {
-    /// Returns an operator as in `a + b * c`: an operand of a product is simple, the right one of a
-    /// sum is a product.
+    /// Returns `*`, `/` or `%` if `product`, otherwise `+` or `-`. Trees are printed without
+    /// parentheses, so callers give all operators of a chain the same `product`, and no right
+    /// operand is a chain.
     pub(super) fn operator(&mut self, product: bool) -> ArithmeticOperator {
         use ArithmeticOperator::*;
         let of: &[_] = if product {

@@ -26,7 +26,8 @@ fn push(load: &mut CqlLoad, literals: &[&str]) -> Result<(), TaskError> {
     load.push(&values)
 }
 
-/// Loads rows whose values are given as literals.
+/// Loads rows whose values are given as literals. Of rows with one primary key the last one is
+/// loaded.
 fn load(fixture: &Fixture, columns: &[&str], rows: &[&[&str]]) -> LoadedRows {
     let mut load = begin(fixture, columns).unwrap();
     for row in rows {
