@@ -24,8 +24,9 @@ pub fn pause(time: Duration) {
 mod tests {
     use super::*;
 
-    /// Regression: a pause ended at once after a scope of threads had ended. So after each loading
-    /// of records the benchmark did not wait until the server was quiet.
+    /// Regression: when a scope of threads had ended, the next pause of the thread that created it
+    /// ended at once. So after each loading of records the benchmark did not wait until the server
+    /// was quiet.
     #[test]
     fn a_pause_lasts_after_the_end_of_a_scope() {
         let time = Duration::from_millis(20);

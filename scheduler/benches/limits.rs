@@ -19,9 +19,9 @@ use ebb_threads::process_cpu;
 use std::cell::LazyCell;
 use std::sync::Arc;
 
-/// The number of rounds in which a decision is measured; the fastest counts. A simulated
-/// week has three rounds. A decision is so short that it varies more, because other
-/// processes empty the caches between rounds.
+/// The number of rounds in which a decision is measured; the fastest round counts. The
+/// simulation of a week is measured in three rounds. A decision is so short that its
+/// time varies more, because other processes empty the caches between rounds.
 const DECISIONS: u32 = 15;
 
 fn cpu_ms() -> f64 {

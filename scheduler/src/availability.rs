@@ -99,14 +99,14 @@ pub enum AvailabilityError {
     Unordered {
         /// Position of the step, from 0.
         index: usize,
-        /// Start of the step in seconds.
+        /// Start, in seconds, of the step at `index`.
         from_s: f64,
         /// Start of the preceding step, in seconds.
         before_s: f64,
     },
 }
 
-/// The amount that is left to analytics over time; see the [module](self).
+/// The CPU capacity that is left to analytics, over time; see the [module](self).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Availability {
     shape: Shape,

@@ -20,8 +20,8 @@ const UNKNOWN_BYTES: u64 = 1 << 30;
 const DEFAULT_BYTES_MIN: u64 = 64 << 20;
 
 /// The most memory for CQL requests that are received in part, and as much again for those that wait for
-/// their execution. However large the budget is, this and the limits of results and statements below cap
-/// their shares of it; but a large `request_bytes_max` raises this limit.
+/// their execution. This limit and the two below, on results and statements, hold however large the
+/// budget is; but a large `request_bytes_max` raises this limit.
 const HALF_OF_REQUESTS_BYTES_MAX: u64 = 128 << 20;
 const RESULTS_BYTES_MAX: u64 = 352 << 20;
 const STATEMENTS_BYTES_MAX: u64 = 64 << 20;

@@ -96,7 +96,8 @@ pub(crate) fn checks_tmp(dir: &Path) -> PathBuf {
     dir.join(CHECKS_TMP)
 }
 
-/// Returns the paths of the temporary files that become those of [`currents`] by renaming.
+/// Returns the paths of the temporary files that are renamed to CURRENT and its copy, the
+/// files that name the live manifest.
 pub(crate) fn current_tmps(dir: &Path) -> [PathBuf; 2] {
     CURRENT_TMPS.map(|name| dir.join(name))
 }

@@ -13,9 +13,10 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// The format of a manifest: the catalog, the run lists, the bookmarks.
+/// The format of a manifest: the catalog, the lists of runs, and the records of snapshots and
+/// holds.
 pub(crate) const MANIFEST: Format = Format { version: 9 };
-/// The format of a segment of the log, with what is in its records.
+/// The format of a segment of the log, and of the content of its records.
 pub(crate) const WAL: Format = Format { version: 5 };
 /// The format of an SSTable.
 pub(crate) const SSTABLE: Format = Format { version: 8 };

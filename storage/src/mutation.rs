@@ -7,11 +7,12 @@
 //!
 //! `tests/mutations.rs` of the crate `ebb-tests` runs, for each of them, a test that fails.
 
-/// Defines the enum [`Mutation`] from a list of names, each with a description of the promise that
-/// the mutation breaks.
+/// Defines the enum [`Mutation`] from a list of names, each with a description of the fault by
+/// which the mutation breaks a promise of the engine.
 macro_rules! mutations {
     ($($name:ident = $breaks:literal,)*) => {
-        /// A promise of the engine that a switch breaks.
+        /// A deliberate fault of the engine, which breaks one of its promises: some test must fail
+        /// with it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Mutation {
             $(#[doc = $breaks] $name,)*
@@ -29,7 +30,7 @@ macro_rules! mutations {
                 }
             }
 
-            /// Returns the broken promise in a few words.
+            /// Returns a description of the fault, in a few words.
             pub fn breaks(self) -> &'static str {
                 match self {
                     $(Self::$name => $breaks,)*

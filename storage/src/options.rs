@@ -40,9 +40,9 @@ pub enum Maintenance {
     /// Threads of the database, as soon as there is work.
     #[default]
     Background,
-    /// The caller, by [`Db::flush`](crate::Db::flush) and [`Db::compact`](crate::Db::compact); a
-    /// write that fills a memtable flushes that memtable before the write returns. For simulations,
-    /// and for hosts that have their own threads.
+    /// Threads of the caller, which calls [`Db::flush`](crate::Db::flush) and
+    /// [`Db::compact`](crate::Db::compact). A write that fills a memtable flushes that memtable
+    /// before the write returns. For simulations, and for hosts that have their own threads.
     Manual,
 }
 
@@ -154,8 +154,8 @@ impl Default for Options {
 
 impl Options {
     /// Returns these options with a disk that records its calls and waits for free file
-    /// descriptors, then this disk itself, which owns the table cache, and then the record of the
-    /// calls.
+    /// descriptors; that disk once more, under its own type, because it has the cache of open
+    /// tables; and the record of its calls.
     pub(crate) fn for_engine(self) -> (Self, PatientDisk, Arc<DiskCalls>) {
         let calls = DiskCalls::new();
         let watched = Arc::new(WatchedDisk::new(self.disk.clone(), calls.clone()));
@@ -282,12 +282,12 @@ pub struct SnapshotOptions {
 /// deleted: see [`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldOptions {
-    /// The name of the hold, of the same characters as that of a snapshot. A snapshot may have the
-    /// same name.
+    /// The name of the hold, which keeps a snapshot's state of one table. It has the same
+    /// characters as the name of a snapshot, and may be that of a snapshot.
     pub name: String,
     /// The table whose versions the hold keeps.
     pub table: String,
-    /// A note about the holder and its purpose, in any form.
+    /// A note, in any form: who keeps the hold, and for what purpose.
     pub held_for: String,
     /// The time from the creation of the hold to its release; `None`: the hold does not expire. A
     /// time after the year 9999 counts as the end of that year.

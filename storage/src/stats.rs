@@ -190,9 +190,9 @@ pub struct Stats {
     pub wal_syncs: u64,
     /// Number of the WAL's segments.
     pub wal_segments: usize,
-    /// Live read views.
+    /// The number of open read views: see [`Db::view`](crate::Db::view).
     pub views: usize,
-    /// Named snapshots, over all keyspaces, without holds.
+    /// Named snapshots, over all keyspaces, without those that `holds` counts.
     pub snapshots: usize,
     /// Holds of snapshots, over all keyspaces: see
     /// [`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot).
@@ -228,13 +228,14 @@ pub struct TableStats {
     pub pressure: f64,
     /// Bytes of the table's SSTables.
     pub file_bytes: u64,
-    /// The approximate number of `file_bytes` that only snapshots and views need. Versions that
-    /// only views need are included only if a newer version in the same run hides them.
+    /// The approximate number of `file_bytes` that only snapshots and open read views
+    /// ([`Db::view`](crate::Db::view)) still need. Versions that only read views need are included
+    /// only if a newer version in the same run hides them.
     pub kept_bytes: u64,
     /// The likely error of `kept_bytes`, in bytes.
     pub kept_error_bytes: u64,
-    /// The approximate number of `file_bytes` that were kept for snapshots and views that no longer
-    /// exist; merges free this space.
+    /// The approximate number of `file_bytes` that were kept for snapshots and read views that no
+    /// longer exist; merges free this space.
     pub garbage_bytes: u64,
     /// `file_bytes` divided by the number of these bytes that no newer version in the same run
     /// hides; 1 if there are no such bytes.
@@ -254,7 +255,8 @@ pub struct TableStats {
     pub versions: u64,
     /// The runs of the table, newest first.
     pub runs: Vec<RunStats>,
-    /// The number of different commits at which snapshots and holds of the table read.
+    /// The number of different commits at which snapshots and holds
+    /// ([`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot)) of the table read.
     pub bookmarks: usize,
     /// The merges of the table that are under way.
     pub merges: Vec<MergeStats>,

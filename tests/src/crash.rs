@@ -50,24 +50,24 @@ pub enum Kind {
     Threads,
 }
 
-/// The kinds of lists; seeds take them in turn.
+/// The kinds of lists of operations; seeds take them in turn.
 const KINDS: [Kind; 8] = {
     use Kind::{Drops, Ingests, Plain, Threads};
     [Plain, Plain, Plain, Plain, Plain, Ingests, Drops, Threads]
 };
-/// The durabilities of lists; seeds take them in turn.
+/// The durabilities with which lists of operations run; seeds take them in turn.
 const DURABILITIES: [Durability; 2] = [Durability::Sync, Durability::Os];
 
 /// The number of seeds after which kinds and durabilities repeat.
 pub const PERIOD: u64 = (KINDS.len() * DURABILITIES.len()) as u64;
 
-/// Returns the kind of list that a seed makes.
+/// Returns the kind of the list of operations that is generated from `seed`.
 pub fn kind(seed: u64) -> Kind {
     let nth = seed / DURABILITIES.len() as u64;
     KINDS[(nth % KINDS.len() as u64) as usize]
 }
 
-/// Returns the durability with which the list of a seed runs.
+/// Returns the durability with which the list of operations of `seed` runs.
 pub fn durability(seed: u64) -> Durability {
     DURABILITIES[(seed % DURABILITIES.len() as u64) as usize]
 }
@@ -206,7 +206,7 @@ impl Case {
         setup
     }
 
-    /// Runs the list until its end or until the power loss.
+    /// Runs the list of operations until its end or until the power loss.
     fn run(&self, crash_at: Option<u64>) -> Run {
         let mem = MemDisk::new();
         if let Some(call) = crash_at {

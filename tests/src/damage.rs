@@ -29,8 +29,8 @@ const OPERATIONS: usize = 45;
 const WRITTEN_BYTES: u64 = 5000;
 /// Limit on the I/O calls that open and read the database, which take some hundred.
 const IO_CALLS_MAX: u64 = 20_000;
-/// Limit on the memory that opening and reading a database of ten kilobytes takes, caches and other
-/// threads of the proof included.
+/// Limit on the memory that opening and reading a database of ten kilobytes takes, caches and the
+/// other threads of the test included.
 const MEMORY_BYTES_MAX: usize = 128 << 20;
 /// The distance between two cases that are tried one after the other, so that a run that is cut
 /// short has tried some of every kind. A prime, so that each case is tried once.

@@ -27,12 +27,12 @@ use crate::setup::drawn;
 const OPERATIONS: std::ops::Range<usize> = 15..40;
 /// Approximate number of bytes that a list of operations writes.
 const WRITTEN_BYTES: u64 = 4000;
-/// Number of disk sizes that are tried with a list.
+/// Number of disk sizes that are tried with each list of operations.
 const CAPACITIES: u64 = 50;
 /// Number of failed operations after which a full disk gets space again.
 const REFUSALS: usize = 3;
-/// The number of lists of which one runs with background threads, on a slow disk. In such a run the
-/// call that fails is a matter of chance.
+/// One list of operations in this many is run with background threads, on a slow disk. In such a
+/// run the call that fails is a matter of chance.
 const BACKGROUND_EVERY: u64 = 15;
 
 /// The errors with which calls fail. A short read, like a read past the end of a file, is
@@ -89,7 +89,8 @@ impl std::str::FromStr for Fault {
     }
 }
 
-/// Makes each call of this seed's list fail, and the disk fill up at many places.
+/// Runs the list of operations of this seed again and again, with another fault each time: the disk
+/// fills up at many places, then each I/O call fails.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let case = Case::new(seed);
@@ -131,7 +132,7 @@ pub fn run(seed: u64, budget: &Budget) -> Report {
     report
 }
 
-/// Runs this seed's list with one fault.
+/// Runs the list of operations of this seed with one fault.
 ///
 /// # Errors
 /// Describes the check that failed.
@@ -157,8 +158,8 @@ struct Expected {
     twin: Option<World>,
     /// Whether an error occurred that a full disk does not explain.
     broken: bool,
-    /// Number of operations that failed; at least [`REFUSALS`] once a full disk has been given
-    /// space again.
+    /// Number of operations that failed. At [`REFUSALS`] a full disk gets space again; if it gets
+    /// space earlier, this is set to [`REFUSALS`].
     refusals: usize,
 }
 
@@ -195,7 +196,7 @@ impl Case {
         setup
     }
 
-    /// Returns the number of bytes that the disk holds after the whole list.
+    /// Returns the number of bytes that the disk holds after all operations of the list have run.
     fn whole_bytes(&self) -> u64 {
         let mem = MemDisk::new();
         if let Ok(mut session) = Session::open(self.setup(&mem)) {
@@ -206,7 +207,7 @@ impl Case {
         mem.used_bytes()
     }
 
-    /// Runs the list with the fault; returns whether the fault occurred.
+    /// Runs the list of operations with the fault; returns whether the fault occurred.
     fn survives(&self, fault: Fault) -> Result<bool> {
         let mem = MemDisk::new();
         if self.maintenance == Maintenance::Background {

@@ -35,10 +35,11 @@ use script::Script;
 pub const WRITER_COMMAND: &str = "write-until-killed";
 /// The number of processes that [`run`] kills, one after the other in one directory.
 pub const KILLS: u32 = 8;
-/// The exclusive limit on the acknowledgements, of any kind, after which a process is killed.
+/// Processes with even numbers are killed after a random number, below this one, of
+/// acknowledgements of any kind.
 const LINES_MAX: usize = 4000;
-/// The exclusive limit on the acknowledged operations of scripts after which every second process
-/// is killed. Such operations are slower than batches.
+/// Processes with odd numbers are killed after a random number, below this one, of acknowledged
+/// operations of scripts. Such operations are slower than batches.
 const OPERATIONS_MAX: usize = 200;
 
 /// A process that writes until it is killed. In one directory, several follow each other.
@@ -128,9 +129,9 @@ pub fn run(seed: u64, budget: &Budget, program: &Path) -> Report {
 /// The number of acknowledgements after which a process is killed.
 #[derive(Debug, Clone, Copy)]
 enum End {
-    /// Acknowledgements of any kind.
+    /// The number of acknowledgements of any kind.
     Lines(usize),
-    /// Acknowledged operations of scripts.
+    /// The number of acknowledged operations of scripts.
     Operations(usize),
 }
 
@@ -184,8 +185,8 @@ fn write_until(
     Ok(())
 }
 
-/// Opens the store and compares it with the acknowledgements. An operation that was done without
-/// being acknowledged counts as acknowledged from then on.
+/// Opens the store that the killed process `life` left, and compares it with the acknowledgements.
+/// An operation that was done without being acknowledged counts as acknowledged from then on.
 fn check(root: &Path, life: &Life, acked: &mut Acknowledgements) -> Result<()> {
     let db = Db::open(store_dir(root), busy_options(life))?;
     db.verify()?;

@@ -17,11 +17,12 @@ use crate::session::Session;
 use crate::setup::configuration::{CONFIGURATIONS, Way};
 use crate::shrink::shrink;
 
-/// Numbers of operations in a list; seeds take them in turn.
+/// Numbers of operations in a list of operations; seeds take them in turn.
 const OPERATIONS: [usize; 5] = [200, 600, 200, 200, 2000];
-/// The number of operations above which a list takes seconds under all configurations.
+/// The number of operations above which a list of operations takes seconds under all
+/// configurations.
 const OPERATIONS_LONG: usize = 1000;
-/// Limit on the runs that making a list shorter takes.
+/// Limit on the number of runs in which a failing list of operations is made shorter.
 const SHRINK_TRIES: usize = 2000;
 /// Limits on the number of snapshots that exist at once; seeds take them in turn. The largest is
 /// more than the number of sorted runs of a table at which its writers stall.
@@ -56,7 +57,7 @@ fn named() -> impl Iterator<Item = Way> {
     CONFIGURATIONS.iter().map(Way::Named)
 }
 
-/// Runs the list of a seed in one way.
+/// Runs the list of operations of a seed under one configuration.
 ///
 /// # Errors
 /// Describes the check that failed.
@@ -73,7 +74,7 @@ pub fn run_drawn(seed: u64, operations: usize) -> Result<()> {
     run_one(Way::Drawn(seed), &list_of(seed, operations)).1
 }
 
-/// Runs a list under every named configuration.
+/// Runs a list of operations under every named configuration.
 ///
 /// # Errors
 /// Describes the first check that failed, and names its configuration.
@@ -98,7 +99,7 @@ fn list_of(seed: u64, operations: usize) -> Vec<Operation> {
     Generator::new(rng(seed), mix).list(operations)
 }
 
-/// Runs a list in one way; also returns the number of operations done.
+/// Runs a list of operations under one configuration; also returns the number of operations done.
 fn run_one(way: Way, operations: &[Operation]) -> (usize, Result<()>) {
     let mut done = 0;
     let outcome = caught(|| {
@@ -116,7 +117,7 @@ fn run_one(way: Way, operations: &[Operation]) -> (usize, Result<()>) {
     (done, outcome)
 }
 
-/// A run of a list.
+/// A run of a list of operations under one configuration.
 struct Run {
     way: Way,
     mem: MemDisk,
@@ -187,8 +188,8 @@ mod tests {
         );
     }
 
-    /// If a store loses a deletion, the proof fails, and the list is cut down to the operations
-    /// that show it.
+    /// If a store loses a deletion, this test fails, and its list of operations is cut down to
+    /// those that show the loss.
     #[test]
     fn a_wrong_answer_is_caught_and_its_list_made_shorter() {
         let wrong = |list: &[Operation]| {

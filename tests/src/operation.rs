@@ -16,7 +16,7 @@ use std::ops::{Bound, RangeBounds};
 pub use generate::{Generator, Mix};
 pub use text::{parse_list, print_list};
 
-/// The tables of every database under proof, by keyspace and name.
+/// The tables of every database in the randomized tests, by keyspace and name.
 pub const TABLES: [(&str, &str); 4] = [
     ("app", "mails"),
     ("app", "users"),
@@ -244,21 +244,21 @@ pub enum Operation {
     CreateSnapshot {
         /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// The number of the snapshot's name.
+        /// The number in the snapshot's name: see [`snapshot_name`].
         name: u8,
     },
     /// Creates a snapshot of one table.
     CreateTableSnapshot {
         /// The table.
         table: TableNo,
-        /// The number of the snapshot's name.
+        /// The number in the snapshot's name: see [`snapshot_name`].
         name: u8,
     },
     /// Creates a snapshot of a keyspace, with an expiry.
     CreateExpiringSnapshot {
         /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// The number of the snapshot's name.
+        /// The number in the snapshot's name: see [`snapshot_name`].
         name: u8,
         /// The milliseconds from now until the snapshot expires.
         ms: u32,
@@ -267,7 +267,7 @@ pub enum Operation {
     RenewSnapshot {
         /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// The number of the snapshot's name.
+        /// The number in the snapshot's name: see [`snapshot_name`].
         name: u8,
         /// The milliseconds from now until the snapshot expires; `None`: it never does.
         ms: Option<u32>,
@@ -276,7 +276,7 @@ pub enum Operation {
     DeleteSnapshot {
         /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// The number of the snapshot's name.
+        /// The number in the snapshot's name: see [`snapshot_name`].
         name: u8,
     },
     /// Flushes the memtables.
@@ -293,11 +293,11 @@ pub enum Operation {
     ReadAll,
     /// Backs the database up, and reads everything in the backup.
     Backup,
-    /// Opens a view in a slot.
+    /// Opens a view in this slot.
     OpenView(u8),
-    /// Reads a view.
+    /// Reads the view in this slot.
     ReadView(u8, Read),
-    /// Closes a view.
+    /// Closes the view in this slot.
     CloseView(u8),
     /// Opens a snapshot in a slot.
     OpenSnapshot {
@@ -305,46 +305,48 @@ pub enum Operation {
         slot: u8,
         /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// The number of the snapshot's name.
+        /// The number in the snapshot's name: see [`snapshot_name`].
         name: u8,
     },
-    /// Reads an open snapshot.
+    /// Reads the open snapshot in this slot.
     ReadSnapshot(u8, Read),
-    /// Closes an open snapshot.
+    /// Closes the open snapshot in this slot.
     CloseSnapshot(u8),
     /// Pins the files of all tables of a snapshot, in a slot.
     Pin {
-        /// The slot of the pinned files.
+        /// The slot that keeps the pins: an index below [`SLOTS`].
         slot: u8,
         /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// The number of the snapshot's name.
+        /// The number in the snapshot's name: see [`snapshot_name`].
         name: u8,
     },
-    /// Reads a pinned table from its files alone, not through the database.
+    /// Reads a table whose files are pinned in this slot, from these files alone, not through the
+    /// database.
     ReadPinned(u8, Read),
-    /// Releases pinned files.
+    /// Releases the pinned files in this slot.
     Unpin(u8),
-    /// Opens an iterator over a range, in a slot.
+    /// Opens an iterator over a range, in this slot.
     OpenRange(u8, TableNo, Bounds),
     /// Continues an open iterator: the slot, the number of entries, the ends to take them from.
     ReadOn(u8, u8, Ends),
-    /// Closes an open iterator.
+    /// Closes the open iterator in this slot.
     CloseRange(u8),
-    /// Begins a transaction in a slot.
+    /// Begins a transaction in this slot.
     Begin(u8),
-    /// Writes in a transaction.
+    /// Writes in the transaction in this slot.
     WriteIn(u8, Write),
-    /// Reads in a transaction, own writes included.
+    /// Reads in the transaction in this slot, own writes included.
     ReadIn(u8, Read),
-    /// Guards a key in a transaction: the commit is refused if others write the key.
+    /// Guards a key in the transaction in this slot: the commit is refused if others write the key.
     Guard(u8, TableNo, Key),
-    /// Guards a range of keys in a transaction: the commit is refused if others write one of them.
+    /// Guards a range of keys in the transaction in this slot: the commit is refused if others
+    /// write one of them.
     GuardRange(u8, TableNo, Bounds),
-    /// Commits a transaction. The first transaction that commits a key wins: a later one with the
-    /// same key is refused.
+    /// Commits the transaction in this slot. The first transaction that commits a key wins: a later
+    /// one with the same key is refused.
     Commit(u8),
-    /// Rolls a transaction back.
+    /// Rolls the transaction in this slot back.
     Rollback(u8),
 }
 

@@ -12,7 +12,7 @@ pub enum Counter {
     Faults,
     /// Flipped bits, one in each database.
     BitsFlipped,
-    /// Cut files, one in each database.
+    /// Files that were cut short, one in each database.
     FilesCut,
     /// Operations that were run and compared, over all configurations.
     MetamorphicOps,
@@ -69,7 +69,7 @@ pub struct Failure {
     pub detail: String,
 }
 
-/// The result of a proof.
+/// The result of a randomized test.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// The counts of what was checked.
@@ -99,8 +99,8 @@ impl Report {
         }
     }
 
-    /// Adds another report. Counts add up, except for configurations: each list runs under the same
-    /// ones.
+    /// Adds another report. Counts add up, except for the number of configurations: all lists of
+    /// operations run under the same ones, so the larger number counts.
     pub fn add(&mut self, other: Self) {
         for (counter, count) in other.counts {
             let total = self.counts.entry(counter).or_default();
@@ -113,8 +113,8 @@ impl Report {
     }
 }
 
-/// The limit on the work that a proof does with one seed: a deadline, or a number of cases, such as
-/// power losses. Every proof runs at least one case.
+/// The limit on the work that a randomized test does with one seed: a deadline, or a number of
+/// cases, such as power losses. Every test runs at least one case.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     deadline: Option<Instant>,
@@ -144,7 +144,7 @@ impl Budget {
         }
     }
 
-    /// Returns whether a proof that has run this many cases has to stop.
+    /// Returns whether a randomized test that has run this many cases has to stop.
     pub fn is_spent_after(&self, cases: u64) -> bool {
         cases >= self.cases_max || self.is_late()
     }

@@ -22,7 +22,8 @@ use crate::setup::drawn;
 const OPERATIONS: usize = 150;
 /// Number of operations once there is space for good.
 const OPERATIONS_AFTER: usize = 10;
-/// Half of the lists lose power at a random I/O call up to this one, if they reach it.
+/// Half of the lists of operations lose power at a random I/O call up to this one, if they reach
+/// it.
 const CALLS: u64 = 2000;
 /// The usual changes, without reopenings: a reopening needs space too, and `faults` covers that.
 const MIX: Mix = Mix {
@@ -30,7 +31,7 @@ const MIX: Mix = Mix {
     ..Mix::CHANGES
 };
 
-/// Runs the list of this seed on a disk that runs out of space now and then.
+/// Runs the list of operations of this seed on a disk that runs out of space now and then.
 pub fn run(seed: u64, _: &Budget) -> Report {
     let mut report = Report::default();
     let mut refused = 0;
@@ -40,7 +41,8 @@ pub fn run(seed: u64, _: &Budget) -> Report {
     report
 }
 
-/// Runs the list, and counts the refused operations in `refused`.
+/// Runs the list of operations of `seed`, and compares the database with the model. Counts the
+/// refused operations in `refused`.
 fn survives(seed: u64, refused: &mut u64) -> Result<()> {
     let mut rng = rng(seed);
     let mem = MemDisk::new();

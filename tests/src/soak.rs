@@ -14,36 +14,36 @@ use crate::report::{Budget, Counter, Failure, Report};
 use crate::{crash, damage, faults, kills, metamorphic, scarcity, schedules, space};
 pub use replay::{Replayed, replay};
 
-/// Number of failures after which a proof stops: more would show nothing new.
+/// Number of failures after which a randomized test stops: more would show nothing new.
 const FAILURES_MAX: usize = 20;
-/// The number of seeds of each part in [`Extent::Quick`].
+/// The number of seeds of each randomized test in [`Extent::Quick`].
 const QUICK_SEEDS: u64 = 2;
 
-/// Runs one seed of a proof.
+/// Runs one seed of a randomized test.
 type Case = Box<dyn Fn(u64, &Budget) -> Report + Sync>;
 
-/// A proof, as `soak` runs it.
+/// A randomized test of the storage engine, as a part of what `soak` runs.
 pub struct Part {
     /// The name for `--only` and in replays.
     pub name: &'static str,
     /// A description in one line.
     pub about: &'static str,
-    /// The weight of the part: each part runs for its weight's share of the total time.
+    /// The weight of this randomized test: each runs for its weight's share of the total time.
     share: u32,
-    /// The number of cases that run for each seed in [`Extent::Quick`], so that a seed takes a
-    /// second or two. Parts whose seeds are not cut into cases ignore it.
+    /// The number of cases that run for each seed in [`Extent::Quick`], so that a seed takes a second
+    /// or two. Tests whose seeds are not cut into cases ignore it.
     quick_cases: u64,
     /// Whether seeds run at the same time, on all cores.
     parallel: bool,
     /// Counters that must not be 0 in the end; otherwise the run is a failure.
     counters: &'static [Counter],
-    /// The reason to skip the part, if there is one.
+    /// The reason to skip this randomized test, if there is one.
     pub skipped: Option<String>,
     /// Runs one seed.
     case: Case,
 }
 
-/// The programs that proofs start.
+/// The programs that randomized tests start.
 #[derive(Debug, Clone)]
 pub struct Programs {
     /// The soak tool itself, which is started again as the processes that are killed or fill a
@@ -53,8 +53,8 @@ pub struct Programs {
     pub schedules: Option<PathBuf>,
 }
 
-/// Returns all proofs, in the order in which they run. The time of a skipped proof is divided among
-/// the others, because shares are relative.
+/// Returns all randomized tests, in the order in which they run. The time of a skipped test is
+/// divided among the others, because shares are relative.
 pub fn parts(programs: &Programs) -> Vec<Part> {
     let (soak, explorer) = (programs.soak.clone(), programs.schedules.clone());
     let filler = soak.clone();
@@ -162,25 +162,26 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
 /// The extent of a run.
 #[derive(Debug, Clone, Copy)]
 pub enum Extent {
-    /// All parts, together for about this time.
+    /// All randomized tests, together for about this time.
     Time(Duration),
-    /// This many seeds of each part, however long they take.
+    /// This many seeds of each randomized test, however long they take.
     Seeds(u64),
-    /// Two seeds of each part, with a fixed number of cases each: the same work on every machine.
+    /// Two seeds of each randomized test, with a fixed number of cases each: the same work on every
+    /// machine.
     Quick,
 }
 
-/// The result of a part.
+/// The result of one of the randomized tests that `soak` runs.
 pub struct PartReport {
-    /// The name of the part.
+    /// The name of the randomized test.
     pub name: &'static str,
     /// Number of seeds that ran.
     pub seeds: u64,
     /// The counts and failures.
     pub report: Report,
-    /// The time that the part took.
+    /// The time that the randomized test took.
     pub took: Duration,
-    /// The reason why the part was skipped, if it was.
+    /// The reason why the randomized test was skipped, if it was.
     pub skipped: Option<String>,
 }
 

@@ -31,8 +31,8 @@ pub struct BarChart {
     pub series: Vec<String>,
     /// The groups, from left to right.
     pub groups: Vec<Group>,
-    /// The form in which one more value of each group is drawn, a line or levels; `None` for bars
-    /// only.
+    /// The form in which [one more value](Group::line) of each group is drawn, a line or levels;
+    /// `None` for bars only.
     pub line: Option<Line>,
 }
 
@@ -54,7 +54,9 @@ pub struct Group {
     pub label: String,
     /// One bar for each series, in the order of the series; `None` leaves its place empty.
     pub bars: Vec<Option<Bar>>,
-    /// The height of the line or of the level in this group; `None` for a gap.
+    /// One more value beside the bars, drawn as [`BarChart::line`] selects: as a point of the line
+    /// through all groups, or as a level across the bars of this group. `None` draws neither here;
+    /// a line then connects the points of the groups on both sides.
     pub line: Option<f64>,
 }
 
@@ -152,7 +154,7 @@ impl BarChart {
         plane
     }
 
-    /// Draws the level of each group across its bars.
+    /// Draws the extra value of each group, if it has one, as a level across the group's bars.
     fn draw_levels(&self, svg: &mut String, plane: &Plane) {
         for (position, group) in self.groups.iter().enumerate() {
             let Some(level) = group.line else { continue };

@@ -7,7 +7,7 @@ pub const WIDTH: f64 = 960.0;
 /// Space left of every plane, in pixels, for the labels of its values. Titles and legends start
 /// there.
 pub const LEFT: f64 = 72.0;
-/// Space right of every plane, in pixels.
+/// Space to the right of every plane (the rectangle in which values are drawn), in pixels.
 pub const RIGHT: f64 = 20.0;
 
 /// Colours of lines, areas and entries of legends; distinct without colour vision, too.

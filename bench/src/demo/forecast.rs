@@ -16,37 +16,39 @@ use super::day::{Day, HOURS, LoadCost};
 use super::day_run::LoadAlone;
 use super::policy::Policy;
 
-/// The fractions of a forecast that a policy may plan with.
+/// How much of the forecast capacity for analytics a policy may use in its plans, by the kind of
+/// forecast.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Trust {
-    /// The fraction that a policy may plan with if the forecast is made from the known shape of the
-    /// day.
+    /// The fraction of the forecast capacity that a policy may use in its plans, if the forecast is
+    /// made from the known shape of the day.
     known: f64,
-    /// The fraction that a policy may plan with if the forecast is made from measurements of the
-    /// load, which include the CPU time of merges of SSTables.
+    /// The fraction of the forecast capacity that a policy may use in its plans, if the forecast is
+    /// made from measurements of the load, which include the CPU time of merges of SSTables.
     measured: f64,
     /// The load is forecast as the level that it stays below with this probability.
     confidence: f64,
 }
 
 impl Trust {
-    /// The trust for policies that finish jobs just in time, and for the sizing of jobs. It leaves
-    /// a margin: beside the load a task needs up to 1.5 times the CPU time that was measured before
-    /// the day, and merges come at unpredictable times.
+    /// The fractions of the forecast capacity for policies that finish jobs just in time, and for
+    /// the sizing of jobs. They leave a margin: beside the load a task needs up to 1.5 times the
+    /// CPU time that was measured before the day, and merges come at unpredictable times.
     pub(super) const CAUTIOUS: Self = Self {
         known: 0.75,
         measured: 0.85,
         confidence: 0.8,
     };
-    /// The trust for policies that serve jobs as early as possible. With a smaller forecast these
-    /// policies would only give up jobs that could still meet their goals.
+    /// The fractions of the forecast capacity for policies that serve jobs as early as possible.
+    /// With a smaller forecast these policies would only give up jobs that could still meet their
+    /// goals.
     const EVEN: Self = Self {
         known: 1.0,
         measured: 1.0,
         confidence: 0.5,
     };
 
-    /// Returns the fractions of a forecast that this policy may plan with.
+    /// Returns how much of the forecast capacity for analytics this policy may use in its plans.
     pub(super) fn of(policy: &Policy) -> Self {
         match policy_by_name(policy.name()) {
             Some(policy) if !policy.finishes_just_in_time() => Self::EVEN,
@@ -65,7 +67,8 @@ const ORACLE_STEP_HOURS: f64 = 0.25;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ForecastFrom {
-    /// The known shape of the day, with costs that are measured before it.
+    /// The forecast by the curve that the load generator follows, with the CPU cost of requests as
+    /// measured before the day.
     Known,
     /// A forecast learned from measured days of the load alone, without the known shape.
     Learned,
@@ -109,10 +112,12 @@ impl ForecastFrom {
         }
     }
 
-    /// Returns f(t) of the day, the forecast of the capacity for analytics over time, in hundredths
-    /// of a core. `alone` has measurements of the load without jobs, on days that ran `faster`
-    /// times as fast as this day will. `rehearsed` has the capacity that was left in a rehearsal of
-    /// the day; only the oracle uses it.
+    /// Returns f(t), the forecast of the capacity for analytics over the day, in hundredths of a
+    /// core, times the fraction in `trust` that a policy may use. `alone` has measurements of the
+    /// load without jobs, on days that ran `faster` times as fast as this day will; only the
+    /// learned forecast uses it. `rehearsed` has the capacity that was left in an earlier run of
+    /// the same day; only the perfect forecast, the oracle, uses it. `reserve_cores` are never
+    /// given to analytics. A forecast from a file is taken as it is.
     pub(super) fn availability(
         &self,
         day: Day,
@@ -143,7 +148,7 @@ impl ForecastFrom {
 }
 
 /// Returns the capacity that was left on a day, in quarters of an hour: the mean over time of the
-/// granted capacity, times the fraction of a measured forecast that a policy may plan with.
+/// granted capacity, times the fraction of a measured forecast that a policy may use in its plans.
 fn left_on(samples: &[LoadSample], day: Day, trust: Trust) -> Result<Availability> {
     let step_s = day.seconds_of(ORACLE_STEP_HOURS);
     let mut left = LoadHistory::new(step_s);

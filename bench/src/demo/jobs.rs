@@ -53,8 +53,8 @@ impl Application {
         }
     }
 
-    /// Returns the request with which a user would submit this job: over the text at `snapshot`,
-    /// once.
+    /// Returns the request with which a user would submit this job: a single pass over the table
+    /// of text, at the snapshot `snapshot`.
     pub(super) fn request(self, snapshot: &str, output: &Path) -> Result<JobRequest> {
         let table = format!("{KEYSPACE}.{TEXT}").parse();
         let table = table.map_err(|error: String| anyhow!(error))?;
@@ -149,7 +149,8 @@ impl Input for RepeatedText {
     }
 }
 
-/// Returns the file for the output of a job; `run` is the name of its day.
+/// Returns the file for the output of a job; `run` is the name of the simulated day on which the
+/// job runs.
 pub(super) fn output_file(setup: &Setup, run: &str, job: &str) -> PathBuf {
     setup.output.join(run).join(format!("{job}.txt"))
 }

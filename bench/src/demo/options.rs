@@ -14,7 +14,7 @@ use super::policy::Policy;
 pub struct DemoDay {
     /// The policy that shares the capacity among the jobs.
     pub policy: Policy,
-    /// The source of f(t).
+    /// The source of f(t), the forecast of the capacity for analytics over time.
     pub forecast: ForecastFrom,
 }
 

@@ -123,7 +123,8 @@ pub struct WordCountCheck {
 pub struct Series {
     /// Measured load and granted capacity, per control cycle.
     pub load: Vec<LoadSample>,
-    /// The guard's decision in each of its windows; empty without an objective.
+    /// The decision of the latency guard on each of its time windows; empty without a latency
+    /// objective.
     pub guard: Vec<GuardSample>,
     /// The capacity that each job was granted and used, per control cycle.
     pub cycles: Vec<CycleSample>,

@@ -120,7 +120,8 @@ pub(super) fn latency(outcome: &Outcome) -> Picture {
     picture
 }
 
-/// Draws the level that the guard allowed over time.
+/// Draws over time the part of the capacity left by the load that the latency guard allowed to
+/// analytics.
 pub(super) fn guard(outcome: &Outcome) -> Picture {
     let day = outcome.day();
     let title = "Part of what the load leaves that the guard allows";

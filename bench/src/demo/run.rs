@@ -103,7 +103,7 @@ struct Preparation {
     load: LoadCost,
     /// The measurements of the load without jobs.
     alone: LoadAlone,
-    /// The snapshot of the text at midnight.
+    /// The snapshot, taken at midnight, of the table of text that the jobs read.
     text: SnapshotTable,
     /// The cost of a pass over the text in seconds of CPU time, in the order of the applications.
     pass_cpu_s: Vec<f64>,
@@ -113,7 +113,8 @@ struct Preparation {
     served: Option<Arc<Node>>,
 }
 
-/// Jobs whose sizes fit a forecast.
+/// Jobs whose inputs are sized so that the work fills the planned part of a forecast's
+/// capacity.
 struct SizedJobs {
     plan: Plan,
     inputs: Vec<RepeatedText>,

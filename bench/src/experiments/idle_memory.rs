@@ -68,12 +68,12 @@ struct Scale {
 #[derive(Debug, Serialize)]
 struct IdleMemory {
     settings: Scale,
-    /// Anonymous memory of the process with the entries, in bytes.
+    /// Anonymous memory of the process that has opened the loaded database, in bytes.
     memory_bytes: u64,
-    /// Anonymous memory of the process with an empty database, in bytes.
+    /// Anonymous memory of the process that has opened an empty database, in bytes.
     memory_empty_bytes: u64,
-    /// The difference between the memory with the entries and that with an empty database, divided
-    /// by the number of entries.
+    /// The difference between the memory with the loaded database and that with an empty one,
+    /// divided by the number of entries.
     bytes_per_entry: f64,
 }
 

@@ -33,15 +33,15 @@ use clap::Subcommand;
 /// An experiment, with its options.
 #[derive(Debug, Subcommand)]
 pub enum Experiment {
-    /// Keeps one idle snapshot while entries are overwritten: disk and memory with it, and after it
-    /// is deleted
+    /// Measures disk and memory while entries are overwritten beside one idle snapshot, and after
+    /// the snapshot is deleted
     SnapshotBill(snapshot_bill::BillArgs),
     /// Opens a database and does nothing: the memory of indexes and filters
     IdleMemory(idle_memory::IdleMemoryArgs),
-    /// One process of idle-memory (hidden)
+    /// A process of the experiment idle-memory (hidden)
     #[command(hide = true)]
     IdleMemoryCase(idle_memory::IdleMemoryCaseArgs),
-    /// One process of snapshot-bill (hidden)
+    /// A process of the experiment snapshot-bill (hidden)
     #[command(hide = true)]
     SnapshotBillCase(snapshot_bill::CaseArgs),
     /// Repeats the papers on data locality in the queueing model: stability limits,
@@ -51,12 +51,12 @@ pub enum Experiment {
     /// tail latency, and the fraction of the idle CPU that jobs use
     Colocation(colocation::ColocationArgs),
     /// Serves CQL from a process of its own: throughput compared with Redis, CPU compared with the
-    /// store in process, the tail beside jobs, idle connections, the start
+    /// store in process, tail latency beside jobs, idle connections, start of the server
     Serving(serving::ServingArgs),
-    /// One process of serving: the server with jobs (hidden)
+    /// A process of the experiment serving: the server with jobs (hidden)
     #[command(hide = true)]
     ServingHost(serving::HostArgs),
-    /// One process of serving: threads of the idle class (hidden)
+    /// A process of the experiment serving, with threads of the idle class (hidden)
     #[command(hide = true)]
     ServingIdlers(serving::IdlersArgs),
     /// Repeats section 5.2.4 of the thesis: reads of a snapshot, and reads beside one, compared
@@ -72,7 +72,7 @@ pub enum Experiment {
     /// Predicts the effect of another job, runs the job, and compares; also measures the time of a
     /// prediction with many jobs
     WhatIf(what_if::WhatIfArgs),
-    /// One process of thesis-5.2.4 (hidden)
+    /// A process of the experiment thesis-5.2.4 (hidden)
     #[command(name = "thesis-5.2.4-case", hide = true)]
     Thesis524Case(thesis_5_2_4::CaseArgs),
 }

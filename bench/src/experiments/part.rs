@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::table::Table;
 use crate::console::write_json;
 
-/// The results of one part.
+/// The results of one part of an experiment.
 #[derive(Debug, Serialize)]
 pub struct Part<T> {
     pub name: &'static str,

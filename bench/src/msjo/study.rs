@@ -36,7 +36,8 @@ pub struct MsjoBound {
     pub eps: f64,
     /// The lower bound.
     pub value: f64,
-    /// An upper bound on the value of the whole relaxation.
+    /// An upper bound on the value of the relaxation with all of its constraints: the value of a
+    /// solution that violates none of them.
     pub no_violation_value: f64,
     /// The number of linear programmes that were solved.
     pub programmes: u32,
@@ -72,8 +73,9 @@ pub struct MsjoResult {
     pub machines: usize,
     pub jobs: usize,
     pub tasks: usize,
-    /// Bounds for each objective of the algorithms: first that of COGE, which solves the relaxation
-    /// to the gap `eps`, then that of the converged relaxation if the study requests it.
+    /// Bounds for each objective of the algorithms. The first is that of COGE, which generates the
+    /// constraints of the linear programme until the gap `eps`. If the study requests it, the bound
+    /// of the converged relaxation, with all constraints, follows.
     pub bounds: Vec<MsjoBound>,
     /// The results of each algorithm.
     pub rows: Vec<MsjoRow>,

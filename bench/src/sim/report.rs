@@ -51,7 +51,7 @@ pub fn write(result: &StudyResult, folder: &Path) -> Result<PathBuf> {
     Ok(folder.join("report.html"))
 }
 
-/// Writes the report of a formula, like [`write()`] that of a study.
+/// Writes the report of an analysis, which shows a formula, as [`write()`] does for a study.
 ///
 /// # Errors
 /// If a file cannot be written.

@@ -15,7 +15,8 @@ use serde::Serialize;
 pub struct StudyResult {
     /// The scenario's title.
     pub title: String,
-    /// The number of replicas of each point.
+    /// The number of replicas: how often each combination of swept values is simulated under each
+    /// policy, every time with other random numbers.
     pub replicas: u32,
     /// CPU time of all runs, in seconds.
     pub cpu_s: f64,
@@ -40,6 +41,7 @@ pub struct PointResult {
 pub struct BoundResult {
     /// The fraction of the goals that every scheduler misses, 0 to 1; `None` without goals.
     pub missed_fraction: Option<Interval>,
+    /// The bound in each replica, a simulation with random numbers of its own.
     pub replicas: Vec<OfflineBound>,
 }
 
@@ -53,8 +55,10 @@ impl BoundResult {
     }
 }
 
-/// The results of one policy at one point. Each number is over the replicas that have it, and
-/// `None` if none has: see [`Metrics`].
+/// The results of one policy for one combination of swept values (a point), which is simulated
+/// several times with different random numbers. Each [`Interval`] has the mean of a number over
+/// these simulations, the replicas, and its uncertainty. It leaves out replicas without the number,
+/// and is `None` if none has it: see [`Metrics`].
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyResult {
     pub policy: String,
@@ -77,10 +81,11 @@ pub struct PolicyResult {
     pub utilisation: Option<Interval>,
     /// The fraction of the maps that ran where their input lay, 0 to 1.
     pub locality: Option<Interval>,
-    /// Bytes that remote maps read over the network.
+    /// Bytes that remote maps (on a node without their input) read over the network.
     pub remote_bytes: Interval,
     /// The end of the last job, in seconds.
     pub makespan_s: Option<Interval>,
+    /// The numbers of each replica.
     pub replicas: Vec<Metrics>,
     /// The jobs that the scenario lists.
     pub jobs: Vec<JobResult>,
@@ -101,10 +106,11 @@ pub struct PolicyResult {
 pub struct JobResult {
     /// The name in the scenario, or else the id.
     pub name: String,
-    /// Time from submission to end, in seconds, over the replicas in which the job ended; `None` if
-    /// it ended in none.
+    /// Mean time from submission to end, in seconds, over the replicas (repeated simulations) in
+    /// which the job ended; `None` if it ended in none.
     pub took_s: Option<Interval>,
-    /// The fraction of the replicas in which the job met its goal, 0 to 1; `None` without a goal.
+    /// The fraction of the replicas (repeated simulations) in which the job met its goal, 0 to 1;
+    /// `None` without a goal.
     pub met_fraction: Option<f64>,
     /// The record of the job in the first replica.
     #[serde(flatten)]
@@ -146,7 +152,8 @@ impl PointResult {
     }
 }
 
-/// The records of the first replica, which are kept in addition to its metrics.
+/// The records of the first replica (the first simulation of a point), which are kept in addition
+/// to its metrics.
 #[derive(Clone, Debug)]
 pub(super) struct FirstReplica {
     pub tasks: Vec<TaskRecord>,
@@ -156,7 +163,8 @@ pub(super) struct FirstReplica {
 }
 
 impl PolicyResult {
-    /// Summarizes the replicas; `listed` has the records of the listed jobs of each.
+    /// Summarizes the results of all replicas. `listed` has, for each replica, the records of the
+    /// jobs that the scenario lists; `first` has what is kept of the first replica only.
     pub(super) fn new(
         policy: &str,
         point: &Point,

@@ -77,7 +77,7 @@ pub struct Zipfian {
 }
 
 impl Zipfian {
-    /// Creates a distribution over the ranks `0..items`, at least 1.
+    /// Creates a distribution over the ranks `0..items`; `items` is at least 1.
     pub fn new(items: u64) -> Self {
         assert!(items > 0, "no ranks to draw from");
         let (zeta, zeta_2) = (zeta(items), zeta_by_terms(2));

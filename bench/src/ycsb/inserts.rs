@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The count of records, and the next number.
+/// The count of the table's records, and the number of the record that is inserted next.
 #[derive(Debug)]
 pub struct Inserts {
     next: AtomicU64,

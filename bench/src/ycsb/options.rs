@@ -56,7 +56,7 @@ pub struct RunOptions {
     /// until the end. Default: false.
     pub leave_out_pauses: bool,
     /// A recorder that also gets the latencies, from the moment at which operations were due, for a
-    /// guard. Default: none.
+    /// latency guard, which limits analytics beside the load. Default: none.
     pub latencies: Option<Latencies>,
 }
 

@@ -57,7 +57,8 @@ pub(super) struct Arrivals {
     rate: RateSchedule,
     burst: u32,
     now_s: f64,
-    /// The growth of the rate's integral that is left until the next operations are due.
+    /// The number of operations by which the rate, summed up over time, must still grow until the
+    /// next burst is due.
     remaining: f64,
 }
 
@@ -92,7 +93,8 @@ impl Arrivals {
         self.burst
     }
 
-    /// Returns the next moment before `horizon_s`; each one is returned once, in order.
+    /// Returns the next moment at which a burst of operations is due, if it lies before
+    /// `horizon_s`. Each one is returned once, in order.
     pub(super) fn next(&mut self, horizon_s: f64) -> Arrival {
         loop {
             // A rate that is no positive number counts as 0.

@@ -31,26 +31,27 @@ use thread_priority::unix::{
 
 use crate::threads::value_of;
 
-/// The time for which a sentinel sleeps.
+/// The time for which a sentinel sleeps at a time. Sentinels are real-time threads, so one that
+/// wakes up late has observed a pause of the machine.
 const EVERY: Duration = Duration::from_micros(500);
-/// The least delay of a wake-up that counts as a pause.
+/// The least delay of a sentinel's wake-up that counts as a pause of the machine.
 const LATE: Duration = Duration::from_micros(500);
 /// The time over which kernel threads are measured to find busy ones.
 const LOOK: Duration = Duration::from_secs(1);
 /// The least CPU time within [`LOOK`] that makes a kernel thread a busy one.
 const BUSY: Duration = Duration::from_millis(1);
-/// The least CPU time of a busy kernel thread, between two wake-ups of a sentinel, at which the time
-/// between the wake-ups counts as a pause.
+/// If a busy kernel thread uses at least this CPU time between two wake-ups of a sentinel, a thread
+/// that detects pauses, the time between the wake-ups counts as a pause.
 const RAN: Duration = Duration::from_micros(100);
 /// The largest distance at which two pauses are merged.
 const BETWEEN: Duration = Duration::from_millis(2);
 /// The flag of a process that is a kernel thread.
 pub(crate) const PF_KTHREAD: u32 = 0x0020_0000;
-/// The time before a pause that is hidden, too: operations that were due in it may still have been
-/// under way when the pause began.
+/// The time before a pause whose operations are left out of the results too: those that were due in
+/// it may still have been under way when the pause began.
 const BEFORE: Duration = Duration::from_millis(1);
-/// The time after a pause that is hidden, too, as a multiple of the pause: at a load of two thirds
-/// of the machine, the backlog of a pause takes twice its length.
+/// The time after a pause whose operations are left out of the results too, as a multiple of the
+/// pause: at a load of two thirds of the machine, the backlog of a pause takes twice its length.
 const AFTER: u32 = 2;
 
 /// The sentinels: a real-time thread on each core that this process may use. Each sleeps again and
@@ -65,9 +66,10 @@ pub(crate) struct Sentinels {
 type Span = (Instant, Instant);
 
 impl Sentinels {
-    /// Starts the sentinels. The first call measures for a second which kernel threads are busy,
-    /// and this process should be idle meanwhile. Returns `None` if the system does not grant the
-    /// real-time class, which requires CAP_SYS_NICE.
+    /// Starts the sentinels, real-time threads that detect pauses of the machine. The first call
+    /// measures for a second which kernel threads are busy, and this process should be idle
+    /// meanwhile. Returns `None` if the system does not grant the real-time class, which requires
+    /// CAP_SYS_NICE.
     ///
     /// # Errors
     /// If the system refuses a thread.
@@ -197,12 +199,14 @@ pub(crate) const HIDDEN_MAX: f64 = 0.5;
 /// there are none.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pauses {
-    /// The hidden spans, ascending, without overlaps.
+    /// The spans of time that pauses of the machine hide: operations due in them are left out of the
+    /// results. Ascending, without overlaps.
     shadows: Vec<Span>,
 }
 
 impl Pauses {
-    /// Computes the hidden times from pauses on all cores, in any order.
+    /// Computes, from the pauses on all cores in any order, the spans of time in which operations
+    /// are left out of the results.
     pub(super) fn of(mut pauses: Vec<Span>) -> Self {
         pauses.sort_unstable();
         let pauses = merge(pauses, BETWEEN);

@@ -22,8 +22,8 @@ pub struct Report {
     pub read_from: String,
     pub threads: usize,
     /// Whether operations started when they were due, and not when the previous one had ended.
-    /// Latencies then count from that moment, unless [`LatencyFrom`](super::LatencyFrom) selects
-    /// the start.
+    /// Latencies then count from the time at which an operation was due, unless
+    /// [`LatencyFrom`](super::LatencyFrom) selects its start.
     pub open_loop: bool,
     /// The number of records in the table at the start.
     pub records: u64,
@@ -63,7 +63,9 @@ pub struct Report {
     pub watches: BTreeMap<&'static str, WatchGroup>,
     /// The intervals of the run.
     pub timeline: Vec<Interval>,
-    /// The sections of an open loop that the options define.
+    /// The latencies of each section: the operations of an open loop that were due in a part of the
+    /// run, as divided by [`RunOptions::section_ends`](super::RunOptions::section_ends). Empty for
+    /// a closed loop.
     #[serde(skip)]
     pub sections: Vec<Section>,
 }

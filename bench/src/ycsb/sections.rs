@@ -119,10 +119,10 @@ pub(super) fn record(sections: &mut [Section], ends: &[Duration], operation: &Do
     }
 }
 
-/// Records the operations of a run that were not due in a pause, and how much of each section was
-/// hidden. If [most of a section](Pauses::hide_most) was hidden, all of its operations are
-/// recorded. The run began at `start`. Returns for each section the pauses that were left out of
-/// it.
+/// Records operations in the sections of the run in which they were due, except for operations
+/// that were due while the machine paused, and records the paused time of each section. If [most
+/// of a section](Pauses::hide_most) was paused, all of its operations are recorded. The run began
+/// at `start`. Returns for each section the pauses whose operations were left out.
 pub(super) fn record_packed<'p>(
     sections: &mut [Section],
     ends: &[Duration],

@@ -121,7 +121,8 @@ impl Slot {
     }
 }
 
-/// Samples the intervals.
+/// Collects the latencies of all workers at the end of each interval, and adds the interval to the
+/// timeline.
 pub(super) struct Sampler {
     timeline: Timeline,
     pace: Pace,

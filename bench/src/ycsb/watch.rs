@@ -20,7 +20,8 @@ use serde::Serialize;
 
 use super::latencies::{DIGITS, Latencies, histogram};
 
-/// The windows of a run, shared with all workers.
+/// The time windows around events, whose writes are reported separately. All workers of a run
+/// share them.
 #[derive(Debug)]
 pub(super) struct Board {
     /// The number of opens and closes of windows so far: odd while a window is open.
@@ -53,7 +54,7 @@ pub struct WatchGroup {
     pub windows: Vec<WatchReport>,
 }
 
-/// The writes around one event.
+/// The latencies of the writes in a window around one event, such as the creation of a snapshot.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct WatchReport {
     /// The start of the window, in seconds since the start of the run.

@@ -61,12 +61,14 @@ pub(super) struct Shared {
 /// The counts and latencies of one worker.
 pub(super) struct Tally {
     pub(super) nanos: [Histogram<u64>; Operation::ALL.len()],
-    /// The sections, by the moments at which operations were due.
+    /// The latencies of each section, a part of an open loop's run, by the moments at which the
+    /// operations were due.
     pub(super) sections: Vec<Section>,
-    /// The operations, which are assigned to sections at the end; empty unless pauses are left out.
+    /// The operations, if those due while the machine paused are left out; they are assigned to
+    /// sections when the run has ended and the pauses are known. Otherwise empty.
     pub(super) packed: Vec<PackedOperation>,
-    /// The writes that overlapped a window, each with the position of the window and the latency in
-    /// nanoseconds.
+    /// The writes that overlapped a watched window, such as the time around the creation of a
+    /// snapshot: the position of the window, and the latency in nanoseconds.
     pub(super) watched: Vec<(usize, u64)>,
     pub(super) mismatches: u64,
     pub(super) not_found: u64,
@@ -257,7 +259,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Records an operation of an open loop that has ended.
+    /// Records a completed operation of an open loop, for the section of the run in which the
+    /// operation was due.
     fn note_in_section(&mut self, next: &NextOperation, now: Instant) {
         let Some(of_agenda) = &next.of_agenda else {
             return;

@@ -18,7 +18,7 @@ pub struct Workload {
     pub name: &'static str,
     /// The share of each operation in percent; they add up to 100.
     pub mix: &'static [(u32, Operation)],
-    /// The distribution of the records.
+    /// The distribution by which operations choose their records.
     pub distribution: Distribution,
 }
 

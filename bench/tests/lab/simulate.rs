@@ -7,7 +7,8 @@ use ebb_jobs::simulate::{SCENARIO, spec};
 use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, Throttles, VecOutput};
 use ebb_scheduler::sim::scenario::Scenario;
 
-/// Returns a small version of the thesis's scenario: a day, two points, two policies.
+/// Returns a small version of the thesis's scenario: one day, two of the scenario's
+/// points (combinations of its parameters), and two policies.
 fn scenario() -> Scenario {
     let small = SCENARIO
         .replace("span_s = 604800", "span_s = 86400")

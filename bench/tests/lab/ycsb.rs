@@ -141,7 +141,8 @@ fn a_snapshot_keeps_its_values_after_later_writes() {
     assert!(after["version_read_max"].as_u64() > Some(0));
 }
 
-/// Runs an open loop of a second with five snapshots, and returns its JSON.
+/// Runs an open loop of a second with five snapshots, and returns its JSON. `end` is the option
+/// that ends the run, and its value.
 fn open_loop_with_snapshots(end: [&str; 2]) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let args = [

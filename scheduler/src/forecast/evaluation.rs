@@ -93,7 +93,7 @@ pub struct Predicted {
     pub low: f64,
     /// The 90% quantile of the load, as forecast.
     pub high: f64,
-    /// The forecast of the naive day.
+    /// The load as forecast by the naive day: the value at the same time of the last day.
     pub naive_day: f64,
     /// The forecast of the naive week.
     pub naive_week: f64,

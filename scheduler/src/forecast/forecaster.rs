@@ -108,8 +108,8 @@ pub enum ForecastError {
         /// The slot of the series at which the forecast should begin.
         origin: usize,
     },
-    /// Gaps leave a naive method without a forecast. An evaluation compares the other methods
-    /// with the naive ones.
+    /// Gaps in the series leave a naive method without a forecast. Without it an evaluation
+    /// cannot compare the other methods with the naive ones.
     #[error(
         "the naive {cycle}, with which all methods are compared, cannot forecast from value {origin}: some time \
          of the {cycle} has never been measured before"

@@ -35,7 +35,8 @@ pub struct Level {
     /// Length in days of the window before the forecast in which load and profile are
     /// compared.
     pub window_days: f64,
-    /// Days after which the exponent of the correction has fallen to 1/e.
+    /// Decay time of the correction, in days: this many days ahead, the exponent in the
+    /// formula of [`Level`] is 1/e.
     pub decay_days: f64,
 }
 

@@ -18,8 +18,8 @@ pub(super) fn forecasts(methods: &[Method], past: &[f64], grid: Grid) -> Vec<Opt
         .collect()
 }
 
-/// Computes forecasts and caches profiles: methods that differ only in the
-/// burst correction share one.
+/// Computes forecasts and caches profiles, the median curves of past cycles. Methods
+/// that differ only in the burst correction ([`Level`]) share a profile.
 struct Profiles<'a> {
     past: &'a [f64],
     grid: Grid,
@@ -29,8 +29,8 @@ struct Profiles<'a> {
 /// The values of a profile before and after the slot at which the forecast begins.
 #[derive(Clone)]
 struct Shape {
-    /// The profile of up to a day before the forecast; empty if some slot has no values
-    /// to take a median of.
+    /// The profile (a median for each slot of the series) of up to a day before the
+    /// forecast; empty if some slot has no values to take a median of.
     before: Vec<f64>,
     after: Vec<f64>,
 }

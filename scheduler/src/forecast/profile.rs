@@ -6,7 +6,8 @@ use std::ops::Range;
 /// Largest factor by which the burst correction may raise or lower a forecast.
 const LEVEL_MAX: f64 = 3.0;
 
-/// Parameters of a profile, in steps of the series.
+/// Parameters of a profile, the typical load over a cycle such as a day. Lengths are in steps
+/// of the series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Profile {
     /// Length of a cycle in steps; at least 1.
@@ -23,7 +24,6 @@ impl Profile {
     /// within `past` does not use its own value.
     ///
     /// `None` if a slot has no value in any cycle, or if `past` is shorter than `self.cycles`
-    /// cycles.
     /// cycles.
     pub(super) fn at(self, past: &[f64], slots: Range<usize>) -> Option<Vec<f64>> {
         if past.len() < self.cycles * self.cycle {

@@ -18,8 +18,9 @@ pub struct Point {
     pub value: f64,
 }
 
-/// A load over time at even steps, in any unit. Values are finite and not negative; a
-/// slot may have none.
+/// A load over time, in any unit. Time is divided into slots (steps) of equal length,
+/// each with a value that is finite and not negative, or without a value if nothing was
+/// measured.
 #[derive(Clone, Debug)]
 pub struct Series {
     start_s: f64,
@@ -41,7 +42,7 @@ pub enum SeriesError {
         "start {start_s} s and step {step_s} s do not make a series: the step must be positive and both finite"
     )]
     Grid {
-        /// The start that the caller passed, in seconds.
+        /// The start of the series that the caller passed, in seconds.
         start_s: f64,
         /// The step that the caller passed, in seconds.
         step_s: f64,
@@ -77,7 +78,8 @@ pub enum SeriesError {
     /// Two values at one time.
     #[error("value {index} has the same time as the one before it, {t_s} s")]
     Duplicate {
-        /// Position of the second of the two values, from 0.
+        /// Position, from 0, of the value whose time is the same as that of its
+        /// predecessor.
         index: usize,
         /// The time of both values, in seconds.
         t_s: f64,

@@ -11,7 +11,8 @@ use serde::Serialize;
 pub struct PhaseProfile {
     /// Resources that one task uses in this phase: the size of its slot.
     pub demand: Resources,
-    /// Mean length of a task in this phase, in seconds in its slot; positive.
+    /// Mean duration of a task in this phase, in seconds: the time that the task
+    /// occupies its slot; positive.
     pub task_s: f64,
 }
 

@@ -19,7 +19,8 @@ pub fn job(id: u64, released_s: f64, weight: f64, maps: &[(f64, f64)], reduces: 
     }
 }
 
-/// One job of weight 1.
+/// An instance of one job of weight 1. `maps` has the length of each map and the delay of its
+/// output, in seconds; `reduces` has the length of each reduce, in seconds.
 pub fn one_job(machines: u32, released_s: f64, maps: &[(f64, f64)], reduces: &[f64]) -> Instance {
     Instance::new(machines, vec![job(0, released_s, 1.0, maps, reduces)]).unwrap()
 }
@@ -50,10 +51,11 @@ pub fn long_map_beside_a_delay() -> Instance {
     Instance::new(1, jobs).unwrap()
 }
 
-/// The starts in [`long_map_beside_a_delay`] if the machine waits for the reduce, which
-/// runs from 4 to 5.
+/// The starts of job 0's map, its reduce and job 1's map in [`long_map_beside_a_delay`], in
+/// seconds, if the machine waits for the reduce, which runs from 4 to 5.
 pub const WAITING_STARTS_S: [f64; 3] = [0.0, 4.0, 5.0];
 
-/// The starts in [`long_map_beside_a_delay`] without idling: the map of 8 s may start at 1 and so
-/// runs before the reduce.
+/// The starts of job 0's map, its reduce and job 1's map in [`long_map_beside_a_delay`] if the
+/// machine never waits while a task may start: the map of 8 s may start at 1, and so runs before
+/// the reduce.
 pub const NON_IDLING_STARTS_S: [f64; 3] = [0.0, 9.0, 1.0];

@@ -32,10 +32,11 @@ pub struct Figure {
     pub xs: &'static [f64],
     /// The label of the vertical axis, with the unit of the numbers.
     pub y_label: &'static str,
-    /// The names of the series, one for each number at a point.
+    /// The names of the figure's curves. Each point of the axis has a number for each
+    /// curve, in this order.
     pub names: &'static [&'static str],
-    /// The names whose numbers have another unit than `y_label`, and are left out of the
-    /// chart.
+    /// The names of the series whose numbers have another unit than `y_label`. They are
+    /// in the table, and left out of the chart.
     pub only_in_table: &'static [&'static str],
     /// The number of seeds, from 1 on, over which each point is a mean.
     pub seeds: u64,
@@ -381,8 +382,8 @@ fn figure_14(errors_max: &[f64], seed: u64) -> Points {
     })
 }
 
-/// Returns a scenario with about this many tasks: 30 maps and 15.5 reduces make a job.
-/// There are no delays, because equation (12) has none.
+/// Returns a scenario with about this many tasks: 30 maps and 15.5 reduces make a job. The
+/// maps have no delays, because the paper's programme for tasks, equation (12), has none.
 fn about(tasks: f64) -> RandomJobs {
     RandomJobs {
         delay_factor: 0.0,

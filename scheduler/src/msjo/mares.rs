@@ -55,12 +55,13 @@ pub fn assigned<'a>(
     }
 }
 
-/// Returns the schedule of MARES, or of H-MARES for the objective [`Objective::Tasks`].
-/// Each machine runs its tasks in the order of the linear programme: H-MARES by completion,
-/// as printed; MARES by middle finish time, as MarS. A task waits only for its release and
-/// for the maps of its job. If the next task has to wait, the machine waits with it, as
-/// published; with `non_idling` it runs a later task that may start. The bound holds only
-/// for schedules with the same assignment of tasks.
+/// Returns the schedule of MARES, or of H-MARES for the objective [`Objective::Tasks`],
+/// and a lower bound. The bound holds only for schedules with the same assignment of tasks
+/// to machines. Each machine runs its tasks in the order of the linear programme: H-MARES
+/// by completion, as the paper prints it; MARES by middle finish time, as in the algorithm
+/// MarS. A task waits only for its release and for the maps of its job. If the next task
+/// has to wait, the machine waits with it, as published; with `non_idling` it runs a later
+/// task that may start.
 ///
 /// # Errors
 /// As [`Relaxation::coge`].
@@ -95,8 +96,9 @@ mod tests {
     use super::*;
 
     /// Two machines. Job 0, weight 1: maps of 4 s and 1 s, no delay, a reduce of 2 s. Job
-    /// 1, weight 10: a map of 3 s. Assigned in that order: 4 on the first machine, 1, 2
-    /// and 3 on the second, which has 3 s of work when the map of 3 s comes.
+    /// 1, weight 10: a map of 3 s. In this order, the map of 4 s is assigned to the first
+    /// machine; the map of 1 s, the reduce and job 1's map go to the second. This one has
+    /// 3 s of work, the first one 4 s, when job 1's map is assigned.
     ///
     /// Job 1 is worth most: its map is first on the second machine, from 0; job 0's map of
     /// 1 s follows from 3, and its reduce from 4, when the map of 4 s has ended too.

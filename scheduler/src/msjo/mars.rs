@@ -18,12 +18,13 @@ pub(super) fn middle_s(instance: &Instance, start_s: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Returns the schedule in the order of the middle finish times of `bound`.
+/// Returns the schedule whose tasks are in the order of their middle finish times (start plus half
+/// the length) in the solution of `bound`.
 ///
-/// Theorem 3: if in every job no map is longer than a reduce, and [`Bound::all_hold`], the schedule
-/// is at most 3 times as bad as the bound. If COGE (constraint generation) stopped early, the proof
-/// uses the no-violation solution instead of the relaxation's: the same start times, raised until
-/// they violate no constraint. Their order is the same, and the factor becomes 3 / (1 - eps).
+/// Theorem 3 of the paper: if in every job no map is longer than a reduce, and [`Bound::all_hold`],
+/// the value of the schedule is at most 3 times the bound. If COGE (constraint generation) stopped
+/// early, some constraints may be violated. The proof then raises the start times until none is
+/// violated. The order stays the same, and the factor becomes 3 / (1 - eps).
 #[must_use]
 pub fn mars_of(instance: &Instance, bound: &Bound) -> Schedule {
     in_order(

@@ -51,7 +51,8 @@ pub struct Pool {
     pub machines: usize,
 }
 
-/// The inequality that holds for each set of tasks of a pool.
+/// The lower bound, on a sum over tasks, that holds for each set of tasks that share
+/// machines (a pool).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inequality {
     /// Equation (4), of start times: for lengths p and starts S of a set of tasks on |M|
@@ -85,7 +86,9 @@ impl Inequality {
     }
 }
 
-/// A relaxation: an instance, an objective and the inequality for sets of tasks.
+/// A relaxation: a linear programme that minimises the objective of an instance. Instead of
+/// running each task on one machine, it only requires an [`Inequality`] for each set of
+/// tasks that share machines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relaxation<'a> {
     /// The instance.
@@ -98,23 +101,25 @@ pub struct Relaxation<'a> {
     pub inequality: Inequality,
 }
 
-/// The lower bound found by COGE.
+/// The lower bound on the objective that constraint generation (COGE) found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     /// The value of the last linear programme: no schedule (within the pools) has a
     /// smaller value.
     pub value: f64,
-    /// S^LP: the start times in the solution of the last linear programme, in seconds.
+    /// The start times in the solution of the last linear programme (S^LP in the paper), in
+    /// seconds.
     pub start_s: Vec<f64>,
-    /// The least value of the no-violation solutions so far: start times raised until they
-    /// violate no constraint. So it is an upper bound on the value of the whole relaxation.
+    /// The smallest value of the objective found for start times that violate no
+    /// constraint: after each programme, the start times of its solution are raised until
+    /// none is violated. So it is an upper bound on the value of the whole relaxation.
     pub no_violation_value: f64,
     /// The number of linear programmes solved.
     pub iterations: u32,
-    /// The number of rows for sets of tasks in the last programme.
+    /// The number of constraints on sets of tasks in the last linear programme.
     pub set_rows: usize,
-    /// Whether S^LP violates none of the constraints, as Theorem 3 (MarS is at most 3 times
-    /// as bad as the bound) assumes.
+    /// Whether the start times in `start_s` violate no constraint. The paper's Theorem 3
+    /// (MarS is at most 3 times as bad as the bound) assumes this.
     pub all_hold: bool,
 }
 
@@ -134,10 +139,10 @@ impl<'a> Relaxation<'a> {
         }
     }
 
-    /// Runs COGE: adds constraints until none is violated, or until the value is at least
-    /// (1 - `eps`) times the value of the no-violation solution. `eps` is from 0 to below
-    /// 1; the paper takes 0.3. With 0, COGE stops when violations are as small as the
-    /// solver's errors.
+    /// Runs COGE, the paper's constraint generation: solves linear programmes, and adds
+    /// constraints until none is violated, or until the value is at least (1 - `eps`) times
+    /// [`Bound::no_violation_value`]. `eps` is from 0 to below 1; the paper takes 0.3. With
+    /// 0, COGE stops when violations are as small as the solver's errors.
     ///
     /// # Errors
     /// When the solver finds no solution: lengths that differ by many orders of magnitude.
@@ -145,10 +150,9 @@ impl<'a> Relaxation<'a> {
         self.generate(eps, Cuts::COGE)
     }
 
-    /// Solves the whole relaxation to the relative precision `eps`, which is positive: the
-    /// value of the relaxation lies between that of the bound and that of the no-violation
-    /// solution. Chooses its rows differently from [`Self::coge`], and therefore needs
-    /// fewer programmes.
+    /// Solves the whole relaxation to the relative precision `eps`, which is positive: its
+    /// value lies between [`Bound::value`] and [`Bound::no_violation_value`]. Adds other
+    /// constraints in each round than [`Self::coge`], and therefore needs fewer programmes.
     ///
     /// # Errors
     /// As [`Self::coge`].
@@ -238,8 +242,8 @@ impl<'a> Relaxation<'a> {
         }
     }
 
-    /// Appends the rows that the start times `start_s` violate to `chains`. Returns the
-    /// no-violation solution: the start times, raised until they violate no constraint.
+    /// Checks the start times `start_s`, and appends the constraints that they violate to
+    /// `chains`. Returns the start times raised until they violate no constraint.
     fn separate(&self, start_s: &[f64], cuts: Cuts, chains: &mut Vec<Chain>) -> Vec<f64> {
         let mut raised_s = start_s.to_vec();
         for pool in &self.pools {
@@ -256,7 +260,9 @@ impl<'a> Relaxation<'a> {
         raised_s
     }
 
-    /// Returns the order of a pool's tasks whose prefixes are checked, ties by position.
+    /// Returns the pool's tasks sorted by the key of the inequality; tasks with equal keys
+    /// are ordered by position. The sets whose inequality is checked are the prefixes of
+    /// this order.
     fn order(&self, pool: &Pool, start_s: &[f64]) -> Vec<usize> {
         let machines = pool.machines as f64;
         let key = |at: usize| {
@@ -268,9 +274,11 @@ impl<'a> Relaxation<'a> {
         order
     }
 
-    /// Returns the violated prefixes of `order` by their length, with their right sides.
-    /// For each of them, raises the no-violation solution `raised_s` from the prefix's last
-    /// task on by the amount that is still missing.
+    /// Checks the inequality for each prefix of `order`. Returns the violated ones: the
+    /// lengths of the prefixes, ascending, with the right sides. Writes to `raised_s` the
+    /// start times raised until no prefix is violated: where a prefix still lacks an
+    /// amount, its last task and all later tasks start later by that amount divided by the
+    /// last task's length.
     fn violated(
         &self,
         pool: &Pool,
@@ -371,8 +379,9 @@ impl<'a> Programme<'a> {
         }
     }
 
-    /// Returns start times with no larger value and no larger violations than `start_s`;
-    /// these are `start_s` itself for an objective of tasks.
+    /// Returns the latest start times that do not delay the end of any job: neither the
+    /// objective nor any violation is larger than at `start_s`. For an objective of tasks,
+    /// returns `start_s` as it is.
     fn late(&self, start_s: &[f64]) -> Vec<f64> {
         match self {
             Self::Jobs(programme) => programme.late(start_s),

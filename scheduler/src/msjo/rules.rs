@@ -45,8 +45,9 @@ impl Rule {
         in_order(instance, &available_first(instance, &self.ranks(instance)))
     }
 
-    /// STF and HTWF as published, and HUWF and HJWF without gaps: a free machine takes the
-    /// first of the tasks that may start.
+    /// A machine that becomes free takes the first, by rank, of the tasks that may start,
+    /// and never waits for another one. STF and HTWF are published this way; for HUWF and
+    /// HJWF this is a variant without idle times.
     #[must_use]
     pub fn non_idling(self, instance: &Instance) -> Schedule {
         non_idling(instance, &self.ranks(instance))
@@ -73,8 +74,9 @@ mod tests {
         Instance::new(1, jobs).unwrap()
     }
 
-    /// HUWF runs job 1's map, then job 0: 0..1, 1..3, the map's output is there at 4, the
-    /// reduce 4..8.
+    /// HUWF runs the job with the highest weight per second of work first. Job 1's map runs
+    /// from 0 to 1, job 0's map from 1 to 3; its output has arrived at 4, and the reduce
+    /// runs from 4 to 8.
     #[test]
     fn huwf_takes_what_is_worth_most_a_second() {
         let schedule = Rule::HighUnitWeightFirst.planned(&instance());
@@ -82,8 +84,9 @@ mod tests {
         assert_eq!(schedule.value(&instance(), Objective::Jobs), 52.0);
     }
 
-    /// Planned: job 0's reduce is on the list as soon as its map is planned, and the
-    /// machine waits from 2 s to 3 s for it. Non-idling: job 1's map takes that second.
+    /// HJWF prefers job 0, whose weight is highest. Its map ends at 2, and its reduce can
+    /// start at 3. The published variant has planned the reduce by then, so the machine
+    /// idles for a second. The non-idling one runs job 1's map in that second.
     #[test]
     fn hjwf_waits_when_planned_and_does_not_when_non_idling() {
         let rule = Rule::HighJobWeightFirst;
@@ -123,7 +126,9 @@ mod tests {
         assert_eq!(schedule.value(&instance, Objective::Tasks), 78.0);
     }
 
-    /// Weight per second: 5 for job 0, 1/8 for job 1.
+    /// HUWF prefers job 0, whose weight is 5 per second of work; that of job 1 is 1/8. Job
+    /// 0's reduce has to wait for the map's output: the published variant lets the machine
+    /// idle, the non-idling one starts job 1's long map.
     #[test]
     fn huwf_waits_when_planned_and_does_not_when_non_idling() {
         let instance = long_map_beside_a_delay();

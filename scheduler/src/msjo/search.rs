@@ -109,7 +109,8 @@ impl Search {
 
 /// The tasks of an instance in blocks: two for each job, its maps and its reduces.
 struct Blocks {
-    /// The tasks of each block, in the order in which they are scheduled.
+    /// The tasks of each block (the maps or the reduces of a job), in the order in which
+    /// they are scheduled.
     tasks: Vec<Vec<u32>>,
 }
 
@@ -132,7 +133,8 @@ impl Blocks {
         }
     }
 
-    /// The rank of each task if the blocks are scheduled in `order`.
+    /// Returns the rank of each task, its position in the order of all tasks, if the
+    /// blocks (the maps or the reduces of a job) are scheduled in `order`.
     fn ranks(&self, order: &[u32]) -> Vec<u32> {
         let mut ranks = Vec::new();
         self.ranks_into(order, &mut ranks);
@@ -148,8 +150,9 @@ impl Blocks {
     }
 }
 
-/// Returns the orders of blocks from which the search starts, each with a value that is not
-/// computed yet.
+/// Returns the orders of blocks (the maps or the reduces of a job) from which the search
+/// starts. Each is paired with a place for the objective's value of its schedule, which is
+/// not computed yet. `middle_s` has the middle finish time of each task in the relaxation.
 fn starts(instance: &Instance, blocks: &Blocks, middle_s: &[f64]) -> Vec<(f64, Vec<u32>)> {
     let jobs = instance.jobs.len();
     let by = |key: &dyn Fn(usize, TaskKind) -> f64| {

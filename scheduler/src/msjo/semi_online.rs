@@ -5,10 +5,12 @@ use super::instance::{Instance, JobTasks};
 use super::schedule::Schedule;
 use crate::model::NodeId;
 
-/// The tasks that are known and have not started at the end of an interval.
+/// The tasks that are known and have not started at the end of a batch interval, as an
+/// instance of their own.
 struct Rest {
     instance: Instance,
-    /// The position of each task of `instance` in the whole instance.
+    /// The position of each task of `instance` in the instance with all jobs, also those
+    /// that arrive later.
     whole: Vec<usize>,
 }
 

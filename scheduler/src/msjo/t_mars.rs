@@ -6,16 +6,17 @@ use super::mars::middle_s;
 use super::order::{by_key, ranks};
 use super::schedule::Schedule;
 
-/// The time from which the tasks of an interval may start.
+/// The time from which the tasks of an interval may start. T-MarS divides time into the intervals
+/// (2^(n-2), 2^(n-1)] seconds; a task belongs to the one in which it ends in the relaxation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intervals {
-    /// The printed algorithm: tasks start once their interval opens. All machines idle until then, so
-    /// that the published ratios are out of reach.
+    /// The printed algorithm: no task of an interval starts before the interval's opening time, and
+    /// all machines idle until then. The published ratios are out of reach this way.
     Opening,
-    /// Tasks follow those of earlier intervals as soon as a machine is free; a free machine
+    /// Machines take the tasks of earlier intervals first, as soon as they are free. A free machine
     /// waits for its next task.
     InOrder,
-    /// `InOrder`, except that a task that may start goes before one that may not.
+    /// `InOrder`, except that a task that may start goes before one that may not start yet.
     NonIdling,
 }
 
@@ -26,10 +27,11 @@ fn interval(end_s: f64) -> usize {
     1 + (end_s * (1.0 - 1e-7)).log2().ceil().max(0.0) as usize
 }
 
-/// Returns the schedule of T-MarS. `start_s` are the start times from the linear programme with
-/// equation (13), in the order of the tasks. Tasks are put into the intervals (2^(n-2), 2^(n-1)]
-/// seconds by their completion in that solution, and scheduled interval by interval by their middle
-/// finish times. If maps have delays, reduces wait for them.
+/// Returns the schedule of T-MarS, the paper's algorithm for weighted completion times of tasks.
+/// `start_s` are the start times from the linear programme with the paper's equation (13), in the
+/// order of the tasks. The tasks are divided into the intervals (2^(n-2), 2^(n-1)] seconds by their
+/// end in that solution. They are scheduled interval by interval, and within an interval by their
+/// middle finish time (start plus half the length). If maps have delays, reduces wait for them.
 #[must_use]
 pub fn t_mars_of(instance: &Instance, start_s: &[f64], intervals: Intervals) -> Schedule {
     let ends_s = instance.tasks.iter().zip(start_s);
@@ -88,9 +90,11 @@ mod tests {
         assert_eq!(numbers, [1, 1, 2, 2, 3, 3, 4]);
     }
 
-    /// One machine, a map of 2 s, its reduce of 1 s without delay, and another map of 4 s,
-    /// that end in the relaxation at 2, 3 and 7 s: intervals 2, 3 and 4. Interval 2 opens
-    /// at 1 + 1 = 2 s, interval 3 at 2 + 2 + 2 = 6 s, interval 4 at 6 + 4 + 1 = 11 s.
+    /// One machine; a map of 2 s with a reduce of 1 s, and another map of 4 s. In the relaxation
+    /// they end at 2, 3 and 7 s, so they belong to the intervals (1, 2], (2, 4] and (4, 8]. Each
+    /// interval opens after the one before: later by the end of that one, plus its work. The first,
+    /// (0, 1], opens at 1 s and has no work; the others open at 1 + 1 = 2 s, 2 + 2 + 2 = 6 s and
+    /// 6 + 4 + 1 = 11 s.
     #[test]
     fn as_printed_machines_wait_until_intervals_open() {
         let jobs = vec![

@@ -54,7 +54,8 @@ fn schedules(instance: &Instance, bound: &Bound) -> Vec<(&'static str, Schedule)
     all
 }
 
-/// Returns whether start times satisfy equations (1) and (2), up to `tolerance_s`.
+/// Returns whether the start times respect releases, and reduces start after the outputs of their
+/// job's maps have arrived: the paper's equations (1) and (2), up to `tolerance_s`.
 fn precedes(instance: &Instance, start_s: &[f64], tolerance_s: f64) -> bool {
     instance.jobs.iter().all(|job| {
         let arrivals_s = job.maps.clone().map(|at| {
@@ -93,8 +94,9 @@ fn schedules_can_be_carried_out_and_none_is_below_the_bound() {
     }
 }
 
-/// Solves equations (1) to (4) as printed: a variable for each start and each end, a row
-/// for each map and reduce of a job, and a row for every set of tasks.
+/// Solves the paper's relaxation, equations (1) to (4), as printed, and returns its optimum. It has
+/// a variable for each start and each end, a row for each map and reduce of a job, and a row for
+/// every set of tasks.
 fn all_subsets(instance: &Instance) -> f64 {
     let mut lp = crate::lp::LinearProgramme::default();
     let starts: Vec<_> = instance.tasks.iter().map(|_| lp.variable(0.0)).collect();
@@ -128,8 +130,8 @@ fn all_subsets(instance: &Instance) -> f64 {
     lp.minimise().unwrap().value
 }
 
-/// COGE's programme, with variables for jobs and rows for a few sets of tasks, has the
-/// same value as the printed one.
+/// The linear programme of constraint generation (COGE), with variables for jobs and rows for a few
+/// sets of tasks, has the same optimum as the printed relaxation.
 #[test]
 fn the_bound_is_that_of_the_relaxation_as_printed() {
     let mut checked = 0;
@@ -183,7 +185,8 @@ fn a_later_clock_shifts_the_bound_and_no_more() {
     }
 }
 
-/// The bound is that of the relaxation, however its rows were chosen.
+/// The bound is that of the relaxation, in whatever way rows (constraints) were chosen for the linear
+/// programmes.
 #[test]
 fn the_converged_bound_is_that_of_all_rows() {
     for seed in 0..20 {

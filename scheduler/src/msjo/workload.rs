@@ -12,10 +12,11 @@ pub enum Weights {
     /// Each weight is drawn independently.
     #[default]
     Random,
-    /// The unit weights that result from random weights are assigned in ascending order: a
-    /// job that is released later has a higher one.
+    /// Weights are drawn at random and divided by the work of their jobs. These unit
+    /// weights are then assigned in ascending order, so a job that is released later has a
+    /// higher weight per second of work.
     IncreasingUnit,
-    /// `IncreasingUnit` in descending order.
+    /// The same as `IncreasingUnit`, but in descending order.
     DecreasingUnit,
 }
 
@@ -24,7 +25,8 @@ pub enum Weights {
 ///
 /// A job is released in each unit of time from 0 on with probability 1/2. Weights are
 /// normal around 30 (deviation 10), lengths of maps around 10 s (5 s), of reduces around
-/// 15 s (5 s), all redrawn until they are positive; a map's delay is twice its length.
+/// 15 s (5 s), all redrawn until they are positive. A map's delay, the time until its
+/// output has arrived at the reduces, is twice its length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomJobs {
     /// The number of jobs.
@@ -39,8 +41,8 @@ pub struct RandomJobs {
     /// The weights of the jobs. The weights of tasks are always drawn as
     /// [`Weights::Random`].
     pub weights: Weights,
-    /// A map's delay as a multiple of its length; 2, or 0 for scenarios of the objective of
-    /// tasks.
+    /// The time from a map's end until its output has arrived at the reduces, as a multiple
+    /// of the map's length; 2, or 0 for scenarios of the objective of tasks.
     pub delay_factor: f64,
 }
 

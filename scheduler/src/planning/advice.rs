@@ -28,8 +28,9 @@ pub struct Past {
 /// An isotonic regression: how often jobs met their goals, by the capacity that was free for them
 /// at their submission ([`Past::room`]).
 struct Predictor {
-    /// The pools of the regression: the smallest [`Past::room`] of a job in each, and the
-    /// probability that a job of the pool meets its goal; both ascend.
+    /// The steps of the regression, each a pool of jobs with similar [`Past::room`]: the smallest
+    /// room of a job in the pool, and the probability that such a job meets its goal. Both numbers
+    /// ascend.
     pools: Vec<(f64, f64)>,
 }
 
@@ -290,9 +291,10 @@ mod tests {
         assert!(sure.count() >= 2, "the weeks are no test: {bins:?}");
     }
 
-    /// The free capacity of each job equals its work. In the first replica neither of two jobs
-    /// meets its goal, in the second one of two does. Each replica is predicted from the other,
-    /// with half a job of either kind added: the first with 1.5 / 3, the second with 0.5 / 3.
+    /// The free capacity of each job equals its work, so the regression has one pool. In the
+    /// first replica neither of two jobs meets its goal, in the second one of two does. Each
+    /// replica is predicted from the other, with half a met and half a missed goal added: the
+    /// first with 1.5 / 3, the second with 0.5 / 3.
     #[test]
     fn a_replica_is_predicted_from_the_other_half_only() {
         let replicas = [

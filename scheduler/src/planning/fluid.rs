@@ -113,8 +113,9 @@ impl<'a> Relaxation<'a> {
         }
     }
 
-    /// Returns the part of each job that is done in time, 0 to 1, given the fate of each job:
-    /// those of [`Fate::In`] are tried before those of [`Fate::Open`].
+    /// Returns the part of each job that is done in time, 0 to 1. Jobs with [`Fate::In`],
+    /// which must be met, get capacity before jobs with [`Fate::Open`], which the search has
+    /// not decided. Jobs with [`Fate::Out`] get none.
     fn solve(&self, fates: &[Fate]) -> Vec<f64> {
         let mut taken = vec![0.0; self.jobs.len()];
         let mut met = vec![0.0; self.jobs.len()];
@@ -199,7 +200,7 @@ impl<'a> Relaxation<'a> {
 /// lasts from a release until no work waits. The order of service does not change them.
 #[derive(Default)]
 struct BusyPeriods {
-    /// Start and end of each period; the periods are ascending and disjoint.
+    /// Start and end of each busy period; the periods are ascending and disjoint.
     periods: Vec<(f64, f64)>,
 }
 
@@ -237,8 +238,8 @@ impl BusyPeriods {
     }
 }
 
-/// A job that was released and is not done, ordered by goal. The order of `left` never
-/// matters, since each job waits once.
+/// A job that was released and is not done. Jobs are ordered by goal and then by number.
+/// The order never depends on the remaining work `left`, since each job waits once.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct WaitingJob {
     goal: OrderedF64,

@@ -15,8 +15,9 @@ use super::fluid::{FluidJob, ROUNDING, missed_exactly, missed_relaxed};
 /// The granularity of groups, in jobs: they begin and end at multiples of this number.
 const STEP: usize = 5;
 
-/// Sizes of groups, in steps. A group of s steps ends at a multiple of s / 4, to save
-/// time: the time for a group grows with the square of its size.
+/// The sizes of groups that are tried, in steps of [`STEP`] jobs. To save time, a group
+/// of s steps ends at a multiple of s / 4: the time for a group grows with the square of
+/// its size.
 const SIZES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
 /// Largest product of branches and jobs in the exact search of a group.
@@ -70,7 +71,8 @@ fn range(begin: usize, end: usize, jobs: usize) -> std::ops::Range<usize> {
     begin * STEP..(end * STEP).min(jobs)
 }
 
-/// The optimum of the relaxation, rounded up to whole jobs.
+/// The smallest sum of missed parts of jobs in the fluid relaxation, rounded up to whole
+/// jobs.
 fn missed_whole(jobs: &[FluidJob]) -> usize {
     (missed_relaxed(jobs) - ROUNDING).ceil().max(0.0) as usize
 }
@@ -105,8 +107,8 @@ mod tests {
         assert_eq!(missed_in_groups(&[days(0)]), 0);
     }
 
-    /// The first view has too much work only on the first day, the second view only on
-    /// the second day.
+    /// In the first view of the jobs, only the first day has more work than time, in the
+    /// second view only the second day.
     #[test]
     fn each_group_uses_the_view_with_the_largest_bound() {
         let view = |works: [f64; 2]| -> Vec<FluidJob> {

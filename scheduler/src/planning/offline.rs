@@ -49,7 +49,8 @@ impl OfflineBound {
 const PROBES: u32 = 13;
 
 /// Largest number of instants in a set. If one task is so short beside the length of a run that
-/// there would be more, the cluster is not probed and the other relaxations have to do.
+/// there would be more, the capacity is not checked at instants: the other relaxations still
+/// give a bound, which may be lower.
 const INSTANTS_MAX: f64 = 10_000_000.0;
 
 /// The lower bound for one run of the simulator, over the jobs submitted within its window.
@@ -144,9 +145,9 @@ fn fastest_factor(config: &SimConfig) -> impl Fn(&SimJob) -> f64 + Copy {
     }
 }
 
-/// The longest time for which a task of a job can hold its slot and work at full speed, in
-/// seconds. A node whose tasks demand more than it has slows them down without limit, but they
-/// do no more work in that time.
+/// An upper bound, in seconds, on the time that a task of `job` takes at full speed. On a node
+/// whose tasks demand more than it has, tasks hold their slots for longer, without limit. This
+/// case need not be considered, because they do no more work in that time.
 fn longest_s(job: &SimJob, seed: u64) -> f64 {
     let slowest = job.remote_factor / job.speedup.unwrap_or(1.0).min(1.0);
     let (maps_s, reduces_s) = drawn_lengths_s(job, seed);

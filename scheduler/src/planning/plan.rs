@@ -12,35 +12,38 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The expected end of a job, its risk, and the changes that would save it.
+/// The expected end of a job, its risk, and the changes with which it would meet its goal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outlook {
-    /// Id, submission, goal and weight. If the job follows another one, its submission is the median over
-    /// the futures in which it is submitted, infinite if there are none; and the goal counts from there.
+    /// Id, submission, goal and weight. If the job follows another one, its submission is the
+    /// median over the simulated futures in which it is submitted, infinite if there are none; and
+    /// the goal counts from there.
     pub job: Job,
-    /// Median of the job's ends over the futures, in seconds; `None` if it does not end in
-    /// most of them.
+    /// Median of the job's ends over the simulated futures (draws of what may happen), in seconds;
+    /// `None` if it does not end in most of them.
     pub finish_s: Option<f64>,
-    /// Time by which the job ends with the plan's confidence, in seconds; `None` if it does
-    /// not end in enough futures.
+    /// Time, in seconds, at which the job has ended in the fraction of the simulated futures that
+    /// the plan's confidence requires; `None` if it ends in fewer.
     pub safe_finish_s: Option<f64>,
-    /// Part of the futures in which the job meets its goal, 0 to 1; `None` without a goal.
+    /// Fraction of the simulated futures in which the job meets its goal, 0 to 1; `None` without a
+    /// goal.
     pub met_probability: Option<f64>,
     /// True if `met_probability` is below the plan's confidence.
     pub at_risk: bool,
-    /// For a job at risk: changes that would save it, the cheapest first.
+    /// For a job at risk: changes with which it would meet its goal, the cheapest first.
     pub saved_by: Vec<Saving>,
 }
 
-/// A change that saves a job.
+/// A change with which a job at risk would meet its goal with the plan's confidence, without making
+/// other jobs miss theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Saving {
-    /// The change.
+    /// The change of a weight, a goal, a number of maps, or the list of jobs.
     #[serde(flatten)]
     pub change: Change,
-    /// Cost for comparing changes. A later goal costs the delay as a part of the time until
-    /// the goal; fewer maps cost the part of the work that is given up; more weight costs 0,
-    /// because no other safe job suffers; leaving out another job costs 1.
+    /// Cost for comparing changes. A later goal costs the delay as a part of the time until the
+    /// goal. Fewer maps cost the part of the work that is given up. More weight costs 0, because
+    /// all other jobs that meet their goals still meet them. Leaving out another job costs 1.
     pub cost: f64,
 }
 
@@ -55,12 +58,13 @@ pub enum Change {
     },
     /// The job gets a later goal.
     LaterGoal {
-        /// The earliest goal that is safe, in seconds, to within a hundredth of the time until then.
+        /// The earliest goal, in seconds, that the job meets with the plan's confidence, to within
+        /// a hundredth of the time until then.
         goal_s: f64,
     },
     /// The job gets fewer maps, and fewer reduces in proportion.
     FewerMaps {
-        /// The largest number of maps that is safe.
+        /// The largest number of maps with which the job meets its goal with the plan's confidence.
         maps: u32,
     },
     /// Another job is left out.
@@ -168,11 +172,11 @@ fn quantile(times_s: impl Iterator<Item = Option<f64>>, q: f64) -> Option<f64> {
     t_s.filter(|t_s| t_s.is_finite())
 }
 
-/// A job in one future.
+/// The course of a job in one of the simulated futures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
-    /// The job with its submission and goal in this future. If the job follows another one, both
-    /// count from the end of that one.
+    /// The job with its submission and goal in this future, one simulated course of events. If
+    /// the job follows another one, both count from the end of that one.
     job: Job,
     /// False if the job was not submitted, because the job that it follows did not end.
     was_submitted: bool,
@@ -195,9 +199,11 @@ struct Planner<'a> {
     of_interest: &'a [JobId],
     policy: &'a dyn Policy,
     confidence: f64,
-    /// By job of interest: true if the job is safe without any change.
+    /// For each job that the plan is about: true if the job is safe, that is, meets its goal in
+    /// enough of the futures for the plan's confidence, without any change.
     safe: Vec<bool>,
-    /// By future and job of interest: true if the job misses its goal without any change.
+    /// For each future, and in it each job that the plan is about: true if the job misses its goal
+    /// there without any change.
     missed: Vec<Vec<bool>>,
 }
 
@@ -207,7 +213,8 @@ impl Planner<'_> {
         (jobs.iter().find(|job| job.job.id == id)).expect("a job of every future")
     }
 
-    /// By future: the run of each job of interest.
+    /// Simulates all futures. Returns, for each future, the course of each job that the plan is
+    /// about.
     fn runs(&self) -> Result<Vec<Vec<Run>>, SimError> {
         let runs: Vec<OnceLock<Vec<Run>>> = vec![OnceLock::new(); self.futures.len()];
         let order: Vec<usize> = (0..self.futures.len()).collect();
@@ -221,7 +228,8 @@ impl Planner<'_> {
         Ok(runs.collect())
     }
 
-    /// The run of each job of interest in one future.
+    /// Simulates one future with `config` and `jobs`. Returns the course of each job that the plan
+    /// is about.
     fn runs_of(&self, config: &SimConfig, jobs: Vec<SimJob>) -> Result<Vec<Run>, SimError> {
         let config = SimConfig {
             recording: Recording::default(),
@@ -239,8 +247,8 @@ impl Planner<'_> {
         Ok(self.of_interest.iter().map(run).collect())
     }
 
-    /// Calls `work` for the futures in `order`, several at once, until a call returns false.
-    /// Returns false if a call did.
+    /// Calls `work` for the futures (the simulated courses of events) with the numbers in
+    /// `order`, on all cores, until a call returns false. Returns false if a call did.
     fn on_all_cores(
         &self,
         order: &[usize],
@@ -272,8 +280,8 @@ impl Planner<'_> {
         Ok(go_on.into_inner())
     }
 
-    /// For each job of interest: the fraction of the futures in which the job meets its goal;
-    /// `None` without a goal. `runs` has the runs in each future.
+    /// For each job that the plan is about: the fraction of the futures in which the job meets its
+    /// goal; `None` without a goal. `runs` has the courses of these jobs in each future.
     fn met(&self, runs: &[Vec<Run>]) -> Vec<Option<f64>> {
         let of = |(index, &id): (usize, &JobId)| {
             self.job(id).job.goal_s?;
@@ -283,8 +291,9 @@ impl Planner<'_> {
         self.of_interest.iter().enumerate().map(of).collect()
     }
 
-    /// Returns whether the job of interest at position `index` is safe with the change, and all
-    /// other safe jobs stay safe.
+    /// Returns whether, with the change, the job at position `index` of `of_interest` meets its
+    /// goal in enough of the futures for the plan's confidence, and all other jobs that do so
+    /// without the change still do.
     ///
     /// Most changes do not save the job, so the search ends early: the futures in which the
     /// job is late without the change come first, the first refutation stops the others, and
@@ -331,9 +340,11 @@ impl Planner<'_> {
         })
     }
 
-    /// Returns the changes that save a job at risk, the cheapest first: at most one of each kind.
-    /// `late_s` is the time from the job's goal to its safe end, in seconds; `None` if it has no
-    /// safe end.
+    /// Returns the changes that save the job with this index, which is at risk: after the
+    /// change it meets its goal with the plan's confidence, and other safe jobs stay safe.
+    /// There is at most one change of each kind, and the cheapest is first. `late_s` is the
+    /// time from the job's goal to the time by which it ends with that confidence, in seconds;
+    /// `None` if there is no such time.
     fn savings(&self, index: usize, late_s: Option<f64>) -> Result<Vec<Saving>, SimError> {
         let id = self.of_interest[index];
         let one = self.job(id);
@@ -409,8 +420,9 @@ impl Planner<'_> {
         }))
     }
 
-    /// Returns the largest number of maps that is safe, found by bisection: a smaller job is taken to
-    /// be no less safe. `None` if there is no such number.
+    /// Returns the change to the largest number of maps with which the job meets its goal
+    /// with the plan's confidence. The number is found by bisection between 0 and `maps`: a
+    /// smaller job is taken to be no less safe. `None` if there is no such number.
     fn fewer_maps(&self, index: usize, maps: u32) -> Result<Option<Saving>, SimError> {
         let (mut few, mut too_many) = (0, maps);
         while f64::from(too_many - few) > (PRECISION * f64::from(maps)).max(1.0) {
@@ -467,8 +479,8 @@ mod tests {
     use crate::policy::{Fifo, ForecastEdf};
     use crate::sim::TaskLength;
 
-    /// A future with ten nodes, maps of 100 s and cycles of 1 s. `jobs` holds id, goal and
-    /// number of maps.
+    /// Returns a future: one course of events to simulate. It has ten nodes, cycles of 1 s,
+    /// and jobs with maps of 100 s. `jobs` holds id, goal and number of maps.
     fn future(log_sd: f64, seed: u64, jobs: &[(u64, f64, u32)]) -> Future {
         let f = Availability::constant(1000.0).unwrap();
         let mut config = SimConfig::one_slot_nodes(10, f);

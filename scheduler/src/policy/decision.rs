@@ -7,11 +7,12 @@ use crate::model::JobId;
 /// The unit in which a policy measures the free capacity of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Measure {
-    /// Slots bound to maps or reduces on nodes that have such slots (chapter 3 and before);
-    /// resources on other nodes.
+    /// Slots bound to maps or reduces on nodes that have such slots, as in chapter 3 of the
+    /// thesis; resources on other nodes.
     #[default]
     Slots,
-    /// Resource vectors on all nodes, equations (10) and (18).
+    /// Resource vectors (CPU, I/O, memory) on all nodes, as in the thesis's equations (10) and
+    /// (18).
     Resources,
 }
 

@@ -35,7 +35,8 @@ impl<'a> Scope<'a> {
         self.measure == Measure::Slots && self.view.nodes.iter().any(|node| node.slots.is_some())
     }
 
-    /// The full capacity of each node; `None` for nodes that are down or outside of the scope.
+    /// The full capacity of each node; `None` for nodes that are down or that the decision does not
+    /// cover.
     fn room(&self) -> Vec<Option<Resources>> {
         let typed = self.typed();
         let room = self.view.nodes.iter().map(|node| {
@@ -163,9 +164,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Lets running tasks lose their slots to other jobs whose tasks do not fit beside them, as
-    /// Algorithm 1 does (lines 14-19). The draft counts the tasks that fit on empty nodes; without
-    /// this, a large task might never fit beside small ones that follow each other.
+    /// Lets running maps lose their slots to other jobs whose tasks do not fit beside them, as the
+    /// thesis's Algorithm 1 does (lines 14-19). The draft has slots that fit on empty nodes;
+    /// without this rule, a large task might never fit beside small ones that follow each other.
     pub fn yielding(self) -> Self {
         Self {
             yielding: true,

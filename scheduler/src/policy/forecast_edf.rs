@@ -196,8 +196,9 @@ impl DraftFiller<'_> {
         }
     }
 
-    /// Adds one slot for `job` if the draft then uses at most `spare` hundredths of a core, and at
-    /// most `limit` hundredths. The first slot of the draft may exceed `limit`, but not `spare`.
+    /// Adds one slot for `job` if the draft (the slots of all jobs so far) then uses at most
+    /// `spare` hundredths of a core, and at most `limit` hundredths. The first slot of the draft
+    /// may exceed `limit`, but not `spare`.
     fn probe(&mut self, job: usize, limit: f64, spare: f64) {
         let Workload { kind, left, .. } = self.workloads[job];
         let view = &self.view.jobs[job];
@@ -210,9 +211,10 @@ impl DraftFiller<'_> {
         }
     }
 
-    /// Adds slots that `job` can use while the draft has at most `limit` hundredths of a core; the
-    /// first slot of the draft is exempt. Slots within the first `needed` hundredths of the draft
-    /// may not wait for nodes that hold their input.
+    /// Adds slots that `job` can use while the draft (the slots of all jobs so far) has at most
+    /// `limit` hundredths of a core. The first slot of the draft may exceed `limit`. Slots within
+    /// the first `needed` hundredths of the draft must start tasks at once: they do not wait for
+    /// nodes that hold their input.
     fn fill(&mut self, job: usize, limit: f64, needed: f64) {
         let Workload { kind, left, .. } = self.workloads[job];
         let view = &self.view.jobs[job];

@@ -19,13 +19,14 @@ use super::view::ClusterView;
 use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
 
-/// A job that was given up, and its place among the kept jobs.
+/// A given-up job, which is expected to miss its goal. It still gets slots, before those jobs with
+/// reachable goals (kept on time) that can all spare the time for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlannedJob {
     /// Position of the job in the view.
     pub job: usize,
-    /// Position, among the jobs that are kept on time, of the first one that the given-up job comes
-    /// before; the number of these jobs if they have no time for it.
+    /// Position, among the jobs that are kept on time, of the job before which the given-up job is
+    /// placed; the number of these jobs if the given-up job comes after all of them.
     pub before: usize,
 }
 
@@ -33,8 +34,9 @@ pub(super) struct PlannedJob {
 /// behind all of these.
 const PLANNED_MAX: usize = 64;
 
-/// Returns places for the jobs at the positions `given_up` of the view, in order of their places;
-/// jobs with equal places are ordered by response ratio.
+/// Chooses for each given-up job the kept job that it comes before. `given_up` has the jobs'
+/// positions in the view. The result is sorted by [`PlannedJob::before`], and by response ratio
+/// where that is equal.
 pub(super) fn plan_given_up(
     view: &ClusterView,
     room: &RoomUntil<'_>,
@@ -128,9 +130,11 @@ mod tests {
             .collect()
     }
 
-    /// Four slots, maps of 10 s: room for 8, 16, 24 and 40 maps until the goals of J1 to J4, which
-    /// need 6, 1, 10 and 3. So they can spare 2, 9, 7 and 20. J9 is late and needs 5: it goes
-    /// before J2. J8 needs 3 more; J2 to J4 can now spare 4, 2 and 15, so it goes before J4.
+    /// Four slots, and maps of 10 s. J1 to J4 meet their goals. Until these there is room for 8,
+    /// 16, 24 and 40 maps, and the maps due by then are 6, 7, 17 and 20, so 2, 9, 7 and 20 can be
+    /// spared. J9 is late and needs 5 maps. It goes before J2, the first job from which on all jobs
+    /// can spare 5. This leaves 4, 2 and 15 from J2 on. J8 is late and needs 3, so it goes before
+    /// J4.
     #[test]
     fn a_late_job_goes_before_kept_jobs_that_can_all_wait() {
         let jobs = vec![

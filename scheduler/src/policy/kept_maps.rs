@@ -10,10 +10,12 @@ use super::room::Room;
 use crate::model::Resources;
 use std::cmp::Reverse;
 
-/// Maps that may lose their slots, by node.
+/// Running maps that keep their slots so far in a new placement, by node. All are candidates for
+/// eviction, if a job's tasks fit on no node beside them.
 #[derive(Debug)]
 pub(super) struct KeptMaps {
-    /// For each node, the maps that may lose their slots; each is given by the position of its job.
+    /// For each node, the running maps that keep their slots so far; each is given by the position
+    /// of its job.
     on: Vec<Vec<usize>>,
     /// Upper bounds on the free resources of each node after evictions, built on first use.
     bounds: Option<Bounds>,
@@ -40,7 +42,8 @@ pub(super) struct PlacementState<'a> {
 const NODES_MAX: usize = 64;
 
 impl KeptMaps {
-    /// Creates an empty set for `nodes` nodes.
+    /// Creates the set of running maps that keep their slots, still empty, for a cluster of `nodes`
+    /// nodes.
     pub fn new(nodes: usize) -> Self {
         Self {
             on: vec![Vec::new(); nodes],
@@ -52,7 +55,7 @@ impl KeptMaps {
         self.on[node].push(job);
     }
 
-    /// For each map that may lose its slot, the positions of its node and of its job.
+    /// For each running map that has kept its slot, the positions of its node and of its job.
     pub fn slots(&self) -> impl Iterator<Item = (usize, usize)> {
         let nodes = self.on.iter().enumerate();
         nodes.flat_map(|(node, jobs)| jobs.iter().map(move |&job| (node, job)))
@@ -104,7 +107,7 @@ impl KeptMaps {
         Some((node, jobs))
     }
 
-    /// Corrects the bounds of a node after a change of its slots.
+    /// Recomputes the bounds on the free resources of a node after a change of its slots.
     pub fn correct_bounds(&mut self, node: usize, state: &PlacementState<'_>) {
         if let Some(bounds) = &mut self.bounds {
             bounds.correct(node, &self.on[node], state);
@@ -127,8 +130,9 @@ impl Bounds {
     }
 }
 
-/// The free resources of `node` without the largest of the evictable maps, and without all of them.
-/// `jobs` has the job of each map on the node that may lose its slot.
+/// The free resources of `node` if the largest of the evictable maps were gone, and if all of them
+/// were gone; both are `None` if no map can be evicted or nothing can be placed there. `jobs` has
+/// the job of each map on the node that may lose its slot.
 fn bounds_of(
     jobs: &[usize],
     node: usize,
@@ -144,8 +148,8 @@ fn bounds_of(
     (Some(left.plus(&largest)), Some(all))
 }
 
-/// Positions in `jobs`, which has the job of each map on a node, of the maps that can be evicted:
-/// none of `claimant`, and not the last one of any job.
+/// Returns the positions, in `jobs`, of the maps on a node that can be evicted: no map of the job
+/// `claimant`, and not the last map of any job. `jobs` has the job of each map on the node.
 fn evictable(jobs: &[usize], claimant: Option<usize>, state: &PlacementState<'_>) -> Vec<usize> {
     let mut evictable: Vec<usize> = Vec::new();
     for (at, &job) in jobs.iter().enumerate() {
@@ -160,8 +164,8 @@ fn evictable(jobs: &[usize], claimant: Option<usize>, state: &PlacementState<'_>
     evictable
 }
 
-/// Positions in `jobs`, which has the job of each map on `node`, of the fewest maps to evict, the
-/// largest first.
+/// Returns the positions, in `jobs`, of the fewest maps to evict from `node`, the largest first.
+/// `jobs` has the job of each map on the node.
 fn fewest_to_evict(
     jobs: &[usize],
     claimant: usize,

@@ -2,7 +2,8 @@
 
 use crate::model::{JobId, NodeId, TaskKind};
 
-/// The slots of one job on one node for one kind of task: a cell of P^M or P^R.
+/// The slots of one job on one node for one kind of task: a cell of the placement matrix, which the
+/// thesis calls P^M for maps and P^R for reduces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cell {
     /// The node of the slots.

@@ -42,7 +42,8 @@ pub(super) struct DueWork {
 }
 
 impl DueWork {
-    /// The due work of the job at position `index`; `None` for a job without a goal.
+    /// Returns the work that the job at position `index` must complete by its goal; `None` for a
+    /// job without a goal.
     pub fn of(view: &ClusterView, index: usize, workload: &Workload) -> Option<Self> {
         let job = &view.jobs[index];
         Some(Self {
@@ -56,9 +57,9 @@ impl DueWork {
     }
 }
 
-/// The least time that the job still takes, in seconds. With preemption, running tasks are part of
-/// the unstarted work. If no other tasks are pending, the last of them counts with its remaining
-/// time instead of a whole task.
+/// The least time that the job still takes, in seconds. With preemption, running tasks count as
+/// unstarted work, because they may be paused. If all unfinished tasks of the kind that is placed
+/// next are running, the longest of their remaining times replaces the length of a whole task.
 fn tail_s(view: &ClusterView, job: &JobView, workload: &Workload) -> f64 {
     if view.preemption == Preemption::Never || job.pending(workload.kind) > 0 {
         return workload.tail_s;
@@ -78,22 +79,25 @@ pub(super) struct KeptJob {
     pub room: f64,
 }
 
-/// Work due until some goal, by the length of its tasks.
+/// The unstarted work of the jobs whose goals are not after some point in time: one sum for each
+/// class of task lengths.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Load {
     classes: [Class; CLASSES],
 }
 
-/// Jobs whose task lengths are within a factor of two.
+/// The jobs of a [`Load`] whose task lengths are in one class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
     jobs: u32,
+    /// Unstarted work of these jobs, in hundredths of a core times seconds.
     work: f64,
     /// Task length of the job added last, in seconds.
     task_s: f64,
 }
 
-/// Classes of task length: up to 2 s, up to 4 s, and so on; the last one has all from 32,768 s on.
+/// The number of classes of task lengths: below 2 s, from 2 s to below 4 s, and so on, each twice
+/// as long as the class before. The last one has all lengths from 32,768 s on.
 const CLASSES: usize = 16;
 
 fn class_of(task_s: f64) -> usize {
@@ -120,7 +124,8 @@ impl Load {
         longer.iter().map(|class| class.work).sum()
     }
 
-    /// The capacity until `goal_s`, for tasks of `task_s` seconds, that the due work leaves free.
+    /// The capacity until `goal_s`, for tasks of `task_s` seconds, that the work of this load
+    /// leaves free.
     pub fn left(&self, room: &RoomUntil<'_>, goal_s: f64, task_s: f64) -> f64 {
         let own = room.until(goal_s, task_s) - self.at_least(task_s);
         let shorter = self.classes[..class_of(task_s)].iter();
@@ -130,7 +135,8 @@ impl Load {
     }
 }
 
-/// Returns the jobs to keep, the earliest goal first.
+/// Returns the jobs that are kept on time: they can all meet their goals together. The earliest
+/// goal comes first. The other jobs are given up.
 ///
 /// `due_work` may be in any order; position breaks ties between equal goals.
 pub(super) fn keep_on_time(room: &RoomUntil<'_>, mut due_work: Vec<DueWork>) -> Vec<KeptJob> {

@@ -13,15 +13,17 @@ use crate::model::{JobId, NodeId, Resources, TaskKind};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// A draft whose slots are being assigned to nodes.
+/// The assignment of the slots in a draft to nodes, while it is made. A draft has the number of
+/// slots of each job.
 #[derive(Debug)]
 pub(super) struct Places<'a> {
     draft: Draft<'a>,
     /// Positions of the jobs that have slots or tasks, the most urgent first.
     order: Vec<usize>,
-    /// Free resources of the nodes beside the slots given so far.
+    /// Free resources of the nodes after the slots given so far.
     planned: Room,
-    /// Free resources of the nodes beside the slots given so far and the tasks that drain.
+    /// Free resources of the nodes after the slots given so far and the tasks that drain: these
+    /// have lost their slots, but run until they end.
     idle: Room,
     /// Number of slots that have a node already, per job and kind of task.
     placed: Vec<[u32; 2]>,
@@ -29,7 +31,7 @@ pub(super) struct Places<'a> {
     new_maps: Vec<u32>,
     /// Number of reduces with slots, per node.
     reduces_on: Vec<u32>,
-    /// Running maps that keep their slots.
+    /// Running maps that keep their slots, unless a job's maps fit on no node beside them.
     kept_maps: KeptMaps,
     /// Per job: true if a slot of one of its running maps went to another job.
     yielded: Vec<bool>,
@@ -106,8 +108,9 @@ impl<'a> Places<'a> {
         places
     }
 
-    /// Gives slots of the draft to the running tasks of `job` on their nodes, and takes their
-    /// demands from the free capacity `planned` and `idle`.
+    /// Gives slots of the draft to the running tasks of `job`, on their nodes, and takes the tasks'
+    /// demands from the free capacity: from `idle`, what is free now, and from `planned`, what is
+    /// free once the tasks without a slot have ended.
     fn keep_running(
         &mut self,
         job: usize,
@@ -166,7 +169,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Returns whether `job` has fewer slots on nodes than in the draft.
+    /// Returns whether `job` has fewer slots of `kind` on nodes so far than the draft gives it.
     fn is_due(&self, job: usize, kind: TaskKind) -> bool {
         self.placed[job][kind as usize] < self.draft.slots(job, kind)
     }
@@ -251,7 +254,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Places maps where the most CPU is idle; if there is no such node, where a task drains.
+    /// Places maps on the node with the most idle CPU. If no node has enough, places them where a
+    /// task without a slot still runs, whose capacity becomes free when it ends.
     fn place_maps(&mut self) {
         for at in 0..self.order.len() {
             let job = self.order[at];

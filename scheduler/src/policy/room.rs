@@ -24,17 +24,17 @@ pub(super) struct Room {
     /// The tree. Vertex 1 is the root; the children of v are 2v and 2v + 1, and both are in
     /// `pairs[v]`; the root is in `pairs[0]`.
     pairs: Vec<Pair>,
-    /// The node of each leaf; the last leaves may have no node.
+    /// The node of each leaf of the tree; the last leaves may have no node.
     nodes: Vec<usize>,
-    /// The vertex of each node's leaf.
+    /// The index in the tree of each node's leaf.
     leaf_of: Vec<usize>,
-    /// The number of vertices that searches visited outside of the direct way to a leaf, since the
-    /// last sort.
+    /// The number of tree vertices that searches visited outside of the direct way to a leaf, since
+    /// the nodes were last sorted.
     astray: usize,
 }
 
-/// The largest free amounts below each of two siblings. They share a cache line because a search
-/// that visits one of them visits both.
+/// The largest free amounts on the cluster nodes below each of two siblings in the tree. The
+/// siblings share a cache line because a search that visits one of them visits both.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 struct Pair {
@@ -58,7 +58,8 @@ impl Pair {
         self.memory[side] = most.memory;
     }
 
-    /// The largest free amounts below the parent of the two siblings.
+    /// The largest free amounts on the cluster nodes below either of the two siblings, that is,
+    /// below their parent in the tree.
     fn most(&self) -> Most {
         Most {
             cpu: self.cpu[0].max(self.cpu[1]),
@@ -68,13 +69,13 @@ impl Pair {
     }
 }
 
-/// A demand, or the largest free amounts below a vertex, in half the space of [`Resources`]: a
-/// search mostly waits for memory. Amounts are rounded, so a demand that seems to fit may not fit;
-/// a demand that fits always seems to fit.
+/// A demand, or the largest free amounts on the cluster nodes below a vertex of the tree, in half
+/// the space of [`Resources`]: a search mostly waits for memory. Amounts are rounded, so a demand
+/// that seems to fit may not fit; a demand that fits always seems to fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Most {
-    /// Hundredths of a core plus one; 0 if nothing can be placed on any node below, whatever the
-    /// demand.
+    /// CPU in hundredths of a core, plus one; 0 if nothing can be placed on any cluster node below
+    /// the vertex, whatever the demand.
     cpu: u32,
     /// I/O in bytes per second, as the bits that [`rounded`] returns.
     io: u32,
@@ -95,7 +96,7 @@ impl Most {
         })
     }
 
-    /// Returns whether `demand` may fit on a node below the vertex.
+    /// Returns whether `demand` may fit on a cluster node below the vertex.
     const fn fits(&self, demand: &Self) -> bool {
         (demand.cpu <= self.cpu) & (demand.io <= self.io) & (demand.memory <= self.memory)
     }
@@ -172,7 +173,7 @@ impl Room {
         self.set(node, self.left[node].map(|left| left.plus(demand)));
     }
 
-    /// Sets the free resources of node `node`.
+    /// Sets the free resources of node `node`; with `None`, nothing can be placed there.
     pub fn set(&mut self, node: usize, left: Option<Resources>) {
         self.left[node] = left;
         let mut vertex = self.leaf_of[node];
@@ -244,7 +245,8 @@ impl Room {
         }
     }
 
-    /// Sorts nodes so that neighbouring leaves have similar free resources, with full nodes last.
+    /// Sorts the nodes so that those with similar free resources are neighbours among the leaves of
+    /// the tree, with full nodes last. Searches then skip more of the tree.
     fn sort(&mut self) {
         let (mut usable, full): (Vec<usize>, Vec<usize>) =
             (0..self.left.len()).partition(|&node| self.usable(node).is_some());
@@ -284,8 +286,8 @@ impl Room {
         }
     }
 
-    /// Calls `visit` for the nodes below a vertex on which `demand` may fit, until it returns
-    /// false. Returns false if it did.
+    /// Calls `visit` for the nodes of the cluster below `vertex` on which `demand` may fit,
+    /// until a call returns false. Returns false if a call did.
     fn visit_below(
         &self,
         vertex: usize,

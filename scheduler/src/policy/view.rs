@@ -16,8 +16,8 @@ use std::sync::Arc;
 /// The effect of a new placement on tasks that already run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preemption {
-    /// No effect: a task without a slot in the placement runs to its end, and its slot drains. Used
-    /// by the TaskTrackers of the thesis and by the simulator.
+    /// No effect on running tasks: a task without a slot in the placement runs to its end, and its
+    /// slot drains. Used by the TaskTrackers of the thesis and by the simulator.
     Never,
     /// Tasks are slowed down or paused, because a slot is a share of a core that pacing enforces.
     /// Used by the live runtime.
@@ -31,9 +31,9 @@ pub enum ReduceStart {
     /// As soon as there is room, so that the shuffle overlaps the maps (section 4.2.4). Reduces are
     /// placed first; missing reduce slots lower the utility.
     Overlapped,
-    /// Once the job's maps are all done. Until then the work of the reduces counts as work of the
-    /// job in units of map tasks; after that they are placed by utility as maps are. Used by the
-    /// live runtime; an extension of the thesis.
+    /// Reduces start once the job's maps are all done. Until then the work of the reduces counts as
+    /// work of the job in units of map tasks; after that they are placed by utility as maps are.
+    /// Used by the live runtime; an extension of the thesis.
     AfterMaps,
 }
 
@@ -58,8 +58,9 @@ pub const DELAYS_MAX: u32 = 3;
 /// How long a job has been waiting for a slot on a node with its input.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Wait {
-    /// The number of slots that the job has declined, or of cycles in which its maps waited, since
-    /// it last started a task (for [`Delay`](super::Delay): a local one).
+    /// The number of slots that the job has declined, under policies that offer it slots. Under
+    /// others, the number of cycles in which its maps waited for nodes with their input. Counted
+    /// since it last started a task (under [`Delay`](super::Delay): a local one).
     pub skips: u32,
     /// Time at which the job first declined a slot since it last started a local task, in seconds;
     /// `None` if it has declined none. Only [`Delay`](super::Delay) uses it.
@@ -189,8 +190,8 @@ pub struct ClusterView {
 }
 
 impl ClusterView {
-    /// Returns those of `waits` that differ from the waits in this view; `waits[i]` belongs to the
-    /// job at position i.
+    /// Returns the jobs whose wait for a slot near their input has changed, each with its new wait.
+    /// `waits[i]` is the new wait of the job at position i.
     pub(crate) fn changed_waits(&self, waits: Vec<Wait>) -> Vec<(JobId, Wait)> {
         (self.jobs.iter().zip(waits))
             .filter(|(job, wait)| job.wait != *wait)
@@ -212,8 +213,8 @@ impl ClusterView {
         order
     }
 
-    /// The kind of task that is placed by need for `job`: maps, or reduces if they start after the
-    /// maps and all maps are done.
+    /// The kind of task of `job` whose number of slots the policy chooses by need: maps, or reduces
+    /// if they start after the maps and all maps are done.
     #[must_use]
     pub fn utility_kind(&self, job: &JobView) -> TaskKind {
         if self.reduce_start == ReduceStart::AfterMaps && job.left(TaskKind::Map) == 0 {

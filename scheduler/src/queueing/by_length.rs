@@ -3,17 +3,17 @@
 use super::traffic::below;
 use rand_chacha::ChaCha8Rng;
 
-/// The members with a length above 0, longest first. When a length changes by one, the
-/// member trades places with one other of the same length, so each change takes constant
-/// time.
+/// The members, such as queues, with a length above 0, longest first. When a length
+/// changes by one, the member trades places with one other of the same length, so each
+/// change takes constant time.
 ///
 /// `positions`, an argument of the methods, holds each member's index in `order`. The
 /// caller keeps it, with one element for each member.
 #[derive(Debug)]
 pub(super) struct ByLength {
     order: Vec<u32>,
-    /// `at_least[n]` is the number of members of length n or more, for n from 1 to the
-    /// longest.
+    /// `at_least[n]` is the number of members whose length is n or more, for n from 1 to
+    /// the longest length.
     at_least: Vec<u32>,
 }
 
@@ -38,8 +38,8 @@ impl ByLength {
         }
     }
 
-    /// Increases the length of `member` by one from `length`. A member of length 0 is
-    /// inserted.
+    /// Increases the length of `member`, which is `length`, by one. A member of length 0
+    /// is inserted. `positions` has each member's index in `order`, and is updated.
     pub fn lengthen(&mut self, member: u32, length: usize, positions: &mut [u32]) {
         if length == 0 {
             positions[member as usize] = self.order.len() as u32;
@@ -53,8 +53,9 @@ impl ByLength {
         self.swap(member, first_as_long, positions);
     }
 
-    /// Decreases the length of `member` by one from `length`. A member that reaches 0 is
-    /// removed.
+    /// Decreases the length of `member`, which is `length`, by one. A member that
+    /// reaches 0 is removed. `positions` has each member's index in `order`, and is
+    /// updated.
     pub fn shorten(&mut self, member: u32, length: usize, positions: &mut [u32]) {
         self.at_least[length] -= 1;
         self.swap(member, self.at_least[length], positions);

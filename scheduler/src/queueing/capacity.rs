@@ -30,13 +30,14 @@ pub struct NodeClass {
     pub rack: Option<u32>,
 }
 
-/// The service of the tasks of one pattern (replicas in each class of nodes) by the nodes of one
-/// class, at one distance from the data.
+/// A part of a plan: the tasks of one pattern (number of replicas in each class of nodes) that
+/// the nodes of one class serve at one distance from the data.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Activity {
-    /// Position of the tasks' pattern among the patterns.
+    /// Index, in the list of patterns, of the tasks' pattern: the number of their replicas in
+    /// each class of nodes.
     pub pattern: usize,
-    /// Position of the nodes' class among the classes.
+    /// Index, in the list of classes, of the class of the serving nodes.
     pub class: usize,
     /// Distance of the nodes from the data.
     pub locality: Locality,
@@ -44,7 +45,7 @@ pub struct Activity {
     pub tasks_per_slot: f64,
 }
 
-/// Number of replicas in each class: (class, replicas), classes ascending.
+/// The number of a task's replicas in each class of nodes: (class, replicas), classes ascending.
 type Pattern = Vec<(usize, u32)>;
 
 /// The boundary of the capacity region in the direction of a traffic's mix, and an optimal plan
@@ -53,18 +54,19 @@ type Pattern = Vec<(usize, u32)>;
 pub struct Capacity {
     /// Tasks per slot at the boundary of the capacity region, in the mix of the model's traffic.
     pub tasks_per_slot: f64,
-    /// `tasks_per_slot` divided by the load of the model, which has the same unit.
+    /// The factor by which the arrival rates of the model can be multiplied at most:
+    /// `tasks_per_slot` divided by the model's own tasks per slot.
     pub scale: f64,
     /// The classes of interchangeable nodes, ascending and without gaps.
     pub classes: Vec<NodeClass>,
-    /// The patterns, sorted; the types of one pattern are interchangeable.
+    /// The patterns (numbers of replicas in each class of nodes), sorted. Tasks of one pattern
+    /// are interchangeable.
     patterns: Vec<Pattern>,
-    /// The activities of an optimal plan, without those that serve less than a millionth of all
-    /// tasks.
+    /// An optimal plan: the parts of it that serve at least a millionth of all tasks.
     pub activities: Vec<Activity>,
 }
 
-/// Part of all tasks below which an activity counts as zero: the solver is not exact.
+/// Part of all tasks below which an [`Activity`] counts as zero: the solver is not exact.
 const NEARLY_NOTHING: f64 = 1e-6;
 /// Largest number of variables (patterns times classes): to solve a programme of this size takes
 /// some ten seconds.
@@ -173,7 +175,8 @@ impl Capacity {
     }
 }
 
-/// Divides the nodes into classes: ranges between the ends of streams and racks.
+/// Divides the nodes into classes. A class ends where a rack ends, or the range of nodes that
+/// hold the data of a stream begins or ends.
 fn classes(model: &Model) -> Vec<NodeClass> {
     let Cluster {
         nodes, rack_nodes, ..
@@ -198,8 +201,8 @@ fn classes(model: &Model) -> Vec<NodeClass> {
         .collect()
 }
 
-/// A lower bound on the number of patterns that the tasks of a stream can have: the patterns with
-/// at most one replica in each class of nodes.
+/// A lower bound on the number of patterns (numbers of replicas in each class of nodes) that the
+/// tasks of a stream can have: the number of those with at most one replica in each class.
 fn patterns_min(stream: &Stream, classes: &[NodeClass]) -> f64 {
     let within = classes.iter().filter(|class| is_within(stream, class));
     let within = within.count() as u32;
@@ -229,8 +232,9 @@ fn patterns(stream: &Stream, classes: &[NodeClass]) -> Vec<(Pattern, f64)> {
     found
 }
 
-/// Adds to `found` all ways to place `left` more replicas in `classes`, each as a continuation of
-/// `pattern` with its share: `share` times the number of choices of nodes.
+/// Adds to `found` every pattern (number of replicas in each class of nodes) that begins with
+/// `pattern` and has `left` more replicas in `classes`. Each is paired with its share of the
+/// stream's tasks: `share` times the number of ways to choose the nodes of these replicas.
 fn extend(
     classes: &[(usize, u32)],
     left: u32,
@@ -266,8 +270,8 @@ fn choose(n: u32, k: u32) -> f64 {
         .product()
 }
 
-/// The distances that the nodes of the class at position `class` can have from the data of a task
-/// with this pattern.
+/// The distances that the nodes of the class at index `class` can have from the data of a task
+/// with this pattern (number of replicas in each class of nodes).
 fn distances(
     pattern: &Pattern,
     class: usize,

@@ -57,7 +57,8 @@ const NODES_MAX: u32 = 100_000;
 const RATE_MIN: f64 = 1e-4;
 
 impl Cluster {
-    /// A cluster without racks, with two levels of locality.
+    /// A cluster without racks, with two levels of locality. `local` and `remote` are the
+    /// probabilities per slot that a task ends on a node with its data and on any other node.
     #[must_use]
     pub const fn flat(nodes: u32, local: f64, remote: f64) -> Self {
         Self {

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 pub struct Run {
     /// The number of slots of the warm-up, which is not measured.
     pub warmup_slots: u64,
-    /// The number of slots that are measured.
+    /// The number of time slots after the warm-up, which are measured.
     pub slots: u64,
     /// Seed of arrivals, places of data, lengths and ties.
     pub seed: u64,
@@ -39,13 +39,13 @@ impl Run {
     }
 }
 
-/// Unfinished jobs by place; the place of a finished job is reused.
+/// Unfinished jobs in a table. The entry of a finished job is reused.
 #[derive(Debug, Default)]
 struct Jobs {
-    /// The job in each place, the slot of its arrival, and its number of unfinished
-    /// tasks.
+    /// For each entry: the id of its job, the slot of the job's arrival, and the number
+    /// of its unfinished tasks.
     table: Vec<(JobId, u64, u32)>,
-    /// The number of running tasks of the job in each place.
+    /// For each entry of the table: the number of running tasks of its job.
     running: Vec<u32>,
     free: Vec<u32>,
     submitted: u64,

@@ -10,16 +10,17 @@ use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashSet;
 
-/// The policy that follows a fluid plan: each type of task has a queue. A linear
-/// programme of the arrival rates decides which nodes serve which types (*basic
-/// activities*). An idle node serves the type with the largest length times rate among
-/// its basic ones, and no other type, however long it idles.
+/// The policy that follows a fluid plan: each type of task (a set of nodes that hold
+/// the data) has a queue. A linear programme of the arrival rates decides which nodes
+/// serve which types (*basic activities*). Of the types among its basic activities, an
+/// idle node serves the one with the largest weight, the queue's length times the
+/// node's rate. It serves no other type, however long it idles.
 ///
-/// This policy uses the arrival rates, which no other policy gets, so comparisons leave
-/// it out. The solver returns a point within the optimal face, so if there are several
-/// optimal plans, the activities of all count as basic. The survey leaves open which
-/// basic activity comes first; the largest weight keeps every load stable that the plan
-/// can serve.
+/// No other policy gets the arrival rates, so this one is left out of comparisons. The
+/// solver returns a point within the optimal face, so if there are several optimal
+/// plans, the activities of all count as basic. The survey (see the [module](super))
+/// leaves open which basic activity comes first; the largest weight keeps every load
+/// stable that the plan can serve.
 #[derive(Debug)]
 pub(super) struct Fluid {
     cluster: Cluster,

@@ -53,7 +53,7 @@ struct Part {
 /// A queue of tasks, grouped by job.
 #[derive(Debug, Default)]
 pub(super) struct JobQueue {
-    /// One part for each job, oldest job first.
+    /// The list of waiting tasks of each job, oldest job first.
     parts: Vec<Part>,
     len: u32,
 }

@@ -14,10 +14,11 @@ use rand_chacha::ChaCha8Rng;
 /// node with its data is idle. Under join-the-shortest-queue this happens when a queue
 /// drains faster than its length suggested.
 ///
-/// Node n has a price p(n), see [`Prices`]. The *homes* of a task are the local nodes whose
-/// price, when the task arrives, is close to the smallest among its local nodes. The *share*
-/// S(n) is the sum of 1 / (number of homes) over the waiting tasks with a home at n. An idle
-/// node m serves the candidate with the largest weight:
+/// Let alpha, beta and gamma be the rates at which a node serves local tasks, tasks of its rack
+/// and remote tasks. Node n has a price p(n), see [`Prices`]. The *homes* of a task are the local
+/// nodes whose price, when the task arrives, is close to the smallest among its local nodes. The
+/// *share* S(n) is the sum of 1 / (number of homes) over the waiting tasks with a home at n. An
+/// idle node m serves the candidate with the largest weight:
 ///
 /// - a task with a home at m: alpha (S(m) + (1 + [`NEARER`]) p(m));
 /// - the longest waiting of the other tasks whose data m holds: the same with S and p of the
@@ -26,11 +27,11 @@ use rand_chacha::ChaCha8Rng;
 ///   where x goes from -1 to 1 while S(n) goes from 0 to 2 [`STOCK`];
 /// - a task with a home at any node n: gamma (S(n) + p(n)).
 ///
-/// This is MaxWeight on lengths plus prices. The prices alone would only exclude choices
-/// that no optimal plan makes; S decides between equally good ones. Where a nearer and a
-/// farther queue are worth the same, the nearer one holds more tasks for the same work, so
-/// it goes first. But a node in the rack leaves n enough tasks that n does not run out of
-/// work soon after.
+/// This is MaxWeight (the largest rate times length) with S + p as the length. The prices alone
+/// would only exclude choices that no optimal plan makes; S decides between equally good ones.
+/// Where a nearer and a farther queue are worth the same, the nearer one holds more tasks for the
+/// same work, so it goes first: [`NEARER`] raises its price. But a node in the rack leaves n a
+/// [`STOCK`] of tasks, so that n does not run out of work soon after.
 #[derive(Debug)]
 pub(super) struct LateBinding {
     cluster: Cluster,
@@ -40,30 +41,32 @@ pub(super) struct LateBinding {
     /// home at n; in units of 1 / [`UNITS`].
     shares: Vec<u32>,
     idle: Vec<bool>,
-    /// By node: its weight for nodes of its rack, divided by the rate. Weights are stored as
-    /// the bits of their floats: for numbers that are not negative, bits and floats have the
-    /// same order. The weight is 0 if no node may help.
+    /// For each node, the weight of its waiting tasks for another node of its rack that could
+    /// serve one of them, divided by the rate. Weights are stored as the bits of their floats: for
+    /// numbers that are not negative, bits and floats have the same order. The weight is 0 if no
+    /// node may help.
     for_rack: Longest,
-    /// By node: its weight for any node, in the form of `for_rack`.
+    /// For each node, the weight of its waiting tasks for any other node that could serve one of
+    /// them, in the form of `for_rack`.
     for_any: Longest,
 }
 
-/// The number of units that make a share of 1: a multiple of 1, 2 and 3, the possible numbers of
-/// homes.
+/// The number of units in a whole task. A task's share at a node is 1 / (number of homes), and
+/// this number is a multiple of 1, 2 and 3, the possible numbers of homes.
 const UNITS: u32 = 6;
-/// The fraction of the price that is added to the weight of nearer work, so that a node prefers
-/// it.
+/// The fraction of the price that is added to the weight of nearer tasks, so that a node prefers
+/// them to farther ones of the same worth.
 const NEARER: f64 = 0.1;
-/// Number of tasks that a node keeps as long as the other nodes of its rack have equally good work
-/// elsewhere.
+/// Number of waiting tasks that a node keeps for itself, instead of leaving them to an idle node
+/// of its rack, if that one finds equally good work at other nodes.
 const STOCK: f64 = 6.0;
 /// A local node is a home if its price is at most `HOME_PRICE_MAX` times the smallest one
 /// plus `HOME_PRICE_SLACK` tasks: prices that are equal in the long run differ by a task or
 /// two.
 const HOME_PRICE_MAX: f64 = 1.05;
 const HOME_PRICE_SLACK: f64 = 2.0;
-/// The gain for tasks that have not arrived yet, which wait less if a node without a price helps
-/// now. It is a number of waiting tasks, like the share S.
+/// The benefit for tasks that have not arrived yet if an idle node with a price of 0 serves a task
+/// of another node now: those tasks wait less. It is a number of waiting tasks, like the share S.
 const TO_COME: f64 = 0.7;
 
 impl LateBinding {
@@ -87,13 +90,13 @@ impl LateBinding {
         f64::from(self.shares[node.0 as usize]) / f64::from(UNITS)
     }
 
-    /// Returns whether a helper at this distance makes the tasks of n end sooner, if the
-    /// gain for future tasks counts as `to_come` tasks.
+    /// Returns whether the tasks that wait at n end sooner if another node, at distance `level`,
+    /// serves one of them. `to_come` is the benefit for tasks that have not arrived yet, as a
+    /// number of waiting tasks.
     ///
-    /// The last of the waiting tasks ends after S(n) / alpha slots if only nodes with its
-    /// data serve them, 1 / alpha later if n is busy, and after 1 / rate if the helper takes
-    /// it. An idle node needs no help with its next task, which it takes itself in this
-    /// slot.
+    /// The last of the waiting tasks ends after S(n) / alpha slots if only nodes with its data
+    /// serve them, 1 / alpha later if n is busy, and after 1 / rate if the other node serves it.
+    /// An idle node needs no help with its next task, which it takes itself in this slot.
     fn gains(&self, n: NodeId, level: Locality, to_come: f64) -> bool {
         let busy = f64::from(u8::from(!self.idle[n.0 as usize]));
         let share = self.share(n);
@@ -101,8 +104,9 @@ impl LateBinding {
         share >= 2.0 - busy && share + busy + to_come >= self.cluster.local / rate
     }
 
-    /// Returns whether m should help n. Helping delays the tasks of m as it speeds up those
-    /// of n, so future tasks count only in so far as the price of m is below that of n.
+    /// Returns whether m should help n: take a task that waits at n, at this distance from its
+    /// data. Helping delays the tasks of m as it speeds up those of n, so future tasks count
+    /// only in so far as the price of m (the cost of one more task there) is below that of n.
     fn helps(&self, m: NodeId, n: NodeId, level: Locality) -> bool {
         let cheaper = 1.0 - self.prices.of(m) / self.prices.of(n).max(f64::MIN_POSITIVE);
         self.gains(n, level, TO_COME * cheaper.max(0.0))
@@ -139,7 +143,7 @@ impl LateBinding {
         }
     }
 
-    /// The weight of tasks with a home at n, for a node that holds their data.
+    /// The weight of the tasks that have a home at n, for an idle node that holds their data.
     fn local_weight(&self, n: NodeId) -> f64 {
         self.cluster.local * (self.share(n) + (1.0 + NEARER) * self.prices.of(n))
     }
@@ -241,7 +245,8 @@ mod tests {
     }
 
     const FLAT: Cluster = Cluster::flat(3, 0.8, 0.2);
-    /// Racks {0, 1} and {2, 3}.
+    /// Racks {0, 1} and {2, 3}; the service rates of local, rack-local and remote tasks, per
+    /// slot.
     const RACKS: Cluster = Cluster::racks(4, 2, [0.8, 0.5, 0.2]);
 
     fn of_node_0(tasks: u32) -> Vec<Task> {
@@ -261,11 +266,13 @@ mod tests {
         assert_eq!(serve(FLAT, &prices, &tasks, &[0, 1]), [Some(0), None]);
     }
 
-    /// Node 0 is idle, so S(0) tasks end after S / 0.8 slots, and one that node 2 takes ends
-    /// after 1 / 0.2. Node 2 has no price, so the gain for future tasks is 0.7. With three
-    /// tasks, 3 + 0.7 < 4; with four, 4.7 >= 4. After node 0 has taken one of four, three
-    /// and the busy node make 4.7 too. If node 2 is dearer than node 0, there is no gain,
-    /// and 4 >= 4 still holds.
+    /// Node 0 is idle and serves its S(0) tasks at a rate of 0.8, so the last one ends after S /
+    /// 0.8 slots. Node 2 has none of the data, so a task there ends after 1 / 0.2 slots, as long
+    /// as 4 tasks take on node 0. Node 2 has a price of 0, so a benefit for future tasks counts as
+    /// 0.7 tasks. With three tasks, 3 + 0.7 < 4, and node 2 stays idle; with four, 4.7 >= 4, and
+    /// it helps. After node 0 has taken one of four, the other three and the busy node make 4.7
+    /// too. If node 2 has a higher price than node 0, there is no benefit for future tasks, and
+    /// 4 >= 4 still holds.
     #[test]
     fn a_node_helps_if_the_tasks_end_sooner() {
         let free = [100, 0, 0];
@@ -277,8 +284,9 @@ mod tests {
         assert_eq!(after(&[100, 0, 200], 4), Some(1));
     }
 
-    /// A helper in the rack needs 0.8 / 0.5 = 1.6 tasks. Two tasks and a gain of 0.7
-    /// suffice. One task does not: its idle node takes it in this slot.
+    /// A task takes as long on the other node of the rack (rate 0.5) as 0.8 / 0.5 = 1.6 tasks on
+    /// node 0. Two waiting tasks and 0.7 for future ones exceed this, so the other node helps.
+    /// With one task it does not: node 0 is idle and takes this task itself in this slot.
     #[test]
     fn an_idle_node_keeps_its_only_task() {
         let prices = [100, 0, 0, 0];
@@ -317,8 +325,9 @@ mod tests {
         }
     }
 
-    /// Job 0 has data on nodes 0 and 1, and node 1 is cheaper, so its home is there only. So
-    /// node 0 serves job 1 first, though it came later, and then job 0 rather than idle.
+    /// Job 0 has data on nodes 0 and 1. Node 1 has the lower price, so only it is a home of job
+    /// 0's task. So node 0 serves job 1 first, though it came later, and then job 0 rather than
+    /// idle.
     #[test]
     fn a_node_serves_tasks_without_a_cheaper_home_first() {
         let tasks = [Task::new(0, 0, &[0, 1]), on(1, 0)];

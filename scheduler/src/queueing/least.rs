@@ -22,8 +22,8 @@ pub(super) struct Least {
     floor: u64,
 }
 
-/// Approximate number of nodes that one change recomputes: most paths end early, because
-/// another key is the smallest.
+/// Approximate number of tree nodes that are recomputed after one key has changed. Most
+/// changes do not reach the root, because another key is the smallest of a subtree.
 const PATH: usize = 4;
 
 impl Least {
@@ -52,12 +52,12 @@ impl Least {
         };
     }
 
-    /// The number of positions, each of which has a key.
+    /// The number of keys.
     pub const fn positions(&self) -> usize {
         self.leaves
     }
 
-    /// Doubles the number of positions.
+    /// Doubles the number of keys.
     pub fn grow(&mut self) {
         let mut larger = Self::new(2 * self.leaves);
         for position in 0..self.leaves {

@@ -23,7 +23,8 @@ impl Geometric {
         1 + (luck.ln() * self.factor) as u32
     }
 
-    /// The largest length that [`luck`] can lead to.
+    /// The largest number of slots that a task can take, whatever random number
+    /// ([`luck`]) is drawn for it.
     pub fn slots_max(self) -> u32 {
         self.slots(LEAST)
     }

@@ -30,8 +30,8 @@ impl Longest {
         self.least.set(node.0 as usize, u64::MAX - length);
     }
 
-    /// An upper bound of all lengths. It costs nothing, while [`Self::max`] may have to
-    /// propagate changes.
+    /// An upper bound of the lengths of all queues. It costs nothing, while
+    /// [`Self::max`] may have to propagate changes of lengths up the tree.
     pub const fn ceiling(&self) -> u64 {
         u64::MAX - self.least.floor()
     }

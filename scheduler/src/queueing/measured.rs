@@ -8,7 +8,7 @@ pub const STABLE_GROWTH_MAX: f64 = 0.001;
 /// The measurements of a run, over its slots after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
-    /// Number of measured slots.
+    /// Number of measured time slots.
     pub slots: u64,
     /// Number of tasks that arrived in measured slots.
     pub arrived: u64,

@@ -13,8 +13,8 @@ use rand_chacha::ChaCha8Rng;
 #[derive(Debug)]
 pub(super) struct NaiveFair {
     jobs: Vec<WaitingTasks>,
-    /// By place of a job: the key that orders the jobs, first by the number of running tasks, then
-    /// by age; `u64::MAX` if no task of the job waits.
+    /// For each job, by its index in `jobs`: the key that orders the jobs, first by the number of
+    /// running tasks, then by age; `u64::MAX` if no task of the job waits.
     turns: Least,
     arrived: u64,
 }
@@ -24,7 +24,7 @@ pub(super) struct NaiveFair {
 struct WaitingTasks {
     tasks: Vec<Task>,
     taken: Vec<bool>,
-    /// All tasks before this position are taken.
+    /// A position in `tasks`: nodes have taken all tasks before it.
     first: usize,
     left: usize,
     /// An index for jobs with many tasks, built by the first search.
@@ -35,14 +35,16 @@ struct WaitingTasks {
     age: u64,
 }
 
-/// The tasks of one job by the nodes that hold their data.
+/// An index of one job's tasks, by the nodes that hold their data. A task whose data lies on
+/// several nodes is in the group of each of them.
 #[derive(Debug)]
 struct ByNode {
-    /// By node: the position in `tasks` of its first task that may still wait.
+    /// For each node, the first entry of its group in `tasks` whose task may still wait.
     from: Vec<u32>,
-    /// By node: the end of its tasks in `tasks`.
+    /// For each node, the end of its group in `tasks`.
     until: Vec<u32>,
-    /// Positions of tasks, grouped by node, in order of arrival within a node.
+    /// Positions in the job's list of tasks (`WaitingTasks::tasks`), in one group for each node:
+    /// the tasks with data on that node, in order of arrival.
     tasks: Vec<u32>,
 }
 
@@ -84,8 +86,8 @@ impl ByNode {
         }
     }
 
-    /// The position of the first waiting task with data on `node`. `taken[i]` is true if the task
-    /// at position i does not wait any more.
+    /// The position, in the job's list of tasks, of the first waiting task with data on `node`.
+    /// `taken[i]` is true if the task at position i does not wait any more.
     fn first(&mut self, node: NodeId, taken: &[bool]) -> Option<usize> {
         let from = self.from.get_mut(node.0 as usize)?;
         let until = self.until[node.0 as usize];

@@ -170,7 +170,9 @@ mod tests {
         view
     }
 
-    /// The jobs in the slots of nodes 0, 1 and 2; 0 for an idle slot.
+    /// Runs the policy `name` with `of_first` tasks of job 1, whose data is on node 0, and one
+    /// task of job 2, on node 1. Returns the job in the slot of each of nodes 0, 1 and 2; 0 for
+    /// an idle slot.
     fn owners(name: &str, of_first: usize) -> [u64; 3] {
         let decision = policy_by_name(name).unwrap().decide(&three_nodes(of_first));
         [0, 1, 2].map(|node| {

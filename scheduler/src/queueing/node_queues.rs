@@ -26,17 +26,17 @@ pub(super) struct NodeQueues {
 /// The weight of a queue for an idle node. A queue without waiting tasks cannot be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// The length, tasks in service included, times the node's rate: alpha for its own
-    /// queue, beta in the rack, gamma elsewhere (equation 5; equation 4 without racks,
-    /// where the printed paper has beta for gamma).
+    /// The length, tasks in service included, times the rate of the node for the queue's tasks:
+    /// alpha for its own queue, beta in the rack, gamma elsewhere (the survey's equation 5;
+    /// equation 4 without racks, where the printed paper has beta for gamma).
     MaxWeight,
-    /// The node's own queue comes first. If it is empty, the node serves the longest queue
-    /// of all, provided that at least alpha / gamma tasks wait there: with fewer, the task
-    /// would end sooner on its own node.
+    /// The node's own queue comes first. If it is empty, the node serves the longest queue of all,
+    /// provided that at least alpha / gamma tasks wait there (the rate of local tasks over that of
+    /// remote ones). With fewer, the task would end sooner on its own node.
     Pandas,
     /// Like `Pandas`, but a node whose own queue is empty first serves the longest queue of its
-    /// rack, provided that at least alpha / beta tasks wait there, and only then the longest queue
-    /// of all.
+    /// rack, provided that at least alpha / beta tasks wait there (the rate of local tasks over
+    /// that of tasks in the rack), and only then the longest queue of all.
     PandasRack,
 }
 

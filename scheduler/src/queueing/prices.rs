@@ -22,29 +22,33 @@ use rand_chacha::ChaCha8Rng;
 #[derive(Debug)]
 pub(super) struct Prices {
     cluster: Cluster,
-    /// By node: the price, in units of 1 / [`UNITS`] tasks.
+    /// The virtual queue of each node, whose length, in units of 1 / [`UNITS`] tasks, is the
+    /// price of the node.
     queues: Longest,
     total: u64,
-    /// Target of `total`, the sum of all prices, in units of 1 / [`UNITS`] tasks. It
-    /// grows with the arrivals up to `held_max`, so that prices exist early and become
-    /// exact later.
+    /// Target of `total`, the sum of all prices, in units of 1 / [`UNITS`] tasks. It grows
+    /// with the arrivals up to `held_max`: a small total gives rough prices after few
+    /// arrivals, a large one exact prices.
     held: u64,
     held_max: u64,
-    /// The node that serves next in the virtual system.
+    /// The node that serves next in the virtual second system, whose queue lengths are the
+    /// prices.
     turn: u32,
     /// Nodes whose price the last arrival changed.
     changed: Vec<NodeId>,
 }
 
-/// The number of units in a task: prices are fixed-point numbers.
+/// The number of units in a task. Prices of waiting tasks are measured in tasks, as
+/// fixed-point numbers.
 const UNITS: u64 = 1 << 20;
-/// Waiting tasks per node in the virtual system, once `held` has reached `held_max`.
-const TASKS_PER_NODE: u64 = 1000;
-/// Number of arrivals for which `held` grows by one task, until it has reached
+/// Waiting tasks per node in the virtual second system, once their target has grown to
 /// `held_max`.
+const TASKS_PER_NODE: u64 = 1000;
+/// Number of arrivals after which `held`, the target for all tasks in the virtual system, has
+/// grown by one task, until it reaches `held_max`.
 const ARRIVALS_PER_HELD: u64 = 4;
-/// Slots of service in one turn of a node. One slot would do as well, with four times as
-/// many turns.
+/// Slots of service each time that it is a node's turn to serve in the virtual system. One
+/// slot would do as well, with four times as many turns.
 const SLOTS_PER_TURN: f64 = 4.0;
 
 impl Prices {
@@ -60,8 +64,8 @@ impl Prices {
         }
     }
 
-    /// Creates the given prices. No service lowers them before all prices together exceed
-    /// `held_max`.
+    /// Starts with these prices. The virtual system serves no task, which would lower a price,
+    /// before the sum of all prices exceeds `held_max`.
     #[cfg(test)]
     pub fn fixed(cluster: Cluster, prices: &[u64]) -> Self {
         let mut fixed = Self::new(cluster);
@@ -73,19 +77,20 @@ impl Prices {
         fixed
     }
 
-    /// The price of a task that waits at `node`: the length of the node's queue in the virtual
-    /// system, in tasks.
+    /// The price of a task that waits at `node`: the length, in tasks, of the node's queue in
+    /// the virtual second system.
     pub fn of(&self, node: NodeId) -> f64 {
         self.queues.get(node) as f64 / UNITS as f64
     }
 
-    /// The nodes whose price the last arrival changed; a node may occur more than once.
+    /// The nodes where the last arrival changed the price of a waiting task; a node may
+    /// occur more than once.
     pub fn changed(&self) -> &[NodeId] {
         &self.changed
     }
 
-    /// Adds an arriving task to the virtual system, and lets all nodes in turn serve there
-    /// until `total` is at most `held`.
+    /// Adds an arriving task to the virtual second system. Lets the nodes there serve in turn
+    /// until at most `held` tasks wait in it.
     pub fn arrive(&mut self, task: &Task, ties: &mut ChaCha8Rng) {
         self.changed.clear();
         let shortest = (task.local_nodes()).min_by_key(|&node| self.queues.get(node));
@@ -145,7 +150,8 @@ mod tests {
         assert!((second - 400.0).abs() < 8.0, "{second}");
     }
 
-    /// All data is on node 0 of four nodes in two racks, so no task waits elsewhere.
+    /// All data is on node 0 of four nodes in two racks. So no task waits at another node,
+    /// and the price of a task is 0 there.
     #[test]
     fn a_node_without_data_has_no_price() {
         let racks = Cluster::racks(4, 2, [0.8, 0.5, 0.2]);

@@ -43,7 +43,8 @@ fn on(job: u32, node: u32) -> Task {
 }
 
 const FLAT: Cluster = Cluster::flat(3, 0.8, 0.2);
-/// Racks {0, 1} and {2, 3}.
+/// Racks {0, 1} and {2, 3}; the service rates of local, rack-local and remote tasks, per
+/// slot.
 const RACKS: Cluster = Cluster::racks(4, 2, [0.8, 0.5, 0.2]);
 
 /// Job 0 has data on nodes 0 and 1, job 1 on node 1. Node 1 takes job 0, the older one, and
@@ -122,9 +123,10 @@ fn pandas_helps_only_where_a_task_gains() {
     assert_eq!(serve("pandas", FLAT, &own, &[1]), [Some((20, 0))]);
 }
 
-/// Node 1 is idle; node 0 of its rack has two tasks (alpha / beta = 1.6 <= 2), node 2 of the
-/// other rack has ten. Plain Pandas helps the longest queue, the variant helps its rack.
-/// With one task in the rack the variant helps the other rack too.
+/// Node 1 is idle; node 0 of its rack has two tasks, node 2 of the other rack has ten. Plain
+/// Pandas helps the longest queue. The variant helps its rack if that has at least alpha /
+/// beta tasks, the rate of local tasks divided by that of rack-local ones: 0.8 / 0.5 = 1.6
+/// <= 2. With one task in the rack the variant helps the other rack too.
 #[test]
 fn pandas_rack_helps_its_own_rack_first() {
     let mut tasks = vec![on(0, 0), on(1, 0)];
@@ -370,10 +372,11 @@ fn invalid_models_are_refused_with_the_field_and_the_reason() {
     }
 }
 
-/// Nodes 0 and 1 have data of their own, with 0.7 and 0.1 tasks a slot. In the plan at
-/// capacity node 0 serves only its own type, and node 1 both. So node 0 idles though type
-/// {1} waits, and node 1 takes the heavier type: 0.2 x 5 of type {0} rather than 0.8 x 1 of
-/// its own, but its own rather than 0.2 x 3.
+/// The type of a task is the set of nodes with its data: 0.7 tasks a slot have type {0},
+/// and 0.1 type {1}. In the optimal plan for the largest load, node 0 serves only its own
+/// type, and node 1 both. So node 0 idles though a task of type {1} waits. Node 1 takes the
+/// type with the larger weight, rate times waiting tasks: 0.2 x 5 of type {0} rather than
+/// 0.8 x 1 of its own, but its own rather than 0.2 x 3.
 #[cfg(feature = "lp")]
 #[test]
 fn fluid_serves_only_the_basic_activities_of_the_plan() {

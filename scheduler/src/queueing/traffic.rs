@@ -29,8 +29,8 @@ pub struct Stream {
     pub from: u32,
     /// The node behind the last one that may hold the stream's data.
     pub until: u32,
-    /// Number of nodes that hold a task's data, 1 to 3; they are drawn at random from `from` to
-    /// before `until`.
+    /// Number of nodes, 1 to 3, that hold a task's data. The nodes are drawn at random from those
+    /// with numbers from `from` to before `until`.
     pub replicas: u32,
 }
 
@@ -44,11 +44,11 @@ pub struct JobSizes(pub Vec<SizeBin>);
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SizeBin {
-    /// Part of all jobs that have a size in the bin; the shares of all bins sum to 1.
+    /// Part of all jobs whose size is in this range; the shares of all ranges sum to 1.
     pub share: f64,
-    /// Smallest number of tasks of a job in the bin, at least 1.
+    /// Smallest number of tasks of a job in this range of sizes, at least 1.
     pub min: u32,
-    /// Largest number of tasks of a job in the bin.
+    /// Largest number of tasks of a job in this range of sizes.
     pub max: u32,
 }
 
@@ -116,8 +116,9 @@ impl SizeBin {
 }
 
 impl Model {
-    /// The model of Wang's section V: 1,000 nodes, data on 800 of them, alpha 0.8, gamma 0.2, at
-    /// its capacity of 680 tasks a slot.
+    /// The model of Wang's section V: 1,000 nodes, data on 800 of them, at its capacity of 680
+    /// tasks a slot. Per slot, a local task ends with probability 0.8 (alpha), a remote one with
+    /// 0.2 (gamma).
     #[must_use]
     pub fn wang() -> Self {
         Self {

@@ -10,20 +10,23 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// The types with waiting tasks. The place of a type without waiting tasks is reused.
+/// A queue for each type of task (a set of nodes that hold the data) that has waiting
+/// tasks. The entry of a type whose queue is empty is reused for another type.
 #[derive(Debug)]
 pub(super) struct TypeQueues {
     cluster: Cluster,
-    /// The waiting tasks of the type in each place, in order of arrival.
+    /// For each entry: the waiting tasks of its type, in order of arrival.
     types: Vec<VecDeque<Task>>,
     places: HashMap<[NodeId; REPLICAS_MAX], usize, BuildHasherDefault<MixHasher>>,
     free: Vec<usize>,
-    /// The position of each type in each of the lists by length that contain it, at most
-    /// [`ORDERS`] for a type.
+    /// The position of each type (set of nodes that hold the data) in each of the lists by
+    /// length that contain it, at most [`ORDERS`] for a type.
     positions: Vec<u32>,
-    /// By node: the types whose data it holds.
+    /// For each node: the types of tasks whose data is on the node, ordered by the length
+    /// of their queues.
     on_node: Vec<ByLength>,
-    /// By rack: the types whose data a node of the rack holds; empty without racks.
+    /// For each rack: the types of tasks with data on a node of the rack, ordered by the
+    /// length of their queues; empty without racks.
     in_rack: Vec<ByLength>,
     all: ByLength,
 }
@@ -92,8 +95,10 @@ impl TypeQueues {
         at
     }
 
-    /// Calls `change` for each list by length that contains the type in place `at`, with
-    /// the number of the type in that list.
+    /// Calls `change` for each list of types by length that contains the type of `task`,
+    /// which has the entry `at`: the lists of its local nodes, of their racks, and of all
+    /// types. The arguments are the list, the number that the type has in this list, and
+    /// `positions`.
     fn in_orders(
         &mut self,
         at: usize,
@@ -116,7 +121,7 @@ impl TypeQueues {
         change(&mut self.all, member(ORDERS - 1), &mut self.positions);
     }
 
-    /// Removes the first task of the type in place `at`.
+    /// Removes the first waiting task of the type with the entry `at`.
     pub fn pop(&mut self, at: usize) -> Option<Task> {
         let length = self.types[at].len();
         let task = self.types[at].pop_front()?;
@@ -130,9 +135,9 @@ impl TypeQueues {
         Some(task)
     }
 
-    /// The types with data within the distance `level` of `node`. These include types with
-    /// nearer data, which do no harm: at their own level their weight is at least as
-    /// large.
+    /// The types of tasks with data within the distance `level` of `node`. These include
+    /// types with data nearer than `level`. They do no harm, because the same queue has a
+    /// weight at least as large when its own distance is considered.
     fn within(&self, node: NodeId, level: Locality) -> Option<&ByLength> {
         match level {
             Locality::Local => self.on_node.get(node.0 as usize),
@@ -141,13 +146,14 @@ impl TypeQueues {
         }
     }
 
-    /// The largest length of the types within this distance of `node`; 0 if there is none.
+    /// The length of the longest queue of a type of tasks with data within this distance
+    /// of `node`; 0 if there is none.
     pub fn max(&self, node: NodeId, level: Locality) -> usize {
         self.within(node, level).map_or(0, ByLength::max)
     }
 
-    /// Draws one of the types with the largest length among those within the distance
-    /// `level` of `node`; `None` if there is none.
+    /// Draws one of the types of tasks with the longest queue, among those with data
+    /// within the distance `level` of `node`; `None` if there is none.
     pub fn longest(&self, node: NodeId, level: Locality, ties: &mut ChaCha8Rng) -> Option<usize> {
         let member = self.within(node, level)?.longest(ties)?;
         Some(member as usize / ORDERS)

@@ -11,31 +11,35 @@ use crate::model::NodeId;
 #[derive(Debug)]
 pub(super) struct WaitingTasks {
     places: Places,
-    /// By node: tasks with a home there, and guests; indexed by [`Role`].
+    /// For each node, two lists, indexed by [`Role`]: the tasks with a home at the node,
+    /// and the other tasks whose data is there (guests).
     lists: Vec<[List; 2]>,
 }
 
-/// A place for each waiting task; it is reused after the task is taken.
+/// A reusable index (place) for each waiting task. The place is free again after the task
+/// is taken.
 #[derive(Debug, Default)]
 struct Places {
-    /// The number of earlier tasks in each place.
+    /// For each place, the number of earlier tasks that had it.
     uses: Vec<u32>,
     free: Vec<u32>,
 }
 
-/// The tasks of one role at one node.
+/// The tasks that wait at one node in one [`Role`]: those with a home there, or the
+/// guests.
 #[derive(Debug, Default)]
 struct List {
     /// Tasks in order of arrival, so the tasks of a job are next to each other.
     entries: Vec<Entry>,
-    /// One part for each job, oldest job first.
+    /// For each job, the range of its tasks in `entries`; oldest job first.
     parts: Vec<Part>,
     /// Number of entries at which the next push drops those that were taken.
     entries_max: usize,
 }
 
-/// A task in a list. It still waits if `uses` equals the number of tasks that have left
-/// its place.
+/// A task in a list. It still waits if `uses` equals the number of earlier tasks that had
+/// its place, as [`Places`] counts them: the number grows when the task is taken from any
+/// list.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     task: Task,
@@ -44,8 +48,8 @@ struct Entry {
     uses: u32,
 }
 
-/// The entries of one job in a list, as a range; some tasks may have been taken from
-/// another node's list.
+/// The entries of one job in the list of a node, as a range; some of their tasks may
+/// have been taken from the list of another node.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     job: u32,
@@ -60,7 +64,8 @@ pub(super) enum Role {
     Guest,
 }
 
-/// The homes among a task's local nodes: a bit for each local node, in their order.
+/// The homes of a task: a bit for each of its local nodes, in their order, which is set if
+/// the node is a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Homes(u8);
 
@@ -75,7 +80,7 @@ impl Homes {
         self.0.count_ones()
     }
 
-    /// The local nodes of `task`, each with true if it is a home.
+    /// The local nodes of `task`, each paired with true if it is one of the homes.
     fn marked(self, task: &Task) -> impl Iterator<Item = (NodeId, bool)> {
         (task.local_nodes().enumerate()).map(move |(at, node)| (node, self.0 & 1 << at != 0))
     }
@@ -87,7 +92,8 @@ impl Homes {
 }
 
 impl Places {
-    /// Takes a free place; returns it and its number of earlier uses.
+    /// Takes a free place for a task. Returns it and the number of earlier tasks that had
+    /// it.
     fn take(&mut self) -> (u32, u32) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.uses.push(0);
@@ -127,7 +133,8 @@ impl List {
         }
     }
 
-    /// Drops the entries that were taken, and the parts without entries.
+    /// Removes the entries of tasks that were taken, and the ranges of jobs that have no
+    /// entries left.
     fn compact(&mut self, places: &Places) {
         let mut left = 0;
         let entries = &mut self.entries;
@@ -147,8 +154,8 @@ impl List {
         self.entries_max = 2 * entries.len() + 64;
     }
 
-    /// Skips taken entries at the start of a part. Returns whether a task of the part
-    /// waits.
+    /// Skips tasks that were taken at the start of a job's range, `part`. Returns whether
+    /// a task of the range still waits.
     fn advance(&mut self, part: usize, places: &Places) -> bool {
         let part = &mut self.parts[part];
         let entries = &self.entries[part.from as usize..part.until as usize];
@@ -157,7 +164,8 @@ impl List {
         part.from < part.until
     }
 
-    /// The part of the job with the fewest running tasks; among equals, of the oldest job.
+    /// Returns the index in `parts` of the job with the fewest running tasks; of several,
+    /// the oldest. `running[j]` is the number of running tasks of job j.
     fn fewest(&mut self, running: &[u32], places: &Places) -> Option<usize> {
         let mut best = (u32::MAX, None);
         let mut at = 0;
@@ -199,7 +207,8 @@ impl WaitingTasks {
         }
     }
 
-    /// The guest of `node` that has waited longest.
+    /// The task that has waited longest at `node` of those that have their homes at other
+    /// nodes, with these homes.
     pub fn oldest_guest(&mut self, node: NodeId) -> Option<(Task, Homes)> {
         let list = &mut self.lists[node.0 as usize][Role::Guest as usize];
         while !list.parts.is_empty() {
@@ -212,9 +221,10 @@ impl WaitingTasks {
         None
     }
 
-    /// Takes a task that waits at `node` in the role `waits`: of the job with the fewest
-    /// running tasks, and among equals of the oldest. `running[j]` is the number of
-    /// running tasks of job j.
+    /// Takes a task that waits at `node` in the role `waits` (home or guest): the oldest
+    /// task of the job with the fewest running tasks; of several such jobs, of the oldest.
+    /// `running[j]` is the number of running tasks of job j. Returns the task and its
+    /// homes. The lists of other nodes skip it later.
     pub fn take(&mut self, node: NodeId, waits: Role, running: &[u32]) -> Option<(Task, Homes)> {
         let list = &mut self.lists[node.0 as usize][waits as usize];
         let at = list.fewest(running, &self.places)?;

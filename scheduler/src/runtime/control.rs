@@ -110,11 +110,13 @@ struct Plan {
     /// `RuntimeOptions::memory_bytes`; `None` if it is not.
     memory_bytes: Option<u64>,
     /// True if tasks run on the floor (in the ordinary class, with a high nice value), not in the
-    /// idle class; false when unmanaged.
+    /// idle class; false if the runtime does not limit jobs to a capacity.
     is_on_floor: bool,
-    /// The forecast f(t) of the capacity; `None` when unmanaged.
+    /// The forecast f(t) of the capacity; `None` if the runtime does not limit jobs to a capacity
+    /// ([`Management::Unmanaged`]).
     forecast: Option<Arc<Availability>>,
-    /// The shares of jobs, in hundredths of a core; empty when unmanaged.
+    /// The shares of jobs, in hundredths of a core; empty if the runtime does not limit jobs to a
+    /// capacity.
     shares: BTreeMap<JobId, u32>,
 }
 

@@ -12,19 +12,19 @@ const CYCLES_MAX: usize = 4 * 3600;
 /// at a time, this limit is reached before `CYCLES_MAX`.
 const JOB_SAMPLES_MAX: usize = 500_000;
 
-/// The latest closed cycles, and the present one.
+/// The latest control cycles: those that have ended and are kept, and the present one.
 #[derive(Default)]
 pub(super) struct Cycles {
     closed: VecDeque<CycleSample>,
-    /// Number of job samples in all closed cycles.
+    /// Number of job samples in all cycles that have ended.
     job_samples: usize,
     open: Option<CycleSample>,
 }
 
 impl Cycles {
-    /// Closes the present cycle with `memory_bytes` as its peak of reserved memory, and opens the
-    /// cycle `next`, which begins at its field `t_s`. `used_cpu_s` returns the CPU time that a job
-    /// used in the closed cycle, or `None` if the job has ended.
+    /// Ends the present control cycle with `memory_bytes` as its peak of reserved memory, and
+    /// begins the cycle `next`, at its field `t_s`. `used_cpu_s` returns the CPU time that a job
+    /// used in the ended cycle, or `None` if the job has ended.
     pub fn turn(
         &mut self,
         next: CycleSample,

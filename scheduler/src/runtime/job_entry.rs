@@ -326,8 +326,8 @@ pub(super) enum Duty {
     Abort,
 }
 
-/// The result of an assignment that succeeded: the counters and runs of a task; empty for a split,
-/// a commit or an abort.
+/// The result of work that a worker has carried out with success: the counters and output runs of a
+/// task; empty after a computation of splits, a commit or an abort.
 #[derive(Default)]
 pub(super) struct DutyResult {
     pub counters: Counters,

@@ -46,8 +46,8 @@ pub fn leased_use() -> ThreadUse {
     }
 }
 
-/// The payee of one thread under a lease: charges the use of the thread to the lease, and adds it
-/// to the counters of all leases.
+/// The [`Payee`] of one thread under a lease: it charges the use of the thread to the lease, and
+/// adds it to the counters of all leases.
 struct LeasePayee {
     pacer: Arc<Pacer>,
     /// The thread's use at the last read of the kernel's counters, and the time of that read.
@@ -58,8 +58,8 @@ struct LeasePayee {
 }
 
 impl LeasePayee {
-    /// Creates the payee of the calling thread, to charge the thread's use from now on to the
-    /// lease.
+    /// Starts to charge the calling thread's resource use to the lease, from now on. `is_lowered`
+    /// is true if the thread runs in the scheduling class of tasks.
     fn new(pacer: Arc<Pacer>, is_lowered: bool) -> Self {
         let seen = Cell::new((ThreadUse::of_this_thread(), Instant::now()));
         Self {
@@ -257,7 +257,8 @@ impl Lease {
     }
 }
 
-/// The task that stands for a thread in a lease. Its drop removes the thread from the lease.
+/// A guard for a thread that works under a lease: in the lease, the thread counts as an attempt at
+/// `task`. The drop removes the thread from the lease.
 struct EntryGuard {
     lease: Lease,
     task: TaskId,

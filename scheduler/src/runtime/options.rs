@@ -70,7 +70,7 @@ pub struct RuntimeOptions {
     pub capacity: Arc<dyn CapacitySource>,
     /// Whether jobs are limited to the capacity of analytics.
     pub management: Management,
-    /// The limits for jobs if `management` limits them to their capacity.
+    /// The limits on jobs if `management` limits jobs to the capacity of analytics.
     pub throttles: Throttles,
     /// The directory for spill files. The runtime creates it when absent, and gives only the user of
     /// the process permissions on what it creates.

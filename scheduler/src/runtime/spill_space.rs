@@ -30,8 +30,8 @@ pub struct SpillSpace {
 }
 
 impl SpillSpace {
-    /// Creates the space of a file system. `free_bytes` returns its free bytes, for a directory or
-    /// file on it.
+    /// Creates the limit for spills on a file system. `free_bytes` returns the free bytes of the
+    /// file system that has the given directory or file.
     pub fn new(free_bytes: impl Fn(&Path) -> io::Result<u64> + Send + Sync + 'static) -> Self {
         Self {
             free_bytes: Arc::new(free_bytes),

@@ -181,8 +181,8 @@ impl State {
     }
 
     /// Stops attempts if memory is short, in a cycle of `cycle_s` seconds that starts at `now_s`.
-    /// To be called after all possible claims. Returns the jobs of the attempts, perhaps with
-    /// repetitions.
+    /// Call this function after all tasks that may start have been given to workers. Returns the
+    /// jobs of the attempts, perhaps with repetitions.
     pub fn preempt(&mut self, now_s: f64, cycle_s: f64) -> Vec<Arc<JobContext>> {
         if self.memory.has_room() {
             return Vec::new();
@@ -291,7 +291,8 @@ impl State {
         status
     }
 
-    /// Closes the present cycle, and opens the next.
+    /// Ends the present control cycle: records the CPU time that each job used in it, and begins
+    /// the record of the next cycle with the jobs' shares.
     pub fn sample(&mut self, now_s: f64) {
         let next = CycleSample {
             t_s: now_s,
@@ -485,8 +486,8 @@ impl Shared {
         (state.jobs.get_mut(&task.job)).is_some_and(|job| job.tracker.may_finish(task, attempt))
     }
 
-    /// Records the result of an assignment. Returns false if the thread was left behind meanwhile:
-    /// it must end.
+    /// Records the result of an assignment. Returns false if the runtime gave up the calling thread
+    /// meanwhile because its attempt seemed to hang: the thread must end.
     pub fn finish(
         &self,
         context: &JobContext,

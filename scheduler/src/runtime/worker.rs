@@ -59,8 +59,9 @@ pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
     }
 }
 
-/// Carries out assignments, from `assignment` on, until there are none left or this thread, with
-/// the number `number`, was left behind.
+/// Carries out assignments on the calling thread, from `assignment` on. Ends when there are none
+/// left, or when the runtime has given up this thread because its attempt seemed to hang. `number`
+/// is the number of the thread.
 fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
     let options = &shared.options;
     let lowered = options.lowers_tasks();
@@ -100,8 +101,8 @@ fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
     }
 }
 
-/// Carries out an assignment and records its result. Returns false if this thread was left behind
-/// meanwhile.
+/// Carries out an assignment and records its result. Returns false if the runtime gave up this
+/// thread meanwhile because its attempt seemed to hang.
 fn carry_out(shared: &Shared, mut assignment: Assignment) -> bool {
     // A panic may leave the state of user code inconsistent. The attempt's state is dropped, and
     // the job's state changes only with the result.

@@ -142,15 +142,16 @@ pub enum SimError {
     /// The measured window ends before it begins.
     #[error("the window from {from_s} s to {until_s} s is empty")]
     EmptyWindow {
-        /// Start of the window in seconds.
+        /// Start of the window, in seconds, whose jobs count for the metrics.
         from_s: f64,
-        /// End of the window in seconds.
+        /// End of the window, in seconds, whose jobs count for the metrics.
         until_s: f64,
     },
     /// The cluster has no nodes.
     #[error("a cluster needs at least one node")]
     NoNodes,
-    /// A lost node does not exist, or comes back before it stopped.
+    /// A node that is to be lost, the one with this number, does not exist, or comes back before
+    /// it stopped.
     #[error("node {0} is not there, or does not come back after it stopped")]
     BadLoss(u32),
     /// Two jobs share an id.
@@ -172,7 +173,7 @@ pub enum SimError {
     TooLarge {
         /// The counted things, in the plural.
         what: &'static str,
-        /// The count at which counting stopped.
+        /// The number of things, or of those counted until the limit was exceeded.
         count: u64,
         /// The largest count that is allowed.
         max: u64,

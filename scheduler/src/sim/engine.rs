@@ -54,8 +54,8 @@ struct Engine<'a> {
     input_order: Vec<usize>,
     /// Positions of the jobs that are submitted after the end of another one.
     followers: Vec<usize>,
-    /// By position of a job: its index in `view.jobs`, or `usize::MAX` while the view does not
-    /// contain it.
+    /// For each position in `jobs`: the index of that job in `view.jobs`, or `usize::MAX` while the
+    /// view does not contain the job.
     at: Vec<usize>,
     /// The policy's view of the cluster. Its jobs are those that were submitted and are
     /// not done, most urgent first, so that policies need not sort much.
@@ -342,9 +342,10 @@ impl<'a> Engine<'a> {
         self.fill_cells(node, from, self.decision.refill);
     }
 
-    /// Does the work of [`fill`](Self::fill). The node's cells in the placement begin at `from`;
-    /// returns their number. If several jobs wait for capacity, the least satisfied one starts
-    /// first.
+    /// Starts tasks as [`fill`](Self::fill) does, until each job has its slots on the node or no
+    /// capacity is free. `from` is the index of the node's first cell (the slots of one job on the
+    /// node) in the placement; returns the number of the node's cells. If several jobs wait for
+    /// capacity, the least satisfied one starts first. `refill` limits which tasks may start.
     fn fill_cells(&mut self, node: NodeId, from: usize, refill: Refill) -> usize {
         let cells = &self.decision.placement.cells()[from..];
         let count = cells.partition_point(|cell| cell.node == node);
@@ -368,8 +369,8 @@ impl<'a> Engine<'a> {
         count
     }
 
-    /// The satisfaction of a job with its running tasks, by equation (5); 1 once the job
-    /// is done.
+    /// The satisfaction of a job, which rises with the number of running tasks compared with those
+    /// that it needs for its goal, by the thesis's equation (5); 1 once the job is done.
     fn satisfaction_of(&self, job: usize) -> f64 {
         let Some(view) = self.view.jobs.get(self.at[job]) else {
             return 1.0;

@@ -34,10 +34,10 @@ const fn median() -> f64 {
 const STEP_S: f64 = 900.0;
 
 impl ForecastError {
-    /// Draws a forecast of `config`'s availability, from 0 to its horizon. The same seed
-    /// draws the same forecast.
+    /// Draws a forecast of f(t), the availability in `config`, from 0 to its horizon. The
+    /// same seed draws the same forecast.
     ///
-    /// The load is the cluster's capacity minus f(t). The expected load never exceeds the
+    /// The load is the cluster's capacity minus f(t). The forecast load never exceeds the
     /// capacity.
     #[must_use]
     pub fn draw(&self, config: &SimConfig, seed: u64) -> Availability {

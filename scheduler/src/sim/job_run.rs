@@ -62,7 +62,8 @@ pub(super) struct JobRun {
     pub spec: SimJob,
     maps: Tasks,
     reduces: Tasks,
-    /// By pool: the sum of the lengths of finished maps in seconds, and their number.
+    /// For each [`Pool`] of nodes, in the order of the enum: the sum of the lengths of
+    /// finished maps in seconds, and their number.
     map_s_on: [(f64, u32); 2],
     pub tally: Tally,
 }

@@ -60,7 +60,7 @@ impl NodeRun {
         }
     }
 
-    /// Returns whether the node is up: no loss of it lasts.
+    /// Returns whether the node is up: no outage of the node has begun and not yet ended.
     pub fn is_up(&self) -> bool {
         self.losses == 0
     }

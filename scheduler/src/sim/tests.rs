@@ -72,9 +72,10 @@ fn reverse_adaptive_meets_all_three_goals_of_the_motivating_example() {
     );
 }
 
-/// The size of jobs that the figures imply, 426 node-hours each, with the thesis's cycle:
-/// the jobs use 96% of f(t) until the last goal. Only Algorithm 2 makes the difference
-/// here: RAS, which shares slots by the same rule, is late twice.
+/// Jobs of the size that the thesis's figures imply, 426 node-hours each, with the
+/// thesis's control cycle: they use 96% of f(t), the capacity left to analytics, until
+/// the last goal. Fitting the jobs in reverse (Algorithm 2) makes the difference: RAS,
+/// which shares slots by the same rule but without it, is late twice.
 #[test]
 fn reverse_adaptive_meets_all_three_goals_at_the_size_of_the_figures() {
     let (mut config, _) = motivating_example();

@@ -10,7 +10,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
-/// Deviations of generated jobs from table 5.6; the default has none.
+/// The ways in which generated jobs differ from the thesis's workload, table 5.6; by default
+/// there are none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variety {
     /// Mean number of jobs that arrive at once, geometrically distributed; at least 1. The
@@ -39,8 +40,8 @@ impl Default for Variety {
 }
 
 impl Variety {
-    /// Mean length of the maps of all jobs, in seconds, if the maps of jobs outside of
-    /// `other_map_s` take `map_s`.
+    /// Mean length of the maps of all jobs, in seconds. `map_s` is the length of the maps of
+    /// the jobs that are not in `other_map_s`.
     #[must_use]
     pub fn mean_map_s(&self, map_s: f64) -> f64 {
         let parts: f64 = self.other_map_s.iter().map(|(part, _)| part).sum();
@@ -82,7 +83,7 @@ pub struct Workload {
     pub stragglers: Option<Stragglers>,
     /// Bytes that a map reads.
     pub map_input_bytes: u64,
-    /// Deviations of the jobs from table 5.6.
+    /// The ways in which the jobs differ from the thesis's workload, table 5.6.
     pub variety: Variety,
 }
 

@@ -10,7 +10,8 @@ use std::ops::{AddAssign, Sub};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A limit above the length of both files.
+/// The size of the buffer for reading a thread's `schedstat` or `io`, in bytes: more than either
+/// file has.
 const FILE_BYTES_MAX: usize = 512;
 
 /// The resource use of one thread, or the sum over several.

@@ -23,7 +23,7 @@ const SPILL: &str = "spill";
 pub(super) struct Exposure {
     data: PathBuf,
     group_readable: bool,
-    /// The first of the exposed paths, with their modes.
+    /// The exposed paths that the message names, the first ones by name, with their modes.
     named: Vec<(PathBuf, u32)>,
     /// The number of exposed paths that are not in `named`.
     unnamed: usize,

@@ -57,8 +57,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     json_or_text(args.json, &report, |printer| tell(printer, &report))
 }
 
-/// Prints the tables, then one line per subject. Lines about failures and damage are left out if there is
-/// none.
+/// Prints the tables of the database, then a line for each further subject, such as snapshots, log and
+/// memory. Lines about failures and damage are left out if there is none.
 fn tell(printer: &mut Printer, report: &StatsReport) -> Result<()> {
     let stats = &report.stats;
     printer.lines(tables(stats))?;

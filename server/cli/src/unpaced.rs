@@ -2,7 +2,8 @@
 
 use ebb_server::node::NodeOptions;
 
-/// The name of the variable, which the tests of the command line set to any value.
+/// The environment variable that, set to any value, gives jobs all cores and turns the idle class
+/// off. The tests of the command line set it.
 const VARIABLE: &str = "EBB_TEST_UNPACED";
 
 /// Returns whether `EBB_TEST_UNPACED` is set: nothing is to run in the idle class, and jobs get all

@@ -49,7 +49,8 @@ pub struct ColocatedOptions {
     pub forecast: Option<Arc<Availability>>,
     /// The source of [`LoadSample::requests`]; `None`: the [recorded](Colocated::record) requests.
     pub requests: Option<Box<dyn RequestSource>>,
-    /// The maximal number of control cycles in the history, and of decisions of the guard.
+    /// The maximal number of control cycles in the history, and separately of the latency guard's
+    /// decisions.
     pub samples_max: usize,
     /// The options of the runtime of the jobs. `cores` are those of the machine; `capacity` is ignored,
     /// because the governor provides it.
@@ -264,8 +265,9 @@ impl Colocated {
         }
     }
 
-    /// Feeds the guard with latencies from another source, until the result is dropped: for a service that
-    /// cannot [`record`](Self::record). If a service does both, each request is counted twice.
+    /// Feeds the latency guard, which limits analytics while requests are too slow, with latencies from
+    /// another source, until the result is dropped: for a service that cannot [`record`](Self::record)
+    /// them. If a service does both, each request is counted twice.
     ///
     /// # Errors
     /// If the system refuses to start a thread.
@@ -289,7 +291,8 @@ impl Colocated {
 pub struct ColocatedStatus {
     /// The latest control cycle; `None` before the first one.
     pub load: Option<LoadSample>,
-    /// The guard's latest decision; `None` before the first one, and without an objective.
+    /// The latest decision of the latency guard, which limits analytics so that the service meets its
+    /// latency objective; `None` before the first one, and without an objective.
     pub guard: Option<GuardSample>,
     /// The price of analytics: for each fraction that they were allowed of the capacity left by the
     /// service, the growth of the service's latencies. Empty until the price is known, and for an

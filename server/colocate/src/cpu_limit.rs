@@ -91,7 +91,8 @@ impl Cgroup {
     }
 }
 
-/// Returns the limit in a text of `cpu.max`, in cores: a quota or `max`, and the period of the quota.
+/// Returns the CPU limit in a text of `cpu.max`, in cores: the quota divided by its period. `None` if
+/// the quota is `max`, or the text is malformed.
 fn limit_cores(text: &str) -> Option<f64> {
     let mut fields = text.split_ascii_whitespace().map(str::parse::<u32>);
     let quota_us = fields.next()?.ok()?;
@@ -112,8 +113,9 @@ impl Periods {
         })
     }
 
-    /// Returns the fraction of periods that were throttled, as a weighted mean up to the counters
-    /// `self`. `ratio` is this mean up to the earlier counters `before`.
+    /// Returns the moving average of the fraction of periods that were throttled. `ratio` is this
+    /// average up to the earlier counters `before`; the periods from `before` to `self` are added to
+    /// it.
     fn averaged(self, before: Self, ratio: f64) -> f64 {
         let all = self.all.saturating_sub(before.all) as f64;
         let throttled = self.throttled.saturating_sub(before.throttled) as f64;

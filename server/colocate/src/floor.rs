@@ -22,17 +22,18 @@ const RAISED_MAX: f64 = 4.0;
 /// hundredths of a core.
 pub const FLOOR_CORES_MIN: f64 = 0.01;
 
-/// Analytics stay in the idle class while they use at least this fraction of the floor there. The floor
-/// is their minimum of CPU outside of the class. The fraction is below 1 because measured use never
-/// equals the grant exactly. Conversely, analytics on the floor return to the idle class once 1.25 times
-/// the floor is free there without them.
+/// Analytics stay in the idle class while they use at least this fraction of the floor, their minimum of
+/// CPU while other processes use all cores. The fraction is below 1 because measured use never equals the
+/// granted CPU exactly. Analytics outside of the class return to it once 1.25 times the floor is idle:
+/// the floor, divided by this fraction.
 const ENOUGH_RATIO: f64 = 0.8;
 
 /// Analytics lose the floor, their minimum of CPU beside busy processes, when the load leaves less than
 /// this fraction of it.
 const LOAD_LEAVES_RATIO_MIN: f64 = 0.5;
 
-/// The CPU use of all sides, in cores.
+/// The cores that the transactional load and analytics use, the cores left to analytics, and those that
+/// analytics need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CpuShares {
     /// The cores that load and analytics could use if there were no other processes, with the reserve
@@ -48,7 +49,7 @@ pub(crate) struct CpuShares {
     pub needed: f64,
 }
 
-/// The state of the load's objective, according to the guard.
+/// The state of the load's latency objective, as last measured by the latency guard.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ObjectiveState {
     /// True if analytics pause, so that the guard measures the load alone.
@@ -66,8 +67,8 @@ pub(crate) enum FloorDecision {
     /// Analytics run in the idle class, on the capacity that is left.
     #[default]
     Idle,
-    /// Analytics get nothing at the moment. Their threads stay on the floor instead of moving to the idle
-    /// class, because some of them could not leave that class again.
+    /// Analytics get no CPU at the moment. Their threads stay outside of the idle class, because some of
+    /// them could not leave that class again.
     Paused,
     /// Analytics run on the floor, with at most this many hundredths of a core.
     Floor { hundredths: u32 },
@@ -88,8 +89,9 @@ impl FloorDecision {
         }
     }
 
-    /// Returns the decision for the next control cycle, after a cycle with the decision `self`. The floor
-    /// is `floor_cores`; 0 means none.
+    /// Returns the decision for the next control cycle, after a cycle with the decision `self`: whether
+    /// analytics run on the floor, their guaranteed CPU share, and how large it is. `floor_cores` is the
+    /// guarantee; 0 means none.
     pub(crate) fn next(
         self,
         floor_cores: f64,
@@ -122,8 +124,8 @@ impl FloorDecision {
     }
 }
 
-/// Returns the most cores that analytics get while other processes use all cores, if `floor_cores` is the
-/// floor.
+/// Returns the most cores that analytics get while other processes use all cores, if `floor_cores` are
+/// guaranteed to them: jobs in danger of missing their goals raise the guarantee.
 pub(crate) fn most_cores(floor_cores: f64) -> f64 {
     RAISED_MAX * floor_cores
 }
@@ -135,7 +137,8 @@ mod tests {
 
     const FLOOR: FloorDecision = Floor { hundredths: 15 };
 
-    /// Returns the shares on two cores with a reserve of 0.1, beside this much load and others.
+    /// Returns the CPU use on two cores with a reserve of 0.1, if the load, other processes and analytics
+    /// use this many cores.
     fn shares(load: f64, others: f64, analytics: f64) -> CpuShares {
         CpuShares {
             own: 1.9,

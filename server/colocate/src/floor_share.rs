@@ -11,8 +11,8 @@ use ebb_scheduler::runtime::{BURST_S, Bucket, Verdict};
 /// its work may have been cancelled.
 const WAIT_S_MAX: f64 = 0.05;
 
-/// The CPU time that threads of a service share while other processes hold the CPU. The
-/// [`Governor`](crate::Governor) sets it in each control cycle.
+/// The CPU time that the threads of a service, such as clients' scans, may use together while other
+/// processes use all cores. The [`Governor`](crate::Governor) sets its amount in each control cycle.
 ///
 /// The jobs of the runtime have a floor of their own.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct FloorShare {
 }
 
 impl FloorShare {
-    /// Creates a share that is not in use, because no other processes hold the CPU.
+    /// Creates a CPU share that is turned off until other processes use all cores.
     pub fn new() -> Self {
         Self {
             begun: Instant::now(),
@@ -35,7 +35,8 @@ impl FloorShare {
         }
     }
 
-    /// Sets the cores that the threads may use together; `None` while no floor is needed.
+    /// Sets the cores that the service's threads, such as clients' scans, may use together while other
+    /// processes use all cores. `None` turns this limit off, while other processes leave enough.
     pub fn set(&self, cores: Option<f64>) {
         let now_s = self.now_s();
         (self.lock()).set_rate(cores.unwrap_or(0.0), BURST_S, now_s);
@@ -43,13 +44,13 @@ impl FloorShare {
         self.changed.notify_all();
     }
 
-    /// Returns whether other processes hold the CPU, so that a thread of the idle class would get next
-    /// to nothing.
+    /// Returns whether other processes use all cores, so that a thread of the idle class would get
+    /// next to nothing.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Charges CPU time that a thread has used while other processes hold the CPU.
+    /// Charges CPU time that a thread of the service has used while other processes use all cores.
     pub fn charge(&self, cpu: Duration) {
         let now_s = self.now_s();
         self.lock().charge(cpu.as_secs_f64(), now_s);

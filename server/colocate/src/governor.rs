@@ -42,12 +42,12 @@ pub struct LoadSample {
     pub others_cores: f64,
     /// The limit on the CPU of the cgroups above this process, if there is one.
     pub cpu_limit: Option<CpuLimit>,
-    /// The fraction, 0 to 1, of the remaining capacity that the guard lets analytics use.
+    /// The fraction, 0 to 1, of the remaining capacity that the latency guard lets analytics use.
     pub allowed: f64,
     /// The capacity of analytics in the cycle that starts, in hundredths of a core.
     pub capacity_hundredths: u32,
-    /// True if other processes hold the CPU, and `capacity_hundredths` is the minimum that analytics get
-    /// all the same, outside of the idle class.
+    /// True if other processes use the CPU, and analytics therefore run outside of the idle class, where
+    /// `capacity_hundredths` is guaranteed to them.
     pub is_on_floor: bool,
     /// The memory that tasks may hold in this cycle, in bytes, if the system reports memory.
     pub memory_bytes: Option<u64>,
@@ -92,7 +92,8 @@ pub struct Governor {
     machine: Machine,
     reachable_cores: f64,
     memory: MemoryMonitor,
-    /// The CPU time of threads outside of the runtime while other processes use all cores.
+    /// The CPU time that threads of the service outside of the runtime, such as clients' scans, may use
+    /// while other processes use all cores.
     floor_share: Arc<FloorShare>,
     state: Mutex<State>,
 }
@@ -109,12 +110,12 @@ struct State {
     /// The last measurement of the load.
     load: MeasuredLoad,
     floor: FloorDecision,
-    /// The forecast f(t), if there is one.
+    /// The forecast f(t) of the capacity for analytics, if there is one.
     forecast: Option<Arc<Availability>>,
     /// The mean capacity that analytics got recently, for plans without a forecast.
     left: LeftEstimate,
     guard: Option<Guard>,
-    /// The number of sources that feed the guard with windows.
+    /// The number of sources that feed the latency guard with measurements of the load.
     watches: usize,
     history: Recent<LoadSample>,
     guarded: Recent<GuardSample>,
@@ -206,8 +207,8 @@ impl Governor {
         }
     }
 
-    /// Sets the maximal number of cycles in the history, and of decisions of the guard, in place of
-    /// [`SAMPLES_MAX_DEFAULT`]; drops the samples so far.
+    /// Sets how many control cycles are kept in the history, and how many decisions of the latency guard,
+    /// in place of [`SAMPLES_MAX_DEFAULT`]; drops the samples so far.
     #[must_use]
     pub fn keeping(self, samples_max: usize) -> Self {
         let mut state = self.lock();
@@ -217,34 +218,35 @@ impl Governor {
         self
     }
 
-    /// Replaces the forecast of policies: f(t) in hundredths of a core, with the reserve deducted, over
-    /// the runtime's time.
+    /// Replaces the forecast f(t) by which scheduling policies plan: the capacity for analytics over the
+    /// runtime's time, in hundredths of a core, with the reserve deducted.
     pub fn plan_by(&self, forecast: Arc<Availability>) {
         self.lock().forecast = Some(forecast);
     }
 
-    /// Returns the latest cycles, oldest first.
+    /// Returns the measurements of the latest control cycles, oldest first.
     pub fn history(&self) -> Vec<LoadSample> {
         self.lock().history.to_vec()
     }
 
-    /// Returns the latest cycles after `t_s`, in seconds of the runtime's time.
+    /// Returns the measurements of the latest control cycles after `t_s`, in seconds of the runtime's time.
     pub fn history_after(&self, t_s: f64) -> Vec<LoadSample> {
         self.lock().history.newest(|sample| sample.t_s > t_s)
     }
 
-    /// Returns the latest cycle; `None` before the first one.
+    /// Returns the measurements of the latest control cycle; `None` before the first one.
     pub fn latest(&self) -> Option<LoadSample> {
         self.lock().history.last()
     }
 
-    /// Returns the latest decisions of the guard, oldest first.
+    /// Returns the latest decisions of the latency guard, which limits analytics so that the load meets its
+    /// latency objective; oldest first.
     pub fn guarded(&self) -> Vec<GuardSample> {
         self.lock().guarded.to_vec()
     }
 
-    /// Returns the guard's decisions on windows that ended after `t_s`, in seconds of the windows'
-    /// time, oldest first.
+    /// Returns the latency guard's decisions, one per measurement window, on windows that ended after
+    /// `t_s`, in seconds of the windows' time; oldest first.
     pub fn guarded_after(&self, t_s: f64) -> Vec<GuardSample> {
         self.lock().guarded.newest(|sample| sample.window.t_s > t_s)
     }
@@ -267,8 +269,8 @@ impl Governor {
         self.reachable_cores
     }
 
-    /// Returns the forecast f(t) of policies. `None`: they plan by the mean capacity that analytics got
-    /// in the last ten minutes.
+    /// Returns the forecast f(t) of the capacity for analytics over time, which scheduling policies use in
+    /// their plans. `None`: they plan by the mean capacity that analytics got in the last ten minutes.
     pub fn forecast(&self) -> Option<Arc<Availability>> {
         self.lock().forecast.clone()
     }
@@ -278,7 +280,8 @@ impl Governor {
         self.lock().guard.as_ref().map(Guard::objective)
     }
 
-    /// Returns the guard's latest decision; `None` before the first one.
+    /// Returns the latency guard's latest decision about the capacity of analytics; `None` before the first
+    /// one.
     pub fn latest_guarded(&self) -> Option<GuardSample> {
         self.lock().guarded.last()
     }
@@ -292,8 +295,8 @@ impl Governor {
         state.guard.as_ref().map(Guard::price).unwrap_or_default()
     }
 
-    /// Passes a window of the load to the guard. Returns true if the guard now allows another fraction
-    /// of the capacity than before: then the runtime should plan again.
+    /// Passes one window of measurements of the load to the latency guard. Returns true if the guard now
+    /// allows analytics another fraction of the capacity than before: then the runtime should plan again.
     pub fn take_window(&self, window: impl Into<ObservedWindow>) -> bool {
         let mut state = self.lock();
         let granted = state.history.last();
@@ -310,14 +313,14 @@ impl Governor {
         changed
     }
 
-    /// Registers a source of windows for the guard.
+    /// Registers a source of the load's latencies. The latency guard limits analytics by them.
     pub(crate) fn begin_watch(&self) {
         self.lock().watches += 1;
     }
 
-    /// Unregisters a source. After the last one, no windows show that the load keeps its objective, so
-    /// analytics could never grow again; therefore the guard is reset and allows everything. Returns true
-    /// if it allows more than before.
+    /// Unregisters a source of the load's latencies. After the last one, nothing shows that the load meets
+    /// its latency objective, so analytics could never get more capacity again; therefore the latency guard
+    /// is reset and lifts its limits. Returns true if it allows more than before.
     pub(crate) fn end_watch(&self) -> bool {
         let mut state = self.lock();
         state.watches -= 1;
@@ -329,8 +332,10 @@ impl Governor {
         (self.machine).cores_with(others_cores, self.reachable_cores, state.cpu_limit)
     }
 
-    /// Returns the CPU use of load and analytics, and the cores left to analytics. `cores` is the number
-    /// that load, analytics and other processes may use together.
+    /// Returns the cores that the transactional load and analytics use, the cores left to analytics, and
+    /// those that analytics need. `cores` is the number that load, analytics and other processes may use
+    /// together. `needed_hundredths` is the CPU that analytics need from now on to meet the goals of their
+    /// jobs, in hundredths of a core.
     fn cpu_shares(&self, cores: f64, needed_hundredths: u32, state: &State) -> CpuShares {
         let reserve = self.machine.reserve_cores;
         let load = state.estimate.transactional_cores();
@@ -378,8 +383,8 @@ impl State {
         self.guard.as_ref().map_or(1.0, Guard::allowed)
     }
 
-    /// Returns the state of the load's objective, for a decision about a floor of `floor_cores`, the
-    /// minimum of CPU beside busy processes.
+    /// Returns the state of the load's latency objective, as input of the decision about a floor: a minimum
+    /// of `floor_cores` for analytics while other processes use all cores.
     fn objective(&self, floor_cores: f64) -> ObjectiveState {
         let most_hundredths = most_cores(floor_cores) * 100.0;
         let is_in_danger = |guard: &Guard| guard.is_in_danger(most_hundredths);

@@ -39,38 +39,40 @@ const SLACK_SHRINK: f64 = 0.05;
 /// Analytics may grow while the slack, (objective - latency) / objective, is above this. Heracles
 /// grows above 0.10, but after 15 seconds; a window's percentile is noisier than that of 15 seconds.
 const SLACK_GROW: f64 = 0.20;
-/// The minimal number of requests in a window, so that its percentile is more than its largest
-/// latency. Windows with fewer requests are merged.
+/// The minimal number of requests in a measurement window, so that its percentile is more than its
+/// largest latency. Windows with fewer requests are merged.
 const REQUESTS_MIN: u64 = 200;
-/// The maximal length of merged windows, in seconds.
+/// The maximal length of merged windows, in seconds. Measurement windows with too few requests for a
+/// decision are merged until they have enough, or are this long.
 const GATHER_S_MAX: f64 = 1.0;
-/// The growth, per window, of the fraction of the capacity left that analytics may use.
+/// The growth of the fraction, 0 to 1, of the free capacity that is allowed to analytics, per window
+/// with enough slack.
 const GROWTH: f64 = 0.1;
-/// The growth, per window, of the fraction of the capacity left that analytics may use, near a
-/// fraction at which the objective was in danger.
+/// The slower growth, per window, of the fraction of the free capacity that is allowed to analytics,
+/// when this fraction comes near one at which the latency objective was in danger.
 const GROWTH_CAREFUL: f64 = 0.02;
-/// The least fraction of the capacity left that analytics may use; smaller fractions are rounded down
-/// to 0.
+/// The least fraction of the free capacity that is allowed to analytics; smaller fractions are
+/// rounded down to 0.
 const ALLOWED_MIN: f64 = 0.02;
 /// The number of windows without growth after one in which the objective was missed.
 const COOLDOWN_WINDOWS: u32 = 5;
-/// The number of windows with a slack of at least [`SLACK_SHRINK`] that must pass before analytics
-/// may again use as large a fraction of the capacity left by the load as when the objective was last
-/// in danger. It doubles each time that the objective is in danger again, up to
-/// [`RETRY_WINDOWS_MAX`].
+/// The number of good windows, with a slack of at least [`SLACK_SHRINK`], that must pass after the
+/// latency objective was in danger. Only then may analytics again use the fraction of the free
+/// capacity at which the danger began. The number doubles each time that the objective is in danger
+/// again, up to [`RETRY_WINDOWS_MAX`].
 const RETRY_WINDOWS: u32 = 100;
-/// The maximum number of windows with a slack of at least [`SLACK_SHRINK`] before analytics may again
-/// use as large a fraction of the capacity left by the load as when the objective was last in danger:
-/// half an hour of windows of a tenth of a second.
+/// The maximal number of good windows before analytics may again use the fraction of the free
+/// capacity at which the latency objective was last in danger: half an hour of windows of a tenth of
+/// a second.
 const RETRY_WINDOWS_MAX: u32 = 18_000;
-/// The bound on the fraction of the capacity left that analytics may use after the objective was in
-/// danger, divided by the fraction at which the danger began.
+/// The bound, after the latency objective was in danger, on the fraction of the free capacity that is
+/// allowed to analytics, divided by the fraction at which the danger began.
 const BELOW_TROUBLE: f64 = 0.8;
 /// A load counts as a different one if its request rate is below this fraction of the rate at which
 /// the objective was in danger.
 const OTHER_LOAD: f64 = 0.8;
 
-/// The load during a short time.
+/// Measurements of the load in a short window of time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LatencyWindow {
     /// The end of the window, in seconds.
@@ -83,7 +85,8 @@ pub struct LatencyWindow {
     pub latency_us: f64,
 }
 
-/// A window of the load with its latencies, so that windows can be merged.
+/// Measurements of the load in a window of time, with all latencies. Quantiles of windows cannot be
+/// merged, but their latencies can.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObservedWindow {
     /// The length, the number of requests and the quantile.
@@ -119,7 +122,8 @@ pub enum Action {
     Pause,
 }
 
-/// The decision at the end of a window.
+/// The latency guard's decision at the end of a measurement window: the fraction of the free capacity
+/// that analytics may use.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct GuardSample {
     /// The window, or the union of merged windows.
@@ -146,7 +150,8 @@ struct Trouble {
     /// The number of windows that must keep the objective until analytics may use the fraction
     /// `allowed` again.
     windows_left: u32,
-    /// The initial value of `windows_left`.
+    /// The number of windows from which `windows_left` is counted down. It doubles each time that the
+    /// objective is in danger again.
     windows: u32,
 }
 
@@ -169,7 +174,7 @@ enum Keeper {
 }
 
 impl Guard {
-    /// Creates a guard that initially allows everything.
+    /// Creates a latency guard that initially lets analytics use all capacity that the load leaves.
     pub fn new(objective: Objective) -> Self {
         Self {
             keeper: match objective.limit {
@@ -204,9 +209,10 @@ impl Guard {
     }
 
     /// Returns whether the load misses its objective or is about to. `hundredths` is a capacity of
-    /// analytics, in hundredths of a core. It matters for an objective that is a
-    /// [multiple](Limit::OverAlone) of the latency without analytics: this objective is in danger
-    /// while such a capacity, or a smaller one, is known to be too much.
+    /// analytics, in hundredths of a core. It has an effect only if the objective is a
+    /// [multiple](Limit::OverAlone) of the latency without analytics. The load is about to miss such
+    /// an objective if it is known to miss the objective beside analytics that use this capacity or
+    /// less.
     pub(crate) fn is_in_danger(&self, hundredths: f64) -> bool {
         match &self.keeper {
             Keeper::Latency(controller) => controller.is_tight || controller.cooldown_windows > 0,
@@ -224,8 +230,8 @@ impl Guard {
         }
     }
 
-    /// Resets the guard, which then allows everything. Called when the last source of latencies has
-    /// ended. Returns true if the guard allowed less before.
+    /// Resets the guard, which then lets analytics use all capacity that the load leaves. Called when
+    /// the last source of latencies has ended. Returns true if the guard allowed less before.
     pub(crate) fn release(&mut self) -> bool {
         let before = std::mem::replace(self, Self::new(self.objective));
         before.allowed() < self.allowed()
@@ -288,7 +294,7 @@ struct Controller {
     /// True if the slack of the latest window was below [`SLACK_SHRINK`].
     is_tight: bool,
     trouble: Option<Trouble>,
-    /// Merged windows that have too few requests so far.
+    /// The latest windows, merged, while they have too few requests for a decision.
     gathered: Option<LatencyWindow>,
 }
 

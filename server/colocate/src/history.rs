@@ -31,7 +31,8 @@ pub enum HistoryError {
     /// The measurements do not form a series.
     #[error("the measured load makes no series: {0}")]
     Series(#[from] SeriesError),
-    /// There are too few measurements, or they are all zero.
+    /// There are too few measurements, or gaps leave no method a forecast, or a day is not a whole
+    /// number of slots.
     #[error("no forecast from the measured load: {0}")]
     Forecast(#[from] ForecastError),
 }
@@ -83,13 +84,13 @@ impl LoadHistory {
         self.slots.iter().map(mean).collect()
     }
 
-    /// Forecasts the load of the next day, for days of `day_s` seconds. The intervals of the
-    /// forecast come from the errors of the same method on past days. The forecast begins where the
-    /// history ends.
+    /// Forecasts the load of the day that begins at the end of the history. A day has `day_s`
+    /// seconds. The quantiles of the forecast, which show its uncertainty, come from the errors
+    /// of forecasts made in the same way for past days.
     ///
     /// # Errors
-    /// If less than three days were measured, a day is not a whole number of slots, or the load was
-    /// always 0.
+    /// If the history is shorter than three days, a day is not a whole number (at least two) of
+    /// slots, or some time of day was never measured.
     pub fn forecast(&self, day_s: f64) -> Result<Forecast, HistoryError> {
         let start_s = self.first as f64 * self.step_s;
         let series = Series::new(start_s, self.step_s, self.cores())?;

@@ -33,7 +33,8 @@ const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 /// rarely write to the same cache line.
 const SHARDS: usize = 8;
 
-/// The length of the guard's windows.
+/// The length of the windows over which latencies are summarized for the latency guard, which
+/// limits analytics while requests are too slow.
 const WINDOW: Duration = Duration::from_millis(100);
 
 fn config() -> Config {
@@ -203,7 +204,8 @@ impl LatencySource for RecordedWindows {
     }
 }
 
-/// The rates of the recorded requests, without bytes: a service does not report them.
+/// The rates of the requests that a service recorded. Its bytes per second are always 0, because a
+/// service records latencies only.
 #[derive(Debug)]
 pub(crate) struct RecordedRequests {
     reader: Reader,

@@ -27,7 +27,7 @@ pub struct MeasuredLoad {
     /// wrote to it.
     pub transactional_disk_bytes_per_s: f64,
     /// Cores used by threads that run analytics tasks or work under a lease, and by processes that
-    /// run tasks for this one.
+    /// run tasks of this process.
     pub analytics_cores: f64,
     /// Cores used by other processes, and by the host if the machine is virtual. The kernel counts
     /// idle time in ticks of 10 ms, so over a short time this is off by some hundredths in either
@@ -44,8 +44,8 @@ pub struct RequestRates {
     pub requests_per_s: f64,
     /// The bytes of keys and values in requests, per second; 0 if they are not counted.
     pub bytes_per_s: f64,
-    /// The median latency of requests, as measured by the source, in microseconds; 0 without
-    /// requests.
+    /// The median latency of requests, in microseconds, as measured by the [`RequestSource`]; 0
+    /// without requests.
     pub p50_us: f64,
     /// The latency that 99% of requests did not exceed.
     pub p99_us: f64,
@@ -66,7 +66,8 @@ pub struct LoadMonitor {
     process_s: f64,
     /// The CPU time of processes that run tasks for this one.
     tasks_s: f64,
-    /// The use of service threads under leases: while they did work that counts as analytics.
+    /// The CPU and disk use of the service's own threads while they did work that counts as
+    /// analytics, under a lease.
     leased: ThreadUse,
     machine: Machine,
     idle_s: f64,
@@ -135,7 +136,8 @@ impl LoadMonitor {
     }
 }
 
-/// The known CPU use of the machine's cores between two samples, in seconds.
+/// CPU time of the machine's cores between two samples, in seconds: idle, or used by this process
+/// and its tasks. The rest was used by others.
 #[derive(Debug, Clone, Copy)]
 struct CpuUse {
     idle_s: f64,
@@ -146,8 +148,8 @@ struct CpuUse {
 }
 
 impl CpuUse {
-    /// Returns the cores that other processes and the host used: the rest of `cores` over
-    /// `length_s` seconds.
+    /// Returns the cores that other processes and the host used: `cores`, less those that were idle
+    /// and those that this process and its tasks used, on average over `length_s` seconds.
     fn others_cores(self, cores: f64, length_s: f64) -> f64 {
         cores - (self.idle_s + self.process_s + self.tasks_s) / length_s
     }

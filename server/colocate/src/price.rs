@@ -31,49 +31,56 @@ use pauses::Pauses;
 /// The number of levels of analytics above 0: equal steps of the fraction of the capacity that
 /// analytics may use.
 pub(crate) const LEVELS: usize = 12;
-/// The time after a change of the level during which analytics of the former level may still affect
-/// latencies, in seconds.
+/// The time after a change of the fraction of the capacity that analytics may use, in seconds,
+/// during which latencies may still show the effect of the former fraction.
 const SETTLE_S: f64 = 0.1;
-/// The length of a unit of merged windows, in seconds; a unit is shorter if a pause begins or ends
-/// within it.
+/// The length of a unit: successive measurement windows are merged until they last this long, in
+/// seconds. A unit is shorter if a pause of analytics begins or ends within it.
 const UNIT_S: f64 = 0.5;
-/// The minimal number of pauses before the latency without analytics counts as known.
+/// The minimal number of pauses of analytics in which the load was measured, before its latency
+/// without analytics counts as known.
 const PAUSES_MIN: usize = 10;
-/// The minimal number of requests in pauses before the latency without analytics counts as known.
+/// The minimal number of requests, measured in pauses of analytics, before the load's latency
+/// without analytics counts as known.
 const ALONE_REQUESTS_MIN: u64 = 10_000;
 /// The half-life of the weight of measurements, in seconds.
 const HALF_LIFE_S: f64 = 120.0;
-/// The maximal age of measurements beside analytics, in seconds.
+/// The maximal age of latencies that were measured while analytics ran, in seconds. Older ones are
+/// dropped.
 const KEPT_S: f64 = 600.0;
-/// The maximal age of measurements in pauses, in seconds. It is longer than `KEPT_S` because a load
-/// with few requests needs long for [`ALONE_REQUESTS_MIN`] requests in pauses.
+/// The maximal age of latencies that were measured in pauses of analytics, in seconds; older ones
+/// are dropped. It is longer than [`KEPT_S`] because a load with few requests needs long for
+/// [`ALONE_REQUESTS_MIN`] requests in pauses.
 const ALONE_KEPT_S: f64 = 3600.0;
-/// The number of latest pauses that suffice, without older ones, if they contain
-/// [`ALONE_REQUESTS_MIN`] requests: the latest show the machine's present state.
+/// The number of latest pauses of analytics that alone determine the load's latency without
+/// analytics, if they contain [`ALONE_REQUESTS_MIN`] requests: the latest pauses show the machine's
+/// present state. With fewer requests, older pauses count too.
 const PAUSES_LATEST: usize = 30;
-/// The number of standard errors by which the requests above the limit must exceed the allowed ones
-/// for a level of analytics to count as too costly. By chance, this happens in one of forty
-/// evaluations.
+/// The number of standard errors by which the requests above the latency limit must exceed the
+/// allowed ones for a level of analytics to count as too costly. By chance, this happens in one of
+/// forty evaluations.
 const SURE: f64 = 2.0;
-/// A level of analytics that was too costly is tried again once its requests above the limit exceed
-/// the allowed ones by fewer than this number of standard errors. Nothing is measured at the level
-/// meanwhile; only its measurements lose weight.
+/// A level of analytics counted as too costly because too many requests were slower than the limit.
+/// It is tried again once these exceed the allowed number by fewer than this number of standard
+/// errors. Nothing is measured at the level meanwhile; only its measurements lose weight.
 const RETRY: f64 = 1.0;
-/// The number of units (up to half a second of merged windows each) that every level of analytics
-/// is assumed to start with. In these, the fraction of requests above the limit is the one that the
-/// objective allows.
+/// Each level of analytics starts with this number of imagined units of measurements, half a second
+/// each. In these, exactly as many requests exceed the latency limit as the objective allows.
 const PRIOR_UNITS: f64 = 3.0;
-/// The multiple of the allowed requests above the limit beyond which a level of analytics is far
-/// too much: then half of the level is tried.
+/// A level of analytics at which the requests above the latency limit are more than this many times
+/// those that the objective allows is far too high: then half of the level is tried, otherwise the
+/// next lower one.
 const FAR: f64 = 4.0;
-/// The minimal time at a level of analytics before the next higher one is tried, in seconds.
+/// The minimal time for which analytics keep a level, the fraction of the free capacity that they
+/// may use, before the next higher level is tried, in seconds.
 const RAISE_EVERY_S: f64 = 2.0;
-/// A load whose request rate differs by this factor counts as a different one.
+/// A load counts as a different one when its request rate changes by this factor.
 const OTHER_LOAD: f64 = 1.4;
 /// The time without requests after which the load counts as ended, in seconds.
 const SILENCE_S: f64 = 1.0;
 
-/// A window of the load, as input of the price curve.
+/// Measurements of the load in a window of time, as input of the price curve: the growth of the
+/// load's latencies with the capacity of analytics.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CurveInput<'a> {
     /// The end of the window, in seconds.
@@ -88,24 +95,27 @@ pub(crate) struct CurveInput<'a> {
     pub granted_hundredths: u32,
 }
 
-/// The measured cost of one level of analytics.
+/// The measured cost of one level of analytics: the latencies of the load while analytics may use a
+/// given fraction of the capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PricePoint {
     /// The level: the fraction, 0 to 1, that analytics may use of the capacity that the load
     /// leaves. At 0 the load runs alone.
     pub allowed: f64,
-    /// The mean capacity of analytics at this level, in hundredths of a core.
+    /// The mean capacity that analytics had while `allowed` had this value, in hundredths of a
+    /// core.
     pub granted_hundredths: f64,
-    /// The number of measured requests.
+    /// The number of requests measured while `allowed` had this value.
     pub requests: u64,
-    /// The time for which the level was measured, in seconds.
+    /// The time for which the load was measured while `allowed` had this value, in seconds.
     pub seconds: f64,
     /// The objective's quantile of the latencies of the measured requests, in microseconds.
     pub latency_us: f64,
     /// The quotient of `latency_us` and the same quantile without analytics.
     pub over_alone: f64,
-    /// The quotient of the requests above the limit and the number that the objective allows, on
-    /// the monotone curve: above 1 the objective is missed.
+    /// The number of requests above the latency limit, divided by the number that the objective
+    /// allows: above 1 the objective is missed. The number is smoothed over all values of
+    /// `allowed`, so that it never falls as `allowed` grows.
     pub above_limit: f64,
     /// The standard error of `above_limit`.
     pub above_limit_error: f64,
@@ -113,8 +123,8 @@ pub struct PricePoint {
     pub is_dear: bool,
 }
 
-/// About half a second of measurements at one level of analytics; less if a pause began or ended
-/// then.
+/// About half a second of measurements at one level of analytics; less if a pause of analytics
+/// began or ended meanwhile.
 #[derive(Debug, Clone)]
 struct Unit {
     t_s: f64,
@@ -122,16 +132,16 @@ struct Unit {
     level: usize,
     latencies: LatencyCounts,
     requests: u64,
-    /// The number of requests whose latency was above the current limit.
+    /// The number of requests with a latency above the limit that the objective currently allows.
     above: u64,
     /// The sum over windows of the granted capacity, in hundredths of a core, times the length of
     /// the window in seconds.
     granted: f64,
 }
 
-/// Sums over units, the merged windows of up to half a second, weighted by age: of requests, of
-/// requests above the limit, and of their squares and product. They determine the fraction of
-/// requests above the limit, and its error.
+/// Weighted sums over units, each up to half a second of measurements: of the requests, of the
+/// requests above the latency limit, of the squares of both numbers, and of their product. The sums
+/// determine the fraction of requests above the limit, and its standard error.
 #[derive(Debug, Clone, Copy, Default)]
 struct Evidence {
     above: f64,
@@ -159,14 +169,15 @@ impl Evidence {
         self
     }
 
-    /// Returns the fraction of requests above the limit, after `prior` requests are added of which
-    /// the fraction `lets` is above the limit.
+    /// Returns the fraction of requests above the latency limit, after `prior` imagined requests
+    /// are added. Of these, the fraction `lets` is above the limit.
     fn part(&self, lets: f64, prior: f64) -> f64 {
         (self.above + lets * prior) / (self.requests + prior).max(1e-9)
     }
 
-    /// Returns the variance of the number of requests above the limit, per request. It consists of
-    /// the differences between units and of the chance of single requests.
+    /// Returns the variance of the number of requests above the latency limit, per request. It
+    /// consists of the differences between units, each half a second of measurements, and of the
+    /// chance of single requests.
     fn variance(&self) -> f64 {
         let part = self.part(0.0, 0.0);
         let spread = self.above2 - 2.0 * part * self.above_requests + part * part * self.requests2;
@@ -174,7 +185,8 @@ impl Evidence {
     }
 }
 
-/// The cost of one level of analytics on the monotone curve.
+/// The cost of one level of analytics to the load's latency, smoothed so that a higher level never
+/// costs less.
 #[derive(Debug, Clone, Copy)]
 struct LevelPrice {
     level: usize,
@@ -184,12 +196,13 @@ struct LevelPrice {
     is_dear: bool,
 }
 
-/// The price curve, and the choice of the level of analytics. A pure state machine: windows in, a
-/// level out; no clock, no thread.
+/// The measured growth of the load's latency with the capacity of analytics, and the choice of the
+/// level: the fraction of the free capacity that analytics may use. A pure state machine: windows
+/// in, a level out; no clock, no thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Price {
     quantile: f64,
-    /// The allowed multiple of the quantile without analytics.
+    /// The objective: the latency at `quantile` may be this multiple of the one without analytics.
     factor: f64,
     level: usize,
     pauses: Pauses,
@@ -199,12 +212,15 @@ pub(crate) struct Price {
     gathering: Option<Unit>,
     units: VecDeque<Unit>,
     alone_us: Option<f64>,
-    /// True for each level of analytics that was too costly at the last evaluation.
+    /// For each level of analytics, true if the load surely missed its latency objective at this
+    /// level, by the last evaluation.
     dear: [bool; LEVELS + 1],
 }
 
 impl Price {
-    /// Creates a curve without measurements, which allows analytics everything.
+    /// Creates a price curve without measurements, which lets analytics use all capacity that the
+    /// load leaves. The objective is that the `quantile` of the load's latencies is at most
+    /// `factor` times the one without analytics.
     pub(crate) fn new(quantile: f64, factor: f64) -> Self {
         Self {
             quantile,
@@ -236,8 +252,8 @@ impl Price {
         self.pauses.is_on()
     }
 
-    /// Returns whether a level is too costly at which analytics had at most this many hundredths of
-    /// a core on average.
+    /// Returns whether the load surely missed its latency objective while analytics had a mean
+    /// capacity of at most this many hundredths of a core.
     pub(crate) fn is_dear_at(&self, hundredths: f64) -> bool {
         let is_at_most = |level: usize| {
             let units = self.units.iter().filter(|unit| unit.level == level);
@@ -249,19 +265,19 @@ impl Price {
         (0..=LEVELS).any(|level| self.dear[level] && is_at_most(level))
     }
 
-    /// Returns the quantile of the load's latencies without analytics, in microseconds, once it is
-    /// known.
+    /// Returns the objective's quantile of the load's latencies without analytics, in microseconds,
+    /// once it is known.
     pub(crate) fn alone_us(&self) -> Option<f64> {
         self.alone_us
     }
 
-    /// Returns the limit of the quantile, in microseconds, once the quantile without analytics is
-    /// known.
+    /// Returns the largest latency that the objective allows at its quantile, in microseconds;
+    /// `None` until the latency without analytics is known.
     pub(crate) fn limit_us(&self) -> Option<f64> {
         self.alone_us.map(|alone| alone * self.factor)
     }
 
-    /// Processes the next window.
+    /// Processes the measurements of the next window of time.
     pub(crate) fn take(&mut self, seen: &CurveInput<'_>) {
         if seen.requests == 0 {
             self.silent_s += seen.length_s;
@@ -308,7 +324,8 @@ impl Price {
         unit.granted += f64::from(seen.granted_hundredths) * seen.length_s;
     }
 
-    /// Adds the gathered unit to the measured units, and chooses the next level of analytics.
+    /// Ends the current unit of measurements, and chooses the next level of analytics: the fraction
+    /// of the free capacity that they may use.
     fn close_unit(&mut self, now_s: f64) {
         let Some(unit) = self.gathering.take() else {
             return;
@@ -340,7 +357,8 @@ impl Price {
         self.choose(now_s);
     }
 
-    /// Returns whether the request rate differs from that of earlier units by more than chance.
+    /// Returns whether the request rate in `unit`, half a second of measurements, and in the unit
+    /// before it differs from the rate in earlier units by more than chance.
     fn is_another_load(&self, unit: &Unit) -> bool {
         let (mut requests, mut seconds) = (unit.requests as f64, unit.length_s);
         // A single unit may be a burst.
@@ -361,7 +379,8 @@ impl Price {
         is_far && (requests - expected).abs() > 4.0 * expected.max(1.0).sqrt()
     }
 
-    /// Returns the latest units without analytics. They determine the latency without analytics.
+    /// Returns the latest units of measurements in which no analytics ran. They determine the
+    /// load's latency without analytics.
     fn alone(&self) -> Vec<&Unit> {
         let mut alone = Vec::new();
         let mut requests = 0;
@@ -375,7 +394,8 @@ impl Price {
         alone
     }
 
-    /// Returns the quantile without analytics, in microseconds, once there are enough measurements.
+    /// Returns the objective's quantile of the load's latencies without analytics, in microseconds,
+    /// once there are enough measurements.
     fn measure_alone(&self) -> Option<f64> {
         let alone = self.alone();
         let mut pool = LatencyCounts::default();
@@ -388,8 +408,8 @@ impl Price {
         (-(now_s - unit.t_s).max(0.0) / HALF_LIFE_S).exp2()
     }
 
-    /// Returns the costs of the levels of analytics that were tried, as a monotone curve; empty
-    /// until the quantile without analytics is known.
+    /// Returns the cost to the load's latency of each level of analytics that was tried, smoothed
+    /// so that a higher level never costs less; empty until the latency without analytics is known.
     fn curve(&self, now_s: f64) -> Vec<LevelPrice> {
         if self.alone_us.is_none() {
             return Vec::new();
@@ -496,7 +516,8 @@ impl Price {
         self.level > 0 && self.units.back().is_some_and(is_enough)
     }
 
-    /// Returns the measured cost of each level of analytics that was tried, ascending by level.
+    /// Returns the measured cost of each level of analytics (fraction of the capacity) that was
+    /// tried, ascending by level.
     pub(crate) fn points(&self) -> Vec<PricePoint> {
         let now_s = self.units.back().map_or(0.0, |unit| unit.t_s);
         let curve = self.curve(now_s);

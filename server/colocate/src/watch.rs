@@ -12,7 +12,8 @@ use ebb_scheduler::runtime::Runtime;
 use crate::governor::Governor;
 use crate::guard::ObservedWindow;
 
-/// The time between two polls for windows: well below their usual length of 100 ms.
+/// The time between two polls of a source for finished windows of latencies: well below the usual
+/// length of a window, 100 ms.
 const POLL_EVERY: Duration = Duration::from_millis(10);
 
 /// A source of the load's latencies.
@@ -21,8 +22,9 @@ pub trait LatencySource: Send {
     fn ended(&mut self) -> Vec<ObservedWindow>;
 }
 
-/// Feeds a governor's guard with windows of latencies until this value is dropped. When the last
-/// watch of a governor is dropped, the guard is reset and allows everything.
+/// Feeds a governor's guard, which limits analytics so that the load's latencies keep their
+/// objective, with windows of these latencies until this value is dropped. When the last watch
+/// of a governor is dropped, the guard is reset and allows everything.
 #[derive(Debug)]
 pub struct GuardWatch {
     /// The thread ends when this sender is dropped.
@@ -30,9 +32,10 @@ pub struct GuardWatch {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The registration of a source at the governor. It begins with the first window, so that a source
-/// without windows cannot keep the limits that another source's windows caused. Dropping the last
-/// registration, also in a panic of its source, releases the guard.
+/// The registration of a source of latencies at the governor. It begins with the source's first
+/// window of measurements: a source without windows must not keep the limits on analytics that
+/// another source's windows caused. When the last registration is dropped, also in a panic of its
+/// source, the governor's latency guard is reset and lifts its limits.
 struct Registration {
     governor: Arc<Governor>,
     runtime: Arc<Runtime>,
@@ -109,7 +112,8 @@ mod tests {
     use super::*;
     use crate::{Guard, LatencyWindow, LoadMonitor, Machine};
 
-    /// A source of bad windows, one per poll, and finally a panic.
+    /// A source of windows whose latencies miss the objective, one per poll. It panics after
+    /// `polls_max` polls.
     struct Bad {
         polls: Arc<Mutex<u32>>,
         polls_max: u32,
@@ -130,7 +134,7 @@ mod tests {
         }
     }
 
-    /// A source without windows, like a service that does not record.
+    /// A source that returns no measurements, like a service that does not record latencies.
     struct Idle(Arc<Mutex<u32>>);
 
     impl LatencySource for Idle {

@@ -29,13 +29,14 @@ pub enum Lane {
     /// Like `Scan`, but on threads of the kernel's idle class: for statements that may read a whole
     /// table.
     Range,
-    /// Separate threads for statements that used much CPU time on a thread on which other requests
-    /// wait. As for `Scan`, a statement may wait behind others of the same user. No statement
-    /// begins in this lane.
+    /// Separate threads for statements that have used much CPU time on a thread on which other
+    /// requests wait: they are moved here, and no statement begins here. A moved statement may wait
+    /// behind others of the same user.
     Moved,
     /// For statements that change the schema, one at a time.
     Schema,
-    /// For statements that kill a query, one at a time. They wait for no other lane.
+    /// For statements that kill a query, one at a time. They do not wait for statements of other
+    /// lanes.
     Control,
     /// For logins, a few at a time: verifying a password takes tens of milliseconds of CPU time.
     Login,
@@ -119,12 +120,13 @@ pub trait Service: Send + Sync + 'static {
     }
 }
 
-/// The kind of a statement or batch, which decides in which lane a request runs, and whether it
-/// waits for other writes of the same partition. The kind of a statement is computed at PREPARE,
-/// the kind of a batch by [`of_batch`](Self::of_batch) for each request.
+/// The kind of a statement or batch, which decides on which threads (in which lane) a request runs,
+/// and whether it waits for other writes of the same partition. The kind of a statement is computed
+/// at PREPARE, the kind of a batch by [`of_batch`](Self::of_batch) for each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementKind {
-    /// The lane in which the statement begins.
+    /// The lane (threads with a queue) in which the statement begins. A statement that takes long
+    /// may be moved to another one.
     pub lane: Lane,
     /// The type of the write that the error of a timeout contains. Reads have
     /// [`WriteType::Simple`].

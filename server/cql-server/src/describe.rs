@@ -58,13 +58,13 @@ pub fn describe(
     Ok(Listing::new(TABLE, &columns[..column_count], rows))
 }
 
-/// The rows of a result. The variants differ in the columns of the result.
+/// The rows of the result of DESCRIBE. The variants differ in the columns of the result.
 enum Answer {
-    /// Elements without the column `create_statement`.
+    /// Rows without the column `create_statement`, for lists of names.
     Names(Vec<Element>),
-    /// Elements with all columns.
+    /// Rows with the column `create_statement`.
     Statements(Vec<Element>),
-    /// The single row about the cluster.
+    /// The single row of DESCRIBE CLUSTER.
     Cluster,
 }
 

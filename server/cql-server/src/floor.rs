@@ -31,8 +31,8 @@ use ebb_threads::{
 const SETTLE_EVERY: Duration = Duration::from_micros(500);
 
 thread_local! {
-    /// The floor that the calling thread may enter (see the text of the module); `None` if there is
-    /// none.
+    /// The CPU share that is guaranteed to scans (the floor), if the calling thread may move to it;
+    /// `None` if the thread may not.
     static FLOOR: RefCell<Option<FloorThread>> = const { RefCell::new(None) };
 }
 
@@ -53,15 +53,18 @@ enum Place {
     },
 }
 
-/// The use of the CPU share of scans by a thread on the floor.
+/// The account of a thread that runs within the CPU share of scans: which part of its CPU time was
+/// charged to that share.
 struct Account {
-    /// The CPU time of the thread up to which the share was charged.
+    /// The total CPU time of the thread at the last charge.
     cpu: Duration,
-    /// The time of the next charge.
+    /// The time from which on the next charge is due: then the CPU time since the last one is
+    /// charged.
     settle_at: Instant,
 }
 
-/// The result of [`settle`] for the calling thread.
+/// The effect on the calling thread's scheduling class of [`settle`], which charges the thread's
+/// CPU time to the share of scans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settled {
     /// The thread has stayed in its scheduling class.

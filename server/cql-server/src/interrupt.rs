@@ -58,9 +58,9 @@ pub struct Interrupt {
     /// The CPU time after which the thread is moved to a lower scheduling class, and the function
     /// that moves it.
     lower_after: Option<(Duration, fn())>,
-    /// True if a statement ends with the error of a timeout when the kernel keeps its thread in the
-    /// idle class although the [floor](crate::floor), the CPU share of scans, is turned on. The
-    /// statement then begins again on another thread.
+    /// True if a statement is ended when the kernel keeps its thread in the idle class although the
+    /// [floor](crate::floor), the CPU share of scans, is turned on. It ends with the error of a
+    /// timeout, which the client does not get: the statement begins again on another thread.
     ends_if_left_behind: bool,
 }
 
@@ -135,8 +135,8 @@ impl Interrupt {
         }
     }
 
-    /// Makes the thread that executes a statement call `lower` once it has used `cpu` of CPU time
-    /// for the statement.
+    /// Makes the thread that executes a statement call `lower`, which lowers the priority of the
+    /// thread, once it has used `cpu` of CPU time for the statement.
     #[must_use]
     pub fn lowering(self, cpu: Duration, lower: fn()) -> Self {
         Self {
@@ -177,8 +177,8 @@ impl Interrupt {
         now >= self.deadline || self.is_cancelled()
     }
 
-    /// Returns whether a statement that ended with the result `ended` may begin again in another
-    /// lane, because only the [CPU limit](Self::capped) or the [idle
+    /// Returns whether a statement that ended with the result `ended` may begin again on other
+    /// threads, because only the [CPU limit](Self::capped) or the [idle
     /// class](Self::ending_if_left_behind) ended it.
     pub fn may_go_on<T>(&self, ended: &Result<T>) -> bool {
         let is_time_out = |error: &ErrorResponse| {
@@ -218,7 +218,8 @@ struct Current {
     looks: Option<Looks>,
 }
 
-/// The limits of a statement that are compared with the time and with the CPU time of the thread.
+/// The limits of a statement that [`Current::look`] compares with the time and with the CPU time of
+/// the thread, now and then while the statement runs.
 struct Looks {
     yielding: Yielding,
     cap: Option<CpuLimit>,

@@ -25,7 +25,8 @@ use super::call::{Lane, Statement};
 /// The longest statement text in the list, in bytes.
 const STATEMENT_BYTES_MAX: usize = 1024;
 
-/// The queries that wait or run in the lanes of a server.
+/// The queries that wait for, or run on, other threads than that of their connection. Writes in the
+/// commit lane are not listed.
 #[derive(Debug, Default)]
 pub struct Queries {
     listed: Mutex<BTreeMap<u64, Arc<Query>>>,
@@ -56,7 +57,7 @@ pub(super) struct Progress {
     /// True if the result of the request has one of the connection's slots: the number of results
     /// that may wait until the client reads them is limited.
     pub has_place: AtomicBool,
-    /// True if the lane has let the request begin.
+    /// True if the request has passed the queue of its lane, and has a thread.
     pub has_turn: AtomicBool,
     attempts: Mutex<Attempts>,
     /// True if the client has got an error before there was a result, or the thread of the request
@@ -99,13 +100,14 @@ pub struct QueryRow {
     /// The statement, or the first one of a batch, with `?` for each constant, cut at a kilobyte.
     pub statement: String,
     pub statements: usize,
-    /// The lane: `scan`, `range`, `moved`, `schema` or `control`.
+    /// The lane, that is, the group of threads on which the query runs: `scan`, `range`, `moved`,
+    /// `schema` or `control`.
     pub lane: &'static str,
     /// `waiting`, `running`, or `ending` if the client has its response but the thread still runs.
     pub state: &'static str,
     /// The reason for the wait; `None` if the query runs. `client`: the client has to read earlier
-    /// results first. `turn`: other queries of the lane come first. `memory`: there is no memory
-    /// for the result yet.
+    /// results first. `turn`: other queries come first in the queue of the lane. `memory`: there is
+    /// no memory for the result yet.
     pub waits_for: Option<&'static str>,
     /// The total time that the query has waited.
     pub queued: Duration,
@@ -178,8 +180,8 @@ impl Progress {
         self.attempts().begun_at = Some(begun_at);
     }
 
-    /// Notes that an attempt has ended without a result, and that the request waits again: for a
-    /// slot for its result, for the lane, and for memory.
+    /// Notes that an attempt to run the request has ended without a result. The request now waits
+    /// again: for a slot for its result, then for a thread, then for memory.
     pub fn wait_anew(&self) {
         let mut attempts = self.attempts();
         attempts.ended = attempts.duration();

@@ -166,7 +166,8 @@ impl Edges {
         })
     }
 
-    /// Returns the names of the two nodes of a link, and marks in `seen` which of the two columns
+    /// Returns the names of the two nodes of a link. `None` if the row is no link: a comment, an
+    /// empty line, or a row without one of the two names. Marks in `seen` which of the two columns
     /// the row has.
     fn read(
         &self,

@@ -44,7 +44,8 @@ impl SeenColumn {
 }
 
 impl SeenColumns {
-    /// Creates the flags of one job for the columns with these names.
+    /// Creates the flags for the columns with these names, all unset: for each column, whether any
+    /// record of the job's input was searched for it, and whether one had it.
     pub(super) fn new(names: &[String]) -> Arc<Self> {
         let column = |name: &String| SeenColumn::new(name, "record");
         Arc::new(Self {
@@ -52,8 +53,8 @@ impl SeenColumns {
         })
     }
 
-    /// Creates the flags of a job that joins, for the column of the left side (index 0) and that of the
-    /// right side (index 1).
+    /// Creates the flags of [`new`](Self::new) for the columns by which a job joins: that of the left
+    /// side (index 0) and that of the right side (index 1).
     pub(super) fn of_sides(left: &str, right: &str) -> Arc<Self> {
         Arc::new(Self {
             columns: vec![
@@ -81,8 +82,8 @@ impl SeenColumns {
         }
     }
 
-    /// Returns whether every column has occurred in this process. Then further records cannot change
-    /// the flags of this job.
+    /// Returns whether each of the columns has occurred in a record that this process read. If so,
+    /// further records need not be searched for them.
     pub(super) fn have_all_occurred(&self) -> bool {
         let mut columns = self.columns.iter();
         columns.all(|column| column.occurred.load(Ordering::Relaxed))

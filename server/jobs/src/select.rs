@@ -95,8 +95,9 @@ pub struct Selection {
     conditions: Vec<Condition>,
     /// The columns that the conditions read, then the columns of the result.
     columns: Columns,
-    /// If the rows of input and output are JSON: the columns of the result, and the reader of their
-    /// members, which keeps them in the form that they have in the input; `None` otherwise.
+    /// The columns of the result, and a reader of their members that leaves each member in the form
+    /// that it has in the input; `None` unless the rows of input and output are JSON and columns
+    /// are selected.
     json: Option<(Vec<Column>, Columns)>,
     keep: f64,
     schema: Arc<RecordFormat>,

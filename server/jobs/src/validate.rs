@@ -84,9 +84,11 @@ struct Summary {
     records: u64,
     checksum: u128,
     misplaced: u64,
-    /// The sort key of the first value.
+    /// The sort key of the first value, which is compared with the last value of the summary before
+    /// this one.
     first: Vec<u8>,
-    /// The sort key of the last value.
+    /// The sort key of the last value, which is compared with the first value of the summary after
+    /// this one.
     last: Vec<u8>,
     /// The first value; `None` if its bytes are the same as those of its sort key, which is in
     /// `first`.

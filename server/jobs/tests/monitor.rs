@@ -24,8 +24,8 @@ fn job(points: u64, output: VecOutput) -> JobSpec {
     pi::spec("pi", Arc::new(output), points, 8, 1, Variant::Plain)
 }
 
-/// Returns a job whose tasks run in child processes. The description that they get is the number of
-/// points.
+/// Returns a job that draws `points` random points, and whose tasks run in child processes. The
+/// processes get the number of points as the description of the job.
 fn job_in_processes(points: u64, output: VecOutput) -> JobSpec {
     let processes = TaskProcesses::new(command, points.to_string());
     job(points, output).in_processes(Arc::new(processes))

@@ -136,11 +136,11 @@ impl Sums {
 /// The order of the bytes of a bound, and their form in Iceberg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// A signed integer, little endian, in Iceberg too.
+    /// A signed integer, little endian in Parquet and in Iceberg.
     LittleEndian,
-    /// An unscaled integer, little endian; in Iceberg big endian, of the fewest bytes.
+    /// An unscaled integer, little endian in Parquet; in Iceberg big endian, of the fewest bytes.
     SmallDecimal,
-    /// An unscaled integer, big endian; in Iceberg of the fewest bytes.
+    /// An unscaled integer, big endian in Parquet; in Iceberg also, of the fewest bytes.
     LargeDecimal,
     /// Bytes, ordered as unsigned.
     Bytes,

@@ -92,11 +92,11 @@ pub struct DataFileWriter<W: Write + Send> {
 }
 
 impl<W: Write + Send> DataFileWriter<W> {
-    /// Begins a file in `sink`. The writer holds a row group in memory, which has about
-    /// `row_group_bytes`, encoded.
+    /// Begins a file in `sink`. `on_empty` decides how empty values of types such as `int` are written. The writer
+    /// holds a row group in memory, which has about `row_group_bytes`, encoded.
     ///
     /// # Errors
-    /// If a field was not made for its type, or if the sink refuses.
+    /// If the Iceberg field of a column was not made for the column's CQL type, or if the sink refuses.
     pub fn new(
         sink: W,
         columns: &[Column],

@@ -22,25 +22,26 @@ const FETCH_BYTES_MIN: u64 = 128 << 10;
 /// that takes 50 ms for a request, a column is read at 80 MiB/s.
 const FETCH_BYTES_MAX: u64 = 4 << 20;
 
-/// The size and the number of the parts of an object that a reader keeps in memory.
+/// The size and the number of the parts, ranges of an object's bytes, that a reader keeps in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     /// The least number of bytes that one request fetches.
     fetch_bytes: u64,
-    /// The greatest number of parts that are kept.
+    /// The greatest number of byte ranges of the object that are kept in memory.
     parts_max: usize,
 }
 
 impl Window {
-    /// The window of a search for keys: one part for each column of a key, if the key has at most four
-    /// columns.
+    /// The window for looking up keys in a data file: one part (range of bytes in memory) for each column of a
+    /// key, if the key has at most four columns.
     pub(crate) const SEARCH: Self = Self {
         fetch_bytes: FETCH_BYTES_MIN,
         parts_max: 4,
     };
 
-    /// Returns the window for reading `columns` columns from their beginnings to their ends. All its parts
-    /// together have `bytes` at most, or 128 KiB for each column if that is more.
+    /// Returns the window for reading `columns` columns from their beginnings to their ends, with one part
+    /// (range of bytes in memory) for each. The parts together have `bytes` at most, or 128 KiB for each column
+    /// if that is more.
     pub(crate) fn scan(columns: usize, bytes: u64) -> Self {
         let parts_max = columns.max(1);
         let fetch_bytes = bytes / parts_max as u64;
@@ -69,14 +70,14 @@ struct Part {
 }
 
 impl Part {
-    /// Returns the range of bytes that begins at `start`, if it lies in the part.
+    /// Returns `length` bytes that begin at `start` in the object, if they lie in this part of the object.
     fn slice(&self, start: u64, length: usize) -> Option<Bytes> {
         let from = usize::try_from(start.checked_sub(self.start)?).ok()?;
         let to = from.checked_add(length)?;
         (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
     }
 
-    /// Returns whether `start` lies in the part, behind its first byte, or right at its end.
+    /// Returns whether `start` lies in this part of the object, behind its first byte, or right at its end.
     fn reaches(&self, start: u64) -> bool {
         let end = self.start.saturating_add(self.bytes.len() as u64);
         self.start < start && start <= end

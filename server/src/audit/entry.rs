@@ -50,7 +50,7 @@ pub struct Entry {
     /// The table that a write is for, as `KEYSPACE.TABLE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
-    /// The number of statements of a batch that write to the table.
+    /// For a batch, the number of its statements that write to the table; otherwise `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// The id of the query that the statement kills. It is a constant of the statement, so `action` lacks

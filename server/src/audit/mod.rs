@@ -240,8 +240,8 @@ impl AuditLog {
         self.write_queued(&mut lock(&self.file));
     }
 
-    /// The number of entries that could not be written. If the change was not made for that reason, its
-    /// entry does not count.
+    /// The number of entries that could not be written. The entry of a change that was refused
+    /// because its entry could not be written does not count.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

@@ -52,10 +52,10 @@ const SOCKET_CONNECTIONS_MAX: u32 = 128;
 const HEADERS_MAX: Duration = Duration::from_secs(10);
 /// The pause after an accept that failed because the system lacks a resource, such as open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// The niceness of the thread that serves requests. On a busy core it gets a tenth of the CPU time
-/// of a thread that serves the load: clients that watch the node barely slow the load down, and are
-/// still served. The threads for blocking work have the same niceness, because this thread starts them.
-/// So on busy cores a change holds the store's locks for longer.
+/// The niceness of the thread that serves requests. On a busy core it gets a tenth of the CPU time of a
+/// thread that serves the load: clients that watch the node barely slow the load down, and are still
+/// served. The threads for blocking work have the same niceness, because this thread starts them. So on
+/// busy cores a request that changes the database holds the locks of the store for longer.
 pub(super) const NICE: i32 = 10;
 /// The most threads for requests that wait for the disk.
 const BLOCKING_THREADS_MAX: usize = 16;

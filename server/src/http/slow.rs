@@ -22,13 +22,15 @@ const PATH_BYTES_MAX: usize = 1024;
 /// A request that took long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowRequest {
-    /// The client's address; `None` for the socket.
+    /// The client's address; `None` for a client of the server's Unix socket.
     pub address: Option<IpAddr>,
-    /// The id of the token; `None` for the server's own user, and for requests that need no token.
+    /// The id of the request's access token; `None` for the server's own user, and for requests
+    /// that need no token.
     pub token: Option<String>,
     /// The role of the token, if it belongs to one.
     pub role: Option<String>,
-    /// The name of the token, as its creator chose it.
+    /// The name of the token, as its creator chose it; `the server's user` for that user, and empty
+    /// for requests that need no token.
     pub name: String,
     pub method: String,
     /// The path without the query, at most 1 KiB.

@@ -81,9 +81,11 @@ pub struct Prediction {
     /// The predicted end, in milliseconds since 1970. The actual end is before or after it with the
     /// same probability.
     pub finish_unix_ms: u64,
-    /// The begin of the interval that contains the end in 9 of 10 cases.
+    /// The lower bound of the end, in milliseconds since 1970. In 9 of 10 cases, a job ends between
+    /// this and `high_unix_ms`.
     pub low_unix_ms: u64,
-    /// The upper bound of the interval that begins at `low_unix_ms`.
+    /// The upper bound of the end, in milliseconds since 1970. In 9 of 10 cases, a job ends between
+    /// `low_unix_ms` and this.
     pub high_unix_ms: u64,
     /// The goal of the job, in milliseconds since 1970.
     pub goal_unix_ms: Option<u64>,

@@ -42,7 +42,8 @@ pub enum Wait {
         /// Cores that the server may run on, or the limit of its cgroup.
         cores: f64,
     },
-    /// The guard keeps jobs off the cores that are free.
+    /// The guard, which limits jobs to keep the latency objective of the load, keeps them off cores that are
+    /// free.
     Guard {
         /// The quantile of the objective: `p50`, `p99` or `p99.9`.
         quantile: String,
@@ -121,8 +122,10 @@ pub(crate) fn runnable_tasks(status: &JobStatus) -> u32 {
 }
 
 impl Wait {
-    /// The reason why a job that runs, with a share of `share_hundredths`, used only `used_cores` lately; like
-    /// [`of`](Self::of), except that other jobs may be the reason, too.
+    /// Returns the reason why a running job with this many runnable tasks used only `used_cores` lately;
+    /// `None` if they are at least half of the cores that it could use. Other jobs are the reason if the
+    /// job's share, `share_hundredths` of a core, is less than half of the cores that it could use alone.
+    /// Otherwise [`of`](Self::of) finds the reason, if there is one.
     pub(crate) fn now(
         tasks: u32,
         (used_cores, share_hundredths): (f64, u32),
@@ -142,8 +145,8 @@ impl Wait {
         })
     }
 
-    /// The reason why a job used only `used_cores` when it had this many runnable tasks. `None` if that is not
-    /// a small part of the cores that it could use, or if `beside` shows no reason.
+    /// Returns the reason why a job with this many runnable tasks used only `used_cores`. `None` if they are
+    /// at least half of the cores that it could use, or if `beside` shows no reason.
     pub(crate) fn of(tasks: u32, used_cores: f64, beside: &Beside) -> Option<Self> {
         let could_cores = f64::from(tasks.min(beside.job_cores));
         let needed_cores = could_cores * PROGRESS_RATIO;

@@ -126,7 +126,9 @@ impl Ahead {
         self.now.unix_ms_of(t_s)
     }
 
-    /// The prediction for a job that ends at `finish_s` in the look ahead.
+    /// Returns the prediction for a job whose end in the look ahead, the simulation, is at `finish_s` seconds
+    /// of the runtime's time. The errors of earlier predictions, which `ledger` has, correct that end and
+    /// give the interval around it.
     pub(super) fn prediction(&self, job: &AheadJob, finish_s: f64, ledger: &Ledger) -> Prediction {
         let around = ledger.around(self.situation.now_s, finish_s);
         Prediction {

@@ -136,7 +136,8 @@ impl Ring {
     }
 }
 
-/// The samples and the guard's actions of the last day.
+/// The load samples of the last day, and the actions of the guard, which limits jobs to keep the
+/// latency objective.
 #[derive(Debug, Default)]
 pub(super) struct Day {
     seconds: Ring,
@@ -147,8 +148,8 @@ pub(super) struct Day {
 }
 
 impl Day {
-    /// Returns whether there is a sample of this time or a later one: if the time is the present, the clock was
-    /// set back.
+    /// Returns whether there is a sample of this time or a later one. If the time is the present,
+    /// such a sample shows that the clock was set back.
     pub(super) fn reaches(&self, now_unix_ms: u64) -> bool {
         let last = self.seconds.moments.back();
         last.is_some_and(|last| last.point.at_unix_ms >= now_unix_ms)
@@ -162,8 +163,8 @@ impl Day {
         self.gathered.len() >= COARSE_SECONDS
     }
 
-    /// Removes what is not older than the present, because the clock was set back since then. Readers need
-    /// times that ascend.
+    /// Removes samples of the present or later, and changes of the guard's action that are later than the
+    /// present: the clock was set back after them. Readers need ascending times.
     fn forget_from(&mut self, now_unix_ms: u64) {
         self.seconds.forget_from(now_unix_ms);
         self.coarse.forget_from(now_unix_ms);
@@ -219,8 +220,8 @@ impl Day {
         true
     }
 
-    /// The samples, the guard's actions and the CPU use of jobs in the last `seconds` before
-    /// `now_unix_ms`.
+    /// Returns the samples, the actions of the guard, which limits jobs to keep the latency
+    /// objective, and the CPU use of jobs in the last `seconds` before `now_unix_ms`.
     pub(super) fn since(
         &self,
         now_unix_ms: u64,

@@ -29,9 +29,9 @@ const STREAMS_MAX: usize = 256;
 /// The number of groups of streams, called steps, which get an event one after the other. With the most
 /// streams there can be, a step has 13.
 const STEPS: u32 = 20;
-/// The time from the delivery of an event to one step of streams until its delivery to the next. The
-/// last stream gets an event 0.19 s after the first one: events of one second do not mix with those of
-/// the next, and people do not notice.
+/// The time from the delivery of an event to one step (group of streams) until its delivery to the
+/// next step. The last stream gets an event 0.19 s after the first one: events of one second do not
+/// mix with those of the next, and people do not notice.
 const STEP: Duration = Duration::from_millis(10);
 /// The first event of a stream whose client missed events that are no longer kept: it has to fetch
 /// the state again.
@@ -55,18 +55,21 @@ struct Queue {
     last_id: u64,
     /// The sender to all streams; `None` once the queue is closed.
     sender: Option<Sender<Event>>,
-    /// The number, from 0, of the group of streams ([`STEPS`]) that the next new stream joins.
+    /// The group that the next new stream joins, from 0 to [`STEPS`] - 1. The groups get an event
+    /// one after the other.
     next_step: u32,
 }
 
-/// A stream's place in the queue.
+/// The position of a stream in the queue.
 #[derive(Debug)]
 pub struct Subscription {
     missed: VecDeque<Bytes>,
     receiver: Option<Receiver<Event>>,
-    /// The time from an event until a stream that waited for it gets it.
+    /// The time that an event is held back if the stream waited for it, so that not all streams get
+    /// the event at once.
     delay: Duration,
-    /// The event that the stream gets after the delay.
+    /// The event that is being held back. It is kept here because the future that waits may be
+    /// dropped.
     delayed: Option<Bytes>,
 }
 

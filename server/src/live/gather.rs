@@ -104,11 +104,13 @@ struct Gatherer {
     load_s: f64,
     /// The time of the latest decision of the guard that was read, in seconds of the guard's time.
     window_s: f64,
-    /// Whether the guard leaves jobs no CPU time, for the log.
+    /// The times in which the guard, which limits jobs to keep the latency objective, leaves them
+    /// no CPU time. Their begins and ends are logged.
     stops: Stops,
     /// The time of the last sample, in seconds of the runtime's time.
     sampled_s: f64,
-    /// The time of the next look ahead, in seconds of the runtime's time.
+    /// The earliest time of the next look ahead, which predicts when jobs end, in seconds of the runtime's
+    /// time.
     look_ahead_at_s: f64,
     /// The time of the next check of the bytes that publications pin, in seconds of the runtime's
     /// time.
@@ -283,7 +285,8 @@ impl Gatherer {
         }
     }
 
-    /// Sends events for changed states of jobs, and enters the ends of jobs into the ledger.
+    /// Sends events for changed states of jobs. Notes the ends of jobs in the
+    /// [`Ledger`](super::prediction::Ledger), which keeps the errors of the predictions.
     fn jobs(&mut self, jobs: &[RunningJob]) {
         let events = &self.shared.events;
         let mut states = BTreeMap::new();
@@ -360,7 +363,9 @@ impl Gatherer {
         }
     }
 
-    /// Predicts the ends of jobs, and notes the predictions for the jobs and in the ledger.
+    /// Predicts the ends of the running jobs by a simulation of the scheduler, if there are jobs
+    /// and the next look ahead is due. Clients see the predictions with the jobs. The
+    /// [`Ledger`](super::prediction::Ledger) gets them for a comparison with the actual ends.
     fn look_ahead(&mut self, now_s: f64, has_jobs: bool) {
         if !has_jobs || now_s < self.look_ahead_at_s {
             return;

@@ -57,7 +57,8 @@ use self::outlook::ForecastErrors;
 use self::prediction::Ledger;
 use crate::node::Node;
 
-/// The observer of a node, until it is [closed](Self::close) or dropped.
+/// The live view of a node: a thread samples the node each second until this is
+/// [closed](Self::close) or dropped, and requests read the collected data.
 pub struct Live {
     shared: Arc<Shared>,
     gathering: Mutex<Option<Gathering>>,

@@ -9,22 +9,24 @@ use utoipa::ToSchema;
 use super::prediction::PredictionErrorView;
 use super::sum;
 
-/// The length of the recent time whose CPU time for jobs is extrapolated, in seconds.
+/// The time before now, in seconds, over which the CPU time that jobs could use was measured. The
+/// expected CPU time is extrapolated from it.
 pub(super) const LATELY_S: f64 = 60.0;
-/// The weight of a forecast against recent measurements: as if it had been right for this many
-/// seconds more.
+/// The weight of a given forecast beside recent measurements: it counts like this many seconds of
+/// measurements that agree with it.
 const BELIEVED_S: f64 = 10.0;
 /// Without a forecast, the expected CPU time goes from its recent value back to its mean of ten
 /// minutes. This is the time in which the distance shrinks by a factor of e, in seconds.
 const BACK_S: f64 = 300.0;
 /// The length of a window in which a forecast is compared with measurements, in seconds.
 pub(super) const WINDOW_S: f64 = 60.0;
-/// The number of windows whose errors are kept: those of a day.
+/// The number of windows whose forecast errors are kept: one day of windows.
 const WINDOWS_MAX: usize = 1440;
-/// The least number of past windows for an interval around a forecast.
+/// The least number of windows with known forecast errors from which the interval around a forecast
+/// can be computed.
 const WINDOWS_MIN: usize = 5;
-/// The fraction (0 to 1) of the past errors that the interval around a forecast leaves out on
-/// either side.
+/// The fraction (0 to 1) of the past forecast errors that the interval around a forecast leaves out
+/// on either side.
 const TAIL: f64 = 0.05;
 
 /// The forecast by which the policy plans, as the cores that are kept from jobs.
@@ -51,21 +53,24 @@ pub struct ForecastPoint {
     /// Cores that the load, other processes and the guard are expected to keep from jobs: the cores
     /// of the machine less the reserve, less those that are forecast for jobs.
     pub load_cores: f64,
-    /// The lower end of the interval around `load_cores`. By the errors of past windows, the actual
-    /// value is above it in 95 of 100 cases. 0 before five windows have passed.
+    /// The lower end of the interval around `load_cores`. By the errors of past forecasts, the
+    /// actual value is above it in 95 of 100 cases. 0 until five forecasts of one minute have been
+    /// compared with measurements.
     pub low_cores: f64,
-    /// The upper end of the interval around `load_cores`. By the errors of past windows, the actual
-    /// value is below it in 95 of 100 cases. All cores before five windows have passed.
+    /// The upper end of the interval around `load_cores`. By the errors of past forecasts, the
+    /// actual value is below it in 95 of 100 cases. All cores less the reserve until five forecasts
+    /// of one minute have been compared with measurements.
     pub high_cores: f64,
 }
 
 /// The errors of past forecasts of the cores that jobs could use, on average, in the next minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ForecastErrorView {
-    /// The mean of the absolute errors in cores; 0 without windows.
+    /// The mean of the absolute errors of the forecasts, in cores; 0 before the first comparison
+    /// with measurements.
     pub mean_abs_cores: f64,
-    /// The number of one-minute windows in which forecasts were compared with measurements, of the
-    /// last day at most.
+    /// The number of one-minute windows in which forecasts were compared with measurements: the
+    /// latest 1,440 at most.
     pub windows: usize,
 }
 
@@ -126,7 +131,7 @@ pub(super) fn expected(
     availability.unwrap_or_else(|_| planned.clone())
 }
 
-/// The errors of forecasts, by window.
+/// The errors of past forecasts, each over one window of [`WINDOW_S`].
 #[derive(Debug, Default)]
 pub(super) struct ForecastErrors {
     /// The error of each window: the measured cores for jobs less those of the forecast.
@@ -134,7 +139,7 @@ pub(super) struct ForecastErrors {
     open: Option<Window>,
 }
 
-/// A window that has not ended.
+/// A window that has not ended: its forecast, and the measurements since its begin.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     from_s: f64,
@@ -177,8 +182,9 @@ impl ForecastErrors {
         }
     }
 
-    /// The errors at both ends of the interval around a forecast; `None` before there are enough
-    /// windows.
+    /// Returns the forecast errors for both ends of the interval around a forecast, the least one
+    /// first: past errors were below the first, or above the second, with a frequency of [`TAIL`]
+    /// each. `None` before [`WINDOWS_MIN`] forecasts were compared with measurements.
     fn interval(&self) -> Option<(f64, f64)> {
         if self.errors.len() < WINDOWS_MIN {
             return None;

@@ -21,11 +21,12 @@ use utoipa::ToSchema;
 
 use super::sum;
 
-/// The number of latest jobs whose errors are kept.
+/// The number of latest jobs for which the errors of the predicted ends are kept.
 const ERRORS_MAX: usize = 64;
-/// The number of jobs in the prior.
+/// The number of jobs that the prior, an assumption about the errors of predictions, counts for.
 const BELIEVED: f64 = 5.0;
-/// The standard deviation of the errors in the prior.
+/// The standard deviation of the errors in the prior. An error is the logarithm of the ratio of the
+/// actual remaining time of a job to the predicted one.
 const BELIEVED_SD: f64 = 0.2;
 /// The 95th percentile of the normal distribution: the interval contains 9 of 10 cases.
 const Z: f64 = 1.645;
@@ -52,7 +53,8 @@ pub struct PredictionErrorView {
     pub mean_error_ratio: f64,
 }
 
-/// The predictions of running jobs, and the errors of those of ended ones.
+/// The predicted ends of running jobs, and the errors of the predictions for jobs that have
+/// succeeded.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     followed: BTreeMap<String, Followed>,
@@ -66,7 +68,7 @@ pub(super) struct Ledger {
 #[derive(Debug)]
 struct Followed {
     started_s: f64,
-    /// Pairs of the time of a prediction and the predicted end.
+    /// Pairs of the time of a prediction and the predicted end, both in seconds of the runtime's time.
     predictions: Vec<(f64, f64)>,
     /// The number N for which every N-th new prediction is kept.
     every: u32,

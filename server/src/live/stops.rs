@@ -1,13 +1,14 @@
-//! The times in which the guard leaves jobs no CPU time, for the log.
+//! The times in which the guard, which limits jobs to keep the latency objective, leaves them no
+//! CPU time. They are logged.
 
 use ebb_colocate::{Action, GuardSample};
 
-/// The number of one-second samples without a stop after which a stop has ended. In that time the
-/// guard may stop jobs and let them go on many times: with a line for each, the log would have
-/// hundreds.
+/// The number of one-second samples in a row without a stop after which a stop counts as ended. The
+/// guard may stop jobs and let them go on many times in short succession: with a line for each
+/// change, the log would have hundreds.
 const CALM_SAMPLES: u32 = 10;
 
-/// Whether the guard leaves jobs no CPU time at present.
+/// The state of the search for stops: whether the guard leaves jobs no CPU time at present.
 #[derive(Debug, Default)]
 pub(super) struct Stops {
     is_stopped: bool,
@@ -22,9 +23,10 @@ pub(super) enum Stop {
 }
 
 impl Stops {
-    /// Notes the guard's decisions of one second. Returns the begin or the end of a stop, if there
-    /// is one in that second. A pause is no stop: during a pause, the guard measures the load
-    /// without jobs.
+    /// Notes the guard's decisions of one second. Returns [`Stop::Begins`] if one of them leaves
+    /// jobs no CPU time, unless a stop has begun already, and [`Stop::Ends`] after [`CALM_SAMPLES`]
+    /// seconds without such a decision. A pause is no stop: during a pause, the guard measures the
+    /// load without jobs.
     pub(super) fn note(&mut self, decided: &[GuardSample]) -> Option<Stop> {
         let stops = |sample: &GuardSample| sample.allowed <= 0.0 && sample.action != Action::Pause;
         if decided.iter().any(stops) {

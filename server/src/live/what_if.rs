@@ -32,17 +32,17 @@ pub enum WhatIf {
     /// A job with this request. The number of its tasks follows from the input, their length from
     /// the profile of earlier jobs.
     Job(Box<JobRequest>),
-    /// A job like another one.
+    /// A job with tasks like those of another one.
     Like(LikeJob),
     /// A job with these tasks.
     Tasks(Tasks),
 }
 
-/// A job like another one that runs or has ended.
+/// A hypothetical job with tasks like those of a job that runs or has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LikeJob {
-    /// The id of the other job.
+    /// The id of the running or ended job whose tasks the hypothetical job has.
     pub like: String,
     /// The goal in seconds from now.
     #[serde(default)]
@@ -79,9 +79,11 @@ pub struct Tasks {
 pub struct WhatIfAnswer {
     /// The predicted end, in milliseconds since 1970; null if it is not within a week.
     pub finish_unix_ms: Option<u64>,
-    /// The begin of the interval that contains the end in 9 of 10 cases.
+    /// The lower bound of the end, in milliseconds since 1970. In 9 of 10 cases, a job ends between
+    /// this and `high_unix_ms`. Null if `finish_unix_ms` is null.
     pub low_unix_ms: Option<u64>,
-    /// The upper bound of the interval that begins at `low_unix_ms`.
+    /// The upper bound of the end, in milliseconds since 1970. In 9 of 10 cases, a job ends between
+    /// `low_unix_ms` and this. Null if `finish_unix_ms` is null.
     pub high_unix_ms: Option<u64>,
     /// Whether the job would meet its goal; null without a goal.
     pub meets_goal: Option<bool>,

@@ -7,8 +7,8 @@ use ebb_storage::TableStats;
 
 use super::sheet::Sheet;
 
-/// The number of tables with metrics of their own: the largest. The sums of the others share one label,
-/// because every value of a label is a time series for the monitoring system to keep.
+/// The most tables that have metrics of their own: the largest tables. The sums of the others share one
+/// label, because every value of a label is a time series for the monitoring system to keep.
 const NAMED_MAX: usize = 200;
 /// The label, in place of a table's name, of the sums over all tables beyond [`NAMED_MAX`].
 const OTHERS: &str = "(others)";

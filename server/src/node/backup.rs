@@ -125,7 +125,8 @@ impl Node {
         true_time(unix_ms, now_unix_ms())
     }
 
-    /// Logs and records how a backup ended.
+    /// Logs how a backup ended, and keeps the time of a good one. If the history has the record of its
+    /// start (`is_recorded`), adds the end to the record.
     fn end_backup(
         &self,
         record: &JobRecord,
@@ -163,14 +164,15 @@ impl Node {
     }
 }
 
-/// Returns the time of a backup, where 0 stands for none. A time to come is not its true time: the clock was
-/// ahead. An alert about an old backup would wait until that time has passed.
+/// Returns the time of a backup; `None` for 0, which stands for no backup, and for a time in the future. Such
+/// a time was recorded while the clock was ahead: with it, an alert about an old backup would wait until that
+/// time has passed.
 fn true_time(unix_ms: u64, now_unix_ms: u64) -> Option<u64> {
     (1..=now_unix_ms).contains(&unix_ms).then_some(unix_ms)
 }
 
-/// Returns the later one of two times of backups. A 0, which stands for no backup, and times to come are
-/// left out.
+/// Returns the later one of two times of backups. A 0, which stands for no backup, and times in the future
+/// are left out.
 fn latest_of(unix_ms: [u64; 2], now_unix_ms: u64) -> Option<u64> {
     let is_true = |unix_ms| true_time(unix_ms, now_unix_ms);
     unix_ms.into_iter().filter_map(is_true).max()

@@ -1,5 +1,5 @@
-//! The thread that drives an open job to its end: it runs the steps of a chain one after the other, then
-//! records how the job ended.
+//! The thread that drives an open job to its end: it runs the steps of the job one after the other, then
+//! records how the job ended. Each step is one job of the runtime.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -19,14 +19,15 @@ use super::registry::{JobClaim, Registry};
 use super::running::{RunningJob, Stop};
 use crate::jobs::{JobEnd, Wait};
 
-/// The steps of a job.
+/// The steps of a job, each of them one job of the runtime. Only a chain has more than one.
 struct Steps {
     runtime: Arc<Runtime>,
-    /// The source of the further steps, if the job has several.
+    /// The source of the later steps; `None` for a job of one step.
     chain: Option<Box<dyn Chain>>,
-    /// The goal for the end of the last step, in seconds of the runtime's time.
+    /// The goal of the whole job: the time by which its last step shall have ended, in seconds of the
+    /// runtime's time.
     goal_s: Option<f64>,
-    /// The most cores that a step uses at a time.
+    /// The most cores that each step, a job of the runtime, uses at a time.
     cores: u32,
     /// The profile of an earlier job of the same work, or at least of the same application; `None` if there
     /// was none.
@@ -36,7 +37,8 @@ struct Steps {
 }
 
 impl Steps {
-    /// Submits the first step of `work`. All steps together have the goal of `goal_s` seconds.
+    /// Submits the first step of `work`. The goal for all steps together is a time of `goal_s`
+    /// seconds.
     fn submit_first(
         runtime: Arc<Runtime>,
         work: Work,
@@ -105,7 +107,8 @@ impl Steps {
         Ok(self.runtime.submit(spec)?)
     }
 
-    /// Waits for the current step, then runs the steps behind it. Returns one report for all of them.
+    /// Waits for the end of the job's current step, then runs its later steps, one after the other,
+    /// until one does not succeed. Returns one report for the whole job.
     fn see_through(&mut self, job: &RunningJob) -> JobReport {
         let mut whole = job.handle().wait();
         let mut last = whole.clone();
@@ -169,8 +172,9 @@ struct Recording {
 }
 
 impl Recording {
-    /// Records that the job is parked, and no end: the next node finds the record of an unfinished job. That
-    /// is recorded even if the attempts could not be written.
+    /// Records that the job was stopped because the node shuts down, and is unfinished (parked). The next
+    /// node over the database can start it again. This is recorded even if the attempts at tasks could not be
+    /// written.
     fn park(&self) -> Result<(), HistoryError> {
         let recorded = self.recorder.finish();
         self.history.park(&self.record)?;
@@ -178,7 +182,7 @@ impl Recording {
     }
 
     /// Records how the job ended. If it succeeded, records its profile too, for later jobs with the same
-    /// work. The end is recorded even if the attempts could not be written.
+    /// work. The end is recorded even if the attempts at tasks could not be written.
     fn end(
         &mut self,
         report: &JobReport,

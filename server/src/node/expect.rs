@@ -48,10 +48,10 @@ fn known(
     })
 }
 
-/// Looks up the profiles of publications, the jobs that export tables to Iceberg. If a job with a goal
-/// will be late, the estimate predicts whether it would meet the goal on other machines, in an engine
-/// that reads a publication of its tables. Returns none if the job has no goal, or other engines could
-/// not run it.
+/// Looks up the profiles of publications, the jobs that export tables to Iceberg. The estimate of a
+/// job that will miss its goal needs them: it predicts whether another engine, on other machines,
+/// would meet the goal after a publication of the tables. The result is empty for a job without a
+/// goal, and for a job that no other engine could run.
 fn publications(node: &Node, request: &JobRequest) -> Result<Vec<ProfileRecord>, JobError> {
     if request.goal_s.is_none() || !request.could_read_publication() {
         return Ok(Vec::new());

@@ -165,7 +165,8 @@ mod tests {
 
     const MONTH: Duration = Duration::from_secs(30 * 86_400);
 
-    /// A node over a database with one file, which is due.
+    /// Returns a node over a database with one file, which is due for a check, and the disk of the
+    /// database.
     fn node(dir: &Path) -> (MemDisk, Node) {
         let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(1_000_000));
         let options = Options {

@@ -220,8 +220,8 @@ impl Node {
         }
     }
 
-    /// Returns a job that ran a moment ago. If it has ended, the record is that of the end, as in a list of
-    /// jobs.
+    /// Returns the view of a job that runs, or ran a moment ago. If the job has ended, the view has the
+    /// record of its end from the history, as in a list of jobs.
     ///
     /// # Errors
     /// When the history cannot be read.

@@ -294,14 +294,15 @@ impl Node {
         self.colocated.as_ref().map(Colocated::governor)
     }
 
-    /// The recorder for the latencies of a server's requests. The guard keeps a latency objective by them.
-    /// `None` if the options fix how many cores jobs may use.
+    /// The recorder for the latencies of a server's requests. By them the guard, which limits the cores of
+    /// jobs, keeps the latency objective. `None` if the options fix how many cores jobs may use.
     pub fn latencies(&self) -> Option<Latencies> {
         self.colocated.as_ref().map(Colocated::latencies)
     }
 
-    /// Has the guard read the latencies of the load from `source` until the returned watch is dropped.
-    /// Returns `None` if the options fix how many cores jobs may use.
+    /// Passes the latencies of the load from `source` to the guard, which limits the cores of jobs to keep
+    /// the latency objective, until the returned watch is dropped. Returns `None` if the options fix how many
+    /// cores jobs may use.
     ///
     /// # Errors
     /// When the system refuses a thread.

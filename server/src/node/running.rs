@@ -1,4 +1,5 @@
-//! The handle of a running job of a node. It wraps the runtime's handle of the current step.
+//! The handle of a running job of a node. It wraps the runtime's handle of the current step: a step
+//! is one job of the runtime, and a chain has several, which run one after the other.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,7 +28,8 @@ struct Shared {
     governor: Option<Arc<Governor>>,
     inputs: Vec<ReadInput>,
     estimate: Option<Estimate>,
-    /// The time at which the first step was submitted, in seconds of the runtime's time.
+    /// The time at which the first step of the job, its first job of the runtime, was submitted, in
+    /// seconds of the runtime's time.
     begun_s: f64,
     state: Mutex<State>,
     ended: Condvar,
@@ -36,7 +38,8 @@ struct Shared {
 }
 
 struct State {
-    /// The current step, or the last one of an ended job.
+    /// The job of the runtime that runs now, one of the steps of this job; after the end, the last one that
+    /// ran.
     step: Step,
     stop: Option<Stop>,
     prediction: Option<Prediction>,
@@ -63,7 +66,7 @@ pub enum Stop {
 }
 
 impl RunningJob {
-    /// The handle of a job of `steps` steps, the first of which is submitted.
+    /// The handle of a job of `steps` steps. `handle` is that of the first one, which is submitted.
     pub(super) fn new(
         record: JobRecord,
         request: JobRequest,
@@ -153,8 +156,9 @@ impl RunningJob {
         self.progress_beside(self.handle().used_lately(WINDOW_S), beside.as_ref())
     }
 
-    /// Returns the progress of the job. The reason why it makes little progress follows from the cores that
-    /// it used lately and from the use of the machine, `beside`.
+    /// Returns the progress of the job. If it makes little progress, the reason follows from `used_cores`,
+    /// the cores that the job used lately, and from `beside`, the use of the cores by the load and other
+    /// processes. Without one of them there is no reason in the result.
     pub(super) fn progress_beside(
         &self,
         used_cores: Option<f64>,
@@ -174,7 +178,9 @@ impl RunningJob {
         }
     }
 
-    /// Returns why the job, which has ended, took longer than its work needs, by the means over its time.
+    /// Returns the reason why the job, which has ended, took longer than its work needs, from the means of
+    /// its own CPU use and of the use of the machine between its submission and its end. `None` if there is
+    /// no such reason, and for a job that took less than [`WINDOW_S`].
     pub(super) fn waited(&self, report: &JobReport) -> Option<Wait> {
         let took_s = report.finished_s - report.submitted_s;
         if took_s < WINDOW_S {
@@ -282,7 +288,8 @@ impl RunningJob {
         }
     }
 
-    /// The runtime's handle of the step that runs.
+    /// Returns the runtime's handle of the current step: a job may be a chain of several jobs of
+    /// the runtime, its steps.
     pub fn handle(&self) -> JobHandle {
         self.lock().step.handle.clone()
     }

@@ -51,7 +51,7 @@ pub struct StoreWindows {
 }
 
 impl StoreWindows {
-    /// Makes windows of 100 ms from now on.
+    /// Begins to collect the latencies of the requests of `db` in windows of 100 ms each.
     pub fn new(db: &Db, quantile: Quantile) -> Self {
         Self::of_length(db, quantile, Duration::from_millis(100))
     }

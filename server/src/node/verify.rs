@@ -96,7 +96,8 @@ impl Node {
         }
     }
 
-    /// Logs and records how a verification ended.
+    /// Logs how a verification ended. If the history has the record of its start (`is_recorded`), adds
+    /// the end to the record.
     fn end_verification(
         &self,
         record: &JobRecord,

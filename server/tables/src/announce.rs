@@ -21,8 +21,8 @@ pub enum Announcement<'a> {
         keyspace: &'a str,
         /// The name of the expired snapshot.
         snapshot: &'a str,
-        /// The keyspace as it was at the snapshot; `None` if no client has read a list that
-        /// contains the snapshot.
+        /// The keyspace as it was at the snapshot; `None` if no client has read tables of
+        /// `system_schema` that listed the snapshot.
         then: Option<&'a KeyspaceSchema>,
     },
 }

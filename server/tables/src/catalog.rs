@@ -262,8 +262,8 @@ impl Catalog {
         Uuid::new_v3(&state.version(), each.collect::<String>().as_bytes())
     }
 
-    /// Lists the unreadable objects: of the current schema, of the roles, and of the node as it was
-    /// when the catalog was opened. It reads no file.
+    /// Lists the unreadable objects: those of the current schema and of the roles, and the node's
+    /// own records that were unreadable when the catalog was opened. The call reads no file.
     pub fn unreadable(&self) -> Vec<Unreadable> {
         let mut all = self.state().schema().all_unreadable();
         all.extend(self.roles.state().all_unreadable());

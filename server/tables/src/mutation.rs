@@ -8,22 +8,24 @@
 #[cfg(feature = "mutations")]
 use std::sync::LazyLock;
 
-/// A rule of visibility that a switch breaks.
+/// A deliberate fault that breaks one rule of visibility, to prove that the tests detect it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mutation {
-    /// Deletions of partitions and of ranges hide no row.
+    /// The fault that deletions of partitions and of ranges hide no row.
     DeletionsHideNothing,
-    /// Deletions of ranges hide no row; those of partitions do.
+    /// The fault that deletions of ranges hide no row; those of partitions do.
     RangesHideNothing,
-    /// Regular cells from before their column was dropped are visible again; static cells stay hidden.
+    /// The fault that regular cells from before their column was dropped are visible again; static
+    /// cells stay hidden.
     DroppedCellsShow,
-    /// Cells and markers stay visible after their time to live.
+    /// The fault that cells and markers stay visible after their time to live.
     NothingExpires,
-    /// A row without a live marker does not exist, whatever cells it has.
+    /// The fault that a row without a live marker does not exist, whatever cells it has.
     OnlyMarkersCount,
-    /// A row exists if it has a cell of a column that was dropped and not added again.
+    /// The fault that a row exists if it has a cell of a column that was dropped and not added again.
     GoneColumnsCount,
-    /// The static columns are a row of their own in a partition that has other rows, too.
+    /// The fault that the static columns are a row of their own in a partition that has other rows,
+    /// too.
     StaticRowsBesideRows,
 }
 

@@ -24,14 +24,14 @@ use super::grace::GracePeriods;
 /// The name of the operator, which tables store. A table has it if and only if CQL created it.
 pub const CQL_ROW: &str = "cql-row";
 
-/// Returns the default options of a database, with the operator of CQL tables. They are for uses
-/// without a catalog.
+/// Returns the default options of a database, with the merge operator of CQL tables. They are for
+/// uses without a catalog.
 pub fn database_options() -> Options {
     with_cql_tables(Options::default(), &GracePeriods::default())
 }
 
-/// Adds the operator of CQL tables to these options. Merges purge by the grace periods of the
-/// catalog that is given the same `grace_periods`.
+/// Adds the merge operator of CQL tables to these options. It purges deletions by the grace periods
+/// in `grace_periods`, which must be given to the catalog, too.
 pub fn with_cql_tables(options: Options, grace_periods: &GracePeriods) -> Options {
     let operator = CqlRow::new(grace_periods);
     Options {
@@ -55,7 +55,8 @@ pub struct CqlRow {
 }
 
 impl CqlRow {
-    /// Creates the operator with the grace periods of a catalog.
+    /// Creates the merge operator of CQL tables. It purges deletions by these grace periods, which
+    /// a catalog sets.
     pub fn new(grace_periods: &GracePeriods) -> Self {
         Self {
             grace_periods: grace_periods.clone(),

@@ -49,7 +49,8 @@ impl OwnedSnapshots {
         Ok(Self { records, by_role })
     }
 
-    /// Reads the records again, after damaged files were replaced. Records that were read before stay.
+    /// Reads again which snapshots each role created, after damaged files were replaced. Snapshots that
+    /// were read before stay.
     ///
     /// # Errors
     /// If the store failed for another reason than damage: nothing is changed.

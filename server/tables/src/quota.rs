@@ -62,18 +62,21 @@ impl RoleStore {
         })
     }
 
-    /// Records that the snapshot at the commit `seq` is deleted, so that it is no longer one of a role.
-    /// Call it after the deletion, and sync the log afterwards.
+    /// Removes the record of the role that created the snapshot at the commit `seq`. Call it after the
+    /// deletion of the snapshot, and sync the log afterwards. Does nothing if no role created the snapshot,
+    /// or if it still exists.
     ///
     /// # Errors
-    /// If the store fails. The snapshot does not count for the role all the same.
+    /// If the store fails. The deleted snapshot does not count for the role's quota all the same, because
+    /// only existing snapshots do.
     pub fn forget_snapshot(&self, seq: SeqNo) -> Result<()> {
         self.owned.remove(&self.db, seq)
     }
 }
 
 impl SnapshotRoom<'_> {
-    /// Records that the role has created a snapshot.
+    /// Records that the role has created the snapshot `name` of `keyspace`, so that the snapshot counts
+    /// for the role's quota.
     ///
     /// # Errors
     /// If the store fails.

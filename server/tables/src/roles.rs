@@ -93,7 +93,8 @@ impl UnreadableRoles {
 struct StoredRoles {
     roles: Roles,
     unreadable: UnreadableRoles,
-    /// The snapshots that records of earlier versions list, with the names of the roles.
+    /// The names of roles with the snapshots that they created. Records of roles list these snapshots only
+    /// if an earlier version of ebb wrote them.
     listed: Vec<(Arc<str>, Vec<OwnedSnapshot>)>,
 }
 

@@ -77,8 +77,9 @@ pub(super) struct SnapshotKeyspaces {
     /// Locked during a listing. When many drivers connect at once, only the first one waits for files,
     /// and the others find the schemas in the cache.
     listing: Mutex<()>,
-    /// A cache. It is never locked while files are read: an expired snapshot is removed from it under a
-    /// lock of the database.
+    /// A cache of the schemas of listed snapshots. Its lock must not be held while files are read: an
+    /// expired snapshot is removed from the cache under a lock of the database, which would then wait
+    /// for the disk.
     known: Mutex<KnownKeyspaces>,
 }
 

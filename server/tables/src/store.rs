@@ -266,8 +266,8 @@ impl SchemaStore {
 
     /// Removes all rows of a table by one commit, also on a full disk.
     ///
-    /// The record is written again after the deletion. So all older files can be dropped without being read
-    /// and without further writes.
+    /// `record` is the record of the table's schema. It is written again after the deletion, so nothing in older
+    /// files is needed any more: they can be dropped without being read and without further writes.
     pub(super) fn truncate(&self, table: &Table, record: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete_range::<&[u8], _>(table, ..);

@@ -46,8 +46,8 @@ pub(super) struct Survey {
     pub(super) dropping: Vec<String>,
     /// Tables with an interrupted creation, by keyspace and name.
     pub(super) cut: Vec<(String, String)>,
-    /// The keys in `ebb_system.creations` that the next start removes: all but those of tables that
-    /// stay without a readable record.
+    /// The keys in `ebb_system.creations` (each notes that the creation of a table has begun) that
+    /// the next start removes: all but the keys of tables that stay without a readable record.
     pub(super) notes: BTreeSet<Bytes>,
 }
 
@@ -162,8 +162,8 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Returns whether CQL may have created the keyspace, judged by its tables alone: all but
-    /// keyspaces that have only tables of others. Damage among the records is no proof that the
+    /// Returns whether CQL may have created the keyspace, judged by its tables alone: false only if
+    /// it has tables, and CQL created none of them. Damage among the records is no proof that the
     /// keyspace has a record, because it may concern those of other keyspaces only.
     fn may_be_of_cql(&self) -> bool {
         !self.cql.is_empty() || !self.has_others

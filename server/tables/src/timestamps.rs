@@ -35,7 +35,7 @@ pub struct Timestamps {
     /// A bound above all timestamps ever assigned; the database contains the same bound or a
     /// greater one.
     bound_us: AtomicI64,
-    /// Locked while the bound is written.
+    /// Locked while a higher bound of the assigned timestamps is written to the database.
     raising: Mutex<()>,
 }
 
@@ -79,10 +79,11 @@ impl Timestamps {
         })
     }
 
-    /// Returns the time that is left until the clock reaches the bound; from then on timestamps
-    /// follow the clock. A server waits for that before it serves. Otherwise its own timestamps
-    /// would be ahead of the clock, and its conditional writes, or its drop of a column that is
-    /// added again, would hide later writes whose timestamps come from drivers.
+    /// Returns the time until the clock reaches the stored upper bound of the timestamps that an earlier
+    /// process may have assigned; from then on timestamps follow the clock. A server waits for that before
+    /// it serves. Otherwise its own timestamps would be ahead of the clock, and its conditional writes, or
+    /// its drop of a column that is added again, would hide later writes whose timestamps come from
+    /// drivers.
     ///
     /// Returns zero if the bound is further ahead of the clock than 100 ms, the most that a server
     /// sets it: then the clock was set back, and the wait could take as long as it was set back.

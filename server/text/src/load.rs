@@ -109,9 +109,9 @@ pub fn load(
     sort(found, options, scratch, control)?.ingest(table)
 }
 
-/// Reads every row of the files, and writes the rows sorted into files in the folder `scratch`. It
-/// must be empty, and lie on the disk that [`LoadOptions::sorted`] names. If `scratch` is in the
-/// file system of the database, the files can be ingested without a copy.
+/// Reads every row of the files, and writes the rows sorted into files in `scratch`, an empty
+/// folder on the disk that [`LoadOptions::sorted`] names. If `scratch` is in the file system of
+/// the database, the files can be ingested without a copy.
 ///
 /// # Errors
 /// [`LoadError`]; `scratch` is empty again then.

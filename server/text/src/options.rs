@@ -15,7 +15,7 @@ pub enum Duplicates {
     /// Load nothing.
     #[default]
     Refuse,
-    /// Load the last one, by the order of the files, then of the lines.
+    /// Load the last of the rows with the same key, by the order of the files, then of the lines.
     Last,
 }
 
@@ -49,7 +49,7 @@ pub struct LoadOptions {
     /// Memory for sorting rows, of all threads together, in bytes.
     pub sort_bytes: usize,
     /// The disk of the scratch folder, and the format of the files in it. Both must be those of the
-    /// database: [`SortedWriterOptions::from`] its options.
+    /// database: [`SortedWriterOptions::from`] makes them from the database's options.
     pub sorted: SortedWriterOptions,
 }
 

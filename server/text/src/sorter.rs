@@ -245,7 +245,7 @@ impl Run {
     }
 }
 
-/// A part of a file with several readers.
+/// A reader of one part of a file, which several such readers share.
 pub(super) struct Part {
     file: Arc<dyn ReadFile>,
     left: Range<u64>,

@@ -50,7 +50,8 @@ struct Description {
     runs: Vec<RunMeta>,
 }
 
-/// The part of a description that each version of its format has: the number of the version.
+/// The format version of a description. Every version of the format has this field, so it is read
+/// first.
 #[derive(Debug, Deserialize)]
 struct Versioned {
     format_version: u32,

@@ -205,7 +205,8 @@ impl Keyspace {
         self.db.hold_snapshot(&self.name, snapshot, hold)
     }
 
-    /// Opens a hold for reading, as [`Keyspace::snapshot`].
+    /// Opens a hold (made by [`Keyspace::hold_snapshot`]) for reading, as [`Keyspace::snapshot`]
+    /// opens a snapshot.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or it has gone.
@@ -213,13 +214,14 @@ impl Keyspace {
         Snapshot::open(self.db.clone(), &self.name, &hold_name(name))
     }
 
-    /// Returns the holds, oldest commit first, as [`Keyspace::snapshots`]. Their names begin with
-    /// `hold/`; [`Keyspace::delete_snapshot`] takes these names, too.
+    /// Returns the holds, which [`Keyspace::hold_snapshot`] made, oldest commit first, in the form
+    /// of [`Keyspace::snapshots`]. Their names begin with `hold/`; [`Keyspace::delete_snapshot`]
+    /// takes these names, too.
     pub fn holds(&self) -> Vec<SnapshotInfo> {
         SnapshotInfo::list(&self.db, self.db.holds_of(&self.name))
     }
 
-    /// Releases a hold.
+    /// Releases a hold, which [`Keyspace::hold_snapshot`] made.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or it has gone already.

@@ -43,9 +43,11 @@ pub struct Range {
     /// The range tombstones of all sources.
     range_tombstones: Vec<Tombstones>,
     cache: Cache,
-    /// The lower bound; it excludes the key that the front end has read last, once it has read one.
+    /// The lower bound of the keys that are still to be read. Once `next` has read a key, this is
+    /// the key that it has read last, excluded.
     lower: Bound<Vec<u8>>,
-    /// The upper bound; it excludes the key that the back end has read last, once it has read one.
+    /// The upper bound of the keys that are still to be read. Once `next_back` has read a key, this
+    /// is the key that it has read last, excluded.
     upper: Bound<Vec<u8>>,
     front: Option<Merge<Source, false>>,
     back: Option<Merge<Source, true>>,
@@ -109,7 +111,8 @@ impl Range {
         self
     }
 
-    /// Makes the range request a flush of the open memtable of `table` after too many dead keys.
+    /// Returns this range, which requests a flush of the open memtable of `table` once it has
+    /// passed too many dead keys.
     pub(crate) fn flushing(mut self, table: Arc<TableCore>) -> Self {
         self.dead_keys = Some(DeadKeys::of(table));
         self

@@ -249,8 +249,9 @@ pub(crate) fn get_at(
     lookup.finish(&core.merger)
 }
 
-/// Returns the values of some keys at a sequence number and a read time, read until `enough`
-/// returns true, and counts the reads.
+/// Returns the values of some keys at a sequence number and a read time, and counts the reads.
+/// Memtables and runs are read one by one, newest first, until `enough`, if it is given, returns
+/// true for what was found so far.
 pub(crate) fn get_many_at<K: AsRef<[u8]>>(
     engine: &Engine,
     core: &TableCore,

@@ -170,8 +170,9 @@ pub enum Entries<'r> {
     Stored(Box<Range>),
     /// Entries of a transaction.
     Transaction(Box<TransactionRange<'r>>),
-    /// Entries in memory, in the order of their keys. With them a caller that also reads computed
-    /// tables needs no enum around this one, and so no second match per entry.
+    /// Entries in memory, in the order of their keys. A caller that also computes entries, of
+    /// virtual tables for example, can return them in this same iterator type. An enum of its own
+    /// around this one would cost a second match per entry.
     Memory(slice::Iter<'r, Entry>),
 }
 

@@ -49,7 +49,8 @@ struct Index {
     living: BTreeMap<SeqNo, usize>,
     /// All commits of the index, in their order.
     commits: VecDeque<Arc<Commit>>,
-    /// The last writes of each key, without those of the commits in `wide`.
+    /// The last writes of each key, without those of the commits in `wide`, which have too many
+    /// keys or write ranges.
     map: BTreeMap<TableKey, Writes>,
     /// The commits with too many keys for `map`, or with ranges.
     wide: VecDeque<Arc<Commit>>,

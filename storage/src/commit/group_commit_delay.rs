@@ -27,8 +27,8 @@ pub(super) struct GroupCommitDelay {
     writers: usize,
     /// The number of groups to come that do not wait for more members.
     skipped: u32,
-    /// The number to which `skipped` was set after the last wait. It doubles with each wait in
-    /// vain.
+    /// The number of groups that go without a wait after the last wait: the value from which
+    /// `skipped` counts down. It doubles with each wait in vain.
     skipped_next: u32,
 }
 

@@ -35,7 +35,8 @@ struct State<T> {
     /// The members of the open group, in the order in which they came.
     members: Vec<T>,
     open: Arc<Group>,
-    /// Whether a group is at the disk: the open group has its turn after it.
+    /// Whether a group is being written and synced. The open group, which collects members, has to
+    /// wait for that.
     is_busy: bool,
     is_leader_waiting: bool,
     delay: GroupCommitDelay,
@@ -163,7 +164,8 @@ impl<T> Groups<T> {
     }
 }
 
-/// The turn of the one group at the disk. Dropping it gives the next group its turn.
+/// The right to write and sync the log, which one group has at a time. Dropping it passes the right
+/// to the next group.
 struct Turn<'a, T> {
     groups: &'a Groups<T>,
     members: usize,

@@ -30,7 +30,8 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Sets a key. Like the methods below, returns whether an operation was added.
+    /// Sets a key. Like the methods below, returns whether an operation was added. If it is
+    /// invalid, it is not added, and the commit fails.
     pub(crate) fn put(&mut self, table: TableId, key: &[u8], value: &[u8]) -> bool {
         if !self.check(key, value) {
             return false;
@@ -41,7 +42,8 @@ impl Payload {
         true
     }
 
-    /// Sets a key until `ttl` (in milliseconds, rounded up) after the commit.
+    /// Sets a key until `ttl` (in milliseconds, rounded up) after the commit. Returns whether the
+    /// operation was added. If it is invalid, it is not added, and the commit fails.
     pub(crate) fn put_with_ttl(
         &mut self,
         table: TableId,
@@ -61,7 +63,8 @@ impl Payload {
         true
     }
 
-    /// Changes a key's value by an operand.
+    /// Changes a key's value by a merge operand. Returns whether the operation was added. If it is
+    /// invalid, it is not added, and the commit fails.
     pub(crate) fn merge(&mut self, table: TableId, key: &[u8], operand: &[u8]) -> bool {
         if !self.check(key, operand) {
             return false;
@@ -79,7 +82,8 @@ impl Payload {
         true
     }
 
-    /// Removes all keys of a range. An empty range adds no operation.
+    /// Removes all keys of a range. Returns whether an operation was added: none is for an empty
+    /// range. If the range is invalid, none is added, and the commit fails.
     pub(crate) fn delete_range(&mut self, table: TableId, range: &KeyRange) -> bool {
         if range.is_empty() || !self.check_range(range) {
             return false;

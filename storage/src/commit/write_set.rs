@@ -89,7 +89,9 @@ impl WriteSet {
         write_set
     }
 
-    /// Returns keys and ranges that count as put or deleted, such as the guards of a transaction.
+    /// Returns a write set in which these keys and ranges count as put or deleted. They
+    /// may be the guards of a transaction: keys that no other transaction may change
+    /// before its commit.
     pub(crate) fn of_keys_and_ranges(
         keys: impl IntoIterator<Item = TableKey>,
         ranges: impl IntoIterator<Item = TableRange>,

@@ -74,7 +74,7 @@ pub(super) struct Overwritten {
     entries: u64,
     /// The bytes that the merge would save, approximately.
     pub(super) bytes: u64,
-    /// The keys of which any of these runs hides older versions.
+    /// All keys of which at least one of these runs hides versions in older runs.
     all: KeySketch,
 }
 

@@ -32,20 +32,20 @@ pub(crate) struct Fruitless {
 #[derive(Debug)]
 struct Tried {
     rewriting: Rewriting,
-    /// The earliest time of another try of the rewriting if values in the run expire, in
-    /// milliseconds since the Unix epoch.
+    /// The time from which on the rewriting may be tried again though its inputs are the same, in
+    /// milliseconds since the Unix epoch. It counts only if values in the run expire.
     again_ms: u64,
     wait_ms: u64,
 }
 
-/// The delay after which a rewriting that gained nothing is tried again, as something may
-/// have expired; it doubles with each attempt.
+/// The delay in milliseconds after which a rewriting that gained nothing is tried again for the
+/// first time, as something may have expired. The delay doubles with each attempt.
 const WAIT_MS_MIN: u64 = 60_000;
 
 impl Fruitless {
     /// Returns whether the rewriting of this run gained nothing before, and would gain nothing now:
-    /// the garbage in the run and the older runs are the same, and the delay has not passed if
-    /// values in the run expire.
+    /// the run has as much garbage as then, and the older runs are the same. Where values in the
+    /// run can expire, this holds only until the time of the next try: see [`WAIT_MS_MIN`].
     pub(crate) fn has(&self, rewriting: &Rewriting) -> bool {
         let is_same = |tried: &Tried| {
             tried.rewriting.run == rewriting.run

@@ -52,8 +52,9 @@ pub(crate) struct PinCounter<'a> {
 }
 
 impl<'a> PinCounter<'a> {
-    /// Returns a counter for a table. `lone` are the commits of the lone snapshots, ascending. A
-    /// snapshot is lone if no view and no other snapshot is at the same commit.
+    /// Returns a counter for a table. `with` are the boundaries of snapshots and views together,
+    /// `without` those of the views alone. `lone` are the commits of the lone snapshots, ascending.
+    /// A snapshot is lone if no view and no other snapshot is at the same commit.
     pub(crate) fn new(
         merger: &'a Merger,
         (with, without): (&'a Boundaries, &'a Boundaries),
@@ -70,8 +71,8 @@ impl<'a> PinCounter<'a> {
         }
     }
 
-    /// Returns the bytes that each lone snapshot pins alone, in the order of commits, and those that
-    /// all snapshots of the table pin together.
+    /// Returns the bytes that each lone snapshot (the only reader at its commit) pins alone, in the
+    /// order of commits, and those that all snapshots of the table pin together.
     pub(crate) fn finish(self) -> (Vec<PinnedBytes>, PinnedBytes) {
         let alone = self.alone.into_values().map(|(_, pinned)| pinned);
         (alone.collect(), self.together)

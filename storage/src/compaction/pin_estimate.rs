@@ -106,8 +106,9 @@ pub(crate) fn pin_estimates(runs: &[&Run], bookmarks: &[SeqNo]) -> PinEstimates 
 }
 
 impl Stripe {
-    /// Estimates the bytes of this stripe that are hidden by newer versions of the same keys, if
-    /// `keys` is a sketch of the keys of newer stripes.
+    /// Estimates the bytes of this stripe (the runs that were written between two successive
+    /// snapshots) that are hidden by newer versions of the same keys, if `keys` is a sketch of the
+    /// keys of newer stripes.
     fn pinned_by(&self, keys: &KeySketch) -> PinEstimate {
         let mut union = keys.clone();
         union.union(&self.keys);

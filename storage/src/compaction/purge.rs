@@ -63,14 +63,16 @@ pub(crate) struct Purger<'a> {
     operator: &'a dyn MergeOperator,
     boundaries: &'a Boundaries,
     other_parts: &'a OtherParts,
-    /// Whether all commits of the merged runs are in one stripe: no reader sees some of them only.
+    /// Whether all commits of the merged runs are in one stripe (the commits between two
+    /// neighbouring boundaries): no reader sees some of them only.
     is_one_stripe: bool,
-    /// The group of the last key that has one; `None` before the first such key.
+    /// The group (keys with a common prefix, such as the rows of a partition) of the last key that
+    /// belongs to a group; `None` before the first such key.
     group: Option<OpenGroup>,
     has_failed: bool,
 }
 
-/// The group of the last key that has one.
+/// The group (keys with a common prefix) of the last key that belongs to a group.
 #[derive(Debug)]
 struct OpenGroup {
     prefix: Vec<u8>,
@@ -104,16 +106,17 @@ impl<'a> Purger<'a> {
         })
     }
 
-    /// Returns whether the head of a group was purged, and then a value of the group could not be.
-    /// What the head deleted of that value might come back, so the output of the merge must be
-    /// discarded.
+    /// Returns whether the head of a group (the key whose value can delete content of the group's
+    /// other keys) was purged, and then a value of the group could not be. What the head deleted of
+    /// that value might come back, so the output of the merge must be discarded.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }
 
     /// Returns whether a part of the merge may end before a key, for another part to go on from
-    /// there. Not within a group whose head was purged: values that the head deleted would come
-    /// back until that other part is done.
+    /// there. Returns false within a group (keys with a common prefix) if the group's head, its
+    /// first key, was purged: values that the head deleted would come back until that other part is
+    /// done.
     pub(crate) fn may_end_before(&self, key: &[u8]) -> bool {
         let is_in = |open: &OpenGroup| open.is_head_purged && key.starts_with(&open.prefix);
         !self.group.as_ref().is_some_and(is_in) || mutation::is(Mutation::EndInGroups)
@@ -209,8 +212,9 @@ impl<'a> Purger<'a> {
         while bottom && versions.pop_if(|last| last.kind == Kind::Delete).is_some() {}
     }
 
-    /// Returns the value of the group's head that the readers of a stripe see; `None` if there is
-    /// none, or the key is no member of the group (`is_member` is false).
+    /// Returns the value of the group's head (the key whose value can delete content of the group's
+    /// other keys) that the readers of a stripe see; `None` if there is none, or the key is no
+    /// member of the group (`is_member` is false).
     fn head(&self, is_member: bool, stripe: usize) -> Option<&[u8]> {
         let open = self.group.as_ref().filter(|_| is_member)?;
         let any = mutation::is(Mutation::PurgeUnderLaterHeads);

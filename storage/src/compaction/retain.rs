@@ -40,15 +40,16 @@ pub(crate) struct KeptVersion {
     pub(crate) part: usize,
     /// The first and the last boundary at which readers need the version, if a newer version or
     /// range tombstone of the same run hides it from all later readers. `None` if nothing in this
-    /// run hides the version: a rewriting of this run alone would not drop the version when these
+    /// run hides the version: then the version does not count as garbage of the run when its
     /// readers are gone.
     pub(crate) only_for: Option<(SeqNo, SeqNo)>,
 }
 
 impl<'a> Retain<'a> {
-    /// Returns the versions that [`Retain::versions`] keeps, newest first, each with its
-    /// target run and its readers. The versions are cut into runs at the ascending `splits`:
-    /// those numbered up to the first split go into part 0. `versions` is empty afterwards.
+    /// Returns the versions that [`Retain::versions`] keeps, newest first, each with the index of
+    /// the run that it is written to, and with its readers. The ascending `splits` are sequence
+    /// numbers, which cut the versions into runs: those numbered up to the first split go into part
+    /// 0. `covering` and `bottom` are as in [`Retain::versions`]. `versions` is empty afterwards.
     /// Versions that a `purger` removes are not returned.
     pub(crate) fn kept<'v>(
         self,
@@ -120,8 +121,9 @@ impl<'a> Retain<'a> {
         }
     }
 
-    /// Adds to `kept` what stays of the `versions` of one stripe, with operands folded into one version
-    /// where that is possible. `versions` has at least one.
+    /// Adds to `kept` what stays of `versions`: at least one version of a key, all in one stripe
+    /// (between two neighbouring boundaries). Operands are folded into one version where that is
+    /// possible. `covering` are the numbers of the range tombstones over the key, newest first.
     fn stripe(self, key: &[u8], versions: &[Version], covering: &[SeqNo], kept: &mut Vec<Version>) {
         let newest = versions[0].seq;
         let stripe = self.boundaries.stripe(newest);

@@ -43,9 +43,9 @@ pub struct RunShape {
     /// About how many of the bytes were kept for snapshots and views that are gone:
     /// rewriting the run gives them back.
     pub garbage_bytes: u64,
-    /// The smallest commit that the run may hold.
+    /// A lower bound of the sequence numbers in the run.
     pub smallest_seq: SeqNo,
-    /// The largest commit that the run may hold.
+    /// An upper bound of the sequence numbers in the run.
     pub largest_seq: SeqNo,
     /// Whether the picker must not choose the run: it is being merged, one of its files is damaged,
     /// or a merge failed to read one a short time ago.

@@ -18,10 +18,10 @@ use super::shape::{RunShape, TableShape};
 /// in every case; this decides where versions lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Bounding {
-    /// Only runs with the same snapshot set are merged, as in the thesis.
+    /// Only runs that the same snapshots see are merged, as in the thesis.
     Strict,
-    /// Like `Strict`, but runs of several snapshot sets are merged if the table would otherwise
-    /// have more than 24 runs.
+    /// Like `Strict`, except in a table that would otherwise have more than 24 runs: there, runs
+    /// that different snapshots see are merged, too.
     #[default]
     Preferred,
     /// Merges ignore the boundaries that snapshots draw.
@@ -58,15 +58,17 @@ impl Default for TieredPicker {
     }
 }
 
-/// A stratum other than the newest is merged for the sake of reads when it has this many runs. The
-/// number is small, because no new runs come into such a stratum.
+/// A stratum (neighbouring runs that the same snapshots see), other than the newest, is merged for
+/// the sake of reads when it has this many runs. The number is small, because no new runs come into
+/// such a stratum.
 const OLD_RUNS_BEFORE_MERGE: usize = 4;
-/// In an idle database a stratum may be this many times as large as it would be as
-/// one run.
+/// In an idle database a stratum (neighbouring runs that the same snapshots see) may be this many
+/// times as large as it would be as one run.
 const IDLE_SPACE_AMPLIFICATION_MAX: f64 = 1.125;
-/// More runs than this in a stratum are too many for reads, whatever their sizes.
+/// More runs than this in a stratum (neighbouring runs that the same snapshots see) are too many
+/// for reads, whatever their sizes.
 const STRATUM_RUNS_MAX: usize = 12;
-/// More runs than this in a table are too many, whatever their snapshots.
+/// More runs than this in a table are too many, whatever snapshots see them.
 const TABLE_RUNS_MAX: usize = 24;
 /// A run is rewritten alone when more than 1 / `GARBAGE_FRACTION` of its bytes are garbage.
 const GARBAGE_FRACTION: u64 = 4;
@@ -127,14 +129,15 @@ impl TieredPicker {
 struct Limits {
     runs_before_merge: usize,
     space_max: f64,
-    /// Whether the stratum is the oldest.
+    /// Whether the stratum has the oldest run of the table.
     is_bottom: bool,
 }
 
 impl TieredPicker {
-    /// Returns the next merge in a stratum, which begins at position `start`. Busy runs (those of
-    /// merges under way) divide the stratum into stretches of idle runs. Each stretch is considered
-    /// by itself, because a merge takes neighbouring runs only.
+    /// Returns the next merge in a stratum (neighbouring runs that the same snapshots see), which
+    /// begins at position `start`. Busy runs (those of merges under way) divide the stratum into
+    /// stretches of idle runs. Each stretch is considered by itself, because a merge takes
+    /// neighbouring runs only.
     fn pick_in_stratum(
         &self,
         start: usize,

@@ -21,16 +21,18 @@ use crate::runs::RunMeta;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unfinished {
-    /// The positions of the runs that are still to be merged.
+    /// The positions, in the table's list of runs, of the runs that are still to be merged.
     pub(crate) inputs: Range<usize>,
-    /// Whether the run behind the inputs is the output so far.
+    /// Whether the run that follows the inputs in the list (the next older one) is the output so
+    /// far.
     pub(crate) has_output: bool,
     /// Whether the merge waits for a damaged file to be restored, or for a run that is left out.
     pub(crate) is_stuck: bool,
 }
 
 impl Unfinished {
-    /// Returns the position of the output so far; `None` if there is none.
+    /// Returns the position, in the table's list of runs, of the run that is the output of the
+    /// merge so far; `None` if there is none.
     pub(crate) fn output(&self) -> Option<usize> {
         self.has_output.then_some(self.inputs.end)
     }

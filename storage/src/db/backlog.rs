@@ -42,9 +42,10 @@ struct Behind {
 }
 
 impl Backlog for Write<'_> {
-    /// Returns how far the largest of the backlogs holds up the write. Work that finds no space
-    /// brings no tokens, so its backlog does not throttle the write below the hard limit. At the
-    /// limit it is an error, because the write might wait for ever.
+    /// Returns how far the largest of the backlogs holds up the write. If the flush or merge that
+    /// would shorten a backlog finds no space on the disk, this backlog does not throttle the
+    /// write: a throttled write waits for tokens, which only finished flushes and merges bring. At
+    /// its hard limit such a backlog makes the write fail, because the write might wait for ever.
     fn look(&self) -> Result<Admission> {
         let mut worst = 0.0_f64;
         let mut behind = Behind::default();
@@ -238,8 +239,9 @@ impl Engine {
     }
 }
 
-/// Returns the pressure of the memtables of a table on its writers. `memtable_bytes` is the size of
-/// a full open memtable; with 0 the open memtable does not count.
+/// Returns the pressure of the memtables of a table on its writers: 0 does not slow them, and at 1
+/// they wait. `memtable_bytes` is the size of a full open memtable; with 0 the open memtable does
+/// not count.
 fn memtable_pressure(frozen_max: usize, version: &TableVersion, memtable_bytes: usize) -> f64 {
     let frozen = version.frozen.len();
     if frozen == 0 {

@@ -18,9 +18,9 @@ use crate::sstable::FileId;
 /// The largest record that is read, in bytes: the record of a million SSTables is smaller.
 const BYTES_MAX: usize = 64 << 20;
 
-/// The times of the last checks, in milliseconds since the Unix epoch. The key of a file is its
-/// random id. The number of the file would not do: in a copy of the database, another file may have
-/// the same number.
+/// The times of the last checks of SSTables, in milliseconds since the Unix epoch. The key of a
+/// file is its random id. The number of the file would not do: in a copy of the database, another
+/// file may have the same number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckRecord {
@@ -33,7 +33,7 @@ pub(super) struct CheckRecord {
     files: HashMap<FileId, u64>,
 }
 
-/// A file that can be checked.
+/// An SSTable that can be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) id: FileId,
@@ -41,8 +41,8 @@ pub(super) struct Candidate {
 }
 
 impl CheckRecord {
-    /// Returns a record that begins now. The age of existing files is not known: it counts from now
-    /// on.
+    /// Returns a record without checks of SSTables. The age of existing files is not known: it
+    /// counts from now on.
     pub(super) fn new(now_ms: u64) -> Self {
         Self {
             looked_ms: now_ms,
@@ -51,13 +51,14 @@ impl CheckRecord {
         }
     }
 
-    /// Returns the time of the last check of a file, or one before which the file was not there.
+    /// Returns, in milliseconds since the Unix epoch, the time of the last check of a file or, if
+    /// the file was not checked yet, a time before which it did not exist.
     pub(super) fn since_ms(&self, file: FileId) -> u64 {
         self.files.get(&file).copied().unwrap_or(self.looked_ms)
     }
 
-    /// Notes the files that exist now, and forgets all others. Reduces times in the future to
-    /// `now_ms`, because a clock may have been set back.
+    /// Notes the files that exist now, and forgets all others. Times of checks that lie in the
+    /// future become `now_ms`, because a clock may have been set back.
     pub(super) fn note_files(&mut self, files: impl IntoIterator<Item = FileId>, now_ms: u64) {
         let times = files
             .into_iter()
@@ -67,7 +68,7 @@ impl CheckRecord {
         self.checked_ms = self.checked_ms.min(now_ms);
     }
 
-    /// Notes that a check found a file whole.
+    /// Notes that a check found an SSTable whole.
     pub(super) fn note_check(&mut self, file: FileId, now_ms: u64) {
         self.files.insert(file, now_ms);
         self.checked_ms = now_ms;
@@ -86,10 +87,11 @@ impl CheckRecord {
         Some((*next, paced_ms.min(latest_ms)))
     }
 
-    /// Reads the record of a database; `None` if there is no readable one.
+    /// Reads the record of the checks of SSTables (the file `CHECKS`) of the database in `dir`.
+    /// `None` if there is none, or if it is too large, damaged, or of another version of ebb.
     ///
     /// # Errors
-    /// The error of the disk; a missing record is no error.
+    /// The error of the disk; a missing file is no error.
     pub(super) fn read(disk: &dyn Disk, dir: &Path) -> io::Result<Option<Self>> {
         let file = match disk.open_read(&files::checks(dir)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -104,7 +106,7 @@ impl CheckRecord {
         Ok(serde_json::from_slice(&bytes).ok())
     }
 
-    /// Replaces the record of a database, whole or not at all.
+    /// Replaces the record of the checks of SSTables of the database in `dir`, whole or not at all.
     ///
     /// # Errors
     /// [`Error::DiskFull`], [`Error::Io`].

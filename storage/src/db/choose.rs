@@ -120,7 +120,7 @@ struct Limits {
     checks_space: bool,
 }
 
-/// No limits: for the question whether there is a merge, which may not be able to begin now.
+/// No limits, to find out whether any merge is worth it, even one that may not begin now.
 const ANY: Limits = Limits {
     reads_below: u64::MAX,
     checks_space: false,
@@ -379,7 +379,12 @@ fn next(
     Ok(Some(short.unwrap_or(part)))
 }
 
-/// Returns the next merge of these runs that the table's picker chooses, within the limits.
+/// Returns the next merge of these runs that the table's picker chooses within the limits, and the
+/// bytes that its output may need on the disk; `None` if there is no such merge.
+///
+/// # Errors
+/// [`Refusal::NoSpace`] if the picker chose only merges whose output does not fit on the disk;
+/// another refusal if its choice is not valid, or would gain nothing.
 fn next_pick(
     engine: &Engine,
     table: &TableCore,

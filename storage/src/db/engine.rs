@@ -106,9 +106,10 @@ pub(crate) struct Engine {
     pub(super) signal: Signal,
     pub(super) write_stall: WriteStall,
     pub(super) failures: Mutex<Failures>,
-    /// The lock that the leader of a round of flushes holds: one round at a time in a database.
+    /// The lock of the thread that has begun a round of flushes: one round at a time in a database.
     pub(super) flushing: Mutex<()>,
-    /// The round that the leader and its helpers flush.
+    /// The round of flushes that is under way, if one is: several threads write memtables of
+    /// different tables, and the new runs are installed together.
     pub(super) flush_round: FlushRound,
     /// The lock for opening a file again that did not open, for ending a quarantine, and for giving
     /// up the lost part of a file. Without it, two threads could make two objects for one file, and
@@ -128,7 +129,7 @@ pub(crate) struct Engine {
     pub(super) access: Access,
     /// Space for operations that free space on a full disk.
     pub(super) reserve: Reserve,
-    /// The free space that ordinary work leaves.
+    /// The low-water mark: the free space on the disk that writes and merges must leave.
     pub(super) low_water: LowWater,
     /// The times of the checks of files; `None` until the first look for a file to check, unless
     /// the opening has read them.

@@ -21,7 +21,8 @@ pub enum Event<'a> {
         /// Bytes of the files; 0 if no version of the memtable was needed.
         bytes: u64,
     },
-    /// Runs of a table were merged, or a part of them.
+    /// Runs of a table were merged: all of their keys or, in one part of a long merge, a range of
+    /// the keys.
     Merged {
         /// The table's keyspace.
         keyspace: &'a str,
@@ -36,7 +37,7 @@ pub enum Event<'a> {
         written_bytes: u64,
         /// The duration of the merge.
         took: Duration,
-        /// Whether a part of the runs is left to be merged next.
+        /// Whether only a range of the keys was merged. The rest of the runs is merged next.
         is_part: bool,
     },
     /// A file was found damaged. Reads that need it fail, all others go on. Files that were found
@@ -101,10 +102,10 @@ pub enum Event<'a> {
         /// The approximate duration of the call.
         took: Duration,
     },
-    /// A merge or a check ended because a file could not be read, or read as damaged three times
-    /// though it is whole; or a file that did not open failed to open again. Merges leave out the
-    /// run, and nothing else is held up. Files that did not open when the database was opened are
-    /// only in the statistics.
+    /// Merges leave out a run, because a file of the run cannot be read; nothing else is held up.
+    /// Either a merge or a check ended with this error, or got wrong bytes three times from a file
+    /// that is whole. Or a file that did not open failed to open again. Files that did not open when
+    /// the database was opened are only in the statistics.
     LeftOut {
         /// The table's keyspace.
         keyspace: &'a str,

@@ -172,9 +172,10 @@ impl Engine {
         record.write(self.disk(), &self.dir)
     }
 
-    /// Handles the error of a check like that of a merge. Does nothing and returns false if a merge
-    /// has the run now, no further merge may begin, or the run is no longer in its table. Does
-    /// nothing and returns true if the table is gone.
+    /// Handles the error of a check: puts a damaged file into quarantine, and leaves a run that
+    /// could not be read out of merges for a while, as after a merge that fails. Does nothing and
+    /// returns false if a merge has the run now, no further merge may begin, or the run is no
+    /// longer in its table. Does nothing and returns true if the table is gone.
     fn meet_failed_check(&self, check: &FileCheck<'_>, error: Error) -> Result<bool> {
         let tables = self.tables();
         let Some(table) = tables.iter().find(|table| table.id == check.table) else {

@@ -167,9 +167,10 @@ fn truncation_above(version: &TableVersion, memtable: &Arc<Memtable>) -> Option<
     first_truncation(frozen.take_while(|other| !Arc::ptr_eq(other, memtable)))
 }
 
-/// Writes the memtable as runs, cut at the splits, and returns them newest first. Leaves out the
-/// versions that a later `truncation` hides from all readers: on a full disk they might not fit,
-/// and the truncation is flushed after them.
+/// Writes the memtable as runs, and returns them newest first. The ascending sequence numbers
+/// `splits` cut the versions into runs. `boundaries` are the commits at which readers read;
+/// versions that no reader needs are left out. So are those that a later `truncation` hides from
+/// all readers: on a full disk they might not fit, and the truncation is flushed after them.
 fn write_runs(
     engine: &Engine,
     table: &TableCore,

@@ -47,7 +47,7 @@ struct Inside {
     failed: Option<Error>,
 }
 
-/// A thread's work on a round.
+/// The work of one thread on a round of flushes (several threads write memtables together).
 struct Worker<'a>(&'a Engine);
 
 impl Engine {
@@ -73,8 +73,8 @@ impl Engine {
         }
     }
 
-    /// Works on the round of another thread, if there is one with more to do. The other thread
-    /// reports the outcome.
+    /// Works on the round of flushes that another thread has begun, if there is one with memtables
+    /// left to write. That thread reports the outcome.
     pub(super) fn help_flush(&self) {
         let mut inside = self.flush_round.inside.lock().unwrap();
         if inside.is_open && !inside.waiting.is_empty() {
@@ -86,7 +86,8 @@ impl Engine {
 }
 
 impl Worker<'_> {
-    /// Writes and installs memtables until none is left for this thread, or the round has failed.
+    /// Writes and installs memtables until none is left for this thread, or the round of flushes
+    /// has failed.
     fn work(self) {
         while let Some(table) = self.next() {
             let outcome = write_oldest(self.0, &table);
@@ -175,7 +176,8 @@ impl Worker<'_> {
 }
 
 impl Drop for Worker<'_> {
-    /// Leaves the round, also after a panic, so that the leader does not wait for ever.
+    /// Leaves the round of flushes, also after a panic, so that the thread that has begun the round
+    /// does not wait for ever.
     fn drop(&mut self) {
         let inside = self.0.flush_round.inside.lock();
         let mut inside = inside.unwrap_or_else(|poisoned| poisoned.into_inner());

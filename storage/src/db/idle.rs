@@ -18,7 +18,8 @@ pub(super) struct Activity {
 pub(super) struct IdleWatch {
     after: Duration,
     seen: Activity,
-    /// The time since which there was next to no activity beyond `seen`.
+    /// The time at which the activity was `seen`. Since then there was no write, and hardly any
+    /// read.
     since: Instant,
 }
 

@@ -197,7 +197,8 @@ impl<'a> AdoptedFiles<'a> {
         Ok(())
     }
 
-    /// Makes the names durable and opens the files.
+    /// Makes the names of the new files durable, and opens the files. Returns their records and the
+    /// open files.
     fn open(&self) -> Result<(Vec<FileMeta>, Vec<Arc<RunFile>>)> {
         let store = &self.engine.runs;
         let last = *self.numbers.last().expect("a file was taken");

@@ -22,7 +22,8 @@ pub(super) struct KeptRuns<'a> {
     retain: Retain<'a>,
     splits: &'a [SeqNo],
     purger: Option<Purger<'a>>,
-    /// The sizes of groups; `None` while nothing listens for large ones.
+    /// The sizes of groups (keys with a common prefix, such as the rows of a partition), to report
+    /// large ones; `None` if there is no listener for the reports, or the table has no groups.
     groups: Option<GroupSizes<'a>>,
     /// The exclusive upper bound of the keys of the runs; `None` for no bound.
     end: Option<Bytes>,
@@ -105,7 +106,8 @@ impl<'a> KeptRuns<'a> {
         Self { purger, ..self }
     }
 
-    /// Returns whether the purging so far is void: [`Purger::has_failed`].
+    /// Returns whether purging has failed, so that the output must be discarded: see
+    /// [`Purger::has_failed`].
     pub(super) fn has_failed_to_purge(&self) -> bool {
         self.purger.as_ref().is_some_and(Purger::has_failed)
     }

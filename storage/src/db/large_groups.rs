@@ -48,8 +48,8 @@ impl GroupListeners {
         self.0.lock().unwrap().push(listener);
     }
 
-    /// Returns a measurement of the groups of a table; `None` if there is no listener, or the table
-    /// has no groups.
+    /// Returns a measurement of the groups of a table (keys with a common prefix, such as the rows
+    /// of a partition); `None` if there is no listener, or the table has no groups.
     pub(super) fn measure<'a>(&self, table: &'a TableCore) -> Option<GroupSizes<'a>> {
         let operator = table.merger.operator()?;
         let listeners = self.0.lock().unwrap().clone();
@@ -69,14 +69,16 @@ impl fmt::Debug for GroupListeners {
     }
 }
 
-/// Measures what is written of the groups of one table, key by key.
+/// The sizes of a table's groups ([`MergeOperator::group`]: the keys with one prefix),
+/// measured key by key while a flush or a merge writes them.
 pub(super) struct GroupSizes<'a> {
     table: &'a TableCore,
     operator: &'a dyn MergeOperator,
     listeners: Vec<Listener>,
-    /// The prefix of the last key's group; empty if the key is in no group.
+    /// The prefix of the group that the last key is in; empty if the key is in no group.
     prefix: Vec<u8>,
-    /// The bytes that were written of the last key's group.
+    /// The bytes that were written so far of the group that the last key is in: of all keys with
+    /// its `prefix`.
     bytes: u64,
 }
 

@@ -98,14 +98,16 @@ impl LeftOut {
         self.at(0)
     }
 
-    /// Ends the wait of all runs: merges may read them at once.
+    /// Ends the waiting time of all runs that merges leave out because they could not be read. The
+    /// next merges may read the runs.
     pub(super) fn retry_at_once(&self) {
         for failure in self.0.lock().unwrap().values_mut() {
             failure.retry_ms = 0;
         }
     }
 
-    /// Returns the time of the first retry after `after_ms`.
+    /// Returns the first time after `after_ms` at which merges may try again to read a run of
+    /// the table that they leave out.
     fn next_retry_ms(&self, after_ms: u64) -> Option<u64> {
         let all = self.0.lock().unwrap();
         let times = all.values().map(|failure| failure.retry_ms);
@@ -144,7 +146,8 @@ impl Engine {
         });
     }
 
-    /// Returns the time of the first retry after `after_ms`, over all tables.
+    /// Returns the first time after `after_ms` at which merges may try again to read a
+    /// run that they leave out, over all tables.
     pub(super) fn next_retry_ms(&self, after_ms: u64) -> Option<u64> {
         let tables = self.tables().into_iter();
         let times = tables.filter_map(|table| table.left_out.next_retry_ms(after_ms));

@@ -56,7 +56,8 @@ impl LowWater {
         }
     }
 
-    /// Sets the mark for a manifest of this size, its copy included.
+    /// Sets the low-water mark (the free space that writes must leave) to that of a database with a
+    /// manifest of this size, its copy included.
     pub(super) fn set_manifest_bytes(&self, manifest_bytes: u64) {
         let mark_bytes = mark_bytes(self.least_bytes, manifest_bytes);
         self.mark_bytes.store(mark_bytes, Ordering::Relaxed);

@@ -317,7 +317,8 @@ fn refuse_old_manifest(
     Err(Error::corruption(&missing, 0, detail))
 }
 
-/// Returns the numbers of the SSTables that the manifest names, and of those that wait for a flush.
+/// Returns the numbers of the SSTables that the manifest names, and of those of the runs in
+/// `waiting`: ingested runs, which the manifest names only once all older memtables are flushed.
 fn named_files(manifest: &Manifest, waiting: &[RunMeta]) -> HashSet<FileNumber> {
     let runs = manifest.state().runs().chain(waiting);
     runs.flat_map(RunMeta::numbers).collect()

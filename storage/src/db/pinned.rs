@@ -16,9 +16,10 @@ use crate::version::{Source, TableVersion};
 /// The bytes that snapshots pin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotPins {
-    /// The bytes that merges free if one snapshot or hold alone is deleted, by its keyspace and
-    /// name. Zero if a view, or another snapshot or hold, shows the state of the same commit,
-    /// because it needs the same versions.
+    /// The bytes that merges free if one snapshot, or one hold
+    /// ([`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot)), alone is deleted. The key is
+    /// its keyspace and its name. Zero if a view (an open reader), or another snapshot or hold,
+    /// shows the state of the same commit, because it needs the same versions.
     pub alone: BTreeMap<(String, String), PinnedBytes>,
     /// The bytes that merges free if all these snapshots and holds are deleted. May be more than
     /// the sum of `alone`, which lacks the versions that several of them need.

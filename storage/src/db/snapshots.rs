@@ -12,14 +12,16 @@ use crate::key::{ReadPoint, SeqNo, TableId};
 use crate::options::{HoldOptions, SnapshotOptions};
 use crate::snapshots::{Bookmark, CoveredTable, SnapshotExpiry, SnapshotRecord};
 
-/// The beginning of the names of holds. No name of a snapshot has a slash, so none is that of a hold.
+/// The beginning of the names of holds ([`HoldOptions`]). No name of a snapshot has a slash, so
+/// none is that of a hold.
 const HOLD_PREFIX: &str = "hold/";
 
 /// The latest time at which a snapshot can expire, the end of the year 9999. Snapshots are listed with
 /// their times in RFC 3339, which has no later year.
 const EXPIRY_MS_MAX: u64 = 253_402_300_799_999;
 
-/// Returns the name under which a hold is recorded.
+/// Returns the name under which a hold ([`HoldOptions`]) is recorded, which no other snapshot can
+/// have.
 pub(crate) fn hold_name(name: &str) -> String {
     format!("{HOLD_PREFIX}{name}")
 }
@@ -98,7 +100,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Holds the state of one table in a snapshot, in place of an earlier hold of that name.
+    /// Creates a hold ([`HoldOptions`]) of one table in a snapshot, in place of an earlier hold of
+    /// that name.
     ///
     /// The hold is recorded while the snapshot exists, under the lock that a deletion of the
     /// snapshot takes. So at every moment, also during a replay of the log, the snapshot or the
@@ -209,8 +212,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Deletes the snapshots that are past their time, and all holds once the free space comes near to
-    /// the low-water mark; true when there were any.
+    /// Deletes the snapshots that are past their time, and all holds ([`HoldOptions`]) once the
+    /// free space comes near to the low-water mark; true when there were any.
     pub(super) fn delete_expired_snapshots(&self) -> Result<bool> {
         let first = self.snapshots.next_expiry_ms();
         let is_short = self.is_near_low_water();
@@ -229,8 +232,8 @@ impl Engine {
         self.expire(&going).map(|()| true)
     }
 
-    /// Deletes holds and expired snapshots, and reports the snapshots. The caller holds the lock
-    /// `snapshot_ops`.
+    /// Deletes holds ([`HoldOptions`]) and expired snapshots, and reports the snapshots. The caller
+    /// holds the lock `snapshot_ops`.
     ///
     /// Reports them while the lock is held, before another snapshot can take the name: a later
     /// event would look like the end of the new one. So `Db::on_event` forbids listeners to call
@@ -267,8 +270,8 @@ impl Engine {
         }
     }
 
-    /// Releases the holds of a table that is about to be dropped. The caller holds the lock
-    /// `snapshot_ops`.
+    /// Releases the holds of a table ([`HoldOptions`]), because the table is about to be dropped.
+    /// The caller holds the lock `snapshot_ops`.
     pub(super) fn release_holds_of(&self, table: TableId) -> Result<()> {
         let is_of = |it: &SnapshotRecord| {
             let held = it.table.as_ref().map(|only| only.id);
@@ -280,9 +283,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Releases the holds of a table before data of it is given up as lost. A holder compares later
-    /// snapshots with the held one, and would not notice data that both lack. The caller holds the
-    /// lock `snapshot_ops`.
+    /// Releases the holds ([`HoldOptions`]) of a table before data of it is given up as lost. A
+    /// holder compares later snapshots with the held one, and would not notice data that both lack.
+    /// The caller holds the lock `snapshot_ops`.
     pub(super) fn release_holds_before_loss(&self, table: TableId) -> Result<()> {
         self.release_holds_of(table)?;
         // A power loss must not bring a hold back beside the loss, nor one that went earlier.
@@ -302,15 +305,16 @@ impl Engine {
         deleted.map(drop)
     }
 
-    /// Returns the snapshots of a keyspace, oldest first, without holds and those that are past
-    /// their time.
+    /// Returns the snapshots of a keyspace, oldest first, without those that are past their time,
+    /// and without holds ([`HoldOptions`]).
     pub(crate) fn snapshots_of(&self, keyspace: &str) -> Vec<Bookmark> {
         let mut list = self.bookmarks_of(keyspace);
         list.retain(|bookmark| bookmark.record.held_for.is_none());
         list
     }
 
-    /// Returns the holds in a keyspace, oldest first, without those that are past their time.
+    /// Returns the holds in a keyspace ([`HoldOptions`]), oldest first, without those that are past
+    /// their time.
     pub(crate) fn holds_of(&self, keyspace: &str) -> Vec<Bookmark> {
         let mut list = self.bookmarks_of(keyspace);
         list.retain(|bookmark| bookmark.record.held_for.is_some());

@@ -95,8 +95,9 @@ impl TableCore {
         }));
     }
 
-    /// Returns the origin for a file of the table that has the part of the table's history from
-    /// `smallest_seq` to `largest_seq`, both included.
+    /// Returns the origin that a file of the table records for a repair: the table, and the
+    /// sequence numbers `smallest_seq` to `largest_seq` (both included) of which the file has all
+    /// versions that are still needed.
     pub(crate) fn origin(&self, (smallest_seq, largest_seq): (SeqNo, SeqNo)) -> Origin {
         Origin {
             keyspace: self.keyspace.clone(),

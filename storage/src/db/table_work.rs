@@ -12,7 +12,8 @@ pub(super) struct TableWork {
     /// Whether the runs are dropped unread, because no reader needs them. Otherwise they become one
     /// run.
     pub(super) drops: bool,
-    /// Whether the output is added to the run behind `runs`: that continues an unfinished merge.
+    /// Whether an unfinished merge goes on: the output is appended to the run that follows `runs`
+    /// in the list (the next older one), which is the output so far.
     pub(super) has_output: bool,
 }
 

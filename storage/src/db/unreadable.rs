@@ -112,8 +112,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets merges take the run of a replaced file again, if all of its files are open or damaged
-    /// now.
+    /// Lets merges take a run again whose file `file` was replaced. Does nothing if a file of the
+    /// run still does not open.
     pub(super) fn forget_unreadable(&self, table: &TableCore, file: FileNumber) {
         let version = table.version();
         let mut runs = version.runs.iter();

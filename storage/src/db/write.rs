@@ -52,9 +52,9 @@ impl Engine {
             .map(drop)
     }
 
-    /// Commits a payload that has operations, unless `check` refuses. While transactions live,
-    /// `check` is called under the order lock, with the keys that the operations write. Returns the
-    /// number of the last operation.
+    /// Commits a payload that has operations, unless `check` refuses. While transactions are open,
+    /// `check` is called under the order lock, with the keys that the operations write; otherwise
+    /// nothing can conflict, and it is not called. Returns the number of the last operation.
     pub(crate) fn write_if(
         &self,
         payload: Payload,
@@ -233,10 +233,10 @@ impl Engine {
     /// Begins a transaction: registers it, and a view, at the last sequence number that a commit
     /// has taken. Returns the view's point once that number is visible.
     ///
-    /// Commits under way have numbers, and may have entered before any transaction lived, so they
-    /// did not record their keys. A transaction that reads at the *visible* number would miss
-    /// conflicts with them. A transaction that reads behind them waits for them instead, and cannot
-    /// be in conflict with them.
+    /// Commits under way already have numbers. Some of them may have entered the commit queue
+    /// while there was no transaction, so they did not record their keys for conflict checks. A
+    /// transaction that reads at the *visible* number would miss conflicts with them. So the
+    /// transaction reads after them: it waits for them, and cannot be in conflict with them.
     pub(crate) fn begin_transaction(&self) -> ReadPoint {
         let at = self.queue.pause(|next| {
             let last = SeqNo(next.0 - 1);

@@ -87,8 +87,8 @@ impl WriteStall {
         }
     }
 
-    /// Makes waiting writers look again, and request work again if they have to wait on: a piece of
-    /// work has ended, well or not.
+    /// Wakes waiting writers, because a flush or a merge has ended, successfully or not. Writers
+    /// that still have to wait request work again.
     pub(super) fn work_ended(&self) {
         // Under the lock: a writer that looked before the change and is about to
         // wait would miss it otherwise.
@@ -170,7 +170,8 @@ mod tests {
 
     const STALLED: u64 = u64::MAX;
 
-    /// A backlog that admits every write for `cost` tokens; 0 is free.
+    /// A backlog for tests, which the writers share. A write costs `cost` tokens; with 0 it is
+    /// free, with `STALLED` it waits.
     struct Shared {
         cost: AtomicU64,
         throttles: AtomicU64,
@@ -339,8 +340,9 @@ mod tests {
         });
     }
 
-    /// Regression: while a flush synced its file it brought no tokens, and a write of a kilobyte
-    /// waited for all of that, with room for thousands more.
+    /// Regression: a throttled write needs tokens, and flushes and merges bring them. A flush
+    /// brought none while it synced its file, and a write of a kilobyte waited for the whole sync,
+    /// although the memtable had room for thousands of such writes.
     #[test]
     fn throttling_ends_though_no_token_comes() {
         let stall = WriteStall::new(1);

@@ -12,10 +12,12 @@
 
 use std::time::Duration;
 
-/// A level above which writers are slowed, and one at which they wait.
+/// The limits of a level, such as a number of runs or memtables: above one limit writers are
+/// slowed, at the other they wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Limit {
-    /// The level above which writers are slowed; levels up to it are no backlog.
+    /// The level above which writers are slowed. A level up to this limit does not count as a
+    /// backlog.
     pub(super) soft: f64,
     /// The level at which writers wait; at least `soft`.
     pub(super) hard: f64,
@@ -38,8 +40,9 @@ pub(super) const RUNS: Limit = Limit {
     hard: 48.0,
 };
 
-/// Returns the limit for the memtables of a table: `frozen_max` frozen ones may wait, and the open
-/// one. Some are normal: slowing begins at half of them, and never at less than one.
+/// Returns the limit for the memtables of a table. Writers wait once `frozen_max` memtables are
+/// frozen and the open one is full. They are slowed from half of that level on, but never below one
+/// memtable, because some waiting memtables are normal.
 pub(super) fn memtable_limit(frozen_max: usize) -> Limit {
     let hard = frozen_max as f64 + 1.0;
     Limit {
@@ -82,7 +85,8 @@ pub(super) fn throttle_wait_max(bytes: usize) -> Duration {
     WAIT_UNIT * units as u32
 }
 
-/// The balance of tokens: background work that was not spent on a write yet.
+/// The balance of tokens: flushes and merges add one for each byte, and throttled writes spend
+/// them.
 #[derive(Debug)]
 pub(super) struct Tokens {
     /// The tokens that are left; below 0 after a write that cost more than there were.
@@ -169,7 +173,7 @@ mod tests {
         }
     }
 
-    /// Freezing a full memtable changes nothing: the pressure has no step.
+    /// Freezing a full memtable does not change the pressure on writers.
     #[test]
     fn a_full_memtable_presses_as_much_as_one_frozen_more() {
         for frozen_max in 0..5 {
@@ -214,8 +218,8 @@ mod tests {
         assert_eq!(cost_bytes(0, 1.0), 0);
     }
 
-    /// Writes of any sizes cost, together, the tokens that were brought, those at the start, and at
-    /// most one write more.
+    /// Writes of any sizes cost, together, no more than the tokens that background work added,
+    /// those at the start, and the cost of one more write.
     #[test]
     fn writes_are_admitted_in_proportion_to_the_work_done() {
         for pressure in [0.1, 0.5, 0.9, 0.999] {

@@ -19,17 +19,20 @@ use super::stuck::DiskCall;
 /// The number of calls that can be noted at once. A call that finds no free slot is made without a
 /// note. A disk that hangs is found nevertheless, because the noted calls hang as well.
 const SLOTS: usize = 128;
-/// The number of slots that a call tries.
+/// The number of slots in which a call looks for a free one. If it finds none, it is made without a
+/// note.
 const TRIES: usize = 4;
 
-/// The number of bits of a [`Note`] for the file.
+/// The number of bits of a [`Note`] that hold the number of the file.
 const FILE_BITS: u32 = 40;
-/// The number of bits of a [`Note`] for the count.
+/// The number of bits of a [`Note`] that hold the low bits of the number of calls that its thread
+/// has made.
 const COUNT_BITS: u32 = 22;
 
-/// The content of a slot during a call: the kind of the call, the low bits of a count, and the file.
-/// Two calls that follow each other in a slot differ in the count. A note is never 0, because no kind
-/// is.
+/// The content of a slot, in the table of calls under way, during a call: the kind of the call, the
+/// low bits of the number of calls that the thread has made, and the number of the file. Two calls
+/// of a thread that follow each other in a slot differ in that count. A note is never 0, because no
+/// kind is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Note(u64);
 
@@ -59,14 +62,15 @@ impl Note {
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// The slot that this thread tries first, and the number of its calls.
+    /// The slot that this thread tries first for the note of a call, and the number of calls that
+    /// this thread has made.
     static THREAD: (usize, Cell<u64>) = (THREADS.fetch_add(1, Ordering::Relaxed), Cell::new(0));
 }
 
 /// The calls under way on the disk of one database.
 #[derive(Debug)]
 pub(crate) struct DiskCalls {
-    /// The notes of the calls under way; 0 stands in a free slot.
+    /// The slots: each has the note of a call that is under way, or is 0 if it is free.
     slots: [CachePadded<AtomicU64>; SLOTS],
     names: Mutex<Names>,
 }
@@ -86,7 +90,7 @@ impl DiskCalls {
         })
     }
 
-    /// Registers a file, for the notes of the calls on it.
+    /// Gives a file a number, which the notes of calls on the file contain.
     pub(super) fn file(self: &Arc<Self>, path: &Path) -> NotedFile {
         let mut names = self.names.lock().unwrap();
         names.last += 1;
@@ -128,7 +132,8 @@ impl DiskCalls {
     }
 }
 
-/// The slot with the note of a call. It is free again when this is dropped.
+/// The slot, in the table of calls under way, that has the note of a call. Dropping this frees the
+/// slot.
 struct NotedCall<'a>(&'a AtomicU64);
 
 impl Drop for NotedCall<'_> {

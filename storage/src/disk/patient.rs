@@ -26,9 +26,11 @@ use crate::table_store::{OpenFiles, Stage, TableFiles};
 
 /// The pause between two tries of a call that finds no file descriptor.
 const RETRY_AFTER: Duration = Duration::from_millis(10);
-/// The number of tries of a call that may fail, five seconds in all.
+/// The number of tries, in five seconds in all, after which a call may fail for lack of a
+/// descriptor: a read, or any call while the database is being opened.
 const TRIES_MAX: u64 = 500;
-/// The number of tries of a call that makes a segment of the log, a second in all.
+/// The number of tries, in a second in all, after which a call that makes a segment of the log may
+/// fail.
 const SEGMENT_TRIES_MAX: u64 = 100;
 
 /// The kinds of calls, by how long they wait for a file descriptor while the database is open.
@@ -56,7 +58,8 @@ pub(crate) struct PatientDisk {
     disk: Arc<dyn Disk>,
     /// Open tables and spare descriptors, which are closed to free descriptors.
     files: Arc<OpenFiles>,
-    /// The patience of calls that make files and their names.
+    /// How long calls that create files, open second handles on them, or sync directories wait for
+    /// a file descriptor.
     making: Patience,
     /// The first directory that is locked, which is that of the database.
     home: Arc<OnceLock<Home>>,
@@ -83,7 +86,8 @@ impl SharedLock {
     }
 }
 
-/// Holds a lock until dropped, also while [`Home`] refers to it.
+/// The guard of a directory's lock. Its drop releases the lock, even while [`Home`] still
+/// refers to the lock.
 #[derive(Debug)]
 struct HeldLock(SharedLock);
 
@@ -112,8 +116,8 @@ impl PatientDisk {
         }
     }
 
-    /// Returns this disk for making segments of the log: its calls that make files wait for a
-    /// descriptor for a second only.
+    /// Returns this disk for making segments of the log. Its calls that create files, open second
+    /// handles on them, or sync directories wait for a file descriptor for only a second.
     pub(crate) fn for_log(&self) -> Self {
         Self {
             making: Patience::MakesSegment,
@@ -130,8 +134,8 @@ impl PatientDisk {
         self.files.hold_spares(|| self.disk.open_read(path));
     }
 
-    /// Returns an error for a path in the database's directory, or for the directory itself, if it is
-    /// no longer in its place.
+    /// Returns an error if `path` is the database's directory or lies in it, and the directory is
+    /// no longer where it was opened: it was moved or replaced.
     fn check_place(&self, path: &Path) -> io::Result<()> {
         let is_inside = |home: &&Home| path.starts_with(&home.dir);
         let Some(home) = self.home.get().filter(is_inside) else {

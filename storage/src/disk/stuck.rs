@@ -44,7 +44,7 @@ pub struct StuckCall {
     pub lasts: Duration,
 }
 
-/// A change between two looks at the calls to the disk.
+/// A change since the calls to the disk were last looked at: a call is stuck, or is stuck no more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StuckChange {
     /// A call is stuck from now on.

@@ -105,8 +105,8 @@ pub trait WriteFile: Send + Debug {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Makes all that was appended durable (fdatasync).
     fn sync(&mut self) -> io::Result<()>;
-    /// Returns a handle that can sync the same file while another thread appends; it covers what
-    /// was appended before the call.
+    /// Returns a handle that can sync the same file while another thread appends. Each sync by this
+    /// handle covers what was appended before the sync began.
     fn syncer(&self) -> io::Result<Box<dyn SyncFile>>;
 }
 

@@ -29,13 +29,14 @@ impl ReadPoint {
     }
 }
 
-/// The positions and the times of all readers of a table: its bookmarks and the live views.
+/// The sequence numbers and the times at which all readers of a table read: its bookmarks
+/// (snapshots and holds) and the live views (open readers).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Boundaries {
-    /// The sequence numbers of the boundaries, ascending, each once.
+    /// The sequence numbers at which some reader reads (the boundaries), ascending, each once.
     seqs: Vec<SeqNo>,
-    /// For each stripe, the earliest read time of a reader that can see it; one more than
-    /// `seqs`. Ascending.
+    /// For each stripe (the commits between two neighbouring boundaries), the earliest read time of
+    /// a reader that can see it. The times ascend; there is one more than there are `seqs`.
     judged_ms: Vec<u64>,
 }
 
@@ -61,7 +62,8 @@ impl Boundaries {
     }
 
     /// Returns the two neighbours of the boundary at the position `at`, without this boundary: the
-    /// two stripes that it separates become one, with the read time of the upper stripe.
+    /// two stripes (the commits between two neighbouring boundaries) that it separates become one,
+    /// with the read time of the upper stripe.
     pub(crate) fn joined_at(&self, at: usize) -> Self {
         let (first, end) = (at.saturating_sub(1), (at + 2).min(self.seqs.len()));
         let mut joined = Self {
@@ -73,14 +75,15 @@ impl Boundaries {
         joined
     }
 
-    /// Returns the last boundary below a number, which is the largest number of the next older
-    /// stripe; `None` if there is none.
+    /// Returns the last boundary below a number; `None` if there is none. It is the end of the next
+    /// older stripe (the commits between two neighbouring boundaries).
     pub(crate) fn below(&self, seq: SeqNo) -> Option<SeqNo> {
         let below = self.seqs.partition_point(|&boundary| boundary < seq);
         below.checked_sub(1).map(|at| self.seqs[at])
     }
 
-    /// Returns the stripe of a number: how many boundaries lie below it.
+    /// Returns the stripe (the commits between two neighbouring boundaries) that a number is in:
+    /// how many boundaries lie below it.
     pub(crate) fn stripe(&self, seq: SeqNo) -> usize {
         stripe(&self.seqs, seq)
     }
@@ -98,14 +101,15 @@ impl Boundaries {
         Some((*needed.first()?, *needed.last()?))
     }
 
-    /// Returns the earliest read time of the readers of a stripe, in milliseconds since the Unix
-    /// epoch.
+    /// Returns the earliest time by which a reader of a stripe (the commits between two
+    /// neighbouring boundaries) decides what has expired, in milliseconds since the Unix epoch.
     pub(crate) fn judged_ms(&self, stripe: usize) -> u64 {
         let now = self.judged_ms.len() - 1;
         self.judged_ms[mutation::replace(stripe, Mutation::PurgeForAll, now)]
     }
 
-    /// Returns the read time for all readers of a stripe together: that of the earliest.
+    /// Returns the read time for all readers of a stripe (the commits between two neighbouring
+    /// boundaries) together: the earliest of their times.
     pub(crate) fn read_time(&self, stripe: usize) -> ReadTime<'static> {
         let now = self.judged_ms.len() - 1;
         let judged = mutation::replace(stripe, Mutation::ExpireForAll, now);
@@ -113,7 +117,8 @@ impl Boundaries {
     }
 }
 
-/// Returns the stripe of a number: how many of the ascending `boundaries` lie below it.
+/// Returns the stripe (the commits between two neighbouring boundaries) that a number is in: how
+/// many of the ascending `boundaries` lie below it.
 pub(crate) fn stripe(boundaries: &[SeqNo], seq: SeqNo) -> usize {
     let off_by_one = mutation::is(Mutation::StripeOffByOne);
     boundaries.partition_point(|&boundary| boundary < seq || off_by_one && boundary == seq)

@@ -43,9 +43,10 @@ pub(crate) struct RangeTombstones {
 }
 
 impl RangeTombstones {
-    /// Cuts tombstones, in any order, into fragments. Of each fragment and stripe between the
-    /// `boundaries` only the newest number is kept: a reader stands at a boundary or above all,
-    /// and so needs no older one. Without boundaries all numbers are kept.
+    /// Cuts tombstones, in any order, into fragments (key ranges within which no tombstone begins
+    /// or ends). Of the numbers of a fragment between two neighbouring `boundaries`, only the
+    /// newest is kept: a reader stands at a boundary or above all, and so needs no older one.
+    /// Without boundaries all numbers are kept.
     ///
     /// A sweep over the ends of the ranges takes time n log n for n tombstones, and more for each
     /// number in the result. (If all numbers are kept, these may be n²: n ranges from the first key
@@ -94,7 +95,8 @@ impl RangeTombstones {
         Self::joined(pieces.into_iter())
     }
 
-    /// Returns each number of each fragment, with the range of the fragment.
+    /// Returns the tombstones, cut at each other's ends into fragments: one tombstone for each
+    /// fragment and each sequence number in it, with the key range of the fragment.
     pub(crate) fn iter(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
         self.fragments.iter().flat_map(|fragment| {
             let of_seq = |&seq: &SeqNo| RangeTombstone {
@@ -264,7 +266,7 @@ impl RangeTombstones {
 }
 
 /// Returns the numbers that `over` has as keys, newest first: all of them, or, with `boundaries`,
-/// only the newest of each stripe between these.
+/// only the newest between each two neighbouring ones.
 fn kept(over: &BTreeMap<SeqNo, usize>, boundaries: Option<&Boundaries>) -> Vec<SeqNo> {
     let Some(boundaries) = boundaries else {
         return over.keys().rev().copied().collect();

@@ -76,7 +76,8 @@ fn loom_a_merge_that_relies_on_a_deletion_makes_it_durable() {
     deletion_beside_a_merge(Deletion::delete, Deletion::merge);
 }
 
-/// Deliberate fault: the bookmark is removed before the record of the deletion is in the log.
+/// Deliberate fault: a snapshot is removed from the registry before the record of its deletion is
+/// in the log.
 #[test]
 #[should_panic(expected = "may be lost")]
 fn loom_a_bookmark_removed_before_its_record_is_pushed_is_caught() {

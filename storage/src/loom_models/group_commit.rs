@@ -123,7 +123,7 @@ const RECORD_HEADER_BYTES: u64 = 28;
 
 /// Runs two commits at once, then a third one. The larger of the two finds no space until it has
 /// been refused once, and the other is refused with it if both are written together. With `lies`, a
-/// cut returns success without any effect.
+/// truncation of the log, to remove a refused record, returns success without any effect.
 fn no_space(lies: bool) {
     explore(move || {
         let full = Arc::new(AtomicBool::new(true));

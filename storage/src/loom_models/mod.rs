@@ -29,7 +29,8 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 
 const TABLE: TableId = TableId(1);
 
-/// Returns the span of the models' table, which exists since before the first commit.
+/// Returns the models' table with its lifetime: the table exists since before the first
+/// commit.
 fn span() -> TableSpan<'static> {
     TableSpan {
         keyspace: "app",

@@ -143,7 +143,8 @@ fn loom_a_flush_keeps_what_a_snapshot_created_meanwhile_sees() {
     });
 }
 
-/// Deliberate fault: the bookmark is registered once its commit is done.
+/// Deliberate fault: the commit at which a snapshot reads is registered only once the commit that
+/// creates the snapshot is done.
 #[test]
 #[should_panic(expected = "is gone")]
 fn loom_a_bookmark_registered_after_the_order_lock_is_caught() {

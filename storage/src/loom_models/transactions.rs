@@ -142,8 +142,9 @@ fn loom_a_transaction_registered_behind_its_number_is_caught() {
     });
 }
 
-/// Deliberate fault: a transaction registers the visible number under the order lock. A commit
-/// under way already has a greater number, but its keys were not recorded.
+/// Deliberate fault: a transaction begins at the last visible commit, not at the last numbered one.
+/// A commit under way already has a greater number, but its keys were not recorded, because there
+/// was no transaction yet.
 #[test]
 #[should_panic(expected = "is lost")]
 fn loom_a_transaction_that_overlooks_commits_under_way_is_caught() {

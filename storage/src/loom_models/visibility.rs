@@ -13,7 +13,8 @@ use crate::key::SeqNo;
 struct Commits {
     queue: CommitQueue,
     inserted: [AtomicBool; 7],
-    /// The newest number of any writer, up to which the variant with a fault reads.
+    /// The last sequence number of the batch that was inserted most recently, visible or not. Only
+    /// the reader of a deliberate fault reads up to it.
     newest: AtomicU64,
 }
 

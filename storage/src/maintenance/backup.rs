@@ -66,7 +66,7 @@ use crate::wal::Segment;
 pub struct BackupInfo {
     /// The number of SSTables and WAL segments in the backup.
     pub files: u64,
-    /// Bytes of these SSTables and segments.
+    /// Bytes of all SSTables and WAL segments in the backup.
     pub bytes: u64,
     /// Bytes of the files of the backup that are hard links to files of the database.
     pub linked_bytes: u64,
@@ -101,7 +101,8 @@ pub struct Backup<'a> {
     links: Option<LinkFolder>,
     /// The files of the database that could not be opened, with the errors.
     unreadable: HashMap<FileNumber, Error>,
-    /// The SSTables that are not checked yet, each with its origin.
+    /// The SSTables that are not checked yet, each with its origin: the database, or an older
+    /// backup in the directory.
     files: VecDeque<(FileMeta, Origin)>,
     cache: Arc<BlockCache>,
     meter: Meter,
@@ -111,7 +112,7 @@ pub struct Backup<'a> {
 /// The origin of an SSTable of the backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// The file of the database was linked, or is to be copied.
+    /// The file comes from the database: it was linked, or is to be copied.
     Database(Way),
     /// The directory already has a file of this name, which stays if it is the same SSTable and
     /// undamaged. Unless `is_synced`, its bytes may not be durable yet.
@@ -264,7 +265,8 @@ impl<'a> Backup<'a> {
         shift
     }
 
-    /// Copies a segment of the log under the number `to`.
+    /// Copies the first `bytes` bytes of a segment of the log, as the segment with the number `to`.
+    /// Returns `Break` if `step` does.
     fn copy_segment(
         &mut self,
         number: FileNumber,
@@ -342,7 +344,8 @@ impl<'a> Backup<'a> {
     }
 
     /// Checks the file at `at`, which an older backup left: keeps it if it is the SSTable `file`
-    /// and undamaged, and otherwise schedules its replacement.
+    /// and undamaged, and otherwise schedules its replacement. `is_synced` is true if the bytes of
+    /// the file are known to be durable. Returns `Break` if `step` does.
     fn keep(
         &mut self,
         file: &FileMeta,

@@ -87,7 +87,8 @@ impl OpenCopy {
         Ok(Self { path, file, bytes })
     }
 
-    /// Reads the copy up to the length that it had when it was opened.
+    /// Reads and checks the copy up to the length that it had when it was opened. `written` is the
+    /// length that it must have; `None` if nothing was written since the opening of the database.
     ///
     /// # Errors
     /// As [`replay`]; [`Error::Corruption`] also if the copy is shorter or longer than `written`;

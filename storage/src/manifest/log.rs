@@ -1,7 +1,8 @@
 //! The live manifest, and the edits of it.
 //!
-//! Each edit is appended to both copies and synced in both before anything relies on it, so damage
-//! to one copy loses nothing. After such damage, the next opening writes both copies anew.
+//! Each edit is appended to both copies of the manifest and synced in both before anything relies
+//! on it, so damage to one copy loses nothing. After such damage, the next opening writes both
+//! copies anew.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ pub(crate) struct Manifest {
     edits_read: usize,
     /// Whether CURRENT and its copy name the manifest, and no damage was found.
     is_whole: bool,
-    /// The damage of single copies, which lost nothing.
+    /// The damage of single copies of the manifest or of CURRENT, which lost nothing.
     damage: Vec<Error>,
     /// The size at which the manifest is replaced: at the earliest when the edits have become as
     /// long as the state that the manifest began with. So the cost of an edit depends on the length
@@ -186,7 +187,8 @@ impl Manifest {
         &self.state
     }
 
-    /// Returns the damage of single copies that was found when the manifest was read.
+    /// Returns the damage of single copies of the manifest or of CURRENT that was found when they
+    /// were read.
     pub(crate) fn damage(&self) -> &[Error] {
         &self.damage
     }
@@ -205,7 +207,8 @@ impl Manifest {
         Inspection::begin(&*self.log_store, &self.dir, live, written, is_exact)
     }
 
-    /// Returns the total length of both copies; 0 until the first change since the opening.
+    /// Returns the total length of both copies of the manifest, in bytes; 0 until the first change
+    /// since the opening of the database.
     pub(crate) fn bytes(&self) -> u64 {
         let open = self.open.as_ref();
         open.map_or(0, |open| open.bytes * open.files.len() as u64)
@@ -216,7 +219,7 @@ impl Manifest {
         self.next_number
     }
 
-    /// Returns the number of the live manifest.
+    /// Returns the number of the manifest that CURRENT names; `None` if none was written yet.
     pub(crate) fn current(&self) -> Option<FileNumber> {
         self.current
     }
@@ -255,8 +258,8 @@ impl Manifest {
         result
     }
 
-    /// Appends a record to both copies. If one of them has no space for it, the record is cut off
-    /// again from both, durably, so that the next edit follows the last good one.
+    /// Appends a record to both copies of the manifest. If one of them has no space for it, the
+    /// record is cut off again from both, durably, so that the next edit follows the last good one.
     ///
     /// This is safe after a sync that found no space, too (on a thin volume, or where space is
     /// allocated late). Each edit is synced in both copies before the next one is appended, so a
@@ -389,9 +392,9 @@ impl OpenCopies {
         })
     }
 
-    /// Syncs both copies, unless a test has switched on the deliberate fault `unless`. Both copies
-    /// are written before the first is synced: then most file systems write both by one commit of
-    /// their journal.
+    /// Syncs both copies of the manifest, unless a test has switched on the deliberate fault
+    /// `unless`. Both copies are written before the first is synced: then most file systems write
+    /// both by one commit of their journal.
     fn sync(&mut self, unless: Mutation) -> Result<()> {
         let mut files = self.files.iter_mut().zip(&self.paths);
         files.try_for_each(|(file, path)| {

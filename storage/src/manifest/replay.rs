@@ -101,8 +101,9 @@ pub(super) fn replay_prefix(copies: &[ManifestCopy]) -> Option<(State, usize)> {
     }
 }
 
-/// Applies the records before the first bad one. If `is_checked`, an edit that leaves an invalid
-/// state is bad, too. Each check reads the whole state.
+/// Applies the records before the first bad one. Returns the resulting state, and the offset of the
+/// bad record; `None` if not even the first state could be read. If `is_checked`, an edit that
+/// leaves an invalid state is bad, too. Each check reads the whole state.
 fn apply_prefix(copies: &[ManifestCopy], is_checked: bool) -> Option<(State, usize)> {
     let mut records = Records::of(copies);
     let mut state: Option<State> = None;
@@ -142,7 +143,7 @@ struct Records<'a> {
     lacking: Vec<Option<(usize, String)>>,
 }
 
-/// A record that a copy has whole.
+/// A record of a manifest, from a copy of the manifest in which it is whole.
 struct Record<'a> {
     path: &'a Path,
     at: usize,
@@ -210,8 +211,8 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Returns the error of a copy that has no good record at the next offset; `follows` is added
-    /// to its description.
+    /// Returns the error of a copy that has no good record at the next offset. `follows` is
+    /// appended to its description: what follows in the copy behind that offset.
     fn bad_record(&self, copy: &ManifestCopy, follows: &str) -> Error {
         let detail = record_at(&copy.bytes, self.at).err().unwrap_or_default();
         Error::corruption(&copy.path, self.at as u64, detail + follows)

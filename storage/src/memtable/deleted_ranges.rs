@@ -23,7 +23,8 @@ use std::sync::Arc;
 use super::tombstone_index::TombstoneIndex;
 use crate::key::{RangeTombstone, SeqNo};
 
-/// The number of tombstones at which the tail becomes an index.
+/// The number of tombstones at which the tail (the list of those that arrived last) becomes a
+/// sorted index.
 const TAIL_LEN: usize = 16;
 /// The number of indexes of one size class that are merged into an index of the next larger class.
 const FAN_IN: usize = 4;
@@ -40,7 +41,8 @@ const KEY_OVERHEAD_BYTES: usize = 48;
 pub(crate) struct DeletedRanges {
     /// The tombstones that arrived last, oldest first.
     tail: Vec<Arc<RangeTombstone>>,
-    /// The sorted tombstones, in indexes; those of the largest class come first.
+    /// The sorted tombstones, in indexes of several size classes; those of the largest class come
+    /// first.
     indexes: Vec<Arc<TombstoneIndex>>,
     /// The memory of the keys of all tombstones.
     key_bytes: usize,
@@ -62,8 +64,9 @@ impl DeletedRanges {
         next
     }
 
-    /// Makes one index of the tail and of the indexes that are due to be merged with it: an index
-    /// that would be the [`FAN_IN`]th of its size is merged with the other ones.
+    /// Makes one index of the tail (the list of the tombstones that arrived last) and of indexes
+    /// that are due to be merged with it. An index that would be the [`FAN_IN`]th of its size is
+    /// merged with the others of that size.
     fn sort_tail(&mut self) {
         let mut len = self.tail.len();
         let mut at = self.indexes.len();

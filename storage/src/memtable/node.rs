@@ -45,6 +45,9 @@ pub(super) struct Header {
 const _: () = assert!(align_of::<Node>() <= ALIGN_BYTES && align_of::<Bytes>() <= ALIGN_BYTES);
 
 impl Header {
+    /// Returns the header of a node. `shared` is true if the value is stored as a [`Bytes`], whose
+    /// memory readers share.
+    ///
     /// # Panics
     /// If the key or the value has 4 GiB or more.
     #[inline]

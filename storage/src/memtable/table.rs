@@ -41,8 +41,8 @@ pub(crate) struct Memtable {
     fold_bytes: AtomicUsize,
     /// The table's merge operator, which reads the timestamps in values.
     operator: Option<Arc<dyn MergeOperator>>,
-    /// The distance of [`Memtable::least_timestamp`] from [`i64::MAX`], so that it begins at 0 and
-    /// only grows.
+    /// [`i64::MAX`] minus [`Memtable::least_timestamp`]. This difference is stored because it
+    /// begins at 0 and only grows.
     below_greatest: AtomicU64,
     /// The distance of [`Memtable::greatest_timestamp`] from [`i64::MIN`], so that it begins at 0
     /// and only grows.
@@ -57,7 +57,7 @@ pub(crate) struct Memtable {
     /// An ingested run that stands among the memtables, until the older ones are flushed. A
     /// memtable with a run has no entries.
     run: Option<Arc<Run>>,
-    /// Whether the commit of the run failed, so that no reader sees the memtable.
+    /// Whether the commit that ingested `run` failed, so that no reader sees this memtable.
     abandoned: AtomicBool,
 }
 

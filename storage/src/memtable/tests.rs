@@ -322,7 +322,8 @@ fn the_next_memtable_gets_the_memory_of_the_last() {
     assert_eq!(pool.len(), 2);
 }
 
-/// A damaged log may contain any record that fits, so a key may be this large.
+/// Writes refuse a key that is larger than a chunk of the memtable's memory, but a damaged log may
+/// contain a record with such a key.
 #[test]
 fn a_key_larger_than_a_chunk_fits() {
     let memtable = Memtable::default();

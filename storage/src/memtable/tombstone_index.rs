@@ -30,10 +30,10 @@ pub(super) struct TombstoneIndex {
     /// The keys at which ranges begin and end, ascending, without duplicates. Interval i begins at
     /// point i and ends at the next; the last one goes to the end of all keys.
     points: Vec<Bytes>,
-    /// The length of the prefix that all points have in common.
+    /// The length of the prefix that all keys in `points` have in common.
     prefix_bytes: usize,
-    /// The eight bytes of each point behind the common prefix, as a number that sorts like the
-    /// bytes: after a binary search of these numbers only few points are left to compare.
+    /// The eight bytes behind the common prefix of each key in `points`, as a number that sorts
+    /// like the bytes: after a binary search of these numbers only few keys are left to compare.
     heads: Vec<u64>,
     /// The tombstones, newest first.
     tombstones: Vec<Placed>,

@@ -15,9 +15,8 @@ pub struct FoundSoFar<'f> {
     /// For each key, in their order, the fold of the versions found so far; `None` if there
     /// are none, or the newest of them is a deletion.
     pub values: &'f [Option<Bytes>],
-    /// An upper bound of the timestamps in the remaining sources, of these keys and all
-    /// others: [`i64::MIN`] if no remaining value has a timestamp, [`i64::MAX`] if they are
-    /// unknown.
+    /// An upper bound of the timestamps in the sources that are not read yet, whatever their keys:
+    /// [`i64::MIN`] if no value there has a timestamp, [`i64::MAX`] if the timestamps are unknown.
     pub greatest_left: i64,
 }
 

@@ -15,9 +15,9 @@ use crate::key::Kind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimestampBounds {
-    /// The least timestamp; [`i64::MAX`] if there is none.
+    /// The least timestamp in the values; [`i64::MAX`] if they have none.
     pub least: i64,
-    /// The greatest timestamp; [`i64::MIN`] if there is none.
+    /// The greatest timestamp in the values; [`i64::MIN`] if they have none.
     pub greatest: i64,
     /// The latest time at which any part of the values (a cell, for example) was deleted or
     /// expires, in seconds since the Unix epoch: a time of a clock, unlike the timestamps.
@@ -50,7 +50,8 @@ impl TimestampBounds {
 pub struct Group<'k> {
     /// The common prefix of the group's keys.
     pub prefix: &'k [u8],
-    /// Whether the key is the head, which sorts before the others.
+    /// Whether the key is the head of the group: the key whose value can delete content of all keys
+    /// of the group. The head sorts before the other keys.
     pub is_head: bool,
 }
 

@@ -28,7 +28,8 @@ pub enum FilterPrefix {
 pub(crate) enum PrefixesOf {
     /// See [`FilterPrefix::Bytes`].
     Bytes(u32),
-    /// The prefixes of the merge operator with this name.
+    /// See [`FilterPrefix::Operator`]; this is the name of the merge operator that returns the
+    /// prefixes.
     Operator(String),
 }
 

@@ -105,8 +105,8 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
         Ok(Some(key))
     }
 
-    /// Moves the first source of the line to its new place, which is somewhere behind the second
-    /// source.
+    /// Moves the first source in `line`, whose version now comes after that of the second, behind
+    /// all sources whose versions come before its own.
     #[inline(never)]
     fn put_back(&mut self) {
         let first = self.line[0];

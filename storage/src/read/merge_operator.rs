@@ -84,13 +84,13 @@ pub trait MergeOperator: Send + Sync + Debug {
     /// Returns the part of a value that a merge keeps; by default all of it. No reader may
     /// notice, now or after later writes.
     ///
-    /// The operator may leave out what the group's head deletes. If the context has the head, it
-    /// must do so, because the same merge may purge the head's deletions. It may also leave out a
-    /// deletion, or content that has expired, if its timestamp is below
-    /// [`PurgeContext::oldest_elsewhere`], and if the deletion or the expiry was so long before
-    /// [`PurgeContext::read_time_ms`] that no write that it could hide is expected any more. If such
-    /// a write comes all the same, it is hidden until the merge is installed and visible to all
-    /// readers afterwards.
+    /// The operator may leave out what the head of the key's group ([`MergeOperator::group`])
+    /// deletes. If the context has the head, it must do so, because the same merge may purge the
+    /// head's deletions. It may also leave out a deletion, or content that has expired, if its
+    /// timestamp is below [`PurgeContext::oldest_elsewhere`], and if the deletion or the expiry was
+    /// so long before [`PurgeContext::read_time_ms`] that no write that it could hide is expected
+    /// any more. If such a write comes all the same, it is hidden until the merge is installed and
+    /// visible to all readers afterwards.
     ///
     /// For an operator that purges, [`MergeOperator::merge`] must not depend on the order of
     /// commits: it must be commutative and idempotent.
@@ -172,7 +172,7 @@ impl MergeOperators {
         operators.find_map(|operator| Some((operator.name(), operator.table_of(key, value)?)))
     }
 
-    /// The names, ascending.
+    /// Returns the names of the known merge operators, ascending.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.by_name.keys().map(String::as_str).collect()
     }

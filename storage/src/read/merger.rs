@@ -16,7 +16,8 @@ use crate::read::{
 pub(crate) struct Merger {
     /// The full name `KEYSPACE.TABLE`, for errors.
     table: String,
-    /// The name of the operator that the table stores; `None` for a table without one.
+    /// The name of the table's merge operator, as the table stores it; `None` for a table without
+    /// one.
     name: Option<String>,
     operator: Option<Arc<dyn MergeOperator>>,
     prefixes: Option<KeyPrefixes>,
@@ -38,13 +39,13 @@ impl Merger {
         Self { prefixes, ..self }
     }
 
-    /// The prefixes in the table's filters; `None` if the filters have none, or if the operator
-    /// that returned them is unknown.
+    /// The prefixes of keys in the table's filters; `None` if the filters have none, or if they are
+    /// those of a merge operator that this process does not have.
     pub(crate) fn prefixes(&self) -> Option<&KeyPrefixes> {
         self.prefixes.as_ref()
     }
 
-    /// Whether operands can be folded: this process has the operator.
+    /// Whether this process has the table's merge operator, so that operands can be folded.
     pub(crate) fn is_known(&self) -> bool {
         self.operator.is_some()
     }
@@ -54,7 +55,7 @@ impl Merger {
         &self.table
     }
 
-    /// Returns the operator that folds the operands, if it is known.
+    /// Returns the table's merge operator, which folds operands, if this process has it.
     pub(crate) fn operator(&self) -> Option<&dyn MergeOperator> {
         self.operator.as_deref()
     }
@@ -65,9 +66,9 @@ impl Merger {
         bounds_of(self.operator(), otherwise, key, kind, value).expiries
     }
 
-    /// Returns the bounds of expiries that a file has recorded, with unknown bounds replaced by
-    /// none in a table without a merge operator: there only puts expire, and their expiries are
-    /// always known.
+    /// Returns the bounds of expiries that a file has recorded. In a table without a merge
+    /// operator, unknown bounds become [`ExpiryBounds::Never`]: there only puts expire, and their
+    /// expiries are always known.
     pub(crate) fn expiries_in(&self, recorded: ExpiryBounds) -> ExpiryBounds {
         match recorded {
             ExpiryBounds::Unknown if self.name.is_none() => ExpiryBounds::Never,

@@ -21,14 +21,14 @@ pub(crate) struct RunBuilder<'a> {
     /// The table and the part of its history that each file records as its origin. The key range is
     /// set for each file by itself.
     origin: Origin,
-    /// The first key of the range that the open file, or the next one, records as its part of the
-    /// table; `None` for the start of all keys.
+    /// The first key of the range that the open file (if none is open, the next one) records as its
+    /// part of the table; `None` for the start of all keys.
     start: Option<Bytes>,
     /// The merge operator, which reads the timestamps and the expiries in the values.
     operator: Option<&'a dyn MergeOperator>,
     prefixes: Option<&'a KeyPrefixes>,
     writer: Option<(FileNumber, SsTableWriter)>,
-    /// The bounds of the values in the open file.
+    /// The bounds of the timestamps and of the expiries in the values of the open file.
     bounds: ValueBounds,
     files: Vec<FileNumber>,
     bytes: u64,

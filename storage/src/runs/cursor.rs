@@ -162,8 +162,9 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Leaves the run if the key at the position is outside of the run's key range: `counts`
-    /// compares the key with one end of the range.
+    /// Leaves the run, so that the cursor stands on no version, if the key at the position is
+    /// outside of the run's key range. `counts` returns whether the key is inside one end of the
+    /// range.
     fn leave_unless(&mut self, counts: impl FnOnce(&KeyRange, &[u8]) -> bool) {
         if let Some(keys) = self.run.keys_that_count()
             && self.valid()

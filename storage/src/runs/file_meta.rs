@@ -18,9 +18,9 @@ pub(crate) struct FileMeta {
     pub(crate) bytes: u64,
     /// The number of versions and range tombstones in the file.
     pub(crate) entries: u64,
-    /// The smallest and the largest sequence number of a version or range tombstone, as they are in
-    /// the file.
+    /// The smallest sequence number of a version or range tombstone, as it is in the file.
     pub(crate) smallest_seq: SeqNo,
+    /// The largest sequence number of a version or range tombstone, as it is in the file.
     pub(crate) largest_seq: SeqNo,
     /// The key range of the file's versions; `None` if it has range tombstones only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,7 +153,8 @@ impl FileMeta {
 mod tests {
     use super::*;
 
-    /// Regression: the message had every field of both records, also in quarantine, where it quoted
+    /// Regression: the error for a file with another id than recorded had every field of both
+    /// records. The record of a file in quarantine has the error itself, so there the error quoted
     /// itself.
     #[test]
     fn a_mismatch_with_another_file_has_both_ids_alone() {

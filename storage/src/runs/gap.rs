@@ -20,7 +20,8 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
-    /// Returns the gaps of a file that does not open because of `error`. `ingested_at` is the
+    /// Returns the gaps that a file leaves because it does not open: key ranges whose
+    /// versions readers miss. `error` is the error of the opening. `ingested_at` is the
     /// commit that ingested the file's run, if one did.
     pub(super) fn of<'a>(
         file: &'a FileMeta,
@@ -51,7 +52,8 @@ impl Gap {
         (!range.is_empty()).then_some(Self { range, ..self })
     }
 
-    /// Whether a reader of `key` at `seq` needs the data in the gap.
+    /// Returns whether a reader of `key` at the number `seq` may need data in the gap, which cannot
+    /// be read.
     pub(super) fn hides(&self, key: &[u8], seq: SeqNo) -> bool {
         self.smallest_seq <= seq && self.range.contains(key)
     }

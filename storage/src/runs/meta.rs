@@ -20,15 +20,17 @@ pub(crate) struct RunMeta {
     pub(crate) largest_seq: SeqNo,
     /// The files of the run, ascending by key.
     pub(crate) files: Vec<FileMeta>,
-    /// The run's key range, once a merge in parts of this run, or into it, has begun: keys of the
-    /// files outside of the range are no longer part of the run. `None`: all keys are part of it.
+    /// The key range of the run: keys in its files outside of the range are not part of the run.
+    /// `None`: all keys are part of it. A merge in parts moves keys to its output range by range,
+    /// so until it ends, its inputs begin where the output ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<KeyBounds>,
     /// The commit that ingested the run, if another process wrote it: all its versions have
     /// this number, whatever is in the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ingested_at: Option<SeqNo>,
-    /// The parts of the run that stay for snapshots and views only.
+    /// The bytes of the run that are kept only for snapshots and views, by the readers that need
+    /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) kept_for: Vec<KeptFor>,
 }
@@ -40,11 +42,11 @@ pub(crate) struct RunMeta {
 pub(crate) struct KeptFor {
     pub(crate) from: SeqNo,
     pub(crate) to: SeqNo,
-    /// Approximate bytes that the kept versions take in files.
+    /// Approximate bytes, in files, of the versions that only readers at commits `from..=to` need.
     pub(crate) bytes: u64,
 }
 
-/// The greatest length of [`RunMeta::kept_for`]. Further entries are joined with their neighbours,
+/// The most entries of [`RunMeta::kept_for`]. If there are more, neighbouring entries are joined,
 /// so that the manifest stays small if a run was merged in many parts.
 const KEPT_FOR_MAX: usize = 256;
 
@@ -175,8 +177,9 @@ impl RunMeta {
         }
     }
 
-    /// Joins the two neighbouring entries of `kept_for` that have the fewest bytes together. Their
-    /// bytes then count as garbage only once no snapshot or view of either entry is left.
+    /// Joins two neighbouring entries of `kept_for`, which have the bytes that are kept for readers
+    /// at some commits: the two that have the fewest bytes together. Their bytes then count as
+    /// garbage only once no snapshot or view of either entry is left.
     fn join_smallest_kept(&mut self) {
         self.kept_for.sort_by_key(|kept| (kept.from, kept.to));
         let pairs = self.kept_for.windows(2).enumerate();

@@ -172,7 +172,9 @@ impl Run {
         (!files.is_empty()).then(|| Self::new(meta, files))
     }
 
-    /// Joins the outputs of the parts of a merge, as [`RunMeta::merged`] does for their metadata.
+    /// Joins the outputs of the parts of a merge, each of a range of keys: `onto` of the earlier
+    /// parts, and `more` of the latest one. The result ends before the key `ends_before` if parts
+    /// are left. [`RunMeta::merged`] does the same for the metadata.
     pub(crate) fn merged(
         onto: Option<&Self>,
         more: Option<&Self>,
@@ -334,9 +336,10 @@ impl Run {
         each.fold(0, u64::saturating_add)
     }
 
-    /// Returns a lower bound of the timestamps in values of the keys from `start` on, up to the
-    /// first file whose smallest key `has` rejects. [`i64::MAX`] if there are no timestamps,
-    /// [`i64::MIN`] if they are unknown.
+    /// Returns a lower bound of the timestamps in the values that files and gaps of the run may
+    /// have for keys from `start` on. Files and gaps that begin at a key for which `has` returns
+    /// false are left out. [`i64::MAX`] if there are no timestamps, [`i64::MIN`] if they are
+    /// unknown.
     pub(crate) fn least_timestamp(&self, start: &[u8], has: impl Fn(&[u8]) -> bool) -> i64 {
         let unknown = mutation::replace(i64::MIN, Mutation::TrustUnknownTimestamps, i64::MAX);
         let reaches = |gap: &&Gap| is_before(start, gap.range.end.as_ref());
@@ -522,7 +525,9 @@ fn greatest_timestamp(sorted: &[Arc<SsTable>], gaps: &[Gap]) -> i64 {
     greatest.max().unwrap_or(i64::MIN)
 }
 
-/// Computes [`Run::overwrites`] from the open files and the gaps of a run.
+/// Computes [`Run::overwrites`], the sketch of the keys whose older versions the run hides, from
+/// the open files and the gaps of a run. `None` if there are gaps, range tombstones or puts that
+/// expire.
 fn overwrites<'a>(open: impl Iterator<Item = &'a Arc<SsTable>>, gaps: &[Gap]) -> Option<KeySketch> {
     if !gaps.is_empty() {
         return None;

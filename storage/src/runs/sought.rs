@@ -6,7 +6,7 @@ use crate::key::KeyRange;
 use crate::read::{KeyPrefixes, PrefixesOf};
 use crate::sstable::key_hash;
 
-/// A key range, and the common prefix of its keys, if filters may have it.
+/// A key range to be read, and the common prefix of its keys if filters have such prefixes.
 #[derive(Debug)]
 pub(crate) struct Sought<'a> {
     pub(super) keys: KeyRange,

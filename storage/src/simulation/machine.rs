@@ -113,7 +113,7 @@ impl Machine {
         });
     }
 
-    /// The number of turns of other threads that the next call waits.
+    /// Returns how often the thread of the next call yields to other threads before the call.
     pub(super) fn turns(&mut self) -> usize {
         let slow = self.slow.as_mut();
         slow.map_or(0, |slow| slow.rng.between(0, slow.turns_max))

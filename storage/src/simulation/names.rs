@@ -56,7 +56,7 @@ impl Names {
         }
     }
 
-    /// The names that running programs see, all of them durable.
+    /// Returns the names that running programs see, in a state in which all of them are durable.
     pub(super) fn settled(&self) -> Self {
         Self {
             dirs: self.dirs.clone(),
@@ -121,7 +121,8 @@ impl Names {
         Ok(())
     }
 
-    /// Creates a random part of the missing directories at the coming restart.
+    /// Makes the next loss of power leave a random number of the directories on the path `dir` that
+    /// do not exist yet, as if it interrupted their creation.
     pub(super) fn half_create_dir_all(&mut self, dir: &Path) {
         self.half_created_dirs = self.missing_dirs(dir).unwrap_or_default();
     }

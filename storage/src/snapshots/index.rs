@@ -196,7 +196,7 @@ mod tests {
     }
 
     /// A hold, which keeps the state of a snapshot readable, reads at the commit of that snapshot,
-    /// though other snapshots were created between the two.
+    /// even if another snapshot was created after that snapshot and before the hold.
     #[test]
     fn a_hold_is_found_beside_the_snapshot_at_whose_commit_it_stands() {
         let (older, newer) = (bookmark(3, "app", None), bookmark(5, "app", None));

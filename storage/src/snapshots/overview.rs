@@ -28,16 +28,19 @@ pub(crate) struct SnapshotOverview {
     views: Vec<SeqNo>,
 }
 
-/// The commits of the bookmarks of a keyspace. Each list ascends, with each commit once.
+/// The commits at which the bookmarks (snapshots and holds) of a keyspace read. Each list ascends,
+/// with each commit once.
 #[derive(Debug, Default)]
 struct OfKeyspace {
     /// The commits of the snapshots that cover the whole keyspace.
     shared: Vec<SeqNo>,
-    /// The commits of the snapshots and holds of single tables, by table.
+    /// The commits at which snapshots and holds of single tables read, by table. (A hold keeps a
+    /// snapshot's state of one table.)
     own: HashMap<TableId, Vec<SeqNo>>,
 }
 
-/// The commits at which the snapshots and holds of one table, and all views, read.
+/// The commits of all readers of one table: its snapshots, its holds (each keeps a snapshot's state
+/// of the table), and all views (open readers).
 #[derive(Debug)]
 pub(crate) struct TableBookmarks<'a> {
     bookmarks: Cow<'a, [SeqNo]>,
@@ -45,7 +48,8 @@ pub(crate) struct TableBookmarks<'a> {
 }
 
 impl SnapshotOverview {
-    /// Copies the commits of the bookmarks. The `views` must ascend.
+    /// Copies the commits at which the bookmarks in `index` (snapshots and holds) read. `views` are
+    /// the commits of the views (open readers), and must ascend.
     pub(super) fn new(index: &SnapshotIndex, views: Vec<SeqNo>) -> Self {
         let mut keyspaces = HashMap::new();
         for (keyspace, points) in index.keyspaces() {
@@ -65,7 +69,8 @@ impl SnapshotOverview {
         Self { keyspaces, views }
     }
 
-    /// Returns the commits whose state is shown by the bookmarks of a table and by all views.
+    /// Returns the commits at which the bookmarks (snapshots and holds) of a table and all views
+    /// (open readers) read.
     pub(crate) fn of(&self, table: TableSpan<'_>) -> TableBookmarks<'_> {
         let (mut shared, mut own): (&[SeqNo], &[SeqNo]) = (&[], &[]);
         if let Some(of) = self.keyspaces.get(table.keyspace) {
@@ -88,7 +93,8 @@ impl TableBookmarks<'_> {
         &self.bookmarks
     }
 
-    /// Returns whether a bookmark or a view reads at one of the commits `from..=to`.
+    /// Returns whether a bookmark (a snapshot or a hold) or a view (an open reader) reads at one of
+    /// the commits `from..=to`.
     pub(crate) fn has_any(&self, from: SeqNo, to: SeqNo) -> bool {
         let is_in = |list: &[SeqNo]| {
             let next = list.get(stripe(list, from));
@@ -135,8 +141,9 @@ mod tests {
         }
     }
 
-    /// Adds a snapshot of the keyspace `app`, or of one of its tables. `held` is the commit of a
-    /// snapshot: then a hold of that snapshot is added.
+    /// Adds a snapshot of the keyspace `app`, or of one of its tables, at the commit `seq`. With
+    /// `held`, the commit of an earlier snapshot, adds instead a hold, which keeps that snapshot's
+    /// state.
     fn add(snapshots: &SnapshotRegistry, seq: u64, table: Option<u32>, held: Option<u64>) {
         let record = SnapshotRecord {
             id: seq,

@@ -83,8 +83,9 @@ impl Bookmark {
         }
     }
 
-    /// Returns the key by which bookmarks are sorted: the commit, and then the id. A hold has the
-    /// same commit as its snapshot.
+    /// Returns the key by which bookmarks (snapshots and holds) are sorted: the commit at which
+    /// they read, and then the id. A hold keeps the state of a snapshot, so it reads at the same
+    /// commit.
     pub(super) fn place(&self) -> (SeqNo, u64) {
         (self.seq, self.record.id)
     }
@@ -98,15 +99,15 @@ impl Bookmark {
     }
 }
 
-/// All bookmarks, complete up to the commit `as_of`: the form in which the manifest records them.
-/// Replay skips snapshot operations numbered `<= as_of`.
+/// All bookmarks (snapshots and holds), complete up to the commit `as_of`: the form in which the
+/// manifest records them. Replay skips snapshot operations numbered `<= as_of`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bookmarks {
     pub(crate) as_of: SeqNo,
     /// The largest id that a snapshot ever had, deleted ones included.
     pub(crate) last_id: u64,
-    /// The bookmarks, ascending by commit, then by id.
+    /// The bookmarks (snapshots and holds), ascending by the commit at which they read, then by id.
     pub(crate) list: Vec<Bookmark>,
 }
 
@@ -137,8 +138,9 @@ impl Bookmarks {
         self.as_of = self.as_of.max(changes.as_of);
     }
 
-    /// Adds the bookmark that the commit `seq` creates, and returns it. The bookmark stands at that
-    /// commit, or at an earlier one if it is a hold.
+    /// Adds the bookmark (a snapshot or a hold) that the commit `seq` creates, and returns it. A
+    /// snapshot reads at that commit, a hold at the earlier commit of the snapshot whose state it
+    /// keeps.
     pub(crate) fn add(&mut self, seq: SeqNo, mut record: SnapshotRecord) -> &Bookmark {
         self.as_of = seq;
         self.last_id = record.id.max(self.last_id);
@@ -153,14 +155,15 @@ impl Bookmarks {
         &self.list[at]
     }
 
-    /// Removes the bookmark that the commit `seq` deletes, and returns it; `None` if there is none
-    /// with this id.
+    /// Removes the bookmark (a snapshot or a hold) with this id, which the commit `seq` deletes,
+    /// and returns it; `None` if there is none with this id.
     pub(crate) fn remove(&mut self, seq: SeqNo, id: u64) -> Option<Bookmark> {
         self.as_of = seq;
         self.take(id)
     }
 
-    /// Removes a bookmark, and returns it; `None` if there is none with this id.
+    /// Removes the bookmark (a snapshot or a hold) with this id, and returns it; `None` if there is
+    /// none. Unlike [`Self::remove`], leaves `as_of` as it is.
     pub(super) fn take(&mut self, id: u64) -> Option<Bookmark> {
         let mut list = self.list.iter();
         let at = list.position(|bookmark| bookmark.record.id == id)?;

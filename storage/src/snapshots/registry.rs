@@ -40,25 +40,27 @@ pub(crate) struct SnapshotRegistry {
 /// snapshots pin.
 #[derive(Debug)]
 pub(crate) struct PinPoints {
-    /// The sequence numbers of bookmarks and views.
+    /// The sequence numbers at which bookmarks (snapshots and holds) and views (open readers) read.
     pub(crate) with: Boundaries,
-    /// The sequence numbers of views alone.
+    /// The sequence numbers at which views read: the boundaries that are left without the
+    /// bookmarks.
     pub(crate) without: Boundaries,
-    /// The number of bookmarks.
+    /// The number of bookmarks (snapshots and holds).
     pub(crate) bookmarks: usize,
-    /// The bookmarks at whose commit no view and no other bookmark reads: their commits and the ids
-    /// of their snapshots.
+    /// The bookmarks (snapshots and holds) at whose commit no view and no other bookmark reads:
+    /// their commits and their ids.
     pub(crate) lone: Vec<(SeqNo, u64)>,
 }
 
-/// The counts of snapshots and of holds, and the creation time of the oldest snapshot.
+/// The counts of snapshots and of holds (each keeps a snapshot's state of one table), and the
+/// creation time of the oldest snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SnapshotCensus {
-    /// The number of snapshots, without holds.
+    /// The number of snapshots, without `holds` (each keeps a snapshot's state of one table).
     pub(crate) snapshots: usize,
     pub(crate) holds: usize,
-    /// The creation time of the oldest snapshot, or of the oldest snapshot that a hold was made of if that
-    /// is older. A hold pins as much as its snapshot did.
+    /// The creation time of the oldest snapshot, deleted ones included whose state a hold keeps: a
+    /// hold pins as much as its snapshot did.
     pub(crate) oldest_ms: Option<u64>,
 }
 
@@ -129,8 +131,8 @@ impl SnapshotRegistry {
         }
     }
 
-    /// Ends a view. Returns true if it was the last one at its point, and runs keep versions for
-    /// that point.
+    /// Ends a view. Returns true if no other view is left at its point and runs keep versions for
+    /// views at that point, which merges may be able to drop now.
     pub(crate) fn release_view(&self, point: ReadPoint) -> bool {
         let mut state = self.state.lock().unwrap();
         let count = state
@@ -165,13 +167,15 @@ impl SnapshotRegistry {
         Ok(bookmark)
     }
 
-    /// Adds the bookmark of commit `seq`; called in commit order.
+    /// Adds the bookmark (a snapshot or a hold) that the commit `seq` creates; called in commit
+    /// order.
     pub(crate) fn add_bookmark(&self, seq: SeqNo, record: SnapshotRecord) {
         let mut state = self.state.lock().unwrap();
         state.apply(seq, SnapshotOp::Create(record));
     }
 
-    /// Removes a bookmark whose commit failed.
+    /// Removes the bookmark (a snapshot or a hold) with this id, because the commit that creates it
+    /// has failed.
     pub(crate) fn retract_bookmark(&self, id: u64) {
         let mut state = self.state.lock().unwrap();
         let state = &mut *state;
@@ -183,7 +187,8 @@ impl SnapshotRegistry {
         state.unrecorded.retain(|(_, op)| !is_creation(op));
     }
 
-    /// Removes a bookmark by the commit `seq`; called in commit order.
+    /// Removes the bookmark (a snapshot or a hold) with this id, which the commit `seq` deletes;
+    /// called in commit order.
     pub(crate) fn remove_bookmark(&self, seq: SeqNo, id: u64) {
         let mut state = self.state.lock().unwrap();
         state.apply(seq, SnapshotOp::Delete(id));
@@ -218,7 +223,7 @@ impl SnapshotRegistry {
         list.filter_map(|bookmark| bookmark.record.expires_ms).min()
     }
 
-    /// Returns the commit as of which the bookmarks are exact.
+    /// Returns the commit up to which the bookmarks (snapshots and holds) are complete.
     pub(crate) fn as_of(&self) -> SeqNo {
         self.state.lock().unwrap().bookmarks.as_of
     }
@@ -228,7 +233,7 @@ impl SnapshotRegistry {
         self.state.lock().unwrap().bookmarks.last_id
     }
 
-    /// Counts snapshots and holds.
+    /// Counts the snapshots, and the holds (each keeps a snapshot's state of one table).
     pub(crate) fn census(&self) -> SnapshotCensus {
         let state = self.state.lock().unwrap();
         let records = state.bookmarks.list.iter().map(|bookmark| &bookmark.record);
@@ -240,7 +245,8 @@ impl SnapshotRegistry {
         }
     }
 
-    /// Returns the bookmarks for whose records `fits` returns true, oldest first.
+    /// Returns the bookmarks (snapshots and holds) for whose records `fits` returns true, oldest
+    /// first.
     pub(crate) fn bookmarks_where(&self, fits: impl Fn(&SnapshotRecord) -> bool) -> Vec<Bookmark> {
         let state = self.state.lock().unwrap();
         let list = state.bookmarks.list.iter();
@@ -249,7 +255,7 @@ impl SnapshotRegistry {
             .collect()
     }
 
-    /// Returns the bookmark of a snapshot that has not expired.
+    /// Returns the record of a snapshot that has not expired, with the commit at which it reads.
     ///
     /// # Errors
     /// As [`SnapshotRegistry::open_snapshot`].
@@ -257,7 +263,8 @@ impl SnapshotRegistry {
         self.state.lock().unwrap().find_live(keyspace, name, now_ms)
     }
 
-    /// Returns the bookmark of a snapshot, which may have expired.
+    /// Returns the record of a snapshot, with the commit at which it reads. The snapshot may have
+    /// expired.
     pub(crate) fn find(&self, keyspace: &str, name: &str) -> Option<Bookmark> {
         self.state.lock().unwrap().find(keyspace, name).cloned()
     }
@@ -279,7 +286,8 @@ impl SnapshotRegistry {
         Boundaries::new(bookmarks.chain(views).collect(), now_ms)
     }
 
-    /// Returns the boundaries of a table with its bookmarks and without them, both at one instant.
+    /// Returns the boundaries of a table with its bookmarks (snapshots and holds) and without them,
+    /// both at one instant.
     pub(crate) fn pin_points(&self, table: TableSpan<'_>, now_ms: u64) -> PinPoints {
         let state = self.state.lock().unwrap();
         let bookmarks: Vec<_> = state.index.covering(table).copied().collect();
@@ -300,15 +308,17 @@ impl SnapshotRegistry {
         }
     }
 
-    /// Returns the commits of all bookmarks and views at one instant, for figures about many tables.
+    /// Returns the commits at which all bookmarks (snapshots and holds) and views (open readers)
+    /// read, as they are at one instant, for figures about many tables.
     pub(crate) fn overview(&self) -> SnapshotOverview {
         let state = self.state.lock().unwrap();
         let views = state.views.keys().map(|point| point.seq);
         SnapshotOverview::new(&state.index, views.collect())
     }
 
-    /// Returns the sequence numbers at which bookmarks of the table and all views read, ascending.
-    /// If several of them read at one number, it occurs once for each.
+    /// Returns, in ascending order, the sequence numbers of all readers of a table: its bookmarks
+    /// (snapshots and holds) and all views (open readers). If several of them read at one number,
+    /// it occurs once for each.
     pub(crate) fn boundary_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table).map(|bookmark| bookmark.at.seq);
@@ -318,9 +328,9 @@ impl SnapshotRegistry {
         seqs
     }
 
-    /// Returns the sequence numbers of a table's bookmarks alone, ascending, each once. By these
-    /// numbers flushes cut memtables, and pickers keep runs apart. (Views are too short-lived to
-    /// arrange files by.)
+    /// Returns the sequence numbers at which the bookmarks (snapshots and holds) of a table read,
+    /// ascending, each once. At these numbers flushes cut memtables into runs, and by them the
+    /// choice of merges keeps runs apart. (Views are too short-lived to arrange files by.)
     pub(crate) fn bookmark_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table);
@@ -330,8 +340,8 @@ impl SnapshotRegistry {
         seqs
     }
 
-    /// Returns the sequence numbers at which several bookmarks of a table read, as a snapshot and
-    /// its hold do.
+    /// Returns the sequence numbers at which several bookmarks (snapshots or holds) of a table
+    /// read, as a snapshot and its hold do.
     pub(crate) fn shared_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table);

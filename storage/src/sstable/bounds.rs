@@ -18,9 +18,10 @@ use std::cmp::Ordering;
 use super::block::common_prefix_len;
 use crate::key::{SeqNo, compare_versions};
 
-/// Bytes of a key in a head.
+/// The number of bytes of a key that are kept as an integer (its head), to be compared fast.
 const HEAD_BYTES: usize = size_of::<u64>();
-/// The value in `lengths` for a bound that does not fit into a head.
+/// The value in `lengths` for a bound of which `heads` has only a part: it has more bytes, or a
+/// sequence number.
 const LONG: u8 = u8::MAX;
 
 /// The bound of a block: not below the last version of the block, and below the first version
@@ -32,12 +33,13 @@ pub(super) type Bound = (Vec<u8>, SeqNo);
 pub(super) struct Bounds {
     /// The prefix that all bounds have in common.
     prefix: Box<[u8]>,
-    /// The first bytes of each bound behind the prefix, ascending.
+    /// The first bytes of each bound behind the common prefix, as an integer; ascending.
     heads: Box<[u64]>,
     /// The number of bytes that each bound has in `heads`; [`LONG`] for a bound with more, or with
     /// a sequence number.
     lengths: Box<[u8]>,
-    /// The bounds with length [`LONG`], by position.
+    /// The bounds whose length is [`LONG`], as a whole, ascending by their position among all
+    /// bounds.
     long: Box<[LongBound]>,
 }
 

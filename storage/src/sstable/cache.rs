@@ -73,8 +73,8 @@ struct Evictions {
 /// Evicted entries. They are dropped once the lock under which they were evicted is released.
 #[derive(Debug, Default)]
 struct Evicted {
-    /// Up to two evicted blocks. There are rarely more; the others are dropped while the lock is
-    /// held.
+    /// Up to two evicted blocks, whose memory is freed without the lock. There are rarely more; the
+    /// others are dropped while the lock is held.
     blocks: [Option<Block>; 2],
     partitions: Vec<Arc<Partition>>,
 }
@@ -124,8 +124,8 @@ impl BlockCache {
 
     /// The divisor of the shared budget that gives the least capacity of the cache.
     const BLOCKS_FRACTION: u64 = 8;
-    /// The divisor of the shared budget that gives the steps in which the capacity follows the size
-    /// of open tables.
+    /// The divisor of the shared budget that gives the smallest change of the capacity. The
+    /// capacity follows the memory of open tables in steps that are larger than this.
     const STEP_FRACTION: u64 = 256;
 
     /// A cache of `capacity_bytes`, overhead included; 0 keeps nothing.

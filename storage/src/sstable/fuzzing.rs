@@ -190,7 +190,7 @@ fn scan(
     Ok(scanned)
 }
 
-/// Corrects every checksum in the bytes that can be found.
+/// Finds the checksums in the bytes of a file, as far as its damage permits, and corrects them.
 pub(crate) fn reseal(bytes: &mut [u8]) {
     reseal_footer(bytes);
     let Some(last) = bytes.last_chunk::<{ Footer::BYTES }>() else {

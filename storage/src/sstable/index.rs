@@ -102,7 +102,8 @@ impl Index {
         }
     }
 
-    /// The bound of the data block at a position below [`Self::len`].
+    /// Returns the bound of the data block at a position below [`Self::len`]: no version of
+    /// the block is above the bound, and all versions of the next block are.
     pub(super) fn bound(&self, position: usize) -> Bound {
         self.bounds.get(position)
     }
@@ -186,8 +187,8 @@ impl IndexBuilder {
         self.data_end = handle.offset + handle.len;
     }
 
-    /// The payload that [`Index::decode`] reads, of the data blocks whose bounds are known; the
-    /// next ones are of another partition.
+    /// Returns the payload that [`Index::decode`] reads, of the data blocks whose bounds are known.
+    /// Data blocks that are added later are of the next partition.
     pub(super) fn take(&mut self) -> Vec<u8> {
         let payload = self.block.finish().to_vec();
         self.block.clear();
@@ -224,8 +225,9 @@ mod tests {
         }
     }
 
-    /// Keys of few different bytes, zeros among them, so that heads are equal,
-    /// padded and shared; with a long common start every other time.
+    /// Keys of few different bytes, zeros among them, so that keys often have the same first eight
+    /// bytes (heads), or fewer, padded with zeros. Every other time the keys have a long common
+    /// prefix.
     #[test]
     fn a_position_is_the_first_entry_not_smaller() {
         let mut rng = ChaCha8Rng::seed_from_u64(7);

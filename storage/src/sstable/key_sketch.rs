@@ -121,7 +121,8 @@ impl fmt::Debug for KeySketch {
     }
 }
 
-/// x + the sum of x^(2^k) 2^(k-1) over k from 1 on.
+/// The weight of the empty registers in Ertl's estimator, if `x` is their fraction: x + the sum of
+/// x^(2^k) 2^(k-1) over k from 1 on.
 fn sigma(x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -138,7 +139,8 @@ fn sigma(x: f64) -> f64 {
     }
 }
 
-/// (1 - x - the sum of (1 - x^(2^-k))^2 2^-k over k from 1 on) / 3.
+/// The weight of the registers with the greatest rank in Ertl's estimator, if `x` is the fraction
+/// of all other registers: (1 - x - the sum of (1 - x^(2^-k))^2 2^-k over k from 1 on) / 3.
 fn tau(x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;

@@ -32,7 +32,8 @@ pub(super) struct Partition {
     pub(super) index: Index,
     /// The filter over the user keys in the partition's data blocks.
     pub(super) filter: Filter,
-    /// The slots of the table, and the position of this partition in them.
+    /// The slots of the SSTable's partitions, and the position of this partition among them: when
+    /// the cache evicts the partition, its slot is emptied.
     home: (Weak<Slots>, usize),
     /// Whether the partition was used since the cache last checked.
     was_used: AtomicBool,
@@ -90,7 +91,9 @@ impl Partition {
     }
 }
 
-/// Checks the index of a partition against the top level.
+/// Checks the index of a partition against the top level of the index: it ends where the
+/// partition's data blocks `data` end, its last bound is `bound`, and its first one is above
+/// `below`, the bound of the partition before.
 fn check_bounds(
     index: &Index,
     data: BlockHandle,
@@ -123,7 +126,8 @@ fn check_bounds(
     }
 }
 
-/// The partitions of an open table that are in memory.
+/// The partitions of an open table that are in memory: for each partition a slot, which points to
+/// it if it is in memory.
 #[derive(Debug)]
 pub(super) struct Slots(Box<[ArcSwapOption<Partition>]>);
 
@@ -132,7 +136,8 @@ impl Slots {
         Arc::new(Self((0..partitions).map(|_| Default::default()).collect()))
     }
 
-    /// The memory that the slots take, without the partitions, in bytes.
+    /// The memory of the slots (pointers to the partitions that are in memory), without the
+    /// partitions, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.0)
     }

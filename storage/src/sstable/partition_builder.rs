@@ -92,8 +92,8 @@ impl PartitionBuilder {
         self.filter.add(hash);
     }
 
-    /// Adds the prefix of a key of the open data block, by its hash. Keys with the same prefix must
-    /// come one after the other.
+    /// Adds the prefix of a key of the open data block to the filter, by its hash; `None` if the
+    /// key has no prefix. Keys with the same prefix must come one after the other.
     pub(super) fn add_prefix(&mut self, hash: Option<u64>) {
         if let Some(hash) = hash.filter(|_| self.prefix != hash) {
             self.prefix = Some(hash);
@@ -197,8 +197,8 @@ mod tests {
         assert_eq!(blocks, keys.len());
     }
 
-    /// With one data block in each the top level, which stays in memory, would be as large as
-    /// the index.
+    /// If each partition had only one data block, the top level of the index, which stays in
+    /// memory, would be as large as the index.
     #[test]
     fn long_keys_share_partitions() {
         let key = |i: u8| [vec![b'k'; 60_000], vec![i]].concat();

@@ -35,7 +35,9 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Reads and checks the parts of the file with this number, or with this id if one is given.
+    /// Reads and checks the parts of an SSTable that stay in memory while it is open: footer, top
+    /// level of the index, properties, range tombstones. The file must have this number, or this id
+    /// if one is given.
     ///
     /// # Errors
     /// The errors of [`SsTable::open`](super::SsTable::open).

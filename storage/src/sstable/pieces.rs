@@ -48,8 +48,8 @@ impl SsTable {
             .take_while(|&position| is_before(&self.first_key(position), range.end.as_ref()))
     }
 
-    /// A lower bound of the keys of the partition at `position`, which is not below those of the
-    /// partition before.
+    /// Returns a lower bound of the keys in the partition of the index at `position`: the upper
+    /// bound of the keys in the partition before it or, for the first partition, the smallest key.
     fn first_key(&self, position: usize) -> Vec<u8> {
         match position.checked_sub(1) {
             Some(before) => self.top().bound(before).0,

@@ -61,14 +61,15 @@ pub(crate) struct Properties {
     /// The bounds of the times at which something in the file expires.
     #[serde(default, skip_serializing_if = "ExpiryBounds::is_never")]
     pub(crate) expiries: ExpiryBounds,
-    /// The prefixes of keys in the table's filters, if they have any.
+    /// The kind of the key prefixes in the table's filters; `None` if the filters have no prefixes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) filter_prefixes: Option<PrefixesOf>,
     /// The block with the range tombstones of the whole run, or of the part of a merge that ended
     /// with this file; `None` if the block is in another file, or there are no range tombstones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) range_tombstones: Option<TombstoneProperties>,
-    /// The table, and the part of its history in the file, for a repair without a manifest.
+    /// The table of the database to which the file belongs, and the ranges of its keys and sequence
+    /// numbers that the file covers, for a repair without a manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<Origin>,
     /// The layout of the table.
@@ -77,21 +78,24 @@ pub(crate) struct Properties {
     pub(crate) created_by: String,
 }
 
-/// The table that a file is of, and the part of its history that the file has.
+/// The table of the database to which a file belongs, and the ranges of the table's keys and
+/// sequence numbers that the file covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Origin {
     pub(crate) keyspace: String,
     /// The name of the table.
     pub(crate) table: String,
-    /// The last commit before the table was created. Snapshots up to this commit do not cover it.
+    /// The last commit before the table of the database was created. Snapshots up to this commit do
+    /// not cover the table.
     pub(crate) created_after: SeqNo,
-    /// The smallest and the largest sequence number of the part of the history, both included. The
-    /// file has all versions and tombstones with these numbers that readers of its `keys` still
-    /// need: the sources that it was made from have nothing to add.
+    /// The smallest sequence number that the file covers. Of the numbers that it covers, the file
+    /// has all versions and tombstones that readers of its `keys` still need: the sources that it
+    /// was made from have nothing to add.
     pub(crate) smallest_seq: SeqNo,
+    /// The largest sequence number that the file covers.
     pub(crate) largest_seq: SeqNo,
-    /// The key range of the part of the history; `None` for all keys.
+    /// The key range in which the file covers these sequence numbers; `None` for all keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<KeyBounds>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,9 +106,10 @@ pub(crate) struct Origin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TombstoneProperties {
-    /// File offset of the stored block: behind the data blocks.
+    /// The offset in the file of the block of range tombstones, which is stored behind the data
+    /// blocks.
     pub(crate) offset: u64,
-    /// Length of the stored block, in bytes.
+    /// The length in the file of the block of range tombstones, in bytes.
     pub(crate) bytes: u64,
     /// Number of sequence numbers of all fragments together. Fragments are the key ranges that
     /// result where range tombstones are cut at each other's ends; each has one number for each

@@ -257,8 +257,8 @@ impl SsTable {
         &self.parts.top
     }
 
-    /// The partition at a position below the length of the top level. It is read through its slot,
-    /// and stays in the slot if there is a cache.
+    /// The partition of the index at a position, which must be below the number of partitions. If
+    /// it is not in memory, it is read from the file, and stays in memory if there is a cache.
     #[inline]
     fn partition(&self, position: usize) -> Result<PartitionGuard> {
         if let Some(partition) = self.partitions.get(position) {
@@ -385,9 +385,9 @@ impl SsTable {
         }
     }
 
-    /// Removes the table's partitions and their data blocks from the cache, because the file is
-    /// about to be removed. Blocks of a partition that is not in memory stay: they are seldom used,
-    /// and evicted in time.
+    /// Removes the partitions of the SSTable's index and filter, and their data blocks, from the
+    /// cache, because the file is about to be removed. Blocks of a partition that is not in memory
+    /// stay: they are seldom used, and evicted in time.
     pub(crate) fn forget_blocks(&self) {
         let number = self.properties().file_number;
         for (position, place) in self.top().places().enumerate() {
@@ -400,7 +400,7 @@ impl SsTable {
         }
     }
 
-    /// The memory of the block that was evicted when this thread last put one into the cache.
+    /// Returns the memory of the block that the cache evicted when this thread last added a block.
     pub(super) fn take_evicted(&self) -> Bytes {
         SPARE.take()
     }
@@ -474,8 +474,8 @@ enum Looked {
 }
 
 thread_local! {
-    /// The memory of the block that was evicted when this thread last put one into the cache, for
-    /// the next block. To free memory that another thread allocated takes a lock that the other
-    /// thread needs to allocate: readers would wait for each other.
+    /// The memory of the block that the cache evicted when this thread last added a block. The
+    /// thread reads the next block into it. To free memory that another thread allocated takes a
+    /// lock that the other thread needs to allocate: readers would wait for each other.
     static SPARE: Cell<Bytes> = const { Cell::new(Bytes::new()) };
 }

@@ -40,8 +40,9 @@ pub(crate) type KeyVersion = (Bytes, Version);
 pub(crate) struct LostBlock {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// The first and the last key that the lost part may have had; `None` is no bound.
+    /// The first key that the lost part may have had; `None` is no bound.
     pub(crate) from_key: Option<Vec<u8>>,
+    /// The last key that the lost part may have had; `None` is no bound.
     pub(crate) to_key: Option<Vec<u8>>,
     /// Whether the lost part had range tombstones, not versions.
     pub(crate) is_of_tombstones: bool,
@@ -275,7 +276,9 @@ impl Salvage {
         }
     }
 
-    /// Salvages the blocks of a partition whose index cannot be read.
+    /// Salvages the data blocks of a partition whose index cannot be read. `last` is the bound of
+    /// the partition before, if there is one, and `bound` that of this partition: the versions must
+    /// be behind the one, and not above the other.
     fn without_partition(
         &mut self,
         bytes: &Bytes,
@@ -332,8 +335,8 @@ impl Salvage {
     }
 
     /// Adds the stored blocks `found` between two offsets to the good ones, up to the first that is
-    /// not a block of versions behind `last` or that has versions above `bound`. Returns the offset
-    /// at which the last good block ends, and its last version.
+    /// damaged, or has versions that are not behind `last` (the last version before) or above
+    /// `bound`. Returns the offset at which the last good block ends, and its last version.
     fn take(
         &mut self,
         bytes: &Bytes,

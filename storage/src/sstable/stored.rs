@@ -53,8 +53,8 @@ pub(super) fn read_block_into(
     payload.map_err(|damage| damage.at(path, handle.offset))
 }
 
-/// Calls a function with memory for the stored block at a place, which must lie in the file:
-/// memory that the thread keeps, unless the block is too large.
+/// Calls `read` with memory for the stored block at `handle`, which must lie in the file. The
+/// thread keeps the memory for later calls, unless the block is too large.
 pub(super) fn with_stored<T>(
     handle: BlockHandle,
     read: impl FnOnce(&mut [u8]) -> Result<T>,

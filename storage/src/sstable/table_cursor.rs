@@ -117,8 +117,8 @@ impl SsTableCursor {
         self.fill_cache && self.misses < SHORT_BLOCKS_MAX
     }
 
-    /// Enters the block at a position of the partition's index with the move `how`; returns whether
-    /// the cursor then stands on a version.
+    /// Goes to the data block at the position `at` in the partition's index, and moves within the
+    /// block by `how`. Returns whether the cursor then stands on a version.
     fn enter_block(
         &mut self,
         at: usize,

@@ -78,7 +78,8 @@ impl TopLevel {
         self.bounds.memory_bytes() + size_of_val(&*self.places)
     }
 
-    /// Number of partitions; 0 when the table has range tombstones only.
+    /// The number of partitions of the index and the filter; 0 when the table has range tombstones
+    /// only.
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
@@ -128,7 +129,8 @@ impl TopLevel {
     }
 }
 
-/// Decodes the ends of a partition; `before` are those of the partition before it.
+/// Decodes the offsets in the file at which the data blocks, the filter and the index of a
+/// partition end. `before` are those of the partition before it.
 fn ends(value: &[u8], before: Ends) -> Result<Ends, Damage> {
     let mut at = 0;
     let [data, filter_len, index_len] = [(); 3].map(|()| varint::get(value, &mut at));

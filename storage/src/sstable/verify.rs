@@ -123,7 +123,8 @@ impl SsTable {
 struct Walk<'a> {
     parts: &'a Parts,
     seen: Properties,
-    /// The prefixes in the filters, unless they are those of a merge operator.
+    /// The prefixes of keys that the filters must have; `None` if they have none, or if only the
+    /// table's merge operator can compute them.
     prefixes: Option<KeyPrefixes>,
     /// The lower bound of all versions that follow: the last version that was read or, after the
     /// end of a block, the bound of the block in the index.

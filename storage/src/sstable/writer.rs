@@ -112,7 +112,7 @@ impl SsTableWriter {
         self.out.pending = id.header().to_vec();
     }
 
-    /// Sets the size at which partitions end.
+    /// Sets the size, in bytes, at which a partition of the index and the filter ends.
     #[cfg(test)]
     pub(super) fn set_partition_bytes(&mut self, bytes: usize) {
         self.partitions.set_partition_bytes(bytes);
@@ -210,7 +210,8 @@ impl SsTableWriter {
         self.properties.origin = Some(origin);
     }
 
-    /// Sets the bounds of the values that the finished file has.
+    /// Sets the bounds of the timestamps and of the expiries in the values of the file, for its
+    /// properties.
     pub(crate) fn set_bounds(&mut self, bounds: ValueBounds) {
         self.properties.timestamps = bounds.timestamps;
         self.properties.expiries = bounds.expiries;
@@ -347,7 +348,7 @@ struct Output {
     id: FileId,
     file: Box<dyn WriteFile>,
     sealer: Sealer,
-    /// Stored bytes that the file does not have yet.
+    /// The next bytes of the file, which are encoded and not appended to it yet.
     pending: Vec<u8>,
     appended_bytes: u64,
 }

@@ -70,11 +70,11 @@ pub trait TableStore: Send + Sync + Debug {
     }
 }
 
-/// The way in which a file came to be a table.
+/// The way in which [`TableStore::import`] made a table of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Imported {
-    /// A hard link: the same file.
+    /// The file was linked: the table is a second name of it.
     Linked,
-    /// The table is a copy of the file.
+    /// The file was copied.
     Copied,
 }

@@ -18,7 +18,8 @@ use arc_swap::ArcSwapOption;
 use super::TableStore;
 use crate::file_system::ReadFile;
 
-/// The approximate number of places in the ring that may belong to tables that no longer exist.
+/// The approximate number of entries in the `ring` (the list of open tables) that may belong to
+/// tables that no longer exist.
 const GONE_MAX: usize = 64;
 
 /// The descriptors that are held for calls that write: a new segment of the log needs three at once,

@@ -134,7 +134,8 @@ impl ChangeWindow {
     }
 
     /// Returns cursors, which do not stand on any version yet, over the sources that may have
-    /// changes of these keys. Of a memtable only the number after which it begins is known.
+    /// changes of these keys. A memtable is left out only if it is empty or begins after the
+    /// window, because its largest sequence number is not known.
     pub(crate) fn sources(
         &self,
         version: &TableVersion,

@@ -25,8 +25,9 @@ impl Layer<'_> {
         }
     }
 
-    /// Returns the upper bound over several layers. The bound needs all of them: layers are in the
-    /// order of commits, and the last one may have the greatest timestamp.
+    /// Returns an upper bound of the timestamps in several layers (memtables and runs), the
+    /// greatest of their bounds. Layers are in the order of commits, which timestamps need not
+    /// follow, so any layer may have the greatest timestamp.
     pub(super) fn greatest_timestamp_of(layers: impl Iterator<Item = Self>) -> i64 {
         let first = mutation::replace(usize::MAX, Mutation::StopByTheNextSource, 1);
         let each = layers.take(first).map(Self::greatest_timestamp);

@@ -24,9 +24,9 @@ pub(crate) struct Lookup<'k, 't> {
     reads: ReadCounters,
     /// Whether no older source can change the result.
     is_done: bool,
-    /// Whether a version was found at any time.
+    /// Whether a version of the key was found in any source so far.
     has_found: bool,
-    /// Whether a version was found since the last call of [`Self::take_changed`].
+    /// Whether a version of the key was found since the last call of [`Self::take_changed`].
     has_changed: bool,
 }
 

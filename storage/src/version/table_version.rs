@@ -29,9 +29,9 @@ use crate::runs::{FileMeta, Quarantine, Run, RunFile, Sought};
 use crate::sstable::SsTable;
 use crate::version::{Layer, Lookup, Source, Tombstones};
 
-/// The largest number of partitions in a key range that is cut between data blocks. A range with
-/// more partitions is cut between partitions: each is a small part of the range then, and reading
-/// all of them would take long.
+/// A key range with up to this many partitions of indexes is split between data blocks. A range
+/// with more is split between partitions: each is a small part of the range then, and reading all
+/// of them would take long.
 const PARTITIONS_IN_DETAIL_MAX: usize = 256;
 
 #[derive(Debug, Clone)]
@@ -317,8 +317,8 @@ impl TableVersion {
         Some(next)
     }
 
-    /// Returns this version with a run that the next commit ingests, above all other sources;
-    /// `layer` is the memtable that holds the run.
+    /// Returns this version with a run that the next commit ingests, above all other sources.
+    /// `layer` is a memtable without entries, which has the run in its place among the memtables.
     pub(crate) fn ingested(&self, layer: &Arc<Memtable>) -> Self {
         let end = layer.end_seq().and_then(SeqNo::before).unwrap_or_default();
         let mut next = self.rotated(end).unwrap_or_else(|| self.clone());

@@ -51,7 +51,7 @@ fn replay(bytes: &[u8], last: bool) -> Result<()> {
     Ok(())
 }
 
-/// Makes the header that of segment 1, and every checksum right.
+/// Replaces the header by a valid one of segment 1, and corrects every checksum.
 pub(crate) fn reseal(bytes: &mut [u8]) {
     if bytes.len() < SEGMENT_HEADER_BYTES {
         return;

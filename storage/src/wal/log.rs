@@ -195,9 +195,9 @@ impl Wal {
 
     /// Returns once everything before `end` is durable.
     ///
-    /// A sync that fails for want of space is a failure like any other. The pages that it dropped
-    /// may be those of records that were acknowledged once they were written, so they cannot be cut
-    /// off; and a sync that is tried again succeeds without them.
+    /// A sync that fails for lack of space stops the log, as any failed sync does. The system may
+    /// have dropped pages of records that were acknowledged once they were written, so cutting
+    /// records off is no remedy; nor is another sync, which would succeed without these pages.
     fn sync_up_to<'a>(&'a self, end: u64, mut progress: MutexGuard<'a, Progress>) -> Result<()> {
         loop {
             if progress.durable.pushed >= end {
@@ -552,9 +552,10 @@ impl Wal {
         }
     }
 
-    /// Refuses a group for which there was no space or no descriptor, and the records pushed behind
-    /// it. All records before it are durable, unless a sync under way fails: the segment was cut
-    /// back and synced, or the segment before it was closed.
+    /// Refuses a group of records for which there was no space or no descriptor, and the records
+    /// pushed behind it. All records before the group are durable then: the segment was cut back to
+    /// them and synced, or was synced when it was closed. But while another sync is under way, they
+    /// count as durable only once that sync succeeds.
     fn refuse(&self, progress: &mut Progress, group: &Buffer, error: Error) {
         let mut buffer = self.buffer.lock().unwrap();
         buffer.bytes = Vec::new();

@@ -36,7 +36,7 @@ pub(super) struct Progress {
     pub(super) written_segment: Option<(FileNumber, u64)>,
     /// The number of threads that wait for `progressed`.
     pub(super) waiting: usize,
-    /// Memory for the next group.
+    /// Memory for the buffer of the next group of records, which are written by one call.
     pub(super) spare: Vec<u8>,
     /// The number of guards that keep all segments.
     pub(super) holds: usize,
@@ -50,7 +50,7 @@ pub(super) struct Progress {
 pub(super) struct Refused {
     from: u64,
     to: u64,
-    /// The number of waiting threads that have not got the error.
+    /// The number of threads that wait for these records and have not got `error` yet.
     waiting: u64,
     error: Error,
 }

@@ -33,7 +33,7 @@ pub(super) struct SegmentFiles {
     written_bytes: AtomicU64,
 }
 
-/// The outcome of writing a group.
+/// The outcome of writing a group of records by one call.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) segment: Option<OpenSegment>,
@@ -42,7 +42,7 @@ pub(super) struct Outcome {
     pub(super) result: Result<(), WriteFailure>,
 }
 
-/// The reason why a group was not written.
+/// The reason why a group of records was not written.
 #[derive(Debug)]
 pub(super) enum WriteFailure {
     /// Nothing of the group is in the files, and the next group may be written.

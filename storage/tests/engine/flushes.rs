@@ -108,8 +108,8 @@ fn flushes_beside_each_other_lose_nothing() {
     }
 }
 
-/// Regression: a consumer that took rows from the front of a queue walked over all rows that had
-/// been taken before while they were in memory: 10 ms a step.
+/// Regression: a consumer that deleted rows from the front of a queue walked over all rows that it
+/// had deleted before, as long as these were in the memtable: 10 ms a step.
 #[test]
 fn a_scan_over_dead_keys_has_their_memtable_flushed() {
     let is_flushed_after = |deleted: u32, maintenance| {

@@ -164,7 +164,8 @@ impl MergeOperator for LastWrite {
 /// of the list.
 type Places = (Range<usize>, usize);
 
-/// A picker that merges the runs at the planned positions while the list has the planned length.
+/// A picker that merges the runs at the planned positions, as long as the table has as many runs as
+/// when the merge was planned.
 #[derive(Debug, Clone, Default)]
 struct PlannedMerge(Arc<Mutex<Option<Places>>>);
 
@@ -284,7 +285,8 @@ impl Bench {
         self.table.merge(key.as_bytes(), &value).unwrap();
     }
 
-    /// Deletes a row at second 100; or a whole group, if `key` is the key of its head.
+    /// Deletes the row `key`, or a whole group of rows if `key` is the head of the group, its first
+    /// key. The grace period of the deletion begins at second 100, whatever its `timestamp`.
     fn delete(&self, key: &str, timestamp: i64) {
         let value = encode(&[(DELETION, deletion(timestamp, 100))].into());
         self.table.merge(key.as_bytes(), &value).unwrap();

@@ -394,7 +394,7 @@ fn a_backup_has_what_was_ingested_and_not_flushed() {
     }
 }
 
-/// Verifying once passed over the files that only the log names.
+/// Regression: verification skipped files that only the log names.
 #[test]
 fn the_files_of_waiting_runs_are_verified() {
     let mem = MemDisk::new();

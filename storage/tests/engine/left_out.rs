@@ -128,7 +128,8 @@ impl Fixture {
         tables.find(|table| table.name == "users").unwrap()
     }
 
-    /// The number of runs of "users", and the number of those that are left out of merges.
+    /// Returns the number of runs of the table `users`, and the number of those that are left out
+    /// of merges.
     fn runs(&self) -> (usize, usize) {
         let stats = self.of_users();
         (stats.runs.len(), stats.left_out_runs)

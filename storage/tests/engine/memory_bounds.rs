@@ -54,7 +54,8 @@ const WRITES_PER_LOOK: u32 = 50;
 struct Sizes {
     memtables_max: u64,
     wal_max: u64,
-    /// At the end, the memtable of a table with a single write, which was the first of all.
+    /// The memtable, once all is written, of a table with a single write, which was the first of
+    /// all.
     quiet_memtable: u64,
 }
 

@@ -172,8 +172,8 @@ fn copied_backup(mem: &MemDisk, db: &Db) {
     }
 }
 
-/// Damages all files that the backup has, too, and restores them from it: they then have the same
-/// bytes under higher numbers.
+/// Damages each file of which the backup has a copy, and restores it from the backup. The restored
+/// files have the same bytes under higher file numbers.
 fn restore_all(mem: &MemDisk, options: Options) {
     let copies = mem.list("/backup".as_ref()).unwrap();
     let copies = copies.iter().filter(|path| is_sstable(path));
@@ -274,8 +274,8 @@ fn assert_reads(
     }
 }
 
-/// Regression: a merge of 2.2 hours in one thread was thrown away by a restart, and needed room for
-/// all of its output beside all of its input.
+/// A merge is done in parts, which a restart keeps. (Once, a merge of 2.2 hours in one thread was
+/// thrown away by a restart, and it needed room for all of its output beside all of its input.)
 #[test]
 fn what_is_read_between_two_parts_is_what_was_there_before_also_after_a_restart() {
     let test = "what_is_read_between_two_parts_is_what_was_there_before_also_after_a_restart";
@@ -495,10 +495,10 @@ fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
     assert!(parts > 3, "{parts} parts");
 }
 
-/// Regression: a flush recorded as its part of the history all sequence numbers after those of the
-/// first run in the list. Once a merge in parts has used up the newest run, its output stands
-/// behind older runs, so these numbers included merged versions, and the flush seemed to replace
-/// them.
+/// Regression: a flush claimed, as its part of the history, all sequence numbers after those of the
+/// first run in the list. A merge in parts may use up the newest run, and its output stands behind
+/// older runs. Then an older run is the first one, so the flush also claimed versions that were merged,
+/// and seemed to replace them.
 #[test]
 fn a_flush_between_two_parts_replaces_no_merged_version() {
     let mem = MemDisk::new();
@@ -565,7 +565,7 @@ fn a_merge_goes_on_where_there_is_room_for_a_part_of_it() {
     assert_eq!(all_of(table.range::<&[u8], _>(..)), now);
 }
 
-/// While the merge waits, both the merged part and the rest are read, and runs above are merged.
+/// While the merge waits, both the merged part and the rest are read, and newer runs are merged.
 #[test]
 fn a_merge_waits_for_a_damaged_file_and_goes_on_when_that_is_restored() {
     let mem = MemDisk::new();

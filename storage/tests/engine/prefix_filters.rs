@@ -101,7 +101,7 @@ fn filled(
     (db, table, all)
 }
 
-/// Compares both ways of reading a range with the model.
+/// Reads a range forwards and backwards, and compares the results with the model.
 fn check(table: &Table, all: &Content, (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>)) {
     let range = || table.range::<Vec<u8>, _>((lower.clone(), upper.clone()));
     let keys = (lower.as_ref(), upper.as_ref());
@@ -243,8 +243,8 @@ fn files_with_other_prefixes_or_none_are_searched() {
     );
 }
 
-/// Without the operator all rows are found, and files that are written meanwhile record that they
-/// have no prefixes.
+/// Without the merge operator that returns the prefixes, all rows are found. Files that are
+/// written meanwhile record that they have no prefixes.
 #[test]
 fn without_the_operator_all_is_searched() {
     let mem = MemDisk::new();

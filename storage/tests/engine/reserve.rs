@@ -249,7 +249,8 @@ fn truncations_that_wait_for_space_are_refused_once_they_are_many() {
     assert!(all["app.users in s"].keys().eq([b"before"]));
 }
 
-/// The catalog of CQL records first that a keyspace is being dropped.
+/// CQL's catalog drops a keyspace in two steps: first it records that the keyspace is being
+/// dropped.
 #[test]
 fn a_keyspace_is_dropped_on_a_full_disk_after_a_record_of_that() {
     let full = full(Maintenance::Manual, true);

@@ -111,7 +111,8 @@ fn a_table_without_an_operator_takes_no_operands() {
 
 const LARGER: &str = "large enough for the run below to be worth a merge";
 
-/// A program may open a database without an operator, and a later one with it.
+/// A database may be opened by a program without the merge operator of a table, and later by a
+/// program that has the operator.
 #[test]
 fn a_table_whose_operator_is_not_known_keeps_its_operands() {
     let mem = MemDisk::new();

@@ -94,8 +94,8 @@ fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
     });
 }
 
-/// If no memtable may wait for its flush, writers are never throttled: they go on at full speed or
-/// stall.
+/// If no memtable may wait for its flush, a writer that finds the memtable full stalls until the
+/// flush is done. It is never throttled before.
 #[test]
 fn a_stall_is_counted_and_ends_with_the_flush() {
     must_end(|| {
@@ -405,9 +405,9 @@ fn fail_while_a_writer_waits(
     })
 }
 
-/// Regression: the threads were not signalled for a flush by a caller. When it failed, the writer
-/// that waited for it waited for ever. If there is no space, another try does not help: the write
-/// must fail.
+/// Regression: if a flush by a caller failed, the background threads were not signalled to try
+/// again, so a writer that waited for that flush waited for ever. If there is no space, another try
+/// does not help: the write must fail.
 #[test]
 fn a_flush_that_fails_for_its_caller_leaves_no_writer_waiting() {
     must_end(|| {

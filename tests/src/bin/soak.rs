@@ -14,7 +14,7 @@ use ebb_tests::soak::{self, Extent, Part, Programs, Replayed, SoakReport};
 use ebb_tests::{kills, metamorphic, operation, schedules, space};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The proof that needs a build of its own.
+/// The randomized test that needs a build of its own.
 const SCHEDULES: &str = "schedules";
 
 const EXAMPLES: &str = "\
@@ -44,7 +44,8 @@ Exit codes: 0 all proofs hold, 1 a proof failed, 2 the arguments are invalid.";
 #[derive(Debug, Parser)]
 #[command(name = "soak", after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 struct Arguments {
-    /// Time for all proofs together, in seconds; building `schedules` does not count.
+    /// Time for all proofs (randomized tests) together, in seconds; building the program
+    /// `schedules` does not count.
     #[arg(long, default_value_t = 60, value_name = "N")]
     seconds: u64,
     /// The first seed; random if not given.
@@ -114,7 +115,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns false if a proof, the replayed case or the list of operations failed.
+/// Runs the randomized tests, or the replayed case or list of operations that the arguments name.
+/// Returns false if any of them failed.
 fn run(arguments: &Arguments) -> Result<bool> {
     // The proofs start this program again as the process that they kill, or that fills a disk.
     match &arguments.hidden {

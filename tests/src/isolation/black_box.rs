@@ -100,8 +100,8 @@ fn translate(history: &History) -> adya::History {
     adya::History::from_ops(ops.collect(), names)
 }
 
-/// Returns the step in adya's form; `None` if it does not concern a list. A read gets its result
-/// only if `is_completed`.
+/// Converts a step of a transaction into an operation for the crate `adya`; `None` if its key holds no
+/// list. A read gets its result only if `is_completed`.
 fn mop(step: &Step, names: &mut Interner, is_completed: bool) -> Option<Mop> {
     match step {
         Step::Read { key, content } if *key < LISTS => Some(Mop::Read {

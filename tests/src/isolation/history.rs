@@ -44,7 +44,7 @@ pub enum Step {
     Put {
         /// The key of the register.
         key: Key,
-        /// The new content.
+        /// The value that the put writes.
         element: Element,
     },
     /// A deletion of a register.
@@ -130,7 +130,7 @@ impl Transaction {
 }
 
 impl Step {
-    /// Returns the element that the step writes.
+    /// Returns the element that this step of a transaction appends or puts; `None` for other steps.
     pub fn element(&self) -> Option<Element> {
         match self {
             Self::Append { element, .. }

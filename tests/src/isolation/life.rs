@@ -17,13 +17,14 @@ use crate::disk::{self, MemDisk};
 /// The number of lives of one database: it is opened this often.
 const LIVES: usize = 3;
 
-/// The parameters of one database and its lives.
+/// The parameters of one database, which is opened several times. A life is the time from an
+/// opening until the database is closed or the power fails.
 pub(super) struct Config {
     pub(super) seed: u64,
     pub(super) threads: usize,
     pub(super) crashes: bool,
     pub(super) sabotage: Sabotage,
-    /// Number of transactions in each life.
+    /// Number of transactions from an opening of the database until it is closed or loses power.
     pub(super) transactions: usize,
 }
 

@@ -54,8 +54,9 @@ fn history<const N: usize>(transactions: [(u64, Outcome, Vec<Step>); N], in_turn
     }
 }
 
-/// Asserts that the black box reports one of `anomalies`, and that the exact checker reports a
-/// violation with the text `exact`.
+/// Asserts that both checkers find a violation: the checker that sees only the results of
+/// transactions (`black_box`) one of `anomalies`, and the checker that has the order of commits
+/// (`numbers`) one with the text `exact`.
 #[track_caller]
 fn assert_caught(history: &History, anomalies: &[&str], exact: &str) {
     let found = black_box::check(history);

@@ -234,9 +234,10 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Records a read, and guards the list if the transaction also merges into it. Without the
-    /// guard others may merge into the list before the commit, and the content that was read, own
-    /// element included, would never have existed.
+    /// Records a read of the list with this key, and guards the key if the transaction also merges
+    /// into the list: the commit then fails if another transaction has changed the list. Without
+    /// the guard others may merge into the list before the commit, and the content that was read,
+    /// own element included, would never have existed.
     fn note_read(&mut self, one: &mut Open, key: Key, value: Option<&[u8]>) -> Result<()> {
         let content = value.map(decode);
         one.record.steps.push(Step::Read { key, content });

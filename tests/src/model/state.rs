@@ -21,7 +21,8 @@ pub struct State {
     pub keyspaces: [bool; KEYSPACES.len()],
     /// The content of each of [`TABLES`]; `None` if the table does not exist.
     pub tables: [Option<Arc<Content>>; TABLES.len()],
-    /// The snapshots by keyspace and number of the name.
+    /// The snapshots, by the position of the keyspace in [`KEYSPACES`] and the number in the
+    /// snapshot's name.
     pub snapshots: BTreeMap<(u8, u8), Tables>,
 }
 
@@ -30,7 +31,7 @@ pub struct State {
 pub enum Outcome {
     /// The operation succeeded.
     Done,
-    /// The content of a key.
+    /// The content of a key; `None` if the key is absent.
     Value(Option<Arc<[u8]>>),
     /// The entries of a range.
     Entries(Entries),

@@ -17,7 +17,7 @@ type Cells = BTreeMap<Vec<u8>, Cell>;
 #[derive(Debug, Clone)]
 struct Cell {
     base: Arc<[u8]>,
-    /// The time at which the base, the value of the put, expires; `None` if it never does.
+    /// The time at which the put of `base` expires; `None` if it never does.
     expiry_ms: Option<u64>,
     /// The operands merged onto a put that expires. They are the value once the put has expired.
     operand: Option<Arc<[u8]>>,

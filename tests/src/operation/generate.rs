@@ -76,7 +76,8 @@ impl Mix {
         ..Self::CHANGES
     };
 
-    /// Operations that change the disk. The proof itself reads.
+    /// Operations that change the disk, and no reads: the test that runs them reads the content
+    /// itself.
     pub const CHANGES: Self = Self {
         write: 100,
         batch: 40,

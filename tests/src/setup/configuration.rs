@@ -19,18 +19,19 @@ use crate::session::Setup;
 /// background threads flush and compact.
 pub const MAINTENANCE_PERIOD: u64 = 5;
 
-/// One way to run a list. Reads must return the same in each way.
+/// A configuration in which a list of operations is run. Reads must return the same in each.
 #[derive(Debug, Clone, Copy)]
 pub enum Way {
-    /// A way that has a name.
+    /// A configuration that has a name.
     Named(&'static Configuration),
-    /// A way drawn from this seed: the picker, and the value of each numeric option. Options that
-    /// may change at an opening are drawn again at each one.
+    /// A configuration drawn from this seed: the picker, and the value of each numeric option.
+    /// Options that may change at an opening are drawn again at each one.
     Drawn(u64),
 }
 
 impl Way {
-    /// Finds the way of this name.
+    /// Finds the configuration of this name: a named one, or for `drawn-SEED` the one drawn from
+    /// that seed.
     ///
     /// # Errors
     /// If there is none; the error names those that exist.
@@ -47,7 +48,7 @@ impl Way {
         })
     }
 
-    /// Returns the name by which [`Way::find`] finds the way.
+    /// Returns the name by which [`Way::find`] finds the configuration.
     pub fn name(self) -> String {
         match self {
             Self::Named(configuration) => configuration.name.into(),
@@ -80,7 +81,8 @@ impl Way {
         Some(drawn_way(seed, &mut rng, options))
     }
 
-    /// The number of operations between two reopenings, if the way has any.
+    /// Returns the number of operations between two reopenings of the database; `None` if this
+    /// configuration has no reopenings.
     pub fn reopen_every(self) -> Option<usize> {
         match self {
             Self::Named(configuration) => configuration.reopen_every,
@@ -89,7 +91,8 @@ impl Way {
     }
 }
 
-/// Returns whether threads or the caller flush and compact in the way that is drawn from a seed.
+/// Returns whether threads or the caller flush and compact in the configuration that is drawn from
+/// a seed.
 pub fn drawn_maintenance(seed: u64) -> Maintenance {
     if seed % MAINTENANCE_PERIOD == MAINTENANCE_PERIOD - 1 {
         Maintenance::Background
@@ -113,15 +116,16 @@ fn drawn_way(seed: u64, rng: &mut Rng, options: Options) -> Options {
 }
 
 /// Draws the number of bytes from which the sizes of a set-up are derived. With the smallest
-/// number, a memtable holds hardly anything; with the largest one, it holds nearly a whole list.
+/// number, a memtable holds hardly anything; with the largest one, nearly everything that a list of
+/// operations writes.
 fn some_bytes(rng: &mut Rng) -> u64 {
     1 << rng.random_range(12..19)
 }
 
-/// A way that has a name.
+/// A configuration that has a name.
 #[derive(Debug, Clone, Copy)]
 pub struct Configuration {
-    /// The name, which describes what is special about the way.
+    /// The name, which describes what is special about the configuration.
     pub name: &'static str,
     change: fn(&mut Options, &mut SsTableOptions),
     /// The number of operations between two reopenings, if there are any.
@@ -157,7 +161,7 @@ impl Configuration {
     }
 }
 
-/// The named ways to run a list. Most differ from the first in one thing, the others in several.
+/// The named configurations. Most differ from the first in one thing, the others in several.
 pub const CONFIGURATIONS: &[Configuration] = &[
     configuration("plain", |_, _| {}),
     configuration("tiny blocks", |_, s| s.block_bytes = 1),

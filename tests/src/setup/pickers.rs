@@ -17,7 +17,7 @@ use crate::seed::Rng;
 /// A picker: its name, its weight in random draws, and its constructor, which draws its numbers.
 type Entry = (&'static str, u32, fn(&mut Rng) -> Arc<dyn CompactionPicker>);
 
-/// All pickers.
+/// All pickers, which choose the runs to merge.
 pub const PICKERS: &[Entry] = &[
     ("tiered", 3, |rng| Arc::new(tiered(rng))),
     ("any neighbours", 1, |rng| {

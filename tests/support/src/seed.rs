@@ -82,7 +82,8 @@ impl Environment {
 struct Plan {
     /// Each seed, and whether it is a known regression.
     seeds: Vec<(u64, bool)>,
-    /// Whether a seed that fails and is not known is a new regression.
+    /// Whether the run tries new seeds. If one of them fails and is not known, it is a new
+    /// regression.
     explores: bool,
 }
 

@@ -109,7 +109,8 @@ pub(super) enum Load {
 
 impl Load {
     /// Starts a run that ends after `length` or when it is stopped. An embedded load records its
-    /// latencies in `latencies` too, for the guard. A server records those of its requests itself.
+    /// latencies in `latencies` too, for the guard, which limits jobs so that latencies keep their
+    /// objective. A server records those of its requests itself.
     ///
     /// # Errors
     /// When the store or the client's process fails.
@@ -259,7 +260,7 @@ enum Order {
         pace: LoadPace,
         seconds: Option<f64>,
     },
-    /// Ends the latest order early.
+    /// Ends early what the latest command began.
     Stop,
 }
 
@@ -271,8 +272,8 @@ enum Message {
     Loaded(u64),
     /// One interval of the run.
     Interval(Interval),
-    /// The order was completed, with the report of a run.
+    /// The command was carried out; if it was a run, this is the run's report.
     Ended(Option<LoadReport>),
-    /// The order failed, for this reason.
+    /// The command failed, for this reason.
     Failed(String),
 }

@@ -30,7 +30,7 @@ struct Shared {
     more: Condvar,
 }
 
-/// The client's messages about the current order, added up.
+/// The summary of the client process's messages about the current command.
 #[derive(Debug, Default)]
 struct OrderState {
     loaded: u64,

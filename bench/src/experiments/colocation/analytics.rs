@@ -34,7 +34,7 @@ pub enum Beside {
     Managed(JobSettings),
 }
 
-/// The latencies by which the guard keeps its objective.
+/// The latencies by which the guard limits jobs, so that the load keeps its objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardSees {
     /// The load's latencies, from the moment at which an operation was due.
@@ -147,7 +147,8 @@ impl Analytics {
         Ok(Some(analytics))
     }
 
-    /// Returns the recorder for the load's latencies, if the guard uses these.
+    /// Returns the recorder for the load's latencies, if the latency guard, which limits the jobs,
+    /// measures these.
     pub fn latencies(&self) -> Option<Latencies> {
         match self.objective? {
             (_, GuardSees::Load) => self.node.latencies(),
@@ -155,7 +156,7 @@ impl Analytics {
         }
     }
 
-    /// Starts to pass the store's own latencies to the guard, if the guard uses these.
+    /// Starts to pass the store's own latencies to the latency guard, if the guard measures these.
     pub fn watch_store(&self, db: &Db) -> Result<Option<GuardWatch>> {
         let Some((objective, GuardSees::Store)) = self.objective else {
             return Ok(None);

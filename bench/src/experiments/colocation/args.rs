@@ -34,7 +34,7 @@ pub struct ColocationArgs {
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub loads: Vec<u32>,
 
-    /// Operations of a steady load that are due together (part loads); with several values, each in
+    /// Part loads: operations of a steady load that are due together; with several values, each in
     /// turn
     #[arg(long = "batch", value_name = "N", value_delimiter = ',', default_value = "50",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -63,11 +63,13 @@ pub enum Part {
     Days,
     /// A step of the load from 10 to 60%
     Step,
-    /// Several reserves that jobs never get, beside the first load of --load (50% without it)
+    /// Several sizes of the CPU reserve that jobs never get, beside the first load of --load (by
+    /// default 50%)
     Reserves,
     /// Every policy of the library beside a load of 50%
     Policies,
-    /// The guard with some of its means switched off, beside a load of 50%
+    /// The latency guard, which limits jobs, with some of its mechanisms switched off, beside a
+    /// load of 50%
     Guard,
     /// Tasks on threads and in processes, beside loads of 50 and 70%
     Isolate,
@@ -78,11 +80,11 @@ pub enum Part {
     /// Days with tight goals, planned with a perfect (oracle), a known and a learned forecast of
     /// the capacity
     Forecast,
-    /// The price of analytics as the guard measures it, beside the first load of --load (50%
-    /// without it)
+    /// The growth of the load's tail latency with the capacity of jobs, as the latency guard
+    /// measures it, beside the first load of --load (by default 50%)
     Curve,
     /// The cost for jobs if their tasks yield to the load, and the benefit for the load, beside the
-    /// first load of --load (50% without it)
+    /// first load of --load (by default 50%)
     Yields,
 }
 
@@ -107,8 +109,10 @@ impl ColocationArgs {
         }
     }
 
-    /// Returns the extent of a part that adds rounds until the confidence intervals of its results
-    /// are narrow, up to `rounds_max`. With `--rounds` or `--quick` the number of rounds is fixed.
+    /// Returns the length of a window and the number of rounds, for a part that adds rounds until
+    /// the confidence intervals of its results are narrow, up to `rounds_max`. With `--rounds` or
+    /// `--quick` the number of rounds is fixed. `full` and `quick` are defaults without and with
+    /// `--quick`: the seconds of a window, and the number of rounds.
     pub fn extent_up_to(&self, rounds_max: u32, full: (u64, u32), quick: (u64, u32)) -> Extent {
         let extent = self.extent(full, quick);
         Extent {

@@ -31,8 +31,8 @@ impl FromIterator<u64> for Counts {
     }
 }
 
-/// The windows of one condition. They share one list of latencies, so that the histogram of several
-/// windows is a sum of counts.
+/// The measurement windows under one condition of the experiment, such as the load alone. They
+/// share one list of latencies, so that the histogram of several windows is a sum of counts.
 pub struct Pool {
     /// All distinct latencies that occur in any of the windows, ascending, in nanoseconds.
     latencies: Vec<u64>,

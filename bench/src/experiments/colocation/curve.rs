@@ -11,7 +11,8 @@ use serde::Serialize;
 use super::analytics::{Analytics, Beside, JobSettings};
 use super::setup::{Load, Setup};
 
-/// The guard's measurements, and the capacity that it allowed.
+/// The measurements of the latency guard, which limits jobs to keep the load's latency
+/// objective, and the fraction of the free capacity that it allowed jobs.
 #[derive(Debug, Serialize)]
 pub struct Curve {
     pub objective: Objective,
@@ -19,13 +20,15 @@ pub struct Curve {
     /// The p99 of the load alone, as the guard measured it, in microseconds; `None` if the guard
     /// did not know it at the end.
     pub alone_us: Option<f64>,
-    /// The mean fraction that the guard allowed jobs of the capacity left by the load, over the
-    /// second half of the run, including times at which the guard paused the jobs.
+    /// The fraction of the capacity left by the load that the latency guard allowed jobs to use:
+    /// the mean over the second half of the run, including times at which the guard paused the
+    /// jobs.
     pub allowed: f64,
     pub points: Vec<PricePoint>,
 }
 
-/// Runs jobs under a guard beside a load for `length`, and returns the guard's measurements.
+/// Runs jobs, limited by a latency guard, beside a load for `length`, and returns the guard's
+/// measurements.
 pub fn run(setup: &Setup, load: &Load, length: Duration) -> Result<Curve> {
     let objective = Objective::DEFAULT;
     let settings = JobSettings {

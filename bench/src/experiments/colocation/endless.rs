@@ -101,7 +101,8 @@ impl Input for Endless {
 /// The snapshot in short ranges, which are read through the block cache.
 struct CachedRanges {
     table: SnapshotTable,
-    /// The first key of each piece except for the first piece, ascending.
+    /// The first key of each piece of the table (the part that one task reads) except
+    /// for the first piece, ascending.
     cuts: Vec<Vec<u8>>,
 }
 

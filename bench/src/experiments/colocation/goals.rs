@@ -38,16 +38,19 @@ pub struct GoalsRow {
     pub finished_hours: Vec<Option<f64>>,
     /// The 99th percentile of the load, in microseconds: the median over the days.
     pub p99_us: f64,
-    /// The error of f(t): the mean absolute difference from the granted capacity, divided by the
-    /// mean granted capacity. The median over the days.
+    /// The error of f(t), the forecast of the capacity for jobs: the mean absolute difference
+    /// between f(t) and the capacity that jobs were granted in the day, divided by the mean of the
+    /// latter. The median over the days.
     pub forecast_off: f64,
-    /// The signed error of f(t), divided by the mean granted capacity: above 0 if f(t) promised
-    /// more capacity than there was. The median over the days.
+    /// The signed error of f(t), the forecast of the capacity for jobs, divided by the mean
+    /// capacity that jobs were granted in the day: above 0 if f(t) promised more than there was.
+    /// The median over the days.
     pub forecast_bias: f64,
 }
 
-/// Runs the days. The jobs are sized to the forecast of the first contender. Every second round has
-/// the reverse order, so that a drift of the machine affects all contenders alike.
+/// Runs a day of the demo for each contender (a policy with a forecast) in each round. The jobs are
+/// sized to the forecast of the first contender. Every second round has the reverse order, so that
+/// a drift of the machine affects all contenders alike.
 pub fn run(
     name: &str,
     goals: Goals,

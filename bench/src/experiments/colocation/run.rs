@@ -37,7 +37,7 @@ const SMALL_CACHE_BYTES: u64 = 8 << 20;
 /// The disk bandwidth that is assumed where the reads of jobs are limited, in bytes per second:
 /// about half of what jobs read without a limit.
 const DISK_BYTES_PER_S: u64 = 20 << 20;
-/// The ratio of the guard's objective to the p99 of the load alone.
+/// The latency objective of the guard that limits jobs, divided by the p99 of the load alone.
 const OBJECTIVE_OVER_ALONE: f64 = 1.5;
 
 pub fn run(args: &ColocationArgs) -> Result<()> {
@@ -84,7 +84,8 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
     Ok(())
 }
 
-/// The parts that are trials, and their common parameters.
+/// The parts of the experiment that compare windows with and without jobs, and their common
+/// parameters.
 struct Parts<'a> {
     args: &'a ColocationArgs,
     setup: &'a Setup,

@@ -27,7 +27,7 @@ pub const BATCH: u32 = 50;
 pub const LEAD: Duration = Duration::from_millis(500);
 /// The longest measurement of the load's cost; shorter windows shorten it.
 const MEASURED_MAX: Duration = Duration::from_secs(2);
-/// The longest window from which operations are left out that were due while the machine paused.
+/// In windows up to this length, operations that were due while the machine paused are left out.
 /// In longer windows these operations count.
 const PAUSES_WITHIN: Duration = Duration::from_secs(10);
 /// The largest error of a load's use of the machine, as a fraction of the intended use.
@@ -45,8 +45,8 @@ pub struct Load {
     pub batch: u32,
     /// The time at the start of the load that is not measured.
     pub lead: Duration,
-    /// The moments at which the measured time is cut into sections, relative to the end of the
-    /// lead. The end of the last section is not among them.
+    /// The moments at which the measured time is cut into sections, relative to its start, which
+    /// is the end of the lead. The end of the last section is not among them.
     pub cuts: Vec<Duration>,
 }
 
@@ -134,7 +134,8 @@ impl Setup {
         })
     }
 
-    /// Returns rates for a shape, interpolated between two steady loads.
+    /// Returns the request rates with which the load uses the machine as described by `shape`,
+    /// interpolated between two measured steady loads.
     pub fn pace(&self, shape: Shape) -> Result<Pace> {
         let (low, high) = shape.bounds();
         let low_ops_per_s = self.ops_per_s(low, BATCH)?;
@@ -144,9 +145,9 @@ impl Setup {
         })))
     }
 
-    /// Starts the load, which is measured for `length` after its lead. Records its latencies in
-    /// `latencies`, for a guard. The sections of its report are the lead, and then the pieces
-    /// between the load's cuts.
+    /// Starts the load: first its lead, which is not measured, and then the measured time of this
+    /// `length`. Records the latencies in `latencies`, for a guard. The sections of the report are
+    /// the lead, and then the pieces of the measured time between the moments `load.cuts`.
     pub fn start_load(
         &self,
         load: &Load,

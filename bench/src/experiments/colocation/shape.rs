@@ -12,7 +12,8 @@ const PEAK_OF_DAY: f64 = 18.0 / 24.0;
 pub enum Shape {
     /// A day compressed to this many seconds, of burstiness level 1, 2 or 3.
     Day { level: usize, seconds: f64 },
-    /// The fraction `from` until the time `at_s`, and the fraction `to` afterwards.
+    /// The load uses the fraction `from` of the machine until the time `at_s`, and the
+    /// fraction `to` afterwards.
     Step { from: f64, to: f64, at_s: f64 },
 }
 

@@ -29,23 +29,27 @@ const BACK: f64 = 1.2;
 pub struct Step {
     pub from: f64,
     pub to: f64,
-    /// The pieces of 100 ms after the step.
+    /// The results of each piece of 100 ms after the sudden rise of the load, in order.
     pub windows: Vec<StepWindow>,
-    /// The first piece (counted from 1) from which on the p99 with managed jobs stays within 1.2
-    /// times that of the load alone; `None` if the last piece exceeds this.
+    /// The recovery of the p99 with managed jobs from the rise of the load: the number, from 1, of
+    /// the first piece of 100 ms such that this and all later pieces stay within 1.2 times the p99
+    /// of the load alone. `None` if the last piece exceeds this.
     pub managed_back_in_window: Option<usize>,
-    /// The first piece (counted from 1) from which on the p99 with unmanaged jobs stays within 1.2
-    /// times that of the load alone; `None` if the last piece exceeds this.
+    /// The recovery of the p99 with unmanaged jobs from the rise of the load: the number, from 1,
+    /// of the first piece of 100 ms such that this and all later pieces stay within 1.2 times the
+    /// p99 of the load alone. `None` if the last piece exceeds this.
     pub unmanaged_back_in_window: Option<usize>,
-    /// The first piece (counted from 1) from which on the p99 of the load alone, measured a second
-    /// time, stays within 1.2 times that of the first measurement. This shows the noise. `None` if
-    /// the last piece exceeds this factor.
+    /// The noise of the recovery, from two measurements of the load alone: the number, from 1, of
+    /// the first piece of 100 ms after the rise of the load such that in this and all later pieces
+    /// the p99 of the second measurement stays within 1.2 times that of the first. `None` if the
+    /// last piece exceeds this factor.
     pub alone_again_back_in_window: Option<usize>,
-    /// The trial of the whole second after the step.
+    /// The comparison over the whole second after the rise of the load.
     pub trial: Trial,
 }
 
-/// A piece after the step: the operations that were due in it, over all rounds.
+/// The operations that were due in one piece of 100 ms after the rise of the load, over all
+/// rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StepWindow {
     pub after_ms: u64,
@@ -57,7 +61,7 @@ pub struct StepWindow {
     pub alone_again_p99_over_alone: f64,
 }
 
-/// Runs the step alone and with jobs, in random order.
+/// Runs a load that suddenly rises, in each round alone and beside jobs, in random order.
 pub fn run(setup: &Setup, rounds: u32, interrupted: &AtomicBool) -> Result<Step> {
     let pace = setup.pace(Shape::Step {
         from: FROM,
@@ -112,8 +116,9 @@ fn step_window(trial: &Trial, piece: usize) -> StepWindow {
     }
 }
 
-/// Returns the first piece, counted from 1, such that neither its ratio nor any later one is above
-/// [`BACK`]; `None` if the last ratio is.
+/// Returns the number, from 1, of the first piece of time such that the latency in this and all
+/// later pieces stays within [`BACK`] times that of the load alone. `ratios` has this ratio for
+/// each piece. `None` if the last ratio is above [`BACK`].
 fn back_in_window(
     ratios: impl DoubleEndedIterator<Item = f64> + ExactSizeIterator,
 ) -> Option<usize> {

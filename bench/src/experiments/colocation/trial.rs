@@ -21,7 +21,8 @@ use crate::experiments::statistics::mean;
 /// The seed of the windows' order: the same in each run.
 const SEED: u64 = 0xebb;
 /// The half width of the confidence interval for which the number of needed rounds is estimated. The
-/// interval is that of the ratio of p99 between the two conditions of the load alone.
+/// interval is that of the ratio between the p99 of two equal series of windows, both with the load
+/// alone.
 const HALF_WIDTH: f64 = 0.05;
 /// The first two conditions: both are the load alone.
 const ALONE: [&str; 2] = ["alone", "alone again"];
@@ -31,7 +32,7 @@ const ALONE: [&str; 2] = ["alone", "alone again"];
 pub struct Contender {
     pub name: String,
     pub beside: Beside,
-    /// The contender runs in one of this many rounds, starting with the first; at least 1.
+    /// The condition is measured in one of this many rounds, starting with the first; at least 1.
     pub every: u32,
 }
 
@@ -65,22 +66,26 @@ pub fn managed(name: impl Into<String>, settings: JobSettings) -> Contender {
 #[derive(Debug, Clone, Serialize)]
 pub struct Trial {
     pub name: String,
-    /// Length of each window, without its lead, in seconds.
+    /// Length of the measured part of each window, after the lead (the time for warming up), in
+    /// seconds.
     pub window_s: f64,
     /// Length of the lead, in seconds: the time before each window in which the load runs and is not
     /// measured.
     pub lead_s: f64,
     pub rounds: u32,
-    /// The estimated number of rounds after which the ratio of p99 between the two conditions of the
-    /// load alone has a confidence interval of 5% to either side. The estimate uses all windows of the
-    /// load alone that were not spoiled.
+    /// The estimated number of rounds after which the ratio between the p99 of two equal series of
+    /// windows, both with the load alone, has a confidence interval of 5% to either side. The estimate
+    /// uses all of these windows that other processes, the host or pauses of the machine did not
+    /// disturb.
     pub rounds_needed: u32,
-    /// The number of windows, over all conditions, that other processes or the host spoiled.
+    /// The number of windows, over all conditions, that are spoiled: disturbed by other processes, the
+    /// host or pauses of the machine.
     pub windows_spoiled: usize,
-    /// Whether spoiled windows are included in the results, because a condition had no other windows.
+    /// Whether disturbed (spoiled) windows are included in the results, because a condition had no
+    /// other windows.
     pub spoiled_count: bool,
-    /// Median latency of the load alone, in microseconds, over all windows that are not excluded as
-    /// spoiled.
+    /// Median latency of the load alone, in microseconds, over all windows. Windows that were spoiled
+    /// (disturbed by other processes or the host) are left out, unless `spoiled_count` is set.
     pub alone_p50_us: f64,
     pub alone_p99_us: f64,
     pub alone_p999_us: f64,
@@ -90,18 +95,20 @@ pub struct Trial {
     pub transactional_cores: f64,
     /// Cores that the load alone left idle.
     pub idle_cores: f64,
-    /// The second condition of the load alone, compared with the first: differences from 1 are noise.
+    /// The second series of windows with the load alone, compared with the first: differences from 1
+    /// are noise.
     pub alone_again: Ratios,
     /// The contenders, each compared with all windows of the load alone.
     pub contenders: Vec<Against>,
-    /// The windows of the load alone, for each of its two conditions.
+    /// The windows of the load alone, in two equal series. The differences between the series are
+    /// noise.
     pub alone: [Vec<Window>; 2],
 }
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Against {
     pub name: String,
-    /// The ratios of the contender's measurements to those of the load alone.
+    /// The ratios of the measurements with the jobs of this contender to those of the load alone.
     #[serde(flatten)]
     pub ratios: Ratios,
     pub windows: Vec<Window>,
@@ -145,8 +152,9 @@ impl Trial {
         Ok(Self::of(name, load, extent, contenders, windows))
     }
 
-    /// Summarizes windows of all conditions, in the order alone, alone again, contenders; at least
-    /// one of each.
+    /// Summarizes the windows of all conditions. `windows` has at least one window for each
+    /// condition, in this order: the load alone, the load alone once more, and the load beside each
+    /// of `contenders`.
     fn of(
         name: String,
         load: &Load,
@@ -195,8 +203,9 @@ impl Trial {
 }
 
 impl Trial {
-    /// Returns those of `windows` that are included in the results: the ones that were not spoiled, or
-    /// all if a condition has no other windows.
+    /// Returns those of `windows` that are included in the results: the ones that other processes, the
+    /// host or pauses of the machine did not disturb. If some condition of the trial has only
+    /// disturbed windows, returns all.
     pub fn counted<'a>(&self, windows: &'a [Window]) -> Vec<&'a Window> {
         counted(windows, self.spoiled_count)
     }
@@ -215,7 +224,7 @@ fn turns(conditions: &[&Contender], round: u32, rng: &mut ChaCha8Rng) -> Vec<usi
     turns
 }
 
-/// Returns the windows that are not spoiled.
+/// Returns the windows that neither other processes nor the host disturbed.
 fn kept(windows: &[Window]) -> Vec<&Window> {
     let quiet = |window: &&Window| !window.is_spoiled();
     windows.iter().filter(quiet).collect()

@@ -35,7 +35,7 @@ pub struct Window {
     /// Bytes of rows per second that jobs read, as a measure of their work. `None` without jobs,
     /// and if jobs run in processes.
     pub jobs_bytes_per_s: Option<f64>,
-    /// Cores used by other processes, to the kernel's ticks.
+    /// Cores used by other processes, as precisely as the kernel's ticks (10 ms) can show.
     pub others_cores: f64,
     pub idle_cores: f64,
     /// The hit rate of the block cache for point reads; `None` if no point read needed a block.
@@ -45,10 +45,11 @@ pub struct Window {
     pub allowed_min: Option<f64>,
     /// The scheduling class that the kernel granted to task threads; `None` without jobs.
     pub scheduling_class: Option<String>,
-    /// The disturbance by others, from the start of the load to its end.
+    /// How much of the machine other processes and the host used, from the start of the load to
+    /// its end.
     pub disturbance: Disturbance,
-    /// Latencies of operations after the lead, from the time at which an operation was due to its
-    /// end.
+    /// Latencies of operations in the measured time, from the time at which an operation was due
+    /// to its end.
     #[serde(skip)]
     pub latencies: Counts,
     /// Latencies of whole batches: from the time at which a batch was due to the end of its last
@@ -58,14 +59,15 @@ pub struct Window {
     /// Delays of dispatch: from the time at which an operation was due until a thread took it.
     #[serde(skip)]
     pub dispatch: Counts,
-    /// Latencies during the lead, the time before the measured part of the window; empty without a
-    /// lead.
+    /// Latencies during the lead, the time for which the load runs before the measured part of the
+    /// window; empty without a lead.
     #[serde(skip)]
     pub lead: Counts,
-    /// Whether there are latencies of a lead.
+    /// Whether there are latencies of the lead, the time for which the load runs before the
+    /// measured part of the window.
     #[serde(skip)]
     pub has_lead: bool,
-    /// Latencies of operations after the lead, for each piece between the load's cuts.
+    /// Latencies of operations in each piece into which the measured time is cut, in order.
     #[serde(skip)]
     pub pieces: Vec<Counts>,
 }
@@ -78,7 +80,8 @@ impl Window {
     }
 }
 
-/// Runs one window of `length`, after the load's lead.
+/// Runs one window: the load, and beside it the jobs `beside`. After its lead, which is not
+/// measured, the window lasts for `length`.
 ///
 /// # Errors
 /// If the store fails, jobs do not run, or a read returned a wrong value or none.

@@ -56,8 +56,9 @@ pub fn run(setting: &Setting) -> Result<Part> {
     })
 }
 
-/// Returns the backlog times the distance from the boundary of the capacity region: the quantity
-/// whose limit is known.
+/// Returns the backlog times the distance from the boundary of the capacity region. According to
+/// the theory, this product has a limit as the distance goes to 0. `None` if the run measured no
+/// backlog.
 fn scaled(row: &QueueingRow) -> Option<f64> {
     let distance = BOUNDARY - row.tasks_per_slot;
     row.measured.backlog.map(|backlog| distance * backlog)

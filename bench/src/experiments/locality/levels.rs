@@ -173,7 +173,9 @@ fn delays(name: &str, capacity: f64, rows: &[QueueingRow]) -> Table {
     }
 }
 
-/// Returns a table with a row for each setting and a column for each policy.
+/// Returns a table with a row for each of `settings`, which are names and results, and a column for
+/// each policy. `cell` makes the text of a cell from the results of the setting and the policy's
+/// name.
 fn by_policy(
     title: &str,
     settings: &[(String, Vec<QueueingRow>)],

@@ -33,8 +33,8 @@ pub struct LocalityArgs {
     #[arg(value_enum, default_values_t = [Which::Throughput, Which::HeavyTraffic, Which::Levels])]
     pub parts: Vec<Which>,
 
-    /// Slots of each measurement in part throughput, after N / 5 for warming up; the other
-    /// parts measure N / 4 slots, and up to 4 N near the capacity
+    /// Part throughput measures N slots, after N/5 for warming up; the other parts measure N/4
+    /// slots, and up to 4N near the capacity
     #[arg(long, value_name = "N", default_value_t = 250_000,
           value_parser = clap::value_parser!(u64).range(1000..))]
     pub slots: u64,
@@ -63,9 +63,10 @@ pub struct LocalityArgs {
 /// A part of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Which {
-    /// Wang, figures 3 and 4: 1,000 nodes
+    /// Figures 3 and 4 of Wang et al.: the load that two policies can serve on 1,000 nodes
     Throughput,
-    /// Wang, theorem 4: ten nodes near the boundary of the capacity region
+    /// Theorem 4 of Wang et al.: the backlog on ten nodes near the boundary of the capacity
+    /// region
     HeavyTraffic,
     /// Eight nodes in two racks: the loads at which policies are stable
     Levels,

@@ -13,19 +13,20 @@ pub const FAIR: &str = "naive-fair";
 pub const JSQ: &str = "jsq-maxweight-common";
 /// The length of the run of figure 3a, as a fraction of the other runs' 250,000 slots.
 const FIGURE_3A_PART: f64 = 0.4;
-/// Number of waiting tasks at which a run ends early, as unstable: ten times as many as may be
-/// added to the backlog of a stable run. At the largest load that naive fair sharing can serve, as
+/// Number of waiting tasks at which a run ends early, as unstable. The backlog of a stable run may
+/// grow by a tenth of this number. At the largest load that naive fair sharing can serve, this
 /// many tasks arrive in three thousand slots.
 const BACKLOG_MAX: u64 = 1_000_000;
 /// The load of figure 3a, in tasks per slot.
 const FIGURE_3A_LOAD: f64 = 390.0;
 
-/// Returns the loads from `from` to `to` in steps, both included.
+/// Returns the loads from `from` to `to` tasks per slot, both included, in steps of `step`.
 fn grid(from: u32, to: u32, step: usize) -> impl Iterator<Item = f64> {
     (from..=to).step_by(step).map(f64::from)
 }
 
-/// Runs both policies, with pictures, or only the policy `only`; leaves out loads below `from`.
+/// Simulates two policies at loads of at least `from` tasks per slot, and draws pictures. With
+/// `only`, simulates only the policy of this name, without pictures.
 pub fn run(setting: &Setting, only: Option<&str>, from: f64) -> Result<Part> {
     let model = Model::wang();
     let case = |policy: &str, tasks_per_slot| Case {

@@ -51,12 +51,13 @@ pub struct ServingArgs {
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub connections: u64,
 
-    /// Operations per second of parts beside, watched, hostile, endless, neighbours, backup and
-    /// descriptors [default: half of what a closed loop reaches]
+    /// Rate of the load in operations per second, in the parts named beside, watched, hostile,
+    /// endless, neighbours, backup and descriptors [default: half of what a closed loop reaches]
     #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
 
-    /// The distribution of records in part beside
+    /// Distribution of the records that operations choose; some parts, such as throughput, have their
+    /// own
     #[arg(long, value_name = "NAME", default_value = "uniform")]
     pub distribution: Distribution,
 
@@ -94,7 +95,8 @@ pub enum Part {
     /// Reads and writes of one record compared with Redis, and the CPU of each compared with the
     /// store in process
     Throughput,
-    /// The tail at half of peak: alone, beside three jobs, and beside a client that pages
+    /// The tail latency at half of the peak rate: alone, beside three jobs, and beside a client that
+    /// fetches the table page by page
     Beside,
     /// The memory of idle connections
     Connections,
@@ -106,25 +108,28 @@ pub enum Part {
     HotRow,
     /// The server's CPU for writes with an index, and for rows that are found by the index
     Indexed,
-    /// The tail of served requests at three times the peak, compared with that at half of peak
+    /// The tail latency of served requests at three times the peak rate, compared with that at half of
+    /// it
     Overload,
     /// The server's CPU with TLS and roles, compared with that without
     Secured,
-    /// The tail of reads at half of peak while 200 event streams are open, and clients fetch a list
-    /// of 1,000 jobs and the metrics each second
+    /// The tail latency of reads at half of the peak rate while 200 event streams are open, and clients
+    /// fetch a list of 1,000 jobs and the metrics each second
     Watched,
-    /// The tail at half of peak beside hostile and half-broken clients, and the memory that these
-    /// make the server use
+    /// The tail latency at half of the peak rate beside hostile and half-broken clients, and the memory
+    /// that these make the server use
     Hostile,
-    /// The tail of reads at half of peak beside twenty endless statements of two users, compared
-    /// with that beside threads that only take idle CPU, and the scans that a third user completes
+    /// The tail latency of reads at half of the peak rate beside twenty endless statements of two
+    /// users, compared with that beside threads that only take idle CPU, and the scans that a third
+    /// user completes
     Endless,
     /// Jobs beside two programs that keep cores busy: their time compared with that without the
-    /// programs, and the tail of reads with the jobs compared with that without them
+    /// programs, and the tail latency of reads with the jobs compared with that without them
     Neighbours,
     /// The server's CPU and instructions for a request with the log, compared with those without
     Logs,
-    /// The tail of reads at half of peak beside backups, and the rate of backups compared with `cp`
+    /// The tail latency of reads at half of the peak rate beside backups, and the rate of backups
+    /// compared with `cp`
     Backup,
     /// The bytes that snapshots pin as the server reports them, compared with the bytes that are
     /// freed

@@ -29,9 +29,10 @@ const PAGE_ROWS: u32 = 1000;
 
 /// The index of the condition with three jobs in the server.
 const JOBS: usize = 2;
-/// The index of the condition with a client that pages.
+/// The index of the condition with a client that reads the table page by page.
 const PAGER: usize = 3;
-/// The number of conditions. The first two are the load alone.
+/// The number of conditions that are compared: the load alone (twice), beside three jobs, and
+/// beside a client that reads the table page by page.
 const CONDITIONS: usize = 4;
 
 #[derive(Debug, Clone, Serialize)]
@@ -46,16 +47,17 @@ pub struct BesideLoad {
     pub p999_us: f64,
     /// The ratio of the p99 of one half of the windows alone to that of the other half: noise.
     pub alone_again: Estimate,
-    /// The ratio of the p99 beside three jobs to that alone.
+    /// The p99 of the load beside three jobs, divided by that of the load alone.
     pub jobs: Estimate,
     /// The ratio of the cores that the jobs used to those that the load alone left idle.
     pub idle_cpu_used: f64,
-    /// The ratio of the p99 beside the client that pages to that alone.
+    /// The p99 of the load beside a client that reads the table page by page, divided by that of
+    /// the load alone.
     pub pager: Estimate,
     /// The fraction of the time that is left out because the machine paused, for each condition;
     /// `None` if pauses could not be observed.
     pub paused: Option<Vec<f64>>,
-    /// Rows per second that the client that pages read.
+    /// Rows per second that were read by the client that reads the table page by page.
     pub paged_rows_per_s: f64,
     /// The number of windows of each condition (alone, alone again, beside jobs, beside a client
     /// that pages) that were not spoiled. If any condition has fewer than two of these, spoiled
@@ -73,7 +75,7 @@ struct Sample {
     others_cores: f64,
 }
 
-/// The measurements of a window that other parts do not need.
+/// Measurements of a window that only this part of the experiment takes.
 struct WindowSample {
     sample: Sample,
     paged_rows: u64,
@@ -131,8 +133,8 @@ fn play(
     Window::new(plan, &tally, &tally.all(), disturbance, measured)
 }
 
-/// Runs `run` while a thread of the idle class pages the table repeatedly. Returns also the number
-/// of rows that the thread read.
+/// Calls `run` while a thread of the idle class reads the table page by page, again and again.
+/// Returns also the number of rows that the thread read.
 fn beside_pager<T>(server: &Server, run: impl FnOnce() -> Result<T>) -> Result<(T, u64)> {
     let is_over = AtomicBool::new(false);
     let goes_on = || !is_over.load(Ordering::Relaxed);

@@ -66,7 +66,8 @@ pub struct Descriptors {
     /// The number of windows of each condition (all SSTables open, open again, with the limit) that were
     /// not spoiled. If any condition has fewer than two of these, spoiled windows are compared too.
     pub windows: Vec<usize>,
-    /// The number of blocks that reads with the limit did not find in the cache, over all windows.
+    /// The number of blocks that reads of the server with few open files did not find in the cache, over
+    /// all windows.
     pub cache_misses: u64,
     /// The number of rows that the full scan read.
     pub scanned_rows: u64,
@@ -117,7 +118,8 @@ impl Descriptors {
     }
 }
 
-/// Runs the part with two new servers.
+/// Measures two new servers over the same files: one has a limit of open files, the other has all
+/// SSTables open.
 ///
 /// # Errors
 /// When a server fails, refuses a request or returns a wrong value, or the user interrupts the run.

@@ -55,11 +55,14 @@ const P99_MAX: f64 = 1.2;
 /// megabytes; the rest is for memtables, the block cache and what the allocator keeps.
 const GROWTH_BYTES_MAX: u64 = 1 << 30;
 
-/// The index of the condition beside the endless statements, which comes after the load alone.
+/// The index, among the compared conditions, of the load beside statements that never end. Before it
+/// comes the load alone, twice.
 const STATEMENTS: usize = ALONE.len();
-/// The index of the condition beside threads of the idle class that only count.
+/// The index, among the compared conditions, of the load beside threads of the idle class that increment
+/// a counter.
 const COUNTING: usize = STATEMENTS + 1;
-/// The index of the condition beside threads of the idle class that write to much memory.
+/// The index, among the compared conditions, of the load beside threads of the idle class that write to
+/// much memory.
 const WRITING: usize = STATEMENTS + 2;
 const CONDITIONS: usize = STATEMENTS + 3;
 
@@ -75,20 +78,22 @@ pub struct EndlessStatements {
     pub peak_ops_per_s: f64,
     /// Operations per second of the load: half of the peak, unless a rate was given.
     pub rate_ops_per_s: f64,
-    /// The p99 of reads alone, in microseconds.
+    /// The p99 of the load's reads while nothing runs beside the load, in microseconds.
     pub p99_us: f64,
     /// The load alone compared with itself: noise.
     pub alone_again: Beside,
-    /// The measurement of the load while the endless statements and the scans run.
+    /// The measurement of the load while the endless statements, and the scans of another user, run.
     pub beside: Beside,
     /// The number of idle-class threads in the windows of `beside_counting` and `beside_writing`.
     pub idle_threads: usize,
-    /// The measurement of the load while threads of another process, in the idle CPU class, only count.
+    /// The measurement of the load while threads of another process, in the idle CPU class, do nothing
+    /// but increment a counter.
     pub beside_counting: Beside,
     /// The measurement of the load while threads of another process, in the idle CPU class, write to 64
     /// MiB of memory each.
     pub beside_writing: Beside,
-    /// The ratio of the p99 beside the statements to that beside the threads that write to memory.
+    /// The ratio of the p99 beside the endless statements to that beside the threads that write to
+    /// memory.
     pub over_writing: Estimate,
     /// The tail of the time that operations spent in each stage, by condition.
     pub stages: Vec<StagesOf>,
@@ -97,13 +102,15 @@ pub struct EndlessStatements {
     /// The longest time until one of the statements that `timed_out` counts was answered, in
     /// seconds.
     pub timed_out_s_max: f64,
-    /// The number of scans of the third user that completed.
+    /// The number of scans that completed beside the endless statements, of a user without such
+    /// statements.
     pub scans: u64,
-    /// The longest time of a completed scan of the third user, in seconds.
+    /// The longest time of a completed scan beside the endless statements, in seconds.
     pub scan_s_max: f64,
-    /// The number of scans of the third user that timed out.
+    /// The number of scans that timed out beside the endless statements, of a user without such
+    /// statements.
     pub scans_timed_out: u64,
-    /// Total duration of the windows beside the statements, in seconds.
+    /// Total duration of the windows in which the endless statements ran, in seconds.
     pub beside_s: f64,
     /// The server's resident memory before any statement, in bytes.
     pub before_bytes: u64,
@@ -215,7 +222,7 @@ impl EndedRequests {
     }
 }
 
-/// Runs the part with a new server.
+/// Measures point reads beside statements that never end, with a new server.
 ///
 /// # Errors
 /// When the server fails, completes no scan or returns a wrong value, when a statement ends otherwise

@@ -119,7 +119,8 @@ struct Rates {
     answered_per_s: f64,
 }
 
-/// Runs one kind of write for `window`. Statements that compare get the connection's last value.
+/// Runs one kind of write for `window`. `compares` is true for `UPDATE ... IF v = x`, where x is
+/// the value that the connection read last.
 fn run(
     connections: &mut [Connection],
     id: &[u8],

@@ -36,11 +36,13 @@ const SEED: u64 = 19;
 pub struct Indexed {
     /// CPU time of a write to the table without an index.
     pub plain_write_us: Vec<f64>,
-    /// CPU time of a write that changes the indexed column of the table with an index.
+    /// CPU time of a write that changes the indexed column of the table with an index, in
+    /// microseconds, for each round.
     pub indexed_write_us: Vec<f64>,
-    /// CPU time of ten reads of one row each by its key.
+    /// CPU time of ten reads by key, each of one row, in microseconds, for each round.
     pub ten_reads_us: Vec<f64>,
-    /// CPU time for ten rows found by the index, which is about the number that one read finds.
+    /// CPU time for ten rows found by the index, which is about the number that one read finds, in
+    /// microseconds, for each round.
     pub ten_found_us: Vec<f64>,
 }
 

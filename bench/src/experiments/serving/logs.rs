@@ -37,7 +37,7 @@ pub struct Cost {
     pub instructions: Vec<f64>,
 }
 
-/// The result of the part.
+/// The costs of a request at servers with and without a log.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Logs {
     /// The number of requests in each run.
@@ -51,8 +51,8 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Returns two ratios of one kind of cost: with the log to without, and of the two servers
-    /// without a log to each other.
+    /// Returns two ratios of one kind of cost: that of the server with the log to that of the servers
+    /// without, and that of one server without a log to that of the other, which is noise.
     fn ratios(&self, kind: Kind) -> [Option<f64>; 2] {
         let (silent, again) = (kind(&self.silent), kind(&self.silent_again));
         let around = means_of_rounds(silent, again);
@@ -87,7 +87,7 @@ impl Logs {
     }
 }
 
-/// Runs the part with three new servers.
+/// Measures the cost of the log, with three new servers.
 ///
 /// # Errors
 /// When a server fails or returns a wrong value, or the user interrupts the run.

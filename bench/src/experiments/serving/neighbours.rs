@@ -38,14 +38,14 @@ use crate::threads::{pause, value_of};
 const PROGRAMS: usize = 2;
 /// The goal of the aggregates that have one, in seconds.
 const GOAL_S: f64 = 5.0;
-/// The largest acceptable ratio of the time of an aggregate beside the programs to that of an
-/// aggregate alone.
+/// The largest acceptable ratio of the time of an aggregate, beside other programs that keep all cores
+/// busy, to that of an aggregate alone.
 const WALL_MAX: f64 = 12.0;
 /// The largest acceptable upper end of the confidence interval of the ratio of the p99 of reads with
 /// jobs to that without.
 const P99_MAX: f64 = 1.2;
-/// The time that the programs run, or have ended, before an aggregate begins: the server averages
-/// the CPU time of other processes over two seconds.
+/// The time for which the busy programs have run, or have ended, before an aggregate begins: the
+/// server averages the CPU time of other processes over two seconds.
 const NOTICED: Duration = Duration::from_secs(3);
 /// The time that one request waits for the end of a job.
 const LOOK: Duration = Duration::from_millis(100);
@@ -60,13 +60,16 @@ pub struct Neighbours {
     pub programs: usize,
     /// Wall time of an aggregate alone, in seconds, round by round.
     pub alone_s: Vec<f64>,
-    /// Wall time of an aggregate beside the programs, in seconds, round by round.
+    /// Wall time of an aggregate beside other programs that keep all cores busy, in seconds, round by
+    /// round.
     pub beside_s: Vec<f64>,
-    /// Wall time of an aggregate with a goal beside the programs, in seconds, round by round.
+    /// Wall time of an aggregate with a goal, beside other programs that keep all cores busy, in
+    /// seconds, round by round.
     pub with_goal_s: Vec<f64>,
     /// The number of aggregates that met their goal.
     pub goals_met: usize,
-    /// The peak rate: operations per second of a closed loop beside the programs.
+    /// The peak rate: operations per second of a closed loop beside other programs that keep all cores
+    /// busy.
     pub peak_ops_per_s: f64,
     /// Operations per second of the load: half of the peak, unless a rate was given.
     pub rate_ops_per_s: f64,

@@ -59,7 +59,7 @@ struct Clients {
 pub struct OverloadedLoad {
     /// The peak rate: operations per second of a closed loop.
     pub peak_ops_per_s: f64,
-    /// Windows at half of the peak.
+    /// The measured windows with a load of half of the peak rate.
     pub half: Vec<Window>,
     /// Windows at three times the peak.
     pub three_times: Vec<Window>,
@@ -83,7 +83,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// Summarizes a window of which `length` counts, after the lead.
+    /// Summarizes a window, whose measured time lasted for `length`; the lead before it does not
+    /// count.
     ///
     /// # Errors
     /// If the server returned wrong values.

@@ -35,7 +35,7 @@ const MERGES_MAX: Duration = Duration::from_secs(600);
 pub struct Pinned {
     /// The pinned bytes by the server's estimate, which reads no data, for each round.
     pub estimated_bytes: Vec<f64>,
-    /// The pinned bytes by the server's count in a pass over the table, for each round.
+    /// The pinned bytes by an exact count, which reads the whole table, for each round.
     pub counted_bytes: Vec<f64>,
     /// The bytes of files that the deletion of the snapshots freed, for each round.
     pub freed_bytes: Vec<f64>,
@@ -65,7 +65,8 @@ impl Pinned {
     }
 }
 
-/// Runs the part with a new server.
+/// Starts a server, and compares the bytes that it reports as pinned by snapshots with the
+/// bytes that the deletion of the snapshots frees.
 ///
 /// # Errors
 /// When the server fails or does not become quiet, or the user interrupts the run.

@@ -35,7 +35,8 @@ pub struct Report {
     pub records: u64,
     pub value_bytes: u64,
     pub connections_of_client: u64,
-    /// The distribution of records in the measurement `beside`.
+    /// The distribution of the records that operations choose. Some parts have a fixed one
+    /// and ignore this.
     pub distribution: Distribution,
     pub throughput: Option<Throughput>,
     pub beside: Option<BesideLoad>,

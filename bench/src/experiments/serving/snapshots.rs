@@ -97,7 +97,8 @@ impl Snapshots {
     }
 }
 
-/// Runs the part with a new server.
+/// Starts a server, and measures the creation and deletion of snapshots beside idle
+/// drivers.
 ///
 /// # Errors
 /// When the server fails, or the user interrupts the run.

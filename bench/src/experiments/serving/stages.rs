@@ -23,9 +23,10 @@ const METRIC: &str = "ebb_cql_stage_duration_seconds_bucket{";
 /// The server's stages, in order.
 const STAGES: [&str; 3] = ["queued", "executed", "sent"];
 
-/// The times that the operations of a condition spent in each stage. Windows that were spoiled are
-/// included. The server's stages include the operations in the lead of a window, whose latencies do
-/// not count; the client's stage leaves these operations out.
+/// The times that operations spent in each stage, under one of the compared conditions. Windows that
+/// were disturbed (spoiled) are included. The server's stages include the operations in the lead of a
+/// window, the time at its start whose latencies do not count; the client's stage leaves these
+/// operations out.
 #[derive(Debug, Default)]
 pub struct Stages {
     /// Delays of operations until the client sent them; `None` before the first window.

@@ -36,12 +36,12 @@ pub(super) struct SteadyLoad {
 }
 
 impl SteadyLoad {
-    /// Measures the peak by closed loops.
+    /// Measures the peak rate of the server by closed loops.
     pub(super) fn find(args: &ServingArgs, client: &mut RawClient) -> Result<Self> {
         Self::find_of(WORKLOAD.parse()?, args, client)
     }
 
-    /// Like [`find`](Self::find), with another workload.
+    /// Measures the peak rate like [`find`](Self::find), with another workload.
     pub(super) fn find_of(
         workload: Workload,
         args: &ServingArgs,

@@ -59,7 +59,8 @@ impl Kind {
         median_ratio(&self.ops_per_s, &self.redis_ops_per_s)
     }
 
-    /// Returns the ratio of operations per second to those of the second runs: noise.
+    /// Returns the ratio of the operations per second to those of equal runs, repeated in the same
+    /// round: noise.
     pub fn over_itself(&self) -> Option<f64> {
         median_ratio(&self.ops_per_s, &self.again_ops_per_s)
     }
@@ -69,7 +70,8 @@ impl Kind {
         median_ratio(&self.server_cpu_us, &self.embedded_cpu_us)
     }
 
-    /// Returns the ratio of the server's CPU time to that of the second runs: noise.
+    /// Returns the ratio of the server's CPU time to that of equal runs, repeated in the same round:
+    /// noise.
     pub fn cpu_over_itself(&self) -> Option<f64> {
         median_ratio(&self.server_cpu_us, &self.again_server_cpu_us)
     }

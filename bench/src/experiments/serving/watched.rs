@@ -50,26 +50,26 @@ const STREAMS: usize = 200;
 const JOBS: u32 = 1000;
 /// The list of all jobs, in one page.
 const LIST: &str = "/v1/jobs?limit=1000";
-/// The time between two looks of the consoles' thread, which at each look lists jobs, scrapes
-/// metrics, reads streams or does nothing.
+/// The time between two wake-ups of the consoles' thread. At a wake-up it lists jobs, scrapes metrics, reads
+/// streams or does nothing.
 const LOOK: Duration = Duration::from_millis(100);
-/// The number of looks of the consoles' thread in a second. Lists, scrapes and reads of the streams
-/// come each once a second, at different looks: monitoring systems and consoles do not know of each
-/// other.
+/// The number of wake-ups in a second of the thread that acts as the consoles. It lists jobs, scrapes
+/// metrics and reads the event streams once a second each, at different wake-ups: real monitoring systems
+/// and consoles are not synchronized.
 const LOOKS: u32 = 10;
-/// The number, from 0, of the look in each second at which the consoles' thread lists the jobs.
+/// In each second, the consoles' thread lists the jobs at the wake-up with this number, from 0.
 const LIST_AT: u32 = 0;
-/// The number, from 0, of the look in each second at which the consoles' thread scrapes the
-/// metrics.
+/// In each second, the consoles' thread scrapes the metrics at the wake-up with this number, from 0.
 const SCRAPE_AT: u32 = 3;
-/// The number, from 0, of the look in each second at which the consoles' thread reads the streams.
+/// In each second, the consoles' thread reads the event streams at the wake-up with this number, from 0.
 const READ_AT: u32 = 6;
 /// The beginning of the names of the server's threads for HTTP.
 const HTTP_THREADS: &str = "ebb-http";
 /// The time for which streams are open before a window begins.
 const SETTLE: Duration = Duration::from_millis(300);
-/// The pause after a window, with consoles or without: only with the next sample does the server notice
-/// that a stream is closed, and then it accepts others.
+/// The pause after each measured window, with consoles or without. Each event stream gets a sample a
+/// second, and only with the next one the server notices that the client has closed the stream. Until then
+/// the stream counts for the limit of open streams, so the next consoles might be refused.
 const CLOSED: Duration = Duration::from_millis(1500);
 /// The longest wait for a response or for the end of a job.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -93,7 +93,7 @@ pub struct WatchedLoad {
     pub jobs: usize,
     /// The number of events of all streams, over all windows.
     pub events: u64,
-    /// The number of lists that were fetched, over all windows.
+    /// The number of lists of jobs that the consoles fetched, over all windows.
     pub lists: u64,
     /// The number of scrapes of the metrics, over all windows.
     pub scrapes: u64,
@@ -101,7 +101,7 @@ pub struct WatchedLoad {
     pub scrape_bytes: usize,
     /// The CPU time of the server's threads for HTTP with consoles, in milliseconds per second.
     pub http_cpu_ms_per_s: f64,
-    /// The CPU time of the consoles' thread, which is in the idle class, in milliseconds per second.
+    /// The CPU time of the thread that acts as the consoles, in the idle class, in milliseconds per second.
     pub consoles_cpu_ms_per_s: f64,
     /// The number of windows of each condition (without consoles, without consoles again, with consoles)
     /// that were not spoiled. If any condition has fewer than two of these, spoiled windows are compared

@@ -24,13 +24,14 @@ pub struct Window<M> {
     pub unserved: u64,
     /// The number of the client's operations that the server rejected for overload.
     refused: u64,
-    /// True if other processes or the host took too much of the machine.
+    /// True if other processes or the host took too much of the machine, or the machine paused for
+    /// most of the window.
     is_spoiled: bool,
-    /// Measurements that the parts do not share.
+    /// Measurements that only one part of the experiment takes.
     pub more: M,
 }
 
-/// The windows of each condition.
+/// The measured windows of each condition, such as the load alone, by the condition's number.
 #[derive(Debug)]
 pub struct Windows<M>(Vec<Vec<Window<M>>>);
 
@@ -44,7 +45,7 @@ pub struct ServerUse {
     pub memory_bytes: u64,
 }
 
-/// A condition compared with the load alone.
+/// A condition (jobs or other work beside the load) compared with the load alone.
 #[derive(Debug, Clone, Serialize)]
 pub struct Beside {
     /// The ratio of the p99 to that of the load alone.
@@ -53,8 +54,9 @@ pub struct Beside {
     pub cpu: f64,
     /// The number of the client's operations that the server rejected for overload.
     pub refused: u64,
-    /// The number of windows that were not spoiled. If any condition has fewer than two of these,
-    /// spoiled windows are compared too.
+    /// The number of windows that other processes, the host or pauses of the machine did not
+    /// disturb (spoil). If any condition has fewer than two of these, the disturbed ones are
+    /// compared too.
     pub windows: usize,
     /// The largest resident memory of the server in a window of the condition, in bytes.
     pub most_bytes: u64,
@@ -124,14 +126,16 @@ impl<M> Windows<M> {
         self.0.iter().flatten()
     }
 
-    /// Returns the number of windows of each condition that were not spoiled.
+    /// Returns the number of windows of each condition that were not disturbed (spoiled) by other
+    /// processes, the host or pauses of the machine.
     pub fn whole(&self) -> Vec<usize> {
         let whole = |windows: &Vec<Window<M>>| windows.iter().filter(|it| !it.is_spoiled).count();
         self.0.iter().map(whole).collect()
     }
 
-    /// Returns the windows of `conditions` that are compared: those that were not spoiled, or all
-    /// windows if any condition has fewer than two of these.
+    /// Returns the windows of `conditions` that are compared: those that other processes, the host
+    /// or pauses of the machine did not disturb, or all windows if any condition has fewer than two
+    /// such windows.
     pub fn counting(&self, conditions: &[usize]) -> impl Iterator<Item = &Window<M>> {
         let are_enough = self.whole().iter().all(|whole| *whole >= 2);
         self.played(conditions)
@@ -151,7 +155,8 @@ impl<M> Windows<M> {
         self.pool(&ALONE).all_us(quantiles)
     }
 
-    /// Returns the ratio of the p99 of condition number `condition` to that of `others` together.
+    /// Returns the ratio of the p99 under the condition with the index `condition` to
+    /// that under the conditions `others` together.
     pub fn p99(&self, condition: usize, others: &[usize]) -> Estimate {
         p99_ratio(&self.pool(&[condition]), &self.pool(others))
     }

@@ -15,24 +15,27 @@ pub struct Bill {
     pub settings: Scale,
     /// The size of the SSTables of the same data, freshly loaded and settled, in bytes.
     pub live_bytes: u64,
-    /// The ratio to `live_bytes` of SSTables and log with the snapshot.
+    /// The bytes of SSTables and log while there is a snapshot, divided by `live_bytes`.
     pub disk_over_live: f64,
-    /// The ratio to `live_bytes` of the peak of SSTables and log with the snapshot.
+    /// The peak of the bytes of SSTables and log while there is a snapshot, divided by
+    /// `live_bytes`.
     pub disk_over_live_peak: f64,
-    /// The ratio to `live_bytes` of SSTables and log without a snapshot.
+    /// The bytes of SSTables and log in runs without a snapshot, divided by `live_bytes`.
     pub disk_over_live_without: f64,
-    /// The ratio to `live_bytes` of the peak of SSTables and log without a snapshot.
+    /// The peak of the bytes of SSTables and log in runs without a snapshot, divided by
+    /// `live_bytes`.
     pub disk_over_live_without_peak: f64,
-    /// The ratio to `live_bytes` of SSTables and log some time after the snapshot was deleted.
+    /// The bytes of SSTables and log some time after the snapshot was deleted, divided by
+    /// `live_bytes`.
     pub disk_over_live_after_drop: f64,
-    /// The ratio of resident memory with the snapshot to that without.
+    /// The ratio of resident memory with a snapshot to that without.
     pub memory_over_none: f64,
     /// The ratio of the peaks of resident memory with the snapshot and without.
     pub memory_over_none_peak: f64,
     pub rounds: Vec<Round>,
 }
 
-/// A pair of runs.
+/// Two runs that overwrite the same data, with a snapshot and without one.
 #[derive(Debug, Serialize)]
 pub struct Round {
     pub with: Measurement,

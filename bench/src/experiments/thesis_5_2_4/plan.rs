@@ -26,7 +26,7 @@ pub struct Run {
     pub iterations: u32,
 }
 
-/// A part of the section.
+/// A part of section 5.2.4 of the thesis: one of its experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -93,7 +93,7 @@ impl Run {
         }
     }
 
-    /// Returns an execution at a target of the thesis.
+    /// Returns an execution at one of the thesis's target rates, `target` operations per second.
     fn at_target(workload: Mix, reads: Reads, target: u32) -> Self {
         Self {
             load: Load::Target(target),

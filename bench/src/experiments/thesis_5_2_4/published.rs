@@ -19,7 +19,7 @@ const fn row(target_ops_per_s: u32, read_ms: [f64; 4]) -> TargetRow {
     }
 }
 
-/// Table 5.3: workload D.
+/// Table 5.3 of the thesis: latencies of reads under workload D, by the requested rate.
 pub const TABLE_5_3: [TargetRow; 5] = [
     row(1000, [6.09, 6.15, 6.18, 6.54]),
     row(2000, [7.44, 7.46, 7.64, 7.96]),
@@ -28,7 +28,7 @@ pub const TABLE_5_3: [TargetRow; 5] = [
     row(5000, [18.47, 18.46, 18.60, 19.39]),
 ];
 
-/// Table 5.4: workload A.
+/// Table 5.4 of the thesis: latencies of reads under workload A, by the requested rate.
 pub const TABLE_5_4: [TargetRow; 6] = [
     row(4000, [8.25, 8.47, 8.44, 7.71]),
     row(5000, [9.25, 9.25, 9.22, 8.68]),
@@ -38,7 +38,8 @@ pub const TABLE_5_4: [TargetRow; 6] = [
     row(9000, [18.59, 18.73, 18.97, 18.17]),
 ];
 
-/// Table 5.5: full speed, for Original and Snapshot.
+/// Table 5.5: mean latencies of reads at full speed, in milliseconds, for each workload: in the
+/// thesis's columns Original (without snapshots) and Snapshot.
 pub const TABLE_5_5: [(Mix, [f64; 2]); 5] = [
     (Mix::A, [18.59, 18.17]),
     (Mix::B, [18.66, 18.75]),
@@ -64,8 +65,8 @@ pub fn maximum_ops_per_s(workload: Mix) -> f64 {
     }
 }
 
-/// Returns the ratio of the mean latency of a column to that of Original, in a row of tables 5.3
-/// and 5.4.
+/// Returns the mean latency of reads of the kind `reads`, divided by that of [`Reads::Original`],
+/// in a row of the thesis's table 5.3 or 5.4. `None` if the tables have no such column.
 pub fn over_original(row: &TargetRow, reads: Reads) -> Option<f64> {
     let column = Reads::COLUMNS.iter().position(|column| *column == reads)?;
     Some(row.read_ms[column] / row.read_ms[0])

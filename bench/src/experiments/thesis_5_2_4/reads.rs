@@ -8,13 +8,16 @@ use serde::{Deserialize, Serialize};
 pub enum Reads {
     /// Without snapshots, and with merges that ignore the boundaries of snapshots.
     Original,
-    /// Without snapshots, and with regular merges (S/R).
+    /// Without snapshots, and with regular merges: S/R in the thesis.
     Regular,
-    /// Live reads beside a snapshot that was taken before the first execution (S/RwS).
+    /// Live reads beside a snapshot that was taken before the first execution of the
+    /// workload: S/RwS in the thesis.
     BesideSnapshot,
-    /// Reads of a snapshot that was taken before the first execution (S/SR, S/1).
+    /// Reads of a snapshot that was taken before the first execution of the workload:
+    /// S/SR and S/1 in the thesis.
     Snapshot,
-    /// Reads of a new snapshot for each execution; older ones are kept (S/N).
+    /// Reads of a new snapshot for each execution of the workload; older snapshots are
+    /// kept. S/N in the thesis.
     NewestSnapshot,
 }
 

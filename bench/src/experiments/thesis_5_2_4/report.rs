@@ -20,14 +20,15 @@ pub struct Report<'a> {
     pub full_speed_ops_per_s: [Option<f64>; 2],
     /// The number of executions that reached less than 99% of their target.
     pub executions_behind: usize,
-    /// Ratios of other ways to read to Original, in the thesis and here.
+    /// The costs of each other way to read, divided by those of [`Reads::Original`], in the thesis
+    /// and here.
     pub comparisons: Vec<Comparison>,
     /// The results of all processes, in the order in which they ran.
     pub runs: &'a [RunResult],
 }
 
-/// The ratio of one column of a table to the column Original: mean latencies of reads, in the
-/// thesis and here.
+/// The mean latency of reads in one column of a table of the thesis, divided by that in the column
+/// Original (reads without snapshots): in the thesis and as measured here.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The table of the thesis: `5.3`, `5.4`, `5.5`.

@@ -30,18 +30,21 @@ pub struct Spread {
     pub deviation: f64,
 }
 
-/// The ratio of the costs of two ways to read.
+/// The costs of one way to read, divided by those of another, such as reads without snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Ratio {
-    /// The ratio of mean latencies of reads: the median over the rounds.
+    /// The mean latency of reads, divided by that of the other way to read: the median over the
+    /// rounds.
     pub mean: f64,
-    /// The ratio of median latencies. It is unreliable if about half of the reads are served from
-    /// memory: then the median may be a read from memory or one from the disk.
+    /// The median latency of reads, divided by that of the other way to read. It is unreliable if
+    /// about half of the reads are served from memory: then the median may be a read from memory or
+    /// one from the disk.
     pub p50: f64,
-    /// The ratio of blocks that a point read fetched from the disk; `None` if Original fetched
-    /// none.
+    /// The number of blocks that a point read fetched from the disk, divided by that of the other
+    /// way to read; `None` if the other way fetched none.
     pub blocks: Option<f64>,
-    /// The ratio of CPU time for an operation, with the background work of the execution.
+    /// The CPU time for an operation, with the background work of the execution, divided by that of
+    /// the other way to read.
     pub cpu: f64,
 }
 

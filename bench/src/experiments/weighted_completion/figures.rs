@@ -19,8 +19,9 @@ struct Case {
 }
 
 impl Case {
-    /// Returns the cases of a figure for the seeds 1 to `seeds`: for each seed, one case with all
-    /// points if they share work, or else a case for each point.
+    /// Returns the cases of a figure for the seeds 1 to `seeds`. For each seed there is one case
+    /// with all points of the figure's axis if they are cheaper to compute together, or else a
+    /// case for each point.
     fn of(figure: &'static Figure, seeds: u64) -> impl Iterator<Item = Self> {
         let length = if figure.together { figure.xs.len() } else { 1 };
         (figure.xs.chunks(length))
@@ -70,8 +71,8 @@ pub fn run(figure: &'static Figure, seeds: Option<u64>, threads: usize) -> Resul
     Ok(part)
 }
 
-/// Returns the mean, over the cases at `x`, of their numbers at index `name`: the index of a name
-/// in the figure's list of names.
+/// Returns the mean of one number of the figure over all cases whose horizontal value is `x`.
+/// `name` is the index of the number's name in the figure's list of names.
 fn at(cases: &[Numbers], x: f64, name: usize) -> f64 {
     let of = cases.iter().filter(|case| case.x == x);
     Interval::of(&of.map(|case| case.numbers[name]).collect::<Vec<_>>()).mean

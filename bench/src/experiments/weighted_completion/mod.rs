@@ -54,10 +54,10 @@ pub struct WeightedCompletionArgs {
 /// A part of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Which {
-    /// MarS and MARES, 20 jobs, everything random, seeds 1 to 10
+    /// The published algorithms MarS and MARES, 20 jobs, everything random, seeds 1 to 10
     Ratios,
-    /// lp-search compared with MarS and with rules that order jobs by weight, 100 jobs,
-    /// all parameters random, seeds 1 to 10
+    /// The search lp-search compared with the published algorithm MarS and with rules
+    /// that order jobs by weight, 100 jobs, all parameters random, seeds 1 to 10
     Search,
     /// The paper's figures 1, 5 to 12 and 14 to 17, one after the other
     Figures,
@@ -75,7 +75,7 @@ fn figure_number(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("one of {known:?}"))
 }
 
-/// The seeds of parts ratios and search.
+/// The seeds of the experiment's parts `ratios` and `search`.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
 
 fn algorithms(names: &[&str]) -> Vec<Algorithm> {

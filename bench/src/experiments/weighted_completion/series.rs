@@ -8,7 +8,7 @@ pub struct Numbers {
     /// The place on the axis of the figure; in parts without figures, the seed.
     pub x: f64,
     pub seed: u64,
-    /// The numbers, in the order of the names of the part or figure.
+    /// One number for each name in [`Series::names`], in the same order.
     pub numbers: Vec<f64>,
 }
 

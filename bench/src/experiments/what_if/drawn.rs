@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The number of jobs that run before the prediction.
+/// The number of jobs that are started before the prediction.
 const JOBS: std::ops::RangeInclusive<u32> = 3..=6;
 /// The time that the jobs run before the prediction, in seconds. This and all CPU times are
 /// multiplied by a scale.
@@ -12,9 +12,10 @@ const BEFORE_S: f64 = 0.5;
 const JOB_CPU_S: std::ops::Range<f64> = 0.6..2.0;
 /// The goal of a job, relative to the time that the machine needs for the job and those before it.
 const GOAL_FACTOR: std::ops::Range<f64> = 1.05..1.8;
-/// CPU time of the other job, in seconds.
+/// CPU time of the additional job, whose effect on the running jobs is predicted, in seconds.
 const OTHER_CPU_S: std::ops::Range<f64> = 0.5..3.0;
-/// The goal of the other job, relative to the time that the machine needs for this job alone.
+/// The goal of the additional job, whose effect on the running jobs is predicted, relative to the
+/// time that the machine needs for this job alone.
 const OTHER_GOAL_FACTOR: std::ops::Range<f64> = 1.2..4.0;
 /// The fraction of the machine that jobs get if nothing else runs.
 const CAPACITY: f64 = 0.95;
@@ -38,9 +39,10 @@ pub(super) struct TrialPlan {
     /// The time that the jobs run before the prediction, in seconds.
     pub before_s: f64,
     pub other: DrawnJob,
-    /// Duration of a run with the other job on an otherwise idle machine, in seconds.
+    /// Duration of a run of all jobs, with the additional one, on an otherwise idle machine, in
+    /// seconds.
     pub takes_s: f64,
-    /// Duration of a run without the other job on an otherwise idle machine, in seconds.
+    /// Duration of a run without the additional job on an otherwise idle machine, in seconds.
     pub takes_alone_s: f64,
     /// The time after which a run is given up, in seconds.
     pub limit_s: f64,

@@ -11,28 +11,35 @@ pub(super) struct Found {
     trials: Vec<Trial>,
     /// The number of trials that were given up. They are in no other field.
     given_up: u32,
-    /// The agreement of the predicted victims with the real ones.
+    /// The agreement of the predicted victims, the jobs that miss their goals through the
+    /// additional job, with the real ones.
     victims: Agreement,
-    /// The agreement of the predicted victims with the real ones in the first pair of runs alone.
+    /// The agreement of the predicted victims (jobs that miss their goals through the additional
+    /// job) with the real ones, if only the first pair of runs, with that job and without, counts.
     /// `None` if there is only one pair.
     by_first_pair: Option<Agreement>,
-    /// The victims in the second pair of runs, as a prediction of those in the first: it shows how
-    /// much of the outcome is chance. `None` if there is only one pair.
+    /// The victims (jobs that missed their goals through the additional job) in the second pair of
+    /// runs, as a prediction of those in the first pair: it shows how much of the outcome is
+    /// chance. `None` if there is only one pair.
     by_repetition: Option<Agreement>,
-    /// The mean of |predicted end - end| of the other job, divided by the time that this job took.
+    /// The mean of |predicted end - end| of the additional job, whose effect on the others was
+    /// predicted, divided by the time that this job took.
     other_error_ratio: f64,
     /// Times of predictions beside [`MANY_JOBS`] jobs, in the order of the requests.
     answers: Vec<Answer>,
 }
 
-/// The agreement of predicted victims with real ones.
+/// The agreement of predicted victims, the jobs that miss their goals through the additional job,
+/// with real ones.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct Agreement {
-    /// The number of victims that were predicted.
+    /// The number of jobs that the prediction named as victims: as missing their goals through the
+    /// additional job.
     predicted: usize,
-    /// The number of real victims.
+    /// The number of jobs that really missed their goals through the additional job.
     real: usize,
-    /// The number of real victims that were predicted.
+    /// The number of jobs that missed their goals through the additional job, and were predicted
+    /// to.
     both: usize,
     /// `both` divided by `predicted`. `None` if no victim was predicted.
     precision: Option<f64>,

@@ -7,13 +7,15 @@
 
 use serde::Serialize;
 
-/// A trial. Its predictions are those of the first run with the other job.
+/// A trial: the same jobs, run with and without an additional one. The predictions that count are
+/// those of the first run with it.
 #[derive(Debug, Serialize)]
 pub(super) struct Trial {
     pub pairs: Vec<RunPair>,
 }
 
-/// Two runs of the jobs of a trial: with the other job, and without.
+/// Two runs of the jobs of a trial: with the additional job, whose effect was predicted, and
+/// without.
 #[derive(Debug, Serialize)]
 pub(super) struct RunPair {
     pub with: TrialRun,
@@ -23,9 +25,9 @@ pub(super) struct RunPair {
 /// A run of the jobs of a trial.
 #[derive(Debug, Serialize)]
 pub(super) struct TrialRun {
-    /// The jobs in the order of the plan, without the other job.
+    /// The planned jobs in order, except for the additional job, whose effect was predicted.
     pub jobs: Vec<JobRun>,
-    /// The other job. `None` in a run without that job.
+    /// The additional job, whose effect was predicted. `None` in a run without that job.
     pub other: Option<OtherJob>,
     /// Mean number of cores that were left for jobs, from the prediction to the end of the last
     /// job.
@@ -36,19 +38,21 @@ pub(super) struct TrialRun {
 #[derive(Debug, Serialize)]
 pub(super) struct JobRun {
     pub goal_s: Option<f64>,
-    /// The predicted end before the other job was submitted. `None` if the job had ended: it can be
-    /// no victim.
+    /// The predicted end before the additional job was submitted. `None` if the job had ended: then
+    /// the additional job could not delay it.
     pub predicted_alone_s: Option<f64>,
-    /// The predicted end after the other job was submitted; in a run without that job, another
+    /// The predicted end after the additional job was submitted; in a run without that job, another
     /// prediction at about the same time.
     pub predicted_later_s: Option<f64>,
-    /// Whether the prediction named the job as a victim.
+    /// Whether the prediction named the job as a victim: as missing its goal through the additional
+    /// job.
     pub is_predicted_victim: bool,
     pub finish_s: f64,
     pub met: bool,
 }
 
-/// The other job of a trial. Times are in seconds from the prediction.
+/// The additional job of a trial, whose effect on the others was predicted. Times are in seconds
+/// from the prediction.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct OtherJob {
     pub predicted_finish_s: f64,
@@ -56,19 +60,20 @@ pub(super) struct OtherJob {
 }
 
 impl Trial {
-    /// The number of jobs, without the other job.
+    /// The number of jobs, without the additional one, whose effect was predicted.
     pub fn jobs(&self) -> usize {
         self.first().map_or(0, |run| run.jobs.len())
     }
 
-    /// Returns whether the prediction named the job with this index as a victim.
+    /// Returns whether the prediction named the job with this index as a victim: as missing its
+    /// goal through the additional job.
     pub fn is_predicted_victim(&self, job: usize) -> bool {
         let named = |run: &TrialRun| run.jobs[job].is_predicted_victim;
         self.first().is_some_and(named)
     }
 
-    /// Returns whether the job met its goal in most runs without the other job, and missed it in
-    /// most runs with that job.
+    /// Returns whether the job met its goal in most runs without the additional job, and missed it
+    /// in most runs with that job.
     pub fn is_victim(&self, job: usize) -> bool {
         let (mut met_with, mut met_without) = (0, 0);
         for pair in &self.pairs {
@@ -79,14 +84,15 @@ impl Trial {
         self.was_running(job) && 2 * met_with < pairs && 2 * met_without > pairs
     }
 
-    /// Returns whether the job met its goal only without the other job, in this pair of runs.
+    /// Returns whether the job met its goal only in the run without the additional job, in this
+    /// pair of runs.
     pub fn is_victim_in(&self, pair: usize, job: usize) -> bool {
         let lost = |pair: &RunPair| pair.without.jobs[job].met && !pair.with.jobs[job].met;
         self.was_running(job) && self.pairs.get(pair).is_some_and(lost)
     }
 
-    /// Returns |predicted end - end| of the other job, divided by the time that this job took.
-    /// `None` if there is no run with that job.
+    /// Returns |predicted end - end| of the additional job, whose effect was predicted, divided by
+    /// the time that this job took. `None` if there is no run with that job.
     pub fn other_error_ratio(&self) -> Option<f64> {
         let other = self.first()?.other?;
         Some((other.predicted_finish_s - other.finish_s).abs() / other.finish_s)
@@ -98,7 +104,7 @@ impl Trial {
         self.first().is_some_and(ran)
     }
 
-    /// Returns the first run with the other job.
+    /// Returns the first run with the additional job.
     fn first(&self) -> Option<&TrialRun> {
         self.pairs.first().map(|pair| &pair.with)
     }
@@ -108,7 +114,9 @@ impl Trial {
 pub(super) mod tests {
     use super::*;
 
-    /// A run of jobs that were predicted to be victims or not, and met their goals or not.
+    /// Returns a run of jobs: `predicted` has for each job whether it was predicted to be a victim
+    /// of the additional job, and `met` whether it met its goal. The additional job itself ran if
+    /// `is_with_other`.
     fn run(is_with_other: bool, predicted: &[bool], met: &[bool]) -> TrialRun {
         let job = |(&is_predicted_victim, &met): (&bool, &bool)| JobRun {
             goal_s: Some(10.0),
@@ -151,7 +159,9 @@ pub(super) mod tests {
         assert_eq!(trial.other_error_ratio(), Some(0.5));
     }
 
-    /// The second job misses its goal once with the other job, and once without.
+    /// In three pairs of runs, the first job misses its goal twice with the other job, and never
+    /// without that job. The second job misses its goal once with the other job and once without,
+    /// so it is no victim.
     #[test]
     fn of_three_pairs_of_runs_the_majority_counts() {
         let trial = trial(

@@ -57,7 +57,7 @@ pub(super) struct Host {
     pairs: u32,
 }
 
-/// The time that a prediction took.
+/// How long the response to one request for a prediction took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Answer {
     /// The time from a new connection to the complete response, in milliseconds.
@@ -131,8 +131,8 @@ impl Host {
         Ok(())
     }
 
-    /// Runs a trial: this number of pairs of runs, one with the other job and one without. Returns
-    /// `None` if a run took too long and was given up.
+    /// Runs a trial: this number of pairs of runs, one with the additional job, whose effect is
+    /// predicted, and one without. Returns `None` if a run took too long and was given up.
     pub fn trial(&mut self, drawn: &TrialPlan, pairs: u32) -> Result<Option<Trial>> {
         let mut trial = Trial { pairs: Vec::new() };
         for _ in 0..pairs {
@@ -155,8 +155,8 @@ impl Host {
         Ok(Some(trial))
     }
 
-    /// Runs the jobs of a trial once, with the other job or without. Returns `None` if that took
-    /// too long and was given up.
+    /// Runs the jobs of a trial once, with the additional job, whose effect is predicted, or
+    /// without. Returns `None` if that took too long and was given up.
     fn run(&mut self, drawn: &TrialPlan, is_with_other: bool) -> Result<Option<TrialRun>> {
         let began = Instant::now();
         let limit = Duration::from_secs_f64(drawn.limit_s);
@@ -217,7 +217,7 @@ impl Host {
         left.iter().sum::<f64>() / left.len().max(1) as f64
     }
 
-    /// Times predictions while many jobs run.
+    /// Measures how long predictions take while many jobs run.
     pub fn answers(&mut self) -> Result<Vec<Answer>> {
         let job = |nth: u32| DrawnJob {
             cpu_s: 1.0,

@@ -17,7 +17,8 @@ fn allocated(load: f64, speedup: f64) -> f64 {
     (needed.min(ACCELERATED) + speedup * beyond).min(100.0)
 }
 
-/// Returns Figure 3.1.
+/// Returns the thesis's Figure 3.1: the nodes that a job takes, by its load and by the speedup
+/// of accelerated nodes.
 #[must_use]
 pub fn acceleration() -> Analysis {
     let line = |speedup: u32| Line {

@@ -21,7 +21,8 @@ fn level(level: u32) -> Arc<Availability> {
     config.availability
 }
 
-/// Returns Figure 5.22.
+/// Returns the thesis's Figure 5.22: the nodes left beside the transactional load over a
+/// day, for three levels of burstiness.
 #[must_use]
 pub fn burstiness_levels() -> Analysis {
     let levels: Vec<(u32, Arc<Availability>)> = (1..=3).map(|n| (n, level(n))).collect();

@@ -18,7 +18,8 @@ fn deviation(part: f64, deviation: f64) -> f64 {
     part * deviation / 100.0
 }
 
-/// Returns Figure 3.2.
+/// Returns the thesis's Figure 3.2: the slots that a job needs after a wrong estimate of the length
+/// of its maps.
 #[must_use]
 pub fn map_length() -> Analysis {
     let rows = [5.0, 10.0, 20.0, 33.0, 50.0].map(|length| {
@@ -54,7 +55,8 @@ pub fn map_length() -> Analysis {
     }
 }
 
-/// Returns Figure 3.3.
+/// Returns the thesis's Figure 3.3: how far a job misses its goal after a wrong estimate of the
+/// length of its reduces.
 #[must_use]
 pub fn reduce_length() -> Analysis {
     let rows = [10.0, 30.0, 50.0, 70.0, 90.0].map(|part| {

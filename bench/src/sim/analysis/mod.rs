@@ -21,7 +21,7 @@ pub struct Analysis {
     pub title: String,
     /// The names of the columns.
     pub head: Vec<String>,
-    /// A table of some values.
+    /// The cells of a table with some values of the formula: a text for each column, row by row.
     pub rows: Vec<Vec<String>>,
     /// Pictures in SVG, with the names of their files without the extension.
     #[serde(skip)]

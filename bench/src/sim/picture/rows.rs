@@ -239,7 +239,8 @@ fn draw(title: &str, end_s: f64, rows: &[Row]) -> String {
 }
 
 impl Trace {
-    /// Returns points at the middles of the parts, without those inside a stretch of equal values.
+    /// Returns a point at the middle of each of the [`PARTS`] into which the time is divided.
+    /// Leaves out the points inside a stretch of equal values.
     fn points(&self, end_s: f64) -> impl Iterator<Item = (f64, f64)> {
         let is_within = |part: usize| {
             let neighbours = [part.wrapping_sub(1), part + 1].map(|part| self.values.get(part));

@@ -59,7 +59,8 @@ pub struct CqlSettings {
     pub idle_class: bool,
     /// The way in which reads name their snapshot, if they read one.
     pub snapshot_form: SnapshotForm,
-    /// Whether client and server share a session, and other groups that the kernel schedules by.
+    /// Whether client and server share a session of the operating system, and other groups by
+    /// which the kernel schedules.
     pub sessions: Sessions,
     pub cpus: usize,
     /// The number of records in the table when the run began.

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::ycsb::{Driver, Report, WatchGroup};
 
-/// The kind of the windows around creations.
+/// The name, in the report, of the windows around creations of snapshots.
 const AROUND: &str = "around a snapshot";
 /// The kind of the windows between creations.
 const BETWEEN: &str = "between snapshots";
@@ -44,12 +44,14 @@ pub struct SnapshotsOutcome {
     pub creation_us: Vec<f64>,
     /// Latencies of writes in the 10 ms around the creations.
     pub writes_around: WatchGroup,
-    /// Latencies of writes in as many windows of 10 ms without a creation.
+    /// Latencies of writes in windows of 10 ms without a creation. There are as many of these as
+    /// there are creations.
     pub writes_between: WatchGroup,
 }
 
 impl<'a> SnapshotProbe<'a> {
-    /// Creates a probe. `seq` is the last commit before the run, and makes the names unique.
+    /// Creates a probe that takes `requested` snapshots during a run. `seq` is the last commit
+    /// before the run, and makes the names of the snapshots unique.
     pub fn new(keyspace: &'a Keyspace, requested: u64, seq: SeqNo) -> Self {
         Self {
             keyspace,

@@ -38,7 +38,8 @@ pub(super) fn check_frame(
     Ok(true)
 }
 
-/// Checks the value that a read of a record returned, which is `None` if there was no row.
+/// Checks the value that a read of a record returned. The outer `None` means that there was no row,
+/// the inner one that its value was null.
 pub(super) fn check_read(
     number: u64,
     value: Option<Option<&[u8]>>,

@@ -10,7 +10,7 @@ use crate::ycsb::latencies::histogram;
 use crate::ycsb::timeline::DIGITS;
 use crate::ycsb::{Interval, Pace};
 
-/// The current interval of one thread.
+/// The current interval of a run: what one thread has measured since its last report.
 #[derive(Debug)]
 pub(super) struct Intervals {
     length: Duration,

@@ -28,7 +28,9 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Creates the state of a table that has `records` records.
+    /// Creates the state of a table that has `records` records. If reads go to a snapshot, this
+    /// has `in_snapshot` of them. The values written before the run have versions up to
+    /// `version_before`.
     pub(super) fn new(records: u64, in_snapshot: Option<u64>, version_before: u64) -> Self {
         Self {
             inserts: Inserts::new(records),
@@ -38,7 +40,7 @@ impl Records {
         }
     }
 
-    /// Returns a step that writes a new value for a record.
+    /// Returns the request that writes a new value for a record.
     pub(super) fn write(&self, number: u64) -> Step {
         let version = self.version_next.fetch_add(1, Ordering::Relaxed);
         let stamp = Stamp { number, version };

@@ -80,8 +80,8 @@ impl ServerProcess {
         })
     }
 
-    /// Returns the CPU time of each thread whose name begins with `prefix`, by the thread's id. It is exact
-    /// where [`usage`](Self::usage) counts ticks.
+    /// Returns the CPU time of each thread whose name begins with `prefix`, by the thread's id. These times
+    /// are exact, unlike those of [`usage`](Self::usage), which are counted in ticks.
     pub(crate) fn threads_cpu(&self, prefix: &str) -> Result<BTreeMap<i32, Duration>> {
         let threads = self.0.tasks().context("the server's process is gone")?;
         // A thread may end between the listing and the reading.

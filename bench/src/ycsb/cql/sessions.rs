@@ -18,12 +18,13 @@ pub(crate) struct Sessions {
     /// Whether the kernel schedules by session (`kernel.sched_autogroup_enabled`); `None` if the
     /// kernel has no such setting.
     pub sched_autogroup: Option<bool>,
-    /// Whether this process and the server are in one session; `None` if the server's process is
-    /// not known.
+    /// Whether this process and the server are in one session of the operating system; `None` if
+    /// the server's process is not known.
     pub same_session: Option<bool>,
-    /// Whether this process and the server are in one group of `sched_autogroup`.
+    /// Whether this process and the server are in one group of `sched_autogroup`; `None` if that
+    /// is not known.
     pub same_autogroup: Option<bool>,
-    /// Whether this process and the server are in one cgroup.
+    /// Whether this process and the server are in one cgroup; `None` if that is not known.
     pub same_cgroup: Option<bool>,
 }
 

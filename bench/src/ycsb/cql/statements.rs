@@ -23,9 +23,9 @@ const SCAN_PAGE_ROWS: u32 = 1000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SnapshotForm {
-    /// `... FROM ycsb.usertable USING SNAPSHOT name ...`
+    /// Names the snapshot in the statement: `... FROM ycsb.usertable USING SNAPSHOT name ...`
     Statement,
-    /// `... FROM "ycsb@name".usertable ...`
+    /// Names the snapshot in the keyspace: `... FROM "ycsb@name".usertable ...`
     Keyspace,
 }
 
@@ -181,7 +181,8 @@ impl Statements {
         })
     }
 
-    /// Appends the frame of a step. `scratch` is a buffer for values.
+    /// Appends the frame of the request `step`, on the stream with the id `stream`.
+    /// `scratch` is a buffer for values.
     pub(super) fn encode(
         &self,
         step: &Step,
@@ -210,7 +211,8 @@ impl Statements {
 }
 
 impl Template {
-    /// Prepares a statement with a key, and a second value of a fixed length.
+    /// Prepares a statement with two values, or one if `second` is `None`: first a key, then one
+    /// of the length of `second`, which each request overwrites.
     fn prepare(
         client: &mut Client,
         text: &str,
@@ -242,7 +244,8 @@ impl Template {
         })
     }
 
-    /// Appends the frame for a record, and returns the position of its second value.
+    /// Appends the frame of a request for a record. Returns the position in `out` of the
+    /// statement's second value, which the caller overwrites.
     fn append(&self, number: u64, out: &mut Vec<u8>) -> usize {
         const LENGTH_BYTES: usize = 4;
         let start = out.len();

@@ -12,22 +12,27 @@ use crate::ycsb::{HIDDEN_MAX, Operation, Pauses};
 /// Counts and latencies of a run, of one thread or of all.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
-    /// Latencies after the plan's lead, in nanoseconds, by the position in [`Operation::ALL`].
+    /// Latencies after the plan's lead, the time at the start that does not count, in nanoseconds,
+    /// by the position in [`Operation::ALL`].
     pub nanos: [Histogram<u64>; Operation::ALL.len()],
     /// Delays of operations of an open loop, from the time at which each was due until it was sent,
-    /// in nanoseconds. Operations after the plan's lead are recorded, also those in pauses.
+    /// in nanoseconds. Operations in the plan's lead, the time at the start that does not count,
+    /// are left out; those during pauses of the machine are included.
     pub late_nanos: Histogram<u64>,
-    /// If the plan leaves out pauses, the operations after its lead, kept until the pauses are
-    /// known; those that were due in a pause are then left out. Otherwise empty.
+    /// If the plan leaves out operations that were due while the machine paused: all operations
+    /// after the plan's lead, kept until the pauses are known. Otherwise empty.
     pub timed: Vec<TimedOperation>,
-    /// The time for which the machine paused after the plan's lead, with the time until the backlog
-    /// was worked off. `None` if pauses were not observed.
+    /// The time for which the machine paused after the plan's lead (the time at the start that does
+    /// not count), with the time until the backlog was worked off. `None` if pauses were not
+    /// observed.
     pub paused: Option<Duration>,
-    /// The number of operations that were completed, also those within the plan's lead.
+    /// The number of operations that were completed, also those within the plan's lead, the time at
+    /// the start whose latencies do not count.
     pub operations: u64,
     /// The number of operations of an open loop that were due and never began.
     pub unserved: u64,
-    /// The number of operations after the plan's lead that the server rejected for overload.
+    /// The number of operations that the server rejected for overload, after the plan's lead, the
+    /// time at the start that does not count.
     pub refused: u64,
     /// The number of values that were damaged, belonged to another record, or were newer than the
     /// snapshot from which they were read.
@@ -86,7 +91,8 @@ impl Tally {
         self.cpu += more.cpu;
     }
 
-    /// Records a latency. If pauses are left out, it is recorded once these are known.
+    /// Records a latency. If the plan leaves out pauses of the machine, the latency is kept until
+    /// the pauses are known.
     pub(super) fn enter(&mut self, plan: &Plan, timed: TimedOperation) {
         if plan.leave_out_pauses {
             self.timed.push(timed)
@@ -95,8 +101,9 @@ impl Tally {
         }
     }
 
-    /// Records the latencies of operations that were not due in a pause, and the paused time
-    /// between `from` and `until`. If most of this time was paused, all latencies are recorded.
+    /// Records the latencies of operations that were not due while the machine paused, and the
+    /// paused time between `from` and `until`. If most of this time was paused, all latencies are
+    /// recorded.
     pub(super) fn leave_out(&mut self, pauses: Option<&Pauses>, from: Instant, until: Instant) {
         let leaves_out = pauses.filter(|pauses| !pauses.hide_most(from, until));
         for timed in std::mem::take(&mut self.timed) {
@@ -114,8 +121,8 @@ impl Tally {
         Ok(())
     }
 
-    /// Returns whether the machine paused for most of the time of `plan` after its lead. If so, the
-    /// window is spoiled.
+    /// Returns whether the machine paused for most of the measured time of `plan`, which follows
+    /// its lead. If so, the window is spoiled.
     pub(crate) fn is_mostly_paused(&self, plan: &Plan) -> bool {
         let counted = plan.duration.map(|all| all.saturating_sub(plan.lead));
         (self.paused.zip(counted))

@@ -47,7 +47,8 @@ pub(super) struct Worker<'a> {
     /// Slots without a request; the one that was freed last is at the end.
     free: VecDeque<Slot>,
     slots: usize,
-    /// The moments of an open loop: this thread's part of them.
+    /// The moments at which this thread's operations are due in an open loop; `None` in
+    /// a closed loop.
     arrivals: Option<Arrivals>,
     /// The moments at which operations were due that have not begun.
     due: VecDeque<Instant>,

@@ -19,7 +19,8 @@ use super::solved::Solved;
 use crate::lp::{LinearProgramme, LpError, Variable};
 use crate::msjo::instance::Instance;
 
-/// Equations (1) to (3) in terms of the ends of jobs.
+/// The linear programme for an objective of jobs: the paper's equations (1) to (3), precedence and
+/// releases, with the ends of jobs as variables.
 #[derive(Debug)]
 pub(super) struct ByJobs<'a> {
     instance: &'a Instance,
@@ -112,8 +113,8 @@ impl<'a> ByJobs<'a> {
             .collect()
     }
 
-    /// The rows for prefixes of one order of tasks (`chain`), each divided by the total length of
-    /// the tasks in the prefix.
+    /// Returns the constraints for the prefixes of one order of tasks (`chain`), each divided by
+    /// the total length of the tasks in its prefix.
     fn rows(&self, chain: &Chain) -> Vec<EndRow> {
         let mut work_s = vec![0.0; self.instance.jobs.len()];
         let (mut sum_s, mut tails, mut at) = (0.0, 0.0, 0);
@@ -168,7 +169,8 @@ impl<'a> ByJobs<'a> {
 /// `right_s`.
 #[derive(Debug)]
 struct EndRow {
-    /// Positions of jobs, and the part of the set's work that each job has.
+    /// The jobs of the inequality's tasks: the position of each job, and its part of the work of
+    /// all these tasks.
     parts: Vec<(usize, f64)>,
     right_s: f64,
 }
@@ -179,10 +181,13 @@ mod tests {
     use super::*;
     use crate::msjo::example::job;
 
-    /// Job 0, released at 1: maps of 2 s and 4 s, delays of 3 s and 0 s, reduces of 1 s and
-    /// 5 s. Tails: 2 + 3 + 5, 4 + 5, 1 and 5; alone it ends at 11. Job 1: a map of 6 s.
-    /// The set of all tasks of job 0 but the first map, right side 40, work 10, tails
-    /// 4 * 9 + 1 + 5 * 5 = 62: C >= (40 + 62) / 10.
+    /// Job 0, released at 1: maps of 2 s and 4 s, delays of 3 s and 0 s, reduces of 1 s and 5 s.
+    /// The least times from the starts of these tasks to the job's end (tails) are 2 + 3 + 5, 4 +
+    /// 5, 1 and 5; alone it ends at 11. Job 1: a map of 6 s.
+    ///
+    /// The inequality for all tasks of job 0 but the first map: the sum of length times (job's end
+    /// C - tail) is at least the right side, here 40. The lengths sum to 10, and length times tail
+    /// sums to 4 * 9 + 1 * 1 + 5 * 5 = 62, so C >= (40 + 62) / 10.
     #[test]
     fn ends_of_jobs_stand_for_starts_of_tasks() {
         let jobs = vec![
@@ -212,9 +217,11 @@ mod tests {
         }
     }
 
-    /// Any multipliers prove a bound, and the optimal ones prove the best. The row requires job 0
-    /// (weight 3) to end at 13.2 or later, which proves 3 * 13.2 + 6 if the multiplier is the whole
-    /// weight. A multiplier of 4 for a weight of 3 counts the surplus 1 at the latest end, 28.
+    /// Job 0 (weight 3) ends at 11 or later, job 1 (weight 1) at 6 or later. A row requires job 0
+    /// to end at 13.2 or later. A multiplier of 3, the whole weight, proves 3 * 13.2 + 6, the best
+    /// bound. A multiplier of 1 proves 13.2, plus 2 * 11 for the other 2 of the weight, plus 6. A
+    /// multiplier of 4 exceeds the weight by 1, which counts as -28, because job 0 has ended at 28
+    /// at the latest.
     #[test]
     fn whatever_the_multipliers_the_bound_is_one() {
         let jobs = vec![

@@ -9,7 +9,9 @@ use crate::lp::{LinearProgramme, LpError, Variable};
 use crate::model::TaskKind;
 use crate::msjo::instance::Instance;
 
-/// The linear programme of an objective of tasks, with the paper's equations (1) and (2).
+/// The linear programme for an objective that sums over tasks instead of jobs. It has the
+/// paper's equations (1) and (2): no task starts before its release, and no reduce before
+/// the outputs of its job's maps have arrived.
 #[derive(Debug)]
 pub(super) struct ByTasks<'a> {
     instance: &'a Instance,

@@ -1,28 +1,32 @@
-//! The choice of rows for sets of tasks: which violated prefixes become rows, and which
-//! rows are dropped again.
+//! The choice of constraints for sets of tasks: which violated ones are added to the linear
+//! programme as rows, and which rows are dropped again. The sets are prefixes of an order
+//! of tasks.
 
 use crate::msjo::instance::Instance;
 
-/// The rule by which violated prefixes of an order become rows.
+/// The rule that chooses, from the violated constraints, those that are added to the linear
+/// programme as rows. Each constraint is about a prefix of an order of tasks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cuts {
-    /// The step between violated prefixes that become rows. Neighbours give nearly the same
-    /// constraint, and later rounds add the rest if it is still violated.
+    /// The step between violated prefixes of an order of tasks that get a row: every n-th
+    /// one does. Neighbouring prefixes give nearly the same constraint, and later rounds
+    /// add the rest if it is still violated.
     pub every: usize,
-    /// The largest number of rows per solution, over all pools: the solver's work grows
-    /// with the square of the rows, or worse.
+    /// The largest number of rows that are added for one solution of the programme, over
+    /// all pools (sets of tasks that share machines): the solver's work grows with the
+    /// square of the rows, or worse.
     pub rows_max: usize,
-    /// Whether rows of earlier orders are dropped if the last solution is far from
+    /// Whether rows that earlier rounds added are dropped if the last solution is far from
     /// violating them.
     pub drop_slack: bool,
-    /// Whether rows are sought too at the point halfway between the solution and the best
-    /// no-violation solution: such rows cut deeper.
+    /// Whether rows are sought too halfway between the solution and the best start times
+    /// that violate no constraint: such rows cut deeper.
     pub halfway: bool,
 }
 
 impl Cuts {
-    /// COGE's choice of rows. With these numbers the most random scenario reproduces the
-    /// published ratios.
+    /// The choice of rows in COGE, the paper's constraint generation. With these numbers
+    /// the most random scenario reproduces the published ratios.
     pub const COGE: Self = Self {
         every: 8,
         rows_max: 100,
@@ -37,10 +41,10 @@ impl Cuts {
         halfway: true,
     };
 
-    /// Returns the prefixes that become rows. `violated` has the violated prefixes of one
-    /// order, by length. The longest of each `every` successive ones becomes a row, because
-    /// it constrains the later tasks most. With many violated prefixes the step is larger,
-    /// so that this order has at most its part, 1 / `pools`, of `rows_max`.
+    /// Returns the violated prefixes of one order of tasks that get a row. `violated` has
+    /// all of them, by length. The longest of each `every` successive ones gets a row,
+    /// because it constrains the later tasks most. With many violated prefixes the step is
+    /// larger, so that this order gets at most `rows_max` / `pools` rows.
     pub fn chosen(self, violated: &[Row], pools: usize) -> Vec<Row> {
         let rows_max = (self.rows_max / pools).max(1);
         let every = self.every.max(violated.len().div_ceil(rows_max));
@@ -50,19 +54,20 @@ impl Cuts {
     }
 }
 
-/// The least slack, as a part of the right side, of a row that may be dropped.
+/// A row may be dropped if its slack is at least this part of its right side.
 const SLACK_MIN: f64 = 1e-3;
 
-/// The row of an inequality: the sum of length times start over the tasks of a prefix is at
-/// least the right side.
+/// A row of the linear programme, for a prefix of an order of tasks: the sum of length
+/// times start over the prefix is at least the right side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Row {
-    /// The number of tasks in the prefix.
+    /// The number of tasks in the prefix, which are the first ones of [`Chain::order`].
     pub length: usize,
     pub right: f64,
 }
 
-/// Rows of one order of a pool's tasks.
+/// The rows for prefixes of one order of a pool's tasks. Each prefix contains the shorter
+/// ones.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub machines: usize,

@@ -32,7 +32,8 @@ impl Policy for Adaptive {
     }
 }
 
-/// Drafts the slots of each job in the order of equation (1).
+/// Drafts the slots of each job, one at a time: for late jobs first, then for jobs without a
+/// finished map, then for those that lack most slots for their goals (the thesis's equation (1)).
 pub(super) fn adaptive_draft<'a>(view: &'a ClusterView, workloads: &[Workload]) -> Draft<'a> {
     let scope = Scope::all(view, Measure::Slots);
     draft_by_priority(scope, workloads, &[], |job, slots| {
@@ -45,7 +46,9 @@ mod tests {
     use super::*;
     use crate::policy::example::{job, slots, three_goals, view};
 
-    /// s_req = 70/30 = 2.33, 120/50 = 2.4 and 200/90 = 2.22; all jobs are measured.
+    /// Maps take 10 s. J1, J2 and J3 have 7, 12 and 20 of them and goals at 40, 60 and 100 s, where
+    /// the last 10 s are left for the last map. So they require 70/30 = 2.33, 120/50 = 2.4 and
+    /// 200/90 = 2.22 slots. One map of each job has finished, so that its length is known.
     ///
     /// The first three slots go to J2 (2.4), J1 (2.33) and J3 (2.22). So do the next three (1.4,
     /// 1.33, 1.22), and three more, because 0.4, 0.33 and 0.22 are still lacking. The tenth slot

@@ -62,7 +62,9 @@ impl Policy for AdaptiveData {
 
 type Turn = (Priority, usize);
 
-/// The jobs in the order of equation (1), and the declined slots of each.
+/// The jobs with pending maps, in the order of the thesis's equation (1): those that lack most
+/// slots for their goals first. Counts for each job the slots that it has declined because its
+/// input is not on their nodes.
 struct Queue<'a> {
     delays_max: u32,
     view: &'a ClusterView,

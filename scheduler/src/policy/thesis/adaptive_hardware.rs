@@ -54,7 +54,8 @@ impl Policy for AdaptiveHardware {
     }
 }
 
-/// The result of a job's calibration.
+/// The use that a job has for accelerated machines. A job with an accelerated version is first
+/// measured (calibrated) with one map on each pool of machines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Affinity {
     /// The job has no accelerated version, too little speedup, or no free capacity on one of the
@@ -62,16 +63,17 @@ pub(super) enum Affinity {
     Regular,
     /// One map still has to finish on each pool whose entry is true.
     Calibrating([bool; 2]),
-    /// The speedup of the job's maps on P_acc.
+    /// The speedup of the job's maps on the pool with accelerators.
     Accelerable(f64),
 }
 
 struct Pools<'a> {
     view: &'a ClusterView,
     affinities: Vec<Affinity>,
-    /// The workload of each job: by equation (2) for accelerable jobs, by equation (1) for others.
+    /// The remaining work of each job: in lengths of maps on accelerated machines for accelerable
+    /// jobs, the thesis's equation (2); in mean lengths for others, equation (1).
     workloads: Vec<Workload>,
-    /// Number of map slots of P_acc.
+    /// Number of map slots in the pool of machines with accelerators (the thesis's P_acc).
     accelerated_slots: f64,
 }
 
@@ -100,9 +102,9 @@ impl<'a> Pools<'a> {
         }
     }
 
-    /// Drafts the slots of one pool. `elsewhere[i]` is the number of slots that the job at position
-    /// i has on the other pool, of the kind placed by need, and `reduces_elsewhere[i]` the number
-    /// of its reduces there.
+    /// Drafts the slots of one pool of machines. `elsewhere[i]` is the number of slots that the job
+    /// at position i has on the other pool for its kind of task in `workloads`, and
+    /// `reduces_elsewhere[i]` the number of its reduces there.
     fn draft(&self, pool: Pool, elsewhere: &[u32], reduces_elsewhere: &[u32]) -> Draft<'a> {
         let scope = Scope {
             view: self.view,
@@ -135,8 +137,8 @@ impl<'a> Pools<'a> {
         })
     }
 
-    /// Returns the priority of an accelerable job for P_reg by equation (3), or `None` when P_acc
-    /// suffices.
+    /// Returns the priority of an accelerable job for slots of the regular pool by the thesis's
+    /// equation (3), or `None` when the slots of the accelerated pool suffice for its goal.
     fn beyond_the_accelerated(&self, job: usize, speedup: f64, slots: u32) -> Option<Priority> {
         let goal_s = self.view.jobs[job].job.goal_s?;
         let needed = lack(self.view, &self.workloads[job], goal_s, 0);
@@ -146,7 +148,8 @@ impl<'a> Pools<'a> {
     }
 }
 
-/// The number of reduces of each job that run on P_acc: they need no slot on P_reg.
+/// The number of reduces of each job that run on machines with accelerators: they need no slot on
+/// regular ones.
 fn accelerated_reduces(view: &ClusterView) -> Vec<u32> {
     let on_accelerated = |job: &JobView| {
         let reduces = job.running_of(TaskKind::Reduce);
@@ -157,8 +160,9 @@ fn accelerated_reduces(view: &ClusterView) -> Vec<u32> {
     view.jobs.iter().map(on_accelerated).collect()
 }
 
-/// Returns the affinity of each job. A pool on which f(t) and reduces leave no free capacity counts
-/// as absent: jobs do not wait for it.
+/// Returns the affinity of each job. A pool without free capacity for a map counts as absent, so
+/// that jobs do not wait for it. Capacity is taken by reduces, and missing while f(t), the capacity
+/// left to analytics, is low.
 fn affinities(view: &ClusterView) -> Vec<Affinity> {
     if !view.jobs.iter().any(|job| job.accelerated) {
         return vec![Affinity::Regular; view.jobs.len()];
@@ -208,7 +212,8 @@ mod tests {
     use crate::model::{JobId, Node, NodeId};
     use crate::policy::example::{job, view};
 
-    /// Ten nodes of P_acc and thirty of P_reg, one slot each.
+    /// Ten nodes with accelerators (the thesis's pool P_acc) and thirty regular ones (P_reg), one
+    /// slot each.
     fn two_pools(jobs: Vec<JobView>) -> ClusterView {
         let mut view = view(1, 4000.0, jobs);
         view.nodes = (0..40)
@@ -245,9 +250,10 @@ mod tests {
     }
 
     /// The thesis's example in 3.4.3: maps take 50 s on an accelerator and 100 s on a regular
-    /// machine; 150 maps of 50 s in 550 - 50 s need s_req,acc = 15. Ten run on P_acc, and (100 /
-    /// 50) (15 - 10) = 10 on P_reg. With twice the time 150 maps need 7.1 slots and none of P_reg;
-    /// they still get all of P_acc, which no other job uses.
+    /// machine. The job has 550 s, the last of its maps takes 50 s: 150 maps of 50 s in 550 - 50 s
+    /// need 15 accelerated slots. There are ten, and the other five are replaced by (100 / 50)
+    /// (15 - 10) = 10 regular ones. With twice the time 150 maps need 7.1 accelerated slots and no
+    /// regular ones; they still get all accelerated ones, which no other job uses.
     #[test]
     fn fifteen_accelerated_slots_become_ten_and_ten_regular_ones() {
         let view = two_pools(vec![accelerable(1, 550.0, 150)]);
@@ -269,9 +275,9 @@ mod tests {
         assert_eq!(on_pools(&two_pools(vec![new]), 1), (10, 30));
     }
 
-    /// A regular job of 700 maps of 10 s in 200 s needs 36.8 slots: 30 on P_reg. With a lack of 6.8
-    /// it goes before an accelerable job that lacks 4.8 (50 maps of 50 s in 520 s), until both lack
-    /// the same.
+    /// A regular job of 700 maps of 10 s has 200 s, the last 10 s for its last map. It needs 7000 /
+    /// 190 = 36.8 slots, and gets the 30 of the regular pool. It lacks 6.8 more, so it goes before
+    /// an accelerable job that lacks 4.8 (50 maps of 50 s in 520 s), until both lack the same.
     #[test]
     fn a_regular_job_in_need_takes_accelerated_nodes_too() {
         let mut regular = job(2, 0.0, Some(200.0), 700);

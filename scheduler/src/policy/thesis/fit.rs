@@ -1,4 +1,5 @@
-//! Algorithm 2: the reverse fit.
+//! The reverse fit, the thesis's Algorithm 2: tasks are placed as late before their goals as the
+//! capacity allows, to find those that must run now.
 //!
 //! Goals divide the future into intervals. The walk goes from the last interval to the first. Each
 //! interval takes as many tasks as it has room for, of the jobs whose goal is not before its end,
@@ -15,7 +16,7 @@
 use crate::availability::Availability;
 use std::collections::VecDeque;
 
-/// A job in Algorithm 2.
+/// A job whose tasks [`reverse_fit`] places as late before its goal as the capacity allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FitJob {
     /// Completion time goal in seconds.
@@ -33,25 +34,28 @@ pub struct Interval {
     pub from_s: f64,
     /// The end of the interval in seconds.
     pub until_s: f64,
-    /// Room for new tasks, in hundredths of a core times seconds: f(t) minus the remaining work of
-    /// running tasks.
+    /// Capacity for new tasks, in hundredths of a core times seconds: f(t), the capacity left to
+    /// analytics, minus the remaining work of running tasks.
     pub free_work: f64,
-    /// Work that the walk placed in this interval; never more than `free_work`.
+    /// Work of tasks that [`reverse_fit`] placed in this interval; never more than `free_work`.
     pub placed_work: f64,
 }
 
-/// The result of Algorithm 2.
+/// The result of [`reverse_fit`], which places each task as late before its job's goal as the
+/// capacity allows: the tasks that must run now so that all goals can be met.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReverseFit {
-    /// The number of tasks of each job that found no room later and have to run in the coming
-    /// cycle, in the order of the input. For a job past its goal these are all its tasks.
+    /// The number of tasks of each job for which no later interval has capacity, so that they have
+    /// to run in the coming cycle; in the order of the input. For a job past its goal these are all
+    /// its tasks.
     pub now_tasks: Vec<f64>,
-    /// The intervals, earliest first.
+    /// The intervals between the goals of the jobs, earliest first.
     pub intervals: Vec<Interval>,
 }
 
 /// Places the tasks of each job as late before its goal as the capacity allows, from the last
-/// interval to the first (Algorithm 2), for a control cycle of `cycle_s` that starts at `now_s`.
+/// interval to the first, for a control cycle of `cycle_s` that starts at `now_s`. This is the
+/// thesis's Algorithm 2.
 ///
 /// `running_work` (hundredths times seconds) is the remaining work of running tasks; it uses up the
 /// availability from now on, earliest first. Jobs with equal goals are fitted in reverse order of
@@ -115,7 +119,9 @@ impl Interval {
     }
 }
 
-/// Returns one interval per goal, which ends at the goal; `goals_s` ascend.
+/// Divides the time from `first_from_s`, the end of the coming cycle, into one interval per goal,
+/// which ends at the goal; `goals_s` ascend. The capacity of the intervals is the availability
+/// minus `running_work`, which uses it up from `now_s` on, earliest first.
 fn intervals_between_goals(
     now_s: f64,
     first_from_s: f64,
@@ -178,8 +184,9 @@ mod tests {
         assert!(fit.intervals.iter().all(|i| i.placed_work == i.free_work));
     }
 
-    /// Goals and tasks as in [`a_walk_by_hand`], beside running work of 5,000: 4,000 of it are done
-    /// in the cycle itself, and the remaining 1,000 take the room of one task in [10, 40].
+    /// Goals and tasks as in [`a_walk_by_hand`], beside running work of 5,000 (hundredths of a core
+    /// times seconds). 4,000 of it are done in the cycle itself. The remaining 1,000 take capacity
+    /// from 10 s on, so one task less fits until the first goal, 40 s.
     #[test]
     fn running_tasks_use_up_the_earliest_room() {
         let f = Availability::constant(400.0).unwrap();

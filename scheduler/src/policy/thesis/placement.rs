@@ -34,11 +34,12 @@ pub(in crate::policy) struct Need {
 /// least satisfied job.
 ///
 /// `needs[i]` belongs to `view.jobs[i]`; `map_part` returns the map part of the utility for a
-/// number of slots. Equal utilities: earliest goal, then lowest id.
+/// number of slots. Jobs with equal utilities are ordered by goal, then by id.
 ///
 /// A job without a goal should end as early as possible, but its slots come after the needs of jobs
-/// with a goal: it gets slots, in order of submission, once every job with a goal (for which there
-/// is any free capacity) holds its s_fit and s_req, and before any of those gets more than that.
+/// with a goal. It gets slots, in order of submission, once every job with a goal (for which there
+/// is any free capacity) holds [`Need::s_fit`] and [`Need::s_req`] slots, and before any of these
+/// jobs gets more.
 pub(super) fn place_by_utility(
     view: &ClusterView,
     needs: &[Need],
@@ -142,7 +143,8 @@ impl Candidate {
         placed && self.slots < need.workload.left
     }
 
-    /// The utility of the job, equations (5) and (13).
+    /// The utility of the job, by the thesis's equations (5) and (13): the map part for its slots,
+    /// which `map_part` returns, plus the reduce part.
     fn utility(&self, need: &Need, map_part: impl Fn(&Need, f64) -> f64) -> f64 {
         map_part(need, f64::from(self.slots)) + self.reduce_part
     }

@@ -32,7 +32,8 @@ pub(super) enum Class {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Priority {
     pub class: Class,
-    /// Order within a class, the largest first: seconds of lateness, or slots lacking.
+    /// Order within a class, the largest first: for late jobs the expected time of the end past the
+    /// goal, in seconds; for others the number of slots that they lack for the goal.
     urgency: Reverse<OrderedF64>,
     age: (OrderedF64, JobId),
 }
@@ -71,8 +72,8 @@ pub(super) fn lack(view: &ClusterView, workload: &Workload, goal_s: f64, slots: 
     required_slots(workload.work_s(), goal_s, workload.tail_s, view.now_s, cap) - f64::from(slots)
 }
 
-/// Returns the class of a job that is on time and measured, and its urgency within the class, from
-/// the number of slots that it lacks.
+/// Returns the class of a job that is not past its goal and has a finished map, and its urgency
+/// within the class, from the number of slots that it lacks.
 pub(super) fn class_of_need(lack: f64) -> (Class, f64) {
     if lack > 0.0 {
         (Class::Needy, lack)
@@ -82,12 +83,12 @@ pub(super) fn class_of_need(lack: f64) -> (Class, f64) {
 }
 
 /// Drafts slots one at a time, each for the first job of the queue, which then moves back in the
-/// queue.
+/// queue. `scope` has the nodes to which the slots will belong.
 ///
 /// `priority` gets the position of a job and a number of slots, and returns the priority of the job
-/// with that number of slots, or `None` if the job gets no more slots in this scope.
-/// `reduces_elsewhere[i]` is the number of slots for reduces that the job at position i has outside
-/// of the scope; the list may be empty.
+/// with that number of slots, or `None` if the job gets no more slots on these nodes.
+/// `reduces_elsewhere[i]` is the number of slots for reduces that the job at position i has on
+/// other nodes; the list may be empty.
 pub(super) fn draft_by_priority<'a>(
     scope: Scope<'a>,
     workloads: &[Workload],

@@ -7,8 +7,9 @@ use crate::policy::view::ClusterView;
 use crate::policy::workload::{Workload, required_slots};
 use crate::policy::{Decision, Measure, Policy};
 
-/// Gives one slot at a time to the job with the lowest utility: Algorithm 1, with the utility of
-/// equations (5)-(7). Slots have no type: each is as large as the resource profile of its job (10).
+/// Gives one slot at a time to the job with the lowest utility, which measures how far its slots
+/// satisfy its goal: the thesis's Algorithm 1, with equations (5) to (7). Slots have no type: each
+/// is as large as the resource profile of its job, equation (10).
 ///
 /// RAS expects the resources of the coming cycle to last, so it may start work too late that has to
 /// be done before f(t), the available capacity, falls. Jobs without a goal get the slots that no
@@ -52,18 +53,19 @@ mod tests {
     use crate::policy::example::{job, slots, three_goals, view};
     use crate::policy::view::RunningTask;
 
-    /// The jobs need s_req = 70/30, 120/50 and 200/90 slots, all between 2 and 3. The utility of a
-    /// job is minus infinity without a slot and -1 with one, so each job gets one; the fourth slot
-    /// goes to the job with the earliest goal.
+    /// To meet their goals, the jobs need s_req = 70/30, 120/50 and 200/90 slots, between 2 and 3
+    /// each. The utility of a job, which measures whether its slots suffice, is minus infinity
+    /// without a slot and -1 with one, so each job gets one; the fourth slot goes to the job with
+    /// the earliest goal.
     #[test]
     fn ras_balances_without_the_forecast() {
         let decision = Ras.decide(&view(4, 400.0, three_goals()));
         assert_eq!(slots(&decision, 3), [2, 1, 1]);
     }
 
-    /// Two nodes with I/O of 100. Each runs three maps of J1 that take 20; a map of J2 takes 45 and
-    /// finds 40. On empty nodes J2 would have a slot, so two maps of J1 lose their slots on one
-    /// node, and drain.
+    /// Two nodes with I/O of 100, each with three running maps of J1 that take 20. A map of J2
+    /// takes 45, but only 40 are free on a node. On empty nodes it would fit, so J2 gets a slot:
+    /// two maps of J1 on one node lose their slots, and run until they end.
     #[test]
     fn a_large_task_gets_room_where_small_ones_follow_each_other() {
         let sized = |id: u64, maps: u32, cpu_hundredths: u32, io_bytes_per_s: u64| {

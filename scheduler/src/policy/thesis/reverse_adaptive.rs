@@ -7,8 +7,9 @@ use crate::policy::view::{ClusterView, JobView, Preemption};
 use crate::policy::workload::{Workload, required_slots};
 use crate::policy::{Decision, Measure, Policy};
 
-/// Algorithm 2 for the work that cannot wait (s_fit), then Algorithm 1 with the utility of
-/// equations (13)-(15).
+/// Fits the work of all jobs before their goals, the latest first, to find the work that cannot
+/// wait (the thesis's Algorithm 2). Then gives one slot at a time to the job with the lowest
+/// utility (Algorithm 1, with the utility of equations (13) to (15)).
 ///
 /// - s_fit: tasks that find no room between the coming cycle and the goals, given f(t) and the
 ///   goals of all jobs, rounded up. Where there are such tasks, running tasks that hold their slots
@@ -42,8 +43,8 @@ impl Policy for ReverseAdaptive {
 /// Sums of floats may give 3.0000000001, which must not be rounded up to 4.
 const TASK_EPSILON: f64 = 1e-6;
 
-/// Returns the needs of all jobs, in the order of the view. s_fit and s_req are 0 for a job without a
-/// goal.
+/// Returns the slots that each job needs, in the order of the view. A job without a goal needs
+/// none: its [`Need::s_fit`] and [`Need::s_req`] are 0.
 pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
     let workloads: Vec<Workload> = view
         .jobs
@@ -107,7 +108,8 @@ pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
     needs
 }
 
-/// The number of the job's running tasks that keep their slots, of the kind placed by utility.
+/// The number of the job's running tasks that keep their slots, of the kind that is placed now:
+/// maps until all are done, then reduces if they start after the maps.
 fn held_slots(view: &ClusterView, job: &JobView) -> f64 {
     match view.preemption {
         Preemption::Never => job.running_of(view.utility_kind(job)).count() as f64,
@@ -172,11 +174,12 @@ mod tests {
         assert_eq!(decide(10), [7, 2, 1]);
     }
 
-    /// J1 runs 20 tasks, has 300 more and s_req = 15; J2 has 30 tasks and s_req = 5. No task has to
-    /// start now, so s_fit is 0 for both. Each slot raises the utility of J1 by 1/30 and that of J2
-    /// by 1/10, until both are 1/2, with 15 and 5 slots. Of the five slots left J2 takes one, which
-    /// adds 1/50, and J1 four, which add 1/610 each. If running tasks counted as needed, J1 would
-    /// have had a utility of 0 with 20 slots, and J2 would have got one slot.
+    /// J1 runs 20 tasks, has 300 more and needs s_req = 15 slots for its goal; J2 has 30 tasks and
+    /// needs s_req = 5. No task has to start now, so s_fit, the number of such tasks, is 0 for
+    /// both. Each slot raises the utility of J1 (the measure of whether its slots suffice) by 1/30
+    /// and that of J2 by 1/10, until both are 1/2, with 15 and 5 slots. Of the five slots left J2
+    /// takes one, which adds 1/50, and J1 four, which add 1/610 each. If running tasks counted as
+    /// needed, J1 would have had a utility of 0 with 20 slots, and J2 would have got one slot.
     #[test]
     fn running_tasks_are_not_needed_where_no_task_has_to_start() {
         let mut holder = job(1, 0.0, Some(10.0 + 3200.0 / 15.0), 300);

@@ -6,8 +6,9 @@ use crate::policy::matrix::Placement;
 use crate::policy::view::{ClusterView, JobView, ReduceStart};
 use crate::policy::workload::{Workload, required_slots};
 
-/// Returns the utility of each job by equations (5)-(7), ordered by job: minus infinity where a job
-/// with a requirement has no slot, 1 where all its tasks have one.
+/// Returns the utility of each job by equations (5)-(7) of the thesis, ordered by job. It measures
+/// whether the job's slots suffice for its goal: minus infinity where a job that needs slots for
+/// its goal has none, 1 where all tasks of a job have one.
 #[must_use]
 pub fn satisfaction(view: &ClusterView, placement: &Placement) -> Vec<(JobId, f64)> {
     let mut jobs: Vec<&JobView> = view.jobs.iter().collect();
@@ -47,8 +48,8 @@ mod tests {
     use crate::model::NodeId;
     use crate::policy::example::{three_goals, view};
 
-    /// s_req = 70/30, 120/50 and 200/90 for 7, 12 and 20 tasks. J1 has one slot, J2 all of its 12,
-    /// J3 none.
+    /// To meet their goals, the jobs need s_req = 70/30, 120/50 and 200/90 slots, for 7, 12 and 20
+    /// tasks. J1 has one slot, J2 all of its 12, J3 none.
     #[test]
     fn satisfaction_depends_on_the_slots_of_each_job() {
         let view = view(20, 400.0, three_goals());

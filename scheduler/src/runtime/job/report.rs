@@ -49,7 +49,7 @@ pub enum Outcome {
     Succeeded,
     /// The job failed and has no output.
     Failed {
-        /// The task that failed last, and its error.
+        /// The reason of the failure, as text: in most cases a task, its attempt, and its error.
         cause: String,
     },
     /// The job was cancelled.
@@ -173,7 +173,8 @@ pub struct JobSample {
 pub struct CycleSample {
     /// The start of the cycle in seconds of the runtime's time.
     pub t_s: f64,
-    /// The length in seconds; a submission or the end of a phase cuts it short.
+    /// The length of the cycle in seconds. It is shorter than usual if a submission or the end
+    /// of a phase of a job starts the next cycle early.
     pub length_s: f64,
     /// The capacity of analytics, in hundredths of a core.
     pub capacity_hundredths: u32,

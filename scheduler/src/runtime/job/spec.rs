@@ -46,8 +46,8 @@ pub struct JobSpec {
     /// The task lengths of an earlier execution of the same job. They are better estimates than
     /// `profile`, and are scaled in proportion to the input.
     pub measured: Option<MeasuredProfile>,
-    /// The notes that the job's tasks take beside their rows. They are complete when the output is
-    /// committed.
+    /// The facts about the input that the job's tasks gather in addition to their rows, such as the
+    /// columns that occur. They are complete when the output is committed.
     pub notes: Option<Arc<dyn TaskNotes>>,
     /// The listener for the job's events.
     pub journal: Option<Arc<dyn JobJournal>>,

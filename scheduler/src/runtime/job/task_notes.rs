@@ -1,4 +1,4 @@
-//! Notes of tasks beside their rows.
+//! Notes of tasks: facts that they gather in addition to their rows.
 
 use crate::runtime::error::TaskError;
 
@@ -10,11 +10,12 @@ use crate::runtime::error::TaskError;
 /// task's rows count. So at the commit the object of this process has the notes of all successful
 /// tasks, and perhaps those of other attempts.
 pub trait TaskNotes: Send + Sync {
-    /// Returns all notes that tasks in this process have taken so far. They are sent at the end of
-    /// each task, so they should be short.
+    /// Returns all facts that tasks in this process have gathered so far, as bytes for
+    /// [`TaskNotes::add`] in another process. They are sent at the end of each task, so they
+    /// should be short.
     fn encode(&self) -> Vec<u8>;
 
-    /// Adds notes that [`TaskNotes::encode`] returned in another process. The same notes may come
+    /// Adds facts that [`TaskNotes::encode`] returned in another process. The same ones may come
     /// several times.
     ///
     /// # Errors

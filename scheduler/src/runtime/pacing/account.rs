@@ -33,10 +33,11 @@ pub(in crate::runtime) trait Payee {
     fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError>;
 }
 
-/// The account of an attempt. It stays on the one thread that works for the attempt, hence the
-/// cells. Its drop, also by a panic, charges the job for the use since the last settlement; the
-/// job's next attempt waits until that debt is paid. The functions that may wait return an error
-/// once the attempt or its job is cancelled.
+/// The account of an attempt, which charges the job for the CPU time and input that the attempt
+/// uses. It stays on the one thread that works for the attempt, hence the cells. Its drop, also by
+/// a panic, charges the job for the use since the last settlement (payment); the job's next attempt
+/// waits until that debt is paid. The functions that may wait return an error once the attempt or
+/// its job is cancelled.
 pub(in crate::runtime) struct Account<T, S>
 where
     T: Deref<Target: Payee>,
@@ -54,7 +55,7 @@ where
     ticks: Cell<u32>,
     bytes: Cell<usize>,
     handled: Cell<u64>,
-    /// Bytes of input since the last settlement.
+    /// Bytes of input since the last payment.
     read_bytes: Cell<u64>,
 }
 
@@ -63,7 +64,8 @@ where
     T: Deref<Target: Payee>,
     S: Deref<Target = AttemptState>,
 {
-    /// Opens the account, and waits until the job may use CPU at all.
+    /// Opens the account of an attempt, which pays `payee` for the CPU time and input of the
+    /// calling thread, and waits until the job may use CPU at all.
     pub fn open(payee: T, state: S) -> Result<Self, TaskError> {
         let account = Self {
             settle_every: payee.settle_every(),
@@ -105,8 +107,8 @@ where
         self.look()
     }
 
-    /// Offers the core to other threads, and settles if the time between two settlements has
-    /// passed.
+    /// Offers the core to other threads. Then pays for the use so far if the time between two
+    /// payments has passed, and waits until the job may use more.
     pub fn look(&self) -> Result<(), TaskError> {
         self.state.step();
         self.ticks.set(0);
@@ -128,7 +130,8 @@ where
         waited
     }
 
-    /// Adds `units` to the part of the input that the attempt has handled.
+    /// Adds `units` to the part of the attempt's input that is handled. Maps count bytes, reduces
+    /// count records.
     pub fn add_handled(&self, units: u64) {
         self.handled.set(self.handled.get() + units);
     }

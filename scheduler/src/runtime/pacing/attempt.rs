@@ -9,8 +9,8 @@ use ebb_threads::thread_cpu;
 use std::cell::RefCell;
 use std::ops::Deref;
 
-/// An attempt in progress: the account of its thread, and its counters. It stays on one thread,
-/// where reader and emitter share it; hence the cell.
+/// An attempt in progress: the account that pays for its thread, and its counters. It stays on one
+/// thread, where reader and emitter share it; hence the cell.
 pub(in crate::runtime) struct Attempt<'a> {
     account: Account<&'a dyn Payee, &'a AttemptState>,
     /// Returns whether this attempt, of all attempts at its task, may finish the output.
@@ -19,7 +19,9 @@ pub(in crate::runtime) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// Opens the account, and waits until the job may use CPU at all.
+    /// Starts an attempt on the calling thread, which pays `payee` for its CPU time and input from
+    /// now on, and waits until the job may use CPU at all. `may_finish` returns whether this
+    /// attempt, of all attempts at its task, may make its output final.
     ///
     /// # Errors
     /// If the job is cancelled meanwhile.

@@ -66,7 +66,8 @@ impl AttemptState {
         self.handled.store(units, Ordering::Relaxed);
     }
 
-    /// The size of the whole input and of its handled part.
+    /// The size of the attempt's whole input, and the size of the part that it has handled. The
+    /// unit is bytes for maps and records for reduces.
     pub fn input(&self) -> (u64, u64) {
         let of = |units: &AtomicU64| units.load(Ordering::Relaxed);
         (of(&self.input), of(&self.handled))

@@ -10,7 +10,7 @@
 /// The answer of a [`Bucket`] to its owner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
-    /// The owner may go on.
+    /// The bucket is not in debt: the owner may go on using CPU time or bytes.
     Go,
     /// The owner has to wait for this time, in seconds.
     WaitFor(f64),

@@ -18,8 +18,8 @@ pub(in crate::runtime) struct LoweredThread {
 }
 
 impl LoweredThread {
-    /// Lowers the calling thread for `job`. Returns `None`, and leaves the thread as it is, if it
-    /// is not of the ordinary class.
+    /// Moves the calling thread to the scheduling class of tasks, and to a core like a task of
+    /// `job`. Returns `None`, and leaves the thread as it is, if it is not of the ordinary class.
     pub fn begin(cores: &Arc<Cores>, job: JobId) -> Option<Self> {
         if current_class() != SchedulingClass::Normal {
             return None;

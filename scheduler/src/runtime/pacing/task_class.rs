@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The class of the task threads of a runtime. The control thread sets it, and task threads follow.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct TaskClass {
-    /// True if tasks run in the idle class or on the floor. If false, they are always ordinary
-    /// threads.
+    /// True if tasks run in the idle class or on the floor, the ordinary class with a high nice
+    /// value. If false, they are always ordinary threads.
     lowers: bool,
     /// True if the system lets a thread leave the idle class again.
     can_raise: bool,

@@ -94,8 +94,9 @@ fn end_with_parent(socket: UnixStream) -> io::Result<()> {
     thread.stack_size(64 << 10).spawn(wait).map(drop)
 }
 
-/// Serves tasks over `socket` until an error: `Closed` when the parent has no more tasks. An error of
-/// the limits or of `build` becomes the failure of each task, because it has to reach the parent.
+/// Runs the tasks that arrive over `socket` until an error: `Closed` when the parent has no more
+/// tasks. If limiting this process or calling `build` fails, each task fails with that error,
+/// because it has to reach the parent.
 fn serve_on<E: Display>(
     socket: UnixStream,
     build: impl FnOnce(&[u8]) -> Result<JobSpec, E>,
@@ -279,7 +280,8 @@ impl Link {
     }
 }
 
-/// The parent, which keeps the account of the use and takes the rows.
+/// The link to the parent process, which receives the rows of the tasks and reports of their
+/// resource use.
 #[derive(Clone)]
 struct Parent(Arc<Mutex<Link>>);
 

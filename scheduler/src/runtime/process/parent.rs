@@ -101,8 +101,8 @@ struct Exchange<'a> {
     attempt: &'a Attempt<'a>,
     /// The writer of the attempt's rows, if the task has any.
     writer: Option<Box<dyn OutputWriter>>,
-    /// The part of the attempt's input that the process has handled, by its last report; 0 before
-    /// the first.
+    /// The size of the part of the attempt's input that the process has handled, by its last
+    /// report: bytes of a map, records of a reduce; 0 before the first report.
     handled: u64,
 }
 

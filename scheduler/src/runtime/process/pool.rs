@@ -226,7 +226,7 @@ impl Drop for Line {
     }
 }
 
-/// The CPU time of a process, and the part of it that was paid for.
+/// The CPU time of a process, and the part of it that was already charged to the job.
 pub(super) struct Meter {
     id: u32,
     started: Instant,
@@ -246,8 +246,9 @@ impl Meter {
         unpaid_ns as f64 / 1e9
     }
 
-    /// Like [`take_unpaid_s`](Self::take_unpaid_s), for a process that sends no report: takes the
-    /// kernel's count for its first thread, which runs the tasks.
+    /// Returns the CPU time of the process that is not charged to the job yet, in seconds, and
+    /// counts it as charged. For a process that sends no report: the kernel's count for the
+    /// first thread is used, which runs the tasks.
     pub fn take_counted_s(&mut self) -> f64 {
         let path = format!("/proc/{}/schedstat", self.id);
         let text = std::fs::read_to_string(path).unwrap_or_default();

@@ -18,11 +18,12 @@ const LATELY_S: f64 = 10.0;
 /// core-seconds: the usual ratio of other jobs counts like a grant of this much CPU time to the job
 /// itself. Before the job's first measurement only the usual ratio counts.
 const BELIEVED_CPU_S: f64 = 0.5;
-/// The core-seconds granted to earlier jobs above which the sums for the usual ratio, of used to
-/// granted CPU time, are halved before another job is added. So later jobs have more weight.
+/// The limit, in core-seconds, for the sum of CPU time granted to earlier jobs. Their usual ratio
+/// of used to granted time is computed from this sum and that of the time used. Above the limit,
+/// both sums are halved before another job is added, so later jobs have more weight.
 const USUAL_CPU_S: f64 = 100.0;
-/// The least ratio of used to granted CPU time. A lower one counts as a stall that passes, not as a
-/// speed.
+/// The least ratio of used to granted CPU time. A job with a lower one is taken for stalled, which
+/// passes, so predictions use this ratio.
 const RATIO_MIN: f64 = 0.05;
 
 /// The CPU time that a job was granted and used, in seconds. Older cycles have less weight in the

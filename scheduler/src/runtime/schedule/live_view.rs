@@ -74,7 +74,8 @@ impl LiveJob {
     }
 }
 
-/// The size of a slot, and the number of pieces of a task that results from it.
+/// The size of a slot, a share of a core, and the number of slots that a running task at full
+/// speed takes. For the policy, a task consists of that many pieces, one for each slot.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct Slot {
     share_hundredths: u32,
@@ -82,7 +83,7 @@ pub(in crate::runtime) struct Slot {
 }
 
 impl Slot {
-    /// Creates slots of `share_hundredths`, 1 to 100.
+    /// Creates slots of `share_hundredths` hundredths of a core each, 1 to 100.
     pub fn new(share_hundredths: u32) -> Self {
         Self {
             share_hundredths,
@@ -90,8 +91,9 @@ impl Slot {
         }
     }
 
-    /// The time that a piece of a task takes in its slot, in seconds; the whole task takes `cpu_s`
-    /// seconds of CPU. All pieces together have the task's work.
+    /// The length, in seconds, of one of the equal pieces into which a task is divided for the
+    /// policy: the time that the piece takes in its slot. The whole task takes `cpu_s` seconds of
+    /// CPU, and its pieces together have the same work.
     fn piece_s(self, cpu_s: f64) -> f64 {
         let pieces_hundredths = f64::from(self.pieces_per_task * self.share_hundredths);
         cpu_s * f64::from(TASK_HUNDREDTHS_MAX) / pieces_hundredths

@@ -29,13 +29,13 @@ mod tests;
 
 /// The time span of a prediction, in seconds.
 const HORIZON_S: f64 = 7.0 * 86_400.0;
-/// The time between two decisions of the policy, as a part of the time from now to the modelled
-/// instant; at least a control cycle. For a far future a resolution of a quarter of a second is not
-/// needed, and hundreds of decisions are enough for days.
+/// The time between two simulated decisions of the policy, as a part of the time from now to the
+/// simulated instant; at least a control cycle. For a far future a resolution of a quarter of a
+/// second is not needed, and hundreds of decisions are enough for days.
 const STEP_OF_AHEAD: f64 = 0.03;
-/// The least time between two decisions if a job completes its maps or its last task, as a part of
-/// the time from now to the modelled instant. In the runtime such an event starts a control cycle
-/// at once.
+/// The least time between two simulated decisions of the policy if a job completes its maps or its
+/// last task, as a part of the time from now to the simulated instant. In the runtime such an event
+/// starts a control cycle at once.
 const STEP_OF_AHEAD_MIN: f64 = 0.002;
 /// The remaining CPU time that is assumed for a task that has used more than the mean of its kind,
 /// as a fraction of that mean.
@@ -132,8 +132,9 @@ impl Phase {
         self.pending + self.left_s.len() as u32
     }
 
-    /// Runs tasks on `rate` cores, `at_once` of them at a time, for `length_s` seconds or until the
-    /// last one ends. Returns the time that this took, in seconds.
+    /// Simulates the tasks of this phase for `length_s` seconds, or until the last one ends: at
+    /// most `at_once` of them run at a time and share `rate` cores. Returns the time that this
+    /// took, in seconds.
     fn advance(&mut self, rate: f64, at_once: u32, length_s: f64) -> f64 {
         let mut spent_s = 0.0;
         while self.tasks() > 0 && spent_s < length_s {
@@ -341,8 +342,8 @@ impl Situation {
     /// Predicts the end of each job, by id, if all jobs together have `expected` hundredths of a
     /// core. The policy still plans with [`forecast`](Self::forecast), which may be more careful.
     ///
-    /// The policy is called about once for each phase of a job, and a hundred or two hundred times
-    /// more.
+    /// The policy is called about once for each phase (maps or reduces) of each job, and in
+    /// addition one hundred or two hundred times in all.
     #[must_use]
     pub fn finishes(&self, expected: &Availability) -> Vec<Finish> {
         let mut jobs = self.jobs.clone();

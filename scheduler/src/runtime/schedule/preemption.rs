@@ -36,15 +36,16 @@ pub(in crate::runtime) struct Holder {
     pub attempts: Vec<(TaskKind, ActiveAttempt)>,
 }
 
-/// The limit for memory and its use, counted in attempts.
+/// The memory limit, and the memory that cannot be freed, both as a number of attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) struct Space {
     /// The most attempts that may run at once.
     pub attempts_max: u32,
-    /// The number of attempts whose hanging threads were left behind: their memory cannot be
-    /// taken back.
+    /// The number of attempts that hang on threads that the runtime has given up: their memory
+    /// cannot be taken back.
     pub left_behind: u32,
-    /// True if attempts have exceeded the limit for a whole control cycle.
+    /// True if the running attempts have held more memory than the limit for a whole control
+    /// cycle.
     pub is_exceeded: bool,
 }
 

@@ -138,7 +138,8 @@ impl TaskSet {
         Some(self.start_attempt(index, now_s))
     }
 
-    /// Starts an attempt for a thread of the caller, at a task without an attempt or at a new one.
+    /// Starts an attempt that runs on a thread of the caller: at a task that waits for a thread, or
+    /// else at a new task. Returns the task's number, the attempt's number and its state.
     pub fn enter(&mut self, now_s: f64) -> (u32, u32, Arc<AttemptState>) {
         let index = self.pending.pop_front().unwrap_or_else(|| {
             self.slots.push(Slot::default());
@@ -147,8 +148,8 @@ impl TaskSet {
         self.start_attempt(index, now_s)
     }
 
-    /// Ends the attempt of a thread that left the lease; the attempt's task waits for another
-    /// thread.
+    /// Ends the attempt of a thread that no longer works under the lease to which these tasks
+    /// belong. The attempt's task waits for another thread.
     pub fn leave(&mut self, index: u32, attempt: u32) {
         if let Some(gone) = self.stop(index, attempt) {
             self.done_cpu_s += gone.state.used_s();
@@ -161,7 +162,8 @@ impl TaskSet {
         self.done_cpu_s + self.running_cpu_s().iter().sum::<f64>()
     }
 
-    /// Starts a second attempt at the straggler, if there is one.
+    /// Starts a second attempt at the straggler, the slow task that was chosen for one. Returns the
+    /// task's number, the attempt's number and its state; `None` if there is no straggler.
     pub fn start_speculative(&mut self, now_s: f64) -> Option<(u32, u32, Arc<AttemptState>)> {
         let index = self.straggler.take()?;
         (self.attempts_at(index) == 1).then(|| self.start_attempt(index, now_s))
@@ -342,8 +344,9 @@ impl TaskSet {
         states
     }
 
-    /// Stops the straggler's attempt for its memory, if it is in the idle class. Returns false if
-    /// no memory can be freed this way.
+    /// Stops the attempt at the straggler (the slow task that was chosen for a second attempt) if
+    /// the attempt is in the idle class, to free its memory. Returns false if no memory can be
+    /// freed this way.
     pub fn preempt_straggler(&mut self) -> bool {
         let attempt = self.straggler.and_then(|index| {
             let mut attempts = self.running.range((index, 0)..=(index, u32::MAX));

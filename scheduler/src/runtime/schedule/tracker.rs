@@ -127,8 +127,9 @@ impl Tracker {
         tracker
     }
 
-    /// Returns the next piece of work for this job. A task is started only if `may_start` is true,
-    /// because it needs a share; a split, a commit or an abort needs none.
+    /// Returns the next work of this job for a worker: to run a task, split the input, commit or
+    /// abort. A task is started only if `may_start` is true, because it needs a share of the CPU;
+    /// the other work needs none.
     pub fn claim(&mut self, may_start: bool, now_s: f64) -> Option<Work> {
         match self.stage {
             _ if self.is_lease() => None,

@@ -131,8 +131,9 @@ impl SortBuffer {
         }
     }
 
-    /// Adds the record that was pushed last to the index of keys, so that others can be combined
-    /// with it.
+    /// Adds the record that was pushed last to the index of keys, so that values of later records
+    /// with the same key can be combined with its value. `vacancy` is the free entry of the index
+    /// that the search for the key returned.
     pub fn index_last(&mut self, vacancy: Vacancy) {
         self.keys.insert(vacancy, self.entries.len() - 1);
     }
@@ -284,8 +285,10 @@ impl Entry {
             .then_with(|| self.place().cmp(&other.place()))
     }
 
-    /// A tuple that ascends in the order in which records are emitted. An empty record takes no
-    /// space: of two records at one place, the longer came later.
+    /// The chunk, the start in the chunk, and the length of the value. In this order, records with
+    /// equal keys are sorted as they were emitted. An empty record takes no space, so the next
+    /// record begins where it begins: of two records with the same start, the longer one came
+    /// later.
     fn place(&self) -> (u32, u32, u32) {
         (self.chunk, self.start, self.value_len)
     }

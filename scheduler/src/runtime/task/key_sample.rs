@@ -22,7 +22,8 @@ const SAMPLED_SPLITS_MAX: usize = 64;
 /// The time that a map waits for another map's sample before it checks whether it was stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The ranges of one job, once one of its maps has determined them.
+/// The ranges of keys that a job's reduce tasks get, once one of its map tasks has determined them
+/// from a sample.
 #[derive(Default)]
 pub(in crate::runtime) struct JobRanges {
     search: Mutex<Search>,
@@ -38,15 +39,15 @@ enum Search {
     Found(Arc<RangePartitioner>),
 }
 
-/// A map's claim to take the sample. It is released on drop, so another map can claim it if this
-/// one fails.
+/// A map task's claim to take the sample. It is released on drop, so another map task can claim it
+/// if this one fails.
 struct Claim<'a> {
     ranges: &'a JobRanges,
     end: Search,
 }
 
-/// The result of a wait for the ranges: this map takes the sample itself, or another one has done
-/// so.
+/// The result of a wait for the ranges of keys: this map task takes the sample itself, or another
+/// one has done so.
 enum Turn<'a> {
     Mine(Claim<'a>),
     Over(Arc<RangePartitioner>),

@@ -136,8 +136,9 @@ impl SpillEmit<'_> {
     /// Sorts the rest of the buffer, and moves the runs to the paths that `path` returns for their
     /// numbers.
     ///
-    /// Spills stay as they are, unless a combiner makes them smaller when they are merged, or there
-    /// are too many: writing all records once more costs as much as it saves the reduces.
+    /// Spills are merged only if a combiner makes them smaller, or if there are too many. Otherwise
+    /// a merge would not pay: it writes all records once more, and saves the reduce tasks no more
+    /// than that.
     fn finish(mut self, path: impl Fn(usize) -> PathBuf) -> Result<Vec<Run>, TaskError> {
         if self.spills.is_empty() {
             return Ok(vec![self.write_buffer(path(0))?]);

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 #[derive(Default)]
 struct Book {
     lines: Mutex<Vec<String>>,
-    /// True if the journal panics at every second line.
+    /// True if the journal panics at every second event.
     torn: bool,
 }
 

@@ -310,8 +310,8 @@ struct ModelJob {
     /// True for a lease in which all threads stay.
     is_steady: bool,
     share_hundredths: u32,
-    /// The number of cycles that began without a thread in the lease since the last thread
-    /// entered.
+    /// The number of control cycles in a row that began while no thread worked under the lease; 0
+    /// again as soon as a thread begins to.
     idle_cycles: u32,
     granted_s: f64,
     used_s: f64,

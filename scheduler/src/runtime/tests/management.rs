@@ -139,7 +139,7 @@ fn an_urgent_job_takes_the_share_of_one_that_can_wait() {
     });
 }
 
-/// A capacity source that starts at zero until the test raises it, and counts its calls.
+/// A capacity source that offers no CPU until the test raises it, and counts its calls.
 #[derive(Default)]
 struct Ebb {
     left: AtomicU32,
@@ -270,7 +270,8 @@ fn a_change_of_capacity_applies_at_once_after_replan_however_long_the_cycle() {
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
 }
 
-/// A capacity source with all CPU, and with no bytes to read until the test raises them.
+/// A capacity source that always offers two cores, but no reads until the test raises their limit,
+/// in bytes per second.
 struct Drought(AtomicU32);
 
 impl CapacitySource for Drought {

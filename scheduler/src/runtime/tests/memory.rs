@@ -71,12 +71,13 @@ fn all_tasks_of_all_jobs_together_stay_within_the_memory() {
     });
 }
 
-/// A capacity source with all CPU, whose memory the test sets. It stores the requests'
-/// `held_bytes`.
+/// A capacity source that always offers two cores, and as much memory as the test sets. It stores
+/// the `held_bytes` of the latest request.
 #[derive(Default)]
 pub(super) struct MemorySource {
+    /// The memory that the source offers, set by the test.
     pub left_bytes: AtomicU64,
-    /// Memory held by tasks at the last request.
+    /// Memory that tasks held at the latest request for the capacity.
     pub held_bytes: AtomicU64,
 }
 
@@ -157,7 +158,8 @@ impl Gate {
         Ok(())
     }
 
-    /// A job that counts the words of `text`, one line per map, behind the gate.
+    /// A job that counts the words of `text`, one line per map. Its maps wait until the test opens
+    /// the gate.
     fn word_count(&self, text: &str, output: &VecOutput) -> JobSpec {
         let gate = self.clone();
         let mapper = move |key: &[u8], text: &[u8], emit: &mut dyn Emit| {

@@ -146,7 +146,8 @@ fn spec_of(description: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
     })
 }
 
-/// Swaps key and value, so that a sort changes the order.
+/// A mapper that emits each record with key and value swapped, so that a sort of its output by
+/// key changes the order of records.
 fn identity(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     emit.emit(value, key)
 }

@@ -46,7 +46,7 @@ fn word_count_equals_an_independent_count_whatever_the_memory_and_the_combiner()
     }
 }
 
-/// A mapper that emits each word with a one of eight bytes.
+/// A mapper that emits each word as a key, with the number 1, in eight bytes, as the value.
 fn one_each(_: &[u8], text: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     (text.split(|byte| *byte == b' '))
         .filter(|word| !word.is_empty())

@@ -43,7 +43,8 @@ impl<'a> Applications<'a> {
         all.map(Self)
     }
 
-    /// Returns the application of this name; `user` is the table of the file that names it.
+    /// Returns the application of this name. `user` is the table of the scenario file in
+    /// which the name stands, for the error.
     pub fn find(&self, user: &str, name: &str) -> FieldResult<&Tasks<'a>> {
         self.0.get(name).ok_or_else(|| {
             let what = format!("there is no [applications.{name}]");

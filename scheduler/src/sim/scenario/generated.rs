@@ -124,8 +124,9 @@ fn of(
     })
 }
 
-/// Checks the deviations of the generated jobs. `estimate` is the estimated length of the
-/// application's maps divided by their true length.
+/// Checks the ways in which the generated jobs differ from the thesis's workload: bursts, sizes,
+/// lengths and estimates. `estimate` is the estimated length of the application's maps divided by
+/// their true length.
 fn variety(workload: &schema::Workload, estimate: f64) -> FieldResult<Variety> {
     let burst = workload.burst_jobs_mean;
     between("workload.burst_jobs_mean", burst, 1.0, JOBS_MAX as f64)?;

@@ -85,7 +85,7 @@ pub(super) fn factors(field: &str, (low, high): (f64, f64)) -> FieldResult<()> {
     Ok(())
 }
 
-/// Checks a number of things, which must be at least 1.
+/// Checks that a count is at least 1 and at most `most`.
 pub(super) fn count(field: &str, value: u32, most: u64) -> FieldResult<()> {
     if value == 0 {
         return Err(FieldError::new(field, "must be at least 1"));

@@ -121,7 +121,8 @@ pub(super) enum Availability {
         /// Position of time 0 in the series, in seconds after the first value.
         #[serde(default)]
         from_s: f64,
-        /// True to count a larger value as `whole`, instead of refusing it.
+        /// True if a value of the series above `whole` counts as `whole`. If false, such
+        /// a series is refused.
         #[serde(default)]
         clip: bool,
     },

@@ -12,7 +12,8 @@ use crate::sim::{Recording, SimConfig, Workload};
 /// The size of a run at one point of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
-    /// Number of nodes, plus the number of steps in the series of their availability.
+    /// Number of nodes plus number of steps in the series of their availability: the
+    /// parts of a run that do not depend on its jobs.
     fixed: u64,
     /// Number of listed jobs.
     listed: u64,
@@ -122,12 +123,14 @@ impl Size {
         Ok(size)
     }
 
-    /// Approximate number of nodes and jobs of one draw.
+    /// The sum of the nodes, the steps of their availability, and the jobs of one drawn
+    /// run; approximate, because generated jobs count with their mean number.
     pub const fn of_draw(&self) -> u64 {
         self.fixed + self.jobs
     }
 
-    /// The number of items that a point keeps until all runs have ended.
+    /// The number of nodes, steps of their availability and listed jobs that are kept
+    /// for one point (combination of swept values) until all runs have ended.
     pub const fn kept(&self) -> u64 {
         self.fixed + self.listed
     }

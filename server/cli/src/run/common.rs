@@ -117,8 +117,10 @@ impl Common {
         target::may_be_table(&self.output) && self.location.data.exists()
     }
 
-    /// Returns the runner of the job: the server that holds the directory, if one does. A server runs
-    /// every job of its directory, so that where a job runs does not depend on its input or output.
+    /// Returns the runner of the job: the server that holds the directory, if one does, and otherwise
+    /// this process. A server runs every job of its directory, so that where a job runs does not
+    /// depend on its input or output. This process opens the database only if the job reads a table
+    /// (`reads_table`), or may write one.
     pub(super) fn runner(&self, reads_table: bool) -> Result<Runner> {
         let data = &self.location.data;
         if let Some(server) = JobsClient::of(data)? {
@@ -209,7 +211,9 @@ impl Common {
         })
     }
 
-    /// Sets the output of a request, as a table if the database of the runner has its keyspace.
+    /// Sets the output of a request from the argument of `--output`. The database of the runner
+    /// decides whether an argument such as `ks.counts` is a table: it is one if the keyspace `ks`
+    /// exists.
     pub(super) fn choose_output(&self, request: &mut JobRequest, runner: &Runner) -> Result<()> {
         request.output.to = target::choose(&self.output, |name| runner.is_keyspace(name))?;
         Ok(())

@@ -33,7 +33,8 @@ impl FromStr for SourceText {
 }
 
 impl SourceText {
-    /// The table that the text names, with the database in `data`, if any; `None` if the input is a file.
+    /// Returns the table that the text names; `None` if the input is a file. `data` is the directory of
+    /// the database, which need not exist.
     fn table(&self, data: &Path) -> Option<TableName> {
         let name: TableName = self.0.parse().ok()?;
         let is_file_name = is_file_name(&name) && !data.exists();

@@ -21,7 +21,7 @@ pub(super) struct DescriptorBudget {
     reserve: u32,
     /// The greatest number of SSTables that are open at once.
     pub(super) tables: u32,
-    /// Connections for CQL.
+    /// The greatest number of connections to the port for CQL.
     pub(super) cql: u32,
     /// The greatest number of connections to the port for HTTP. The socket for jobs may have as many,
     /// too.

@@ -18,7 +18,7 @@ const STATE_LINES_BURST: f64 = 10.0;
 /// The number of log lines per second about a state that changes back and forth, in the long run.
 const STATE_LINES_PER_S: f64 = 0.1;
 
-/// The bound on the log lines of one kind.
+/// A limit on the rate of log lines of one kind. Lines above it are dropped and counted.
 #[derive(Debug)]
 pub(super) struct LineBound(Mutex<Bound>);
 
@@ -27,12 +27,14 @@ impl LineBound {
         Self::full(LINES_BURST, LINES_PER_S)
     }
 
-    /// A higher bound, for lines about administration.
+    /// Returns a limit with more lines per second than [`new`](Self::new), for lines about
+    /// administration.
     pub(super) fn of_administration() -> Self {
         Self::full(ADMINISTRATION_LINES_BURST, ADMINISTRATION_LINES_PER_S)
     }
 
-    /// A lower bound, for lines about a state that lasts, or about its start and its end.
+    /// Returns a limit with fewer lines per second than [`new`](Self::new), for lines about a state
+    /// that lasts, or about its start and its end.
     pub(super) fn of_state() -> Self {
         Self::full(STATE_LINES_BURST, STATE_LINES_PER_S)
     }

@@ -57,7 +57,7 @@ const WAL_BYTES_LEAST: u64 = 4 << 20;
 pub(crate) enum Durability {
     /// After an fsync, which writes that come at the same time share.
     Sync,
-    /// Before an fsync, which follows within this time.
+    /// Before the fsync of the write, which follows within this time.
     Interval(Duration),
     /// When the operating system has the write; the operating system decides when it reaches the
     /// disk.

@@ -137,7 +137,7 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
     stopped
 }
 
-/// Returns the bound on log lines about a lack of space. Lines about writes have a bound of their own, so
+/// Returns the rate limit of log lines about a lack of space. Lines about writes have a limit of their own, so
 /// that frequent lines about merges do not displace them.
 fn bound_of(bounds: &[LineBound; 2], space_use: SpaceUse) -> &LineBound {
     let [of_writes, of_others] = bounds;

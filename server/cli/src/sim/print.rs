@@ -110,8 +110,8 @@ fn half_width(of: Option<Interval>, replicas: usize) -> Option<f64> {
     of.filter(|_| replicas > 1).map(|of| of.half_width_95)
 }
 
-/// Formats by how many percentage points more of the jobs with goals miss them than the offline bound,
-/// which no scheduler can beat, with the half width of the confidence interval if there is one.
+/// Formats the share of goals that were missed beyond the offline bound, the misses that no scheduler can
+/// avoid: in percentage points, with the half width of the confidence interval if there is one.
 fn above_bound(policy: &PolicyResult) -> String {
     let mean = fixed(policy.above_bound.map(|above| 100.0 * above.mean), 1);
     match half_width(policy.above_bound, policy.replicas.len()) {

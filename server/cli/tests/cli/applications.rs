@@ -314,7 +314,8 @@ fn rows_with_equal_keys_are_refused_for_a_table() {
     assert!(lines[1].starts_with("all,12,12,"), "{rows}");
 }
 
-/// The jobs of all other tests run outside the idle class.
+/// This job runs in the idle scheduling class, the default. The jobs of all other tests do not, because
+/// these tests set `EBB_TEST_UNPACED`.
 #[test]
 fn a_job_succeeds_in_the_default_scheduling_class() {
     let place = Place::new();

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::place::Place;
 
 impl Place {
-    /// A place with the corpus loaded into `app.lines`, and the snapshot `s`.
+    /// Creates a working directory whose database has the corpus in `app.lines`, and
+    /// the snapshot `s`.
     pub fn with_corpus() -> Self {
         let place = Self::new();
         place.write_corpus();

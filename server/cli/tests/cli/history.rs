@@ -294,6 +294,7 @@ fn start_endless(place: &Place, mut command: Command) -> Running {
 }
 
 /// Starts a job that does not end by itself, and sends its process a signal when its first tasks run.
+/// Returns the exit code of the process (`None` if the signal ended it) and its standard error.
 fn signal_in_the_middle(place: &Place, command: Command, signal: &str) -> (Option<i32>, String) {
     let child = start_endless(place, command);
     let mut kill = Command::new("kill");

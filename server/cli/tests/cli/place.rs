@@ -174,7 +174,8 @@ impl Place {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// The names of all files and directories below one, sorted.
+    /// Returns the paths of the directory `name` and of all files and directories in it, in a fixed
+    /// order.
     pub fn files(&self, name: &str) -> Vec<String> {
         let entries = walkdir::WalkDir::new(self.path(name)).sort_by_file_name();
         let path = |entry: walkdir::DirEntry| entry.path().display().to_string();

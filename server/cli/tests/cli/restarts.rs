@@ -30,8 +30,9 @@ fn own() -> Vec<OwnSnapshot> {
     }]
 }
 
-/// The record that a killed process leaves of a job. Its request is that of the latest job in the
-/// history, as `changed` alters it. The job has a snapshot of its own, `run-7`.
+/// Leaves a job in the history like a killed process, and returns its record. The request is that
+/// of the latest job in the history, altered by `changed`. The job has a snapshot of its own,
+/// `run-7`. With `commits`, the process was about to put the job's output in place.
 fn left(place: &Place, commits: bool, changed: impl FnOnce(&mut JobRequest)) -> JobRecord {
     (place.ebb("snapshot create --table app.lines run-7")).ok();
     with_history(place, |history| {

@@ -12,7 +12,7 @@ use crate::serving::Server;
 /// More points than any machine draws in the time of a test.
 const ENDLESS: &str = "--points 1000000000000000";
 
-/// A server over the tables of a corpus.
+/// Starts a server in a working directory whose database has the corpus.
 fn served() -> (Place, Server) {
     let place = Place::with_corpus();
     place.until_unlocked();

@@ -83,7 +83,9 @@ until = 1
 replicas = 1
 ";
 
-/// All data is on one node: the rates are 0.8 there, 0.5 beside it and twice 0.2 in the other rack.
+/// All data is on one of four nodes. A task ends in a time slot with the probability 0.8 on that
+/// node, 0.5 on the other node of its rack, and 0.2 on each of the two nodes of the other rack: 1.7
+/// tasks together.
 #[test]
 fn queues_have_a_capacity_and_policies_near_it() {
     let place = Place::new();

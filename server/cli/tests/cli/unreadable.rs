@@ -36,7 +36,7 @@ fn with_change(change: impl FnOnce(&Db)) -> Place {
     place
 }
 
-/// Returns a place whose database has lost the record of the table `shop.orders`.
+/// Returns a working directory whose database has lost the record of the table `shop.orders`.
 fn with_lost_record() -> Place {
     with_change(|db| {
         let shop = db.existing_keyspace("shop").unwrap();

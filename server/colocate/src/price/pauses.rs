@@ -2,15 +2,15 @@
 
 use super::{PAUSES_MIN, SETTLE_S};
 
-/// The length of a pause, in seconds.
+/// The length of a pause of analytics, which serves to measure the load alone, in seconds.
 const PAUSE_S: f64 = 0.3;
-/// The time from one pause to the next, in seconds: pauses take 3% of the time.
+/// The time from one pause of analytics to the next, in seconds: pauses take 3% of the time.
 const EVERY_S: f64 = 10.0;
-/// The time from one pause to the next for the first pauses of a load, in seconds, so that its
+/// The time between the first pauses of analytics beside a new load, in seconds, so that the load's
 /// latency without analytics is known after a quarter of a minute.
 const EVERY_S_FIRST: f64 = 1.5;
-/// The time after which one more early pause is allowed, in seconds, for a load that keeps
-/// changing.
+/// The time after which one more early pause of analytics is allowed, in seconds. Early pauses soon
+/// measure a load that has changed; this bounds their number for a load that keeps changing.
 const FIRST_AGAIN_S: f64 = 30.0;
 
 /// Returns the least request rate at which the pauses within `kept_s` seconds contain `requests`
@@ -19,12 +19,13 @@ pub(super) fn requests_per_s_min(requests: u64, kept_s: f64) -> f64 {
     requests as f64 / (kept_s / EVERY_S * (PAUSE_S - SETTLE_S))
 }
 
-/// The current pause, and the next one.
+/// The current pause of analytics, which serves to measure the load alone, and the next one.
 #[derive(Debug, Clone)]
 pub(super) struct Pauses {
     ends_s: Option<f64>,
     next_s: Option<f64>,
-    /// The number of early pauses that are still allowed, possibly fractional.
+    /// The number of early pauses, at less than the regular distance, that are still allowed,
+    /// possibly fractional. It grows with time.
     soon: f64,
     /// The time of the last update of `soon`.
     counted_s: f64,
@@ -44,19 +45,20 @@ impl Pauses {
         self.ends_s.is_some()
     }
 
-    /// Cancels the current and the next pause.
+    /// Cancels the current and the next pause of analytics.
     pub(super) fn stop(&mut self) {
         (self.ends_s, self.next_s) = (None, None);
     }
 
-    /// Notes that the load is a different one, whose latency alone is unknown.
+    /// Notes that the load has changed, so that its latency without analytics is unknown. The next
+    /// pause of analytics is then due at once, unless there were too many early ones.
     pub(super) fn load_changed(&mut self, now_s: f64) {
         if self.take_soon(now_s) {
             self.next_s = Some(now_s);
         }
     }
 
-    /// Returns whether the next pause should begin.
+    /// Returns whether the next pause of analytics should begin.
     pub(super) fn is_due(&mut self, now_s: f64) -> bool {
         let next_s = match self.next_s {
             Some(next_s) => next_s,
@@ -70,12 +72,13 @@ impl Pauses {
         self.ends_s = Some(now_s + PAUSE_S);
     }
 
-    /// Returns whether the current pause has been long enough.
+    /// Returns whether the current pause of analytics has been long enough.
     pub(super) fn is_over(&self, now_s: f64) -> bool {
         self.ends_s.is_some_and(|ends_s| now_s >= ends_s - 1e-9)
     }
 
-    /// Ends the current pause. `is_known` is true if the load alone has been measured enough.
+    /// Ends the current pause of analytics. `is_known` is true if the load's latency without
+    /// analytics has been measured enough, so that the next pause can be later.
     pub(super) fn end(&mut self, now_s: f64, is_known: bool) {
         self.ends_s = None;
         self.next_s = Some(now_s + self.every_s(now_s, is_known));
@@ -105,7 +108,9 @@ impl Pauses {
 mod tests {
     use super::*;
 
-    /// Returns the seconds in pauses within ten minutes, for a load that changes every `changes_s`.
+    /// Returns the seconds in pauses of analytics within ten minutes, beside a load that changes
+    /// every `changes_s`. `is_known` is true if each pause measures enough of the load's latency
+    /// without analytics.
     fn paused_s(changes_s: f64, is_known: bool) -> f64 {
         let mut pauses = Pauses::new();
         let (mut paused, mut changed_s) = (0, 0.0);

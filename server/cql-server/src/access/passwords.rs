@@ -19,9 +19,9 @@ use blake2::digest::{KeyInit, Mac};
 const CACHE_ENTRIES: usize = 1024;
 /// The most memory, in KiB, that a hash from CREATE ROLE WITH HASHED PASSWORD may take.
 const MEMORY_KIB_MAX: u32 = 64 << 10;
-/// The most passes of such a hash over its memory.
+/// The most passes over its memory that a hash from CREATE ROLE may need.
 const PASSES_MAX: u32 = 10;
-/// The most lanes of such a hash: parts of its memory that can be computed in parallel.
+/// The most lanes of a hash from CREATE ROLE: parts of its memory that can be computed in parallel.
 const LANES_MAX: u32 = 4;
 
 pub(super) struct Passwords {

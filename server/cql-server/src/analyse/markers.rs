@@ -219,10 +219,11 @@ impl<'v> Bound<'v> {
         value.copied().unwrap_or(Value::Null)
     }
 
-    /// Returns the result of the volatile call with this index among those of the statement.
+    /// Returns the result of the volatile call with the index `place` among those of the statement;
+    /// `None` if the call returned null.
     ///
     /// # Panics
-    /// If the functions of the statement were not called.
+    /// If the volatile functions of the statement have not been called yet.
     pub fn called(&self, place: usize) -> Option<&[u8]> {
         let value = self.called.get(place);
         let value = value.expect("volatile functions are called before terms are evaluated");

@@ -179,8 +179,8 @@ pub fn place(schema: &TableSchema, column: &Column) -> usize {
     place.expect("a column of this table")
 }
 
-/// The size of a set of lists of values, which are combined with other lists to keys: the number of
-/// lists, and the total bytes of their values.
+/// The size of a set of keys or parts of keys, each of which is a list of values: their number and
+/// total bytes. It limits the product of two such sets before the product is built.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     lists: usize,
@@ -204,8 +204,8 @@ impl Size {
         })
     }
 
-    /// Checks the size of a product before the product is built. The product combines every list of
-    /// `self` with every list of `others`.
+    /// Checks the size of the product of two sets, which combines every element of `self` with
+    /// every element of `others`, before it is built.
     ///
     /// # Errors
     /// If the product has too many keys or too many bytes.

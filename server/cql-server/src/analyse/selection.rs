@@ -58,7 +58,7 @@ pub enum Output {
 pub struct Slots {
     /// The indexes of the columns among the columns of the table.
     columns: Vec<usize>,
-    /// The slot of each column, by the index of the column in the table.
+    /// Maps the index of a column in the table to its slot, its index in `columns`.
     by_place: BTreeMap<usize, usize>,
 }
 

@@ -33,7 +33,7 @@ pub enum Term {
     /// The value bound to the marker of `IN ?`: a list of values.
     InMarker {
         index: u16,
-        /// The type of the list. Unlike other lists, this one may contain nulls.
+        /// The type of the list of values. Unlike other lists, a list behind IN may contain nulls.
         ty: CqlType,
     },
     List(Vec<Term>),

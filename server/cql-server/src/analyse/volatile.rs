@@ -56,8 +56,8 @@ mod tests {
         }
     }
 
-    /// A statement may evaluate a term several times, and evaluates its terms again after each
-    /// conflict.
+    /// The term of one call may be evaluated several times in an execution, and again after each
+    /// conflict with another write: the value must stay the same.
     #[test]
     fn a_place_has_one_value_in_an_execution_and_for_a_row() {
         let server = Server::with(&["CREATE TABLE t (k uuid PRIMARY KEY)"]);

@@ -134,7 +134,7 @@ impl Executor {
         }
         check_consistency(call.parameters.consistency)?;
         let guardrails = match &target {
-            // Guardrails protect the tables of users.
+            // Guardrails protect the tables that users have created.
             Target::Virtual(_) => None,
             _ => Some(self.guardrails(call)?),
         };

@@ -27,7 +27,7 @@ const NUMBERS: [CqlType; 9] = [
     CqlType::Varint,
 ];
 
-/// The other types with a cast to text, in the order of Cassandra's messages.
+/// The types beside numbers that can be cast to text, in the order of Cassandra's messages.
 const PRINTED: [CqlType; 7] = [
     CqlType::Inet,
     CqlType::Boolean,

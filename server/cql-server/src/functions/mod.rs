@@ -43,10 +43,10 @@ pub use self::uuids::TimeUuids;
 use super::error::{Result, invalid, result_too_large};
 use super::interrupt;
 
-/// The code of a function. Its parameters are the arguments, and the conditions of the call.
+/// The code of a function. Its parameters are the arguments, and the time and limit of the call.
 type Body = dyn Fn(&[Option<&[u8]>], Conditions) -> Result<Option<Vec<u8>>> + Send + Sync;
 
-/// The conditions of a call.
+/// The data beside the arguments that a call may depend on: the time, and the limit on the result.
 #[derive(Debug, Clone, Copy)]
 pub struct Conditions {
     /// The time of the call, in microseconds since 1970.

@@ -76,8 +76,8 @@ pub fn decimal_units(number: &BigDecimal) -> u64 {
     integer_units(&unscaled) + scale_units(scale)
 }
 
-/// The approximate microseconds of an operation that writes out as many decimal places as a scale
-/// gives.
+/// The approximate time, in microseconds, of writing out the decimal places of a number with this
+/// scale.
 pub fn scale_units(scale: i64) -> u64 {
     scale.unsigned_abs().min(SCALE_MAX) / 8
 }

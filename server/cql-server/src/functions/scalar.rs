@@ -81,7 +81,9 @@ fn date_of_ms(ms: i64) -> Vec<u8> {
     (days as u32).to_be_bytes().to_vec()
 }
 
-/// Creates a function that converts a time to a uuid.
+/// Creates a function that converts a `timestamp` to a `timeuuid`. `full` is its name with the
+/// keyspace, and `name` is the name without it, for errors. `make` converts milliseconds since
+/// 1970, and returns `None` for a time that a `timeuuid` cannot have.
 fn timeuuid_of(
     full: String,
     name: &'static str,

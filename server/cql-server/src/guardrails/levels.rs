@@ -37,7 +37,7 @@ pub(super) struct Levels {
 pub(super) struct LevelSet(u16);
 
 impl LevelSet {
-    /// Parses the names of levels, separated by `+`; `None` if one of them is no level.
+    /// Parses the names of consistency levels, separated by `+`; `None` if one of them is no level.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut set = Self::default();
         for name in text

@@ -5,9 +5,9 @@ use super::Threshold;
 /// A number that guardrails limit, mostly for one statement, by its name in Cassandra 5.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// The number of keyspaces of users, including the new one.
+    /// The number of keyspaces that users have created, including the new one.
     Keyspaces,
-    /// The number of tables of users, including the new one.
+    /// The number of tables that users have created, including the new one.
     Tables,
     /// Columns of a table that is created or altered.
     ColumnsPerTable,

@@ -117,7 +117,8 @@ impl Guardrails {
         Ok(())
     }
 
-    /// Checks a SELECT from a table of users before it reads, and returns its warnings.
+    /// Checks a SELECT from a table that users have created, before the SELECT reads, and returns
+    /// its warnings. No guardrail holds for system tables.
     pub fn check_select(
         &self,
         select: &ast::Select,

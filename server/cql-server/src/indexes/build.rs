@@ -323,8 +323,8 @@ fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>
     Ok(())
 }
 
-/// Sends the index entries of all rows of a table to `sender`, in batches. Returns false if the
-/// scan was stopped early, or the receiver is gone.
+/// Sends the entries of the indexes `building`, given by their ids, for all rows of a table to
+/// `sender`, in batches. Returns false if the scan was stopped early, or the receiver is gone.
 fn scan(
     shared: &Shared,
     table: &CqlTable,

@@ -187,7 +187,8 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the key of the row or header that an entry refers to.
+/// Returns the key of the row, or of the header with a partition's static columns, that an index
+/// entry refers to.
 fn row_key_of<'k>(schema: &TableSchema, entry: &'k [u8]) -> Result<DecodedKey<'k>> {
     let row_key = EntryKey::read(entry).map(|read| read.row_key);
     let decoded = row_key.and_then(DecodedKey::read);

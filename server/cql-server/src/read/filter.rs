@@ -41,8 +41,9 @@ enum BoundTest<'f> {
 }
 
 impl<'f> Filter<'f> {
-    /// Evaluates the terms of predicates with the bound values, and finds the slots of their
-    /// columns.
+    /// Evaluates the terms of predicates with the bound values. `slots` has the positions of the
+    /// read columns among the cells of a row. `names` returns the name of the column at a position
+    /// in the table, for errors.
     pub fn new(
         predicates: &'f [Predicate],
         slots: &Slots,

@@ -30,9 +30,11 @@ pub struct Limits {
     /// The reading time after which a page ends, if the client pages.
     pub page_time: Duration,
     /// The most bytes of a response's cells, together with the read's buffers: rows to sort, and
-    /// states of aggregates. A read that needs more fails. In addition, computed arguments may take
-    /// as many bytes until their functions are called. Drivers reject longer responses: the Java
-    /// driver from 256 MiB on, by default.
+    /// states of aggregates. A read that needs more fails. Drivers reject longer responses: the
+    /// Java driver from 256 MiB on, by default.
+    ///
+    /// The same limit holds separately for the computed arguments of functions, which are kept
+    /// until the function is called.
     pub result_bytes: usize,
 }
 

@@ -80,7 +80,7 @@ pub(super) fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
 pub struct Entries<'e> {
     /// The prefix with which the keys of all entries of the read begin.
     pub prefix: &'e [u8],
-    /// True if the entries refer to partitions, false if they refer to rows.
+    /// True if each entry of the index refers to a partition, false if it refers to a row.
     pub of_partitions: bool,
     /// The position of the predicate that the index serves among those of the statement; `None` if
     /// no predicate is needed for it.
@@ -102,7 +102,8 @@ pub struct Walk<'w> {
     pub progress: Progress,
 }
 
-/// The progress and the findings of a walk within one page.
+/// The state of a read within one page: the time and the rows so far, and the index entries that
+/// may be stale.
 pub struct Progress {
     started: Instant,
     steps_until_look: u32,

@@ -20,17 +20,18 @@ const STRATEGIES: [&str; 5] = [
     "UnifiedCompactionStrategy",
 ];
 
-/// The options that each strategy of Cassandra 4.1 has in any case, and their defaults.
+/// The options that Cassandra 4.1 adds to every strategy if they are not given, and their defaults.
 const THRESHOLDS: [(&str, &str); 2] = [("max_threshold", "32"), ("min_threshold", "4")];
 
-/// The values that an option takes, and the error for others. In it, `$` stands for the value.
+/// The values that an option takes, and the error for others. In the error, `$` stands for the
+/// value.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// Any value, or one that is checked together with others.
     Any,
-    /// One of these words, in any case.
+    /// One of these words, in upper or lower case, and the error for other values.
     Word(&'static [&'static str], &'static str),
-    /// One of these units of time, in capitals.
+    /// One of these units of time, in upper case, and the error for other values.
     Unit(&'static [&'static str], &'static str),
     /// An integer between two bounds, both included, and the error for a smaller integer.
     Integer(i64, i64, &'static str),
@@ -199,7 +200,8 @@ const DATE_TIERED: Options = &[
     ),
 ];
 
-/// Completes the entries as Cassandra does, and rejects those that Cassandra rejects.
+/// Adds Cassandra's defaults to the entries of a table's `compaction` option, and rejects the
+/// entries that Cassandra rejects.
 ///
 /// # Errors
 /// A strategy that is missing or unknown, an option that the strategy does not have, or a value that

@@ -1,4 +1,4 @@
-//! The commit lane, for writes that would wait for the disk.
+//! The commit lane: a queue and a thread for writes that would wait for the disk.
 //!
 //! ```text
 //!   connections ── writes ─> queue ─> one thread: executes what waits, syncs once,
@@ -34,9 +34,9 @@ use crate::call::{Lane, Service};
 /// The most writes that share one sync. With more of them the first one would wait too long.
 const GROUP_WRITES_MAX: usize = 1024;
 
-/// The number of groups (writes of one sync) that a write may wait for. After that many the lane
-/// rejects the write, if the write has also waited longer than the limit of overload control. The
-/// group that runs when the write arrives does not count.
+/// The number of groups (writes of one sync) that a write may wait for. After that many the write
+/// is rejected, if it has also waited longer than the limit of overload control. The group that
+/// runs when the write arrives does not count.
 const GROUPS_WAITED_MAX: u64 = 4;
 
 /// A write in the queue of the commit lane. This is a trait so that modules do not import each
@@ -65,7 +65,8 @@ struct Sent {
     groups_before: u64,
 }
 
-/// The queue of the commit lane. When this is dropped, the thread of the lane ends.
+/// The queue of the commit lane, a thread that commits the writes of all connections. When this is
+/// dropped, that thread ends.
 pub(super) struct CommitLane {
     writes: UnboundedSender<Sent>,
     pub pace: Arc<WritePace>,
@@ -74,8 +75,9 @@ pub(super) struct CommitLane {
 }
 
 impl CommitLane {
-    /// Starts the thread of the lane. A write that computes for too long begins again in
-    /// [`Lane::Moved`], in a task of `runtime`.
+    /// Starts the thread that executes the queued writes and commits them in groups. A write that
+    /// computes for too long begins again in [`Lane::Moved`], on threads for such statements, in a
+    /// task of `runtime`.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -107,7 +109,8 @@ impl CommitLane {
         })
     }
 
-    /// Adds a write to the queue of the lane. The result of the write is sent to `results`.
+    /// Adds a write to the queue of the commit thread. The result of the write is sent to
+    /// `results`.
     pub(super) fn send(&self, write: Box<dyn QueuedWrite>, results: UnboundedSender<LaneResult>) {
         // Without the thread the server is gone, and with it the response.
         drop(self.writes.send(Sent {

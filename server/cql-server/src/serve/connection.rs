@@ -35,8 +35,8 @@ use crate::call::{Lane, Service};
 /// The most frames that a connection serves in one burst, before other connections get their turn
 /// on its thread.
 const BURST_FRAMES: usize = 64;
-/// The time after which a burst ends even with fewer frames: 64 statements that have to be parsed
-/// take much longer than 64 prepared ones.
+/// The time after which a connection ends its burst, even if it has served fewer than
+/// [`BURST_FRAMES`]: 64 statements that have to be parsed take much longer than 64 prepared ones.
 const BURST_TIME: Duration = Duration::from_micros(500);
 /// The most bytes of one read.
 const READ_BYTES: usize = 64 << 10;
@@ -68,19 +68,20 @@ pub(super) struct Connection<S: Service> {
     is_small: bool,
     out: Outbox,
     /// The number of statements that arrived with the last read from the socket, ran on the
-    /// connection's thread, and whose responses are in `out`. Their latency is recorded when the
+    /// connection's thread, and whose responses are in `out`. The latencies are recorded when the
     /// responses are sent.
     points: u32,
-    /// The times at which the responses to the statements in `points` were ready, if latencies are
-    /// measured by stage.
+    /// The times at which the responses of the statements that `points` counts were ready, if
+    /// latencies are measured by stage.
     points_ready_at: Vec<Instant>,
-    /// The arrival times of the writes from lanes whose responses are in `out`. Their latency is
-    /// recorded when the responses are sent.
+    /// The arrival times of writes that ran outside of [`handle`](Session::handle), in the commit
+    /// lane or a task, and whose responses are in `out`. The latencies are recorded when the
+    /// responses are sent.
     writes_received_at: Vec<Instant>,
     /// Reports of slow requests whose responses are in `out`.
     slow: Vec<Unsent>,
-    /// The channel for the results of requests in lanes; `None` before the first such request,
-    /// because a channel takes some KiB.
+    /// The channel for the results of requests that run on other threads; `None` before the first
+    /// such request, because a channel takes some KiB.
     results: Option<Results>,
     running: usize,
     events: Option<broadcast::Receiver<SchemaChange>>,
@@ -94,7 +95,8 @@ pub(super) struct Connection<S: Service> {
     logs_in: bool,
 }
 
-/// The channel for results of requests that run in a lane.
+/// The channel for the results of requests that run on other threads than the connection's (in a
+/// lane).
 struct Results {
     sender: mpsc::UnboundedSender<LaneResult>,
     receiver: mpsc::UnboundedReceiver<LaneResult>,
@@ -503,8 +505,8 @@ impl<S: Service> Connection<S> {
         self.received.has_frame(&self.limits())
     }
 
-    /// Starts a request in its lane, or rejects it if there is no memory for its frame and its
-    /// statements.
+    /// Passes a request to other threads, those of the lane `lane`, or rejects it if there is no
+    /// memory for its frame and its statements.
     fn start(&mut self, lane: Lane, mut request: Box<LaneRequest<S>>) {
         let statement_bytes = request.work.own_statement_bytes();
         let body_bytes = request.frame.body.len();
@@ -527,8 +529,8 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Appends the response of a request that has run in a lane, and those of other such requests
-    /// that are ready.
+    /// Appends the response of a request that has run on another thread, and those of other such
+    /// requests that are ready.
     fn take_results(&mut self, first: LaneResult) {
         let mut next = Some(first);
         while let Some(LaneResult { stream, reply }) = next {
@@ -636,7 +638,8 @@ async fn over(time: &mut Option<Pin<Box<Sleep>>>) {
     }
 }
 
-/// Waits for the next result; for ever if no request has run in a lane.
+/// Waits for the next result of a request that runs on another thread; for ever if the connection
+/// never had such a request.
 async fn next_result(results: &mut Option<Results>) -> Option<LaneResult> {
     match results {
         Some(results) => results.receiver.recv().await,

@@ -29,7 +29,7 @@ pub(super) struct FailedLogins {
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    /// The number of tokens at the time `at`.
+    /// The number of tokens in the bucket at the time `at`: of passwords that may be tried.
     tokens: f64,
     at: Instant,
 }
@@ -86,7 +86,8 @@ impl FailedLogins {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Puts the token back that was taken for verifying a password, because the password was right.
+    /// Puts back the token that [`begin`](Self::begin) took from the bucket of the address, because
+    /// the password was right.
     pub(super) fn was_right(&self, address: IpAddr, now: Instant) {
         self.add(address, now, 1.0);
     }

@@ -28,7 +28,7 @@ use crate::queries::Query;
 /// is full, and so grows to the size of a page with one more row of 64 KiB.
 const PAGE_ROOM_BYTES: usize = (PAGE_BYTES + (64 << 10)) / 16;
 
-/// A request that waits for its lane, or runs there.
+/// A request that waits for a thread of its lane, or runs on one.
 pub(super) struct LaneRequest<S: Service> {
     pub work: Work<S>,
     pub frame: Frame,
@@ -37,7 +37,7 @@ pub(super) struct LaneRequest<S: Service> {
 }
 
 /// A scan that ended without a reply and has to begin anew: its thread cannot leave the idle class,
-/// while scans that begin now run on the [floor](crate::floor).
+/// while scans that begin now run within their [CPU share](crate::floor).
 struct LeftBehind<S: Service>(Box<LaneRequest<S>>);
 
 impl<S: Service> LaneRequest<S> {
@@ -183,7 +183,8 @@ impl<S: Service> LaneRequest<S> {
         }
     }
 
-    /// The key of the user in the queues of the lanes: the role or, without one, the address.
+    /// The user in whose name the request waits in the queue of a lane: the role or, without one,
+    /// the address.
     fn scan_user(&self) -> ScanUser {
         let sender = &self.work.sender;
         match sender.user.name() {
@@ -216,7 +217,8 @@ impl<S: Service> LaneRequest<S> {
     }
 
     /// Returns the reply to the request. `is_answered` is true if the client got an error before
-    /// the thread ended: then a slow request has been reported, too.
+    /// the thread ended: that error, and a slow request, have been reported then, and are not
+    /// reported again.
     fn reply(self, ended: RequestResult, is_answered: bool) -> Reply {
         let Self {
             mut work, frame, ..
@@ -290,14 +292,14 @@ impl<S: Service> QueuedWrite for LaneRequest<S> {
     }
 }
 
-/// Returns whether the clients of a lane get an error at the deadline while the threads of their
-/// requests may still run.
+/// Returns whether a client gets the error of a timeout at the deadline even if its request still
+/// runs on a thread of this lane.
 fn is_cut_off(lane: Lane) -> bool {
     matches!(lane, Lane::Scan | Lane::Range | Lane::Moved)
 }
 
-/// Whether a request in a lane is a read, which ends when the server stops. A write goes on,
-/// because an error would mean to the client that nothing was written.
+/// Returns whether a request on the threads of `lane` is a read, which ends when the server stops.
+/// A write goes on, because an error would mean to the client that nothing was written.
 fn is_read(lane: Lane, kind: StatementKind) -> bool {
     is_cut_off(lane) && kind.lane != Lane::Write
 }
@@ -311,9 +313,9 @@ fn no_memory(bytes: usize) -> ErrorResponse {
     ))
 }
 
-/// Runs a request in a lane, and sends its result. At the deadline of a scan its client gets a
-/// timeout, even while the scan waits or runs; a waiting scan then does not begin, and a running
-/// one ends soon. The stop of the server and KILL QUERY end a scan in the same way.
+/// Runs a request on a thread of `lane`, and sends its result. At the deadline of a scan its client
+/// gets a timeout, even while the scan waits or runs; a waiting scan then does not begin, and a
+/// running one ends soon. The stop of the server and KILL QUERY end a scan in the same way.
 ///
 /// A scan whose thread the kernel keeps in the idle class when the [floor](crate::floor), the CPU
 /// share of scans, is turned on begins anew, but only once: otherwise it might never end while the
@@ -397,9 +399,9 @@ pub(super) async fn run_in_lane<S: Service>(
     drop(results.send(LaneResult { stream, reply }));
 }
 
-/// Runs a write on a thread that serves connections, once it has its [turns](super::turns) at
-/// partitions. If writes then have to wait for the disk, passes the write to the commit lane, which
-/// needs no turns.
+/// Runs a write on a thread that serves connections, after earlier writes of the same partitions:
+/// once it has its [turns](super::turns). If writes then have to wait for the disk, passes the
+/// write to the [commit thread](super::commit), where it needs no turns.
 pub(super) async fn run_in_turn<S: Service>(
     mut request: Box<LaneRequest<S>>,
     results: UnboundedSender<LaneResult>,

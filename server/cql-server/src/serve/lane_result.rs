@@ -33,8 +33,9 @@ pub(super) struct Reply {
     pub keyspace: Option<String>,
     /// For a login: the user, or `None` if the login was rejected.
     pub login: Option<Option<Arc<User>>>,
-    /// The arrival time of a successful write, whose latency is recorded when the reply is sent;
-    /// `None` for other requests, and for writes that took too long and were moved.
+    /// The arrival time of a successful write, whose latency is recorded when the reply is sent.
+    /// `None` for other requests, and for writes that took so long that they were moved to
+    /// [`Lane::Moved`](crate::call::Lane::Moved): they are no sign of a slow server.
     pub point_received_at: Option<Instant>,
     pub slow: Option<Box<Unsent>>,
 }

@@ -1,4 +1,4 @@
-//! The lanes, where requests run that are not for the thread that received them.
+//! The lanes: queues and threads for requests that must not run on the thread that received them.
 //!
 //! Scans and reads of ranges have threads of their own, which users share ([`ScanThreads`]). So one
 //! user's statements that run until their timeout do not delay other users.
@@ -52,7 +52,8 @@ pub(super) const NORMAL_CLASS_CPU_MAX: Duration = Duration::from_millis(20);
 pub(super) struct Lanes {
     scans: ScanThreads,
     ranges: ScanThreads,
-    /// The lane for reads of ranges while the [floor](crate::floor) is in use.
+    /// The threads for reads of ranges while the [floor](crate::floor), the CPU share of scans, is
+    /// in use.
     floor: Option<FloorLane>,
     moved: ScanThreads,
     schema: Semaphore,
@@ -61,16 +62,18 @@ pub(super) struct Lanes {
     logins: LowThreads,
 }
 
-/// The lane for reads of ranges that begin while the [floor](crate::floor) is in use.
+/// The threads for reads of ranges that begin while the [floor](crate::floor), the CPU share of
+/// scans, is in use.
 struct FloorLane {
     share: Arc<FloorShare>,
     threads: ScanThreads,
 }
 
 /// The most statements of one connection that are queued, run, or have a result that the client has
-/// not read, counted separately for scans (with reads of ranges) and for moved statements. A client
-/// that does not read can keep no more results than these in memory. A client that reads is hardly
-/// slowed down, because by default a user has no more such statements running at once.
+/// not read. Scans (with reads of ranges) and statements that were moved because they ran for long
+/// are counted separately. A client that does not read can keep no more results than these in
+/// memory. A client that reads is hardly slowed down, because by default a user has no more such
+/// statements running at once.
 const SHARE_RESULTS: usize = 4;
 
 /// The size below which a result needs no memory from the pool of results: other buffers of a
@@ -120,7 +123,7 @@ pub(super) struct Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    /// Creates the entry of a small result, which takes no memory from the pool.
+    /// Wraps a small result, which takes no memory from the pool of results.
     pub(super) fn small(value: T) -> Self {
         Self {
             value,
@@ -176,11 +179,13 @@ impl Lanes {
         self.results.is_short()
     }
 
-    /// Runs `work` of a user once the lane permits it, and notes in `progress` what it waits for. A
-    /// scan waits for memory until `interrupt` is over. Every result of a scan or a moved statement
-    /// takes a slot in the connection's `share`. Memory and slot are free again when the result is
-    /// dropped or, if the caller stopped waiting, when `work` has ended. Returns `None` if `work`
-    /// panicked.
+    /// Runs the request `work` of a user on a thread of `lane`, once the queue of the lane permits
+    /// it, and notes in `progress` what the request waits for. Returns `None` if `work` panicked.
+    ///
+    /// Every result of a scan, or of a statement that was moved because it ran for long, takes a
+    /// slot in the connection's `share`. A scan also waits for memory for its result, but not
+    /// longer than until `interrupt` is over. Memory and slot are free again when the result is
+    /// dropped or, if the caller stopped waiting, when `work` has ended.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,

@@ -146,7 +146,8 @@ impl CqlServer {
         self.counters.clone()
     }
 
-    /// The queries that wait or run in a lane.
+    /// The queries that wait for, or run on, other threads than that of their connection (in a
+    /// lane). Writes that wait for the disk are not listed.
     pub fn queries(&self) -> Arc<Queries> {
         self.queries.clone()
     }
@@ -155,8 +156,9 @@ impl CqlServer {
     /// have their responses. Then cancels requests, and drops results that their clients have not
     /// read. Returns false if any request was cancelled or any result dropped.
     ///
-    /// Reads that run in lanes, and received requests that have not begun, get at once the error
-    /// that the server is stopping. Writes that have begun get their results.
+    /// Reads that run on other threads than that of their connection, and received requests that
+    /// have not begun, get at once the error that the server is stopping. Writes that have begun
+    /// get their results.
     ///
     /// Returns after at most four thirds of `patience`. If threads of the server are stuck, it does
     /// not wait for them any longer.

@@ -25,9 +25,9 @@ pub struct ServeOptions {
     /// requests wait. A user is a role or, on a server without authentication, the address of a
     /// client.
     pub scans_max: usize,
-    /// The most scans of all users that run at once: beyond [`scans_max`](Self::scans_max), each
-    /// user has one. The same limit holds for reads of ranges, and again for statements that took
-    /// long.
+    /// The most scans of all users that run at once. While at least [`scans_max`](Self::scans_max)
+    /// scans run, a further one begins only if its user has none. Reads of ranges have a limit of
+    /// their own with the same value, and so have statements that took long.
     pub scan_threads_max: usize,
     /// Whether reads of ranges, and scans that have used much CPU time, run in the kernel's idle
     /// class, beneath requests. Tests turn it off: on busy cores a thread of that class makes
@@ -43,8 +43,9 @@ pub struct ServeOptions {
     pub connections_per_address_max: Option<usize>,
     /// The longest request body in bytes, before and after decompression.
     pub body_bytes_max: usize,
-    /// The most requests of one connection that run or wait in a lane at once. At the limit, the
-    /// connection's next frame is read when one of them is done.
+    /// The most requests of one connection that wait for, or run on, other threads than that of the
+    /// connection (lanes). At the limit, the connection's next frame is read when one of them is
+    /// done.
     pub lane_requests_max: usize,
     /// The size of each of two pools over all connections: one for the bytes of partially received
     /// requests, and one for requests that wait for their lane, with their parsed statements.
@@ -53,10 +54,11 @@ pub struct ServeOptions {
     /// [`request_timeout`](Self::request_timeout) before it is rejected; a request for a lane is
     /// rejected at once.
     pub request_bytes_max: usize,
-    /// The most bytes of lane results that wait for their clients, over all connections. At the
-    /// limit scans wait, and a result that is larger than a page and finds no room is rejected as
-    /// OVERLOADED. A quarter of the memory is for results of at most a page. Rounded up to whole
-    /// MiB. By default the largest possible response fits into the other three quarters.
+    /// The most bytes of results, over all connections, that wait for their clients. Only requests
+    /// that run on other threads than that of their connection (in a lane), such as scans, count.
+    /// At the limit scans wait, and a result that is larger than a page and finds no room is
+    /// rejected as OVERLOADED. A quarter of the memory is for results of at most a page. Rounded up
+    /// to whole MiB. By default the largest possible response fits into the other three quarters.
     pub lane_result_bytes_max: usize,
     /// The most bytes of prepared statements. The least recently used are dropped, and drivers
     /// prepare them again.

@@ -47,8 +47,8 @@ impl Outbox {
         self.frames.len() >= FULL_BYTES
     }
 
-    /// Appends the response to a request that ran in a lane, and keeps its memory reserved until it
-    /// is sent.
+    /// Appends the response to a request that ran on another thread than the connection's (in a
+    /// lane). The memory of the response stays reserved until the response is sent.
     pub(super) fn push(&mut self, Waiting { value, _memory }: Waiting<BytesMut>) {
         if self.frames.is_empty() {
             self.frames = value;

@@ -54,9 +54,10 @@ const READS: u64 = 16;
 /// A connection is small if the mean of unserved bytes is more than this many times its own.
 /// Connections that share a load differ by far less, and all of them must lose requests.
 const MEAN_OVER_SMALL: u64 = 4;
-/// The interval at which the probe measures how long a ready connection waits until it is served.
+/// The interval at which the probe, a task, measures how long a ready connection waits until it is
+/// served.
 const PROBE_EVERY: Duration = Duration::from_millis(1);
-/// The time for which the probe goes on measuring after the last request.
+/// The time after the last request for which the probe (the task that measures waits) goes on.
 const PROBE_FOR: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -84,7 +85,8 @@ pub(super) struct Overload {
     unserved: AtomicU64,
     wakeup: Wakeup,
     wake: Notify,
-    /// The thread that lets the clock advance. It is parked while the probe sleeps.
+    /// The thread that lets `clock` advance. It is parked while the probe, the task that measures
+    /// waits, sleeps because there are no requests.
     ticker: OnceLock<Thread>,
 }
 
@@ -147,8 +149,8 @@ impl Overload {
         Duration::from_micros(turns.max().unwrap_or(0))
     }
 
-    /// Keeps the probe awake. Noting reads would not be enough, since a connection with many
-    /// requests in its buffer is served for long without a read.
+    /// Keeps the probe, the task that measures waits, awake. Noting reads would not be enough,
+    /// since a connection with many requests in its buffer is served for long without a read.
     fn note_busy(&self) {
         if self.wakeup.note_request() {
             self.wake.notify_one();
@@ -296,7 +298,8 @@ fn tick(overload: &Weak<Overload>) {
     }
 }
 
-/// The state of the probe while requests arrive. The model in the tests takes the same steps.
+/// The state of the probe, the task that measures how long a ready connection waits, while requests
+/// arrive. The simulation in the tests uses it, too.
 #[derive(Debug)]
 struct Probe {
     interval_began: Instant,
@@ -311,8 +314,9 @@ impl Probe {
         }
     }
 
-    /// Notes how long the probe has waited since `turn_began` until it ran, and ends the interval
-    /// if its time is over. Returns whether requests still arrive.
+    /// Records a measurement: the probe was ready at `turn_began`, as a connection is whose bytes
+    /// arrive, and got its turn at `now`. Ends the interval of the [rule] if its time is over.
+    /// Returns whether requests still arrive.
     fn step(&mut self, overload: &Overload, turn_began: Instant, now: Instant) -> bool {
         overload.note_turn(now.saturating_duration_since(turn_began));
         if overload.wakeup.take_requests() {
@@ -326,8 +330,8 @@ impl Probe {
     }
 }
 
-/// Marks the probe as awake. When this is dropped, even because the runtime drops the probe, the
-/// probe is marked as asleep and the ticker may park.
+/// Marks the probe, the task that measures waits, as awake. When this is dropped, even because the
+/// runtime drops the probe, the probe is marked as asleep and the thread of the clock may park.
 struct Awake<'a>(&'a Overload);
 
 impl<'a> Awake<'a> {

@@ -19,7 +19,8 @@ const SLOW: Duration = Duration::from_millis(4);
 /// The time after a slow write during which the server assumes that other writes would be slow,
 /// too.
 const SLOW_FOR: Duration = Duration::from_millis(250);
-/// The duration of a write from which on its thread may be stuck.
+/// The duration after which a write that still runs makes the server assume that its thread is
+/// stuck, and that other writes would be slow.
 pub(super) const STUCK: Duration = Duration::from_millis(1);
 /// The interval of the watchdog while there are writes.
 const WATCH_EVERY: Duration = Duration::from_millis(2);

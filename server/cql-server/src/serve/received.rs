@@ -120,8 +120,8 @@ impl Received {
         self.skip.as_ref().map(|_| self.skipped_bytes)
     }
 
-    /// Returns the error of the frame that is being skipped, before the rest of its bytes has
-    /// arrived. Nothing can be decoded afterwards.
+    /// Gives up skipping a too long frame, and returns its error before the rest of its bytes has
+    /// arrived; `None` if no frame is being skipped. Nothing can be decoded afterwards.
     pub(super) fn give_up_skip(&mut self) -> Option<ReceivedError> {
         let skip = self.skip.take()?;
         Some(ReceivedError::Frame(skip.into_error()))

@@ -31,7 +31,8 @@ const UNIT_BYTES: usize = 4 << 10;
 pub(super) struct Requests {
     received: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
-    /// The number of all units of `waiting`, taken or free.
+    /// The number of permits of `waiting` in all, taken or free. Each stands for [`UNIT_BYTES`] of
+    /// memory.
     waiting_units: u32,
     turns: Semaphore,
 }
@@ -62,9 +63,9 @@ impl Requests {
         }
     }
 
-    /// Takes memory for a request that waits for its lane: for its frame, with a body of
-    /// `body_bytes`, and for the `statement_bytes` of its parsed statements, if no cache has them. If
-    /// they need more than all of the memory, it takes all.
+    /// Takes memory for a request that waits for another thread (in a lane): for its frame, with a
+    /// body of `body_bytes`, and for the `statement_bytes` of its parsed statements, if no cache
+    /// has them. If they need more than all of the memory, it takes all.
     ///
     /// # Errors
     /// OVERLOADED, if other requests have taken the memory.

@@ -1,4 +1,5 @@
-//! The memory of lane results that wait for their clients, over all connections.
+//! The memory of results that wait for their clients, over all connections: of requests that ran on
+//! other threads than that of their connection.
 //!
 //! The memory is counted in pages. A scan takes one page when it begins, so that a queued scan
 //! holds none, and the other pages once the size of its result is known.
@@ -69,9 +70,9 @@ impl ResultPages {
         }
     }
 
-    /// Takes a page. Waits until one is free, but not longer than until `interrupt` is over: then
-    /// takes none, because the client has an error already or is gone. Pages become free when a
-    /// client reads its result, or is disconnected because it does not read.
+    /// Takes a page for the result of a request, and waits until one is free. If the request ends
+    /// meanwhile by `interrupt`, takes none: its client has an error already or is gone. Pages
+    /// become free when a client reads its result, or is disconnected because it does not read.
     pub(super) fn wait_for_page(&mut self, interrupt: &Interrupt) {
         while !self.pool.take(1, 0) {
             if interrupt.is_over(Instant::now()) {

@@ -75,8 +75,8 @@ impl<W> Default for OfUser<W> {
     }
 }
 
-/// A user with a queued scan. Users start scans in the derived order, which compares the fields one
-/// after the other.
+/// A user with a queued scan. The smallest user starts the next scan; the derived order compares
+/// the fields one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
     running: usize,

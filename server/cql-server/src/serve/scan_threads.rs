@@ -36,7 +36,8 @@ type Work = Box<dyn FnOnce() -> bool + Send>;
 pub(super) enum ScanClass {
     Normal,
     Low,
-    /// The [floor](crate::floor): its threads are there before a scan begins.
+    /// The [floor](crate::floor), a CPU share of scans beside busy processes. The threads are on it
+    /// from their start, not only once a scan is long.
     Floor,
     /// The normal class, or the lowest one for a user whose last scan used more than this CPU time.
     /// The code that executes a scan moves its thread to the lowest class once the scan has used
@@ -73,7 +74,7 @@ struct Inner {
     spare_for: Duration,
     scan_class: ScanClass,
     class: ClassControl,
-    /// The [floor](crate::floor) that the threads may enter.
+    /// The CPU share of scans, the [floor](crate::floor), which the threads may enter.
     floor: Option<Arc<FloorShare>>,
     state: Mutex<State>,
     wake: Condvar,

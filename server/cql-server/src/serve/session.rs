@@ -32,13 +32,13 @@ use crate::interrupt;
 pub(super) enum HandleResult<S: Service> {
     /// The response was appended to the connection's buffer.
     Answered {
-        /// True for a statement that ran inline: its latency shows how fast the server is at the
-        /// moment.
+        /// True for a statement that ran at once, on the thread of the connection: its latency
+        /// shows how fast the server is at the moment.
         is_point: bool,
         ran: ExecutionSpan,
         slow: Option<Box<Unsent>>,
     },
-    /// Nothing was appended; the request has to run in this lane.
+    /// Nothing was appended; the request has to run on the threads of this lane.
     InLane(Lane, Box<LaneRequest<S>>),
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Session<S: Service> {
     has_started: bool,
     /// The identity in the client's certificate; `None` without one, or after the login with it.
     identity: Option<String>,
-    /// True while a password is being verified in its lane.
+    /// True while another thread verifies a password.
     is_verifying: bool,
     pub coding: Coding,
     /// The segments of all frames after the response to STARTUP, from version 5 on.
@@ -143,8 +143,8 @@ impl<S: Service> Session<S> {
         !self.sender.user.is_nobody()
     }
 
-    /// Ends the login whose password a lane has verified; `user` is `None` if the password was
-    /// wrong.
+    /// Completes a login after another thread has verified the password; `user` is `None` if the
+    /// password was wrong.
     pub(super) fn end_login(&mut self, user: Option<Arc<User>>) {
         self.is_verifying = false;
         if let Some(user) = user {
@@ -166,7 +166,8 @@ impl<S: Service> Session<S> {
     }
 
     /// Executes a request that was received at `now` and appends the response, or returns the
-    /// request with the lane in which it has to run.
+    /// request if it has to run on other threads, those of a lane. `may_refuse` is true if overload
+    /// control may reject the request.
     pub(super) fn handle(
         &mut self,
         frame: Frame,
@@ -238,8 +239,9 @@ impl<S: Service> Session<S> {
         response.encode(out, stream, &head, self.coding);
     }
 
-    /// Appends the response to a request, or returns the request with the lane in which it has to
-    /// run.
+    /// Executes a request and appends the response, then returns `None`; or returns the request if
+    /// it has to run on other threads, those of a lane. `may_refuse` is true if overload control
+    /// may reject the request.
     fn try_handle(
         &mut self,
         frame: &Frame,

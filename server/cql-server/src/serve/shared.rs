@@ -121,8 +121,9 @@ impl<S: Service> Shared<S> {
         ended
     }
 
-    /// Returns whether a write that begins at `now` may keep its thread for longer than other
-    /// requests should wait.
+    /// Returns whether a write that begins at `now` would wait for the disk, or is probably slow as
+    /// others are at the moment. Such a write must not run on a thread that serves connections,
+    /// where other requests would wait for it.
     pub(super) fn writes_wait(&self, now: Instant) -> bool {
         self.service.commits_wait_for_sync() || self.commits.pace.is_slow(now)
     }

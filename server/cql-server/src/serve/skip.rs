@@ -45,7 +45,8 @@ impl Skip {
         }
     }
 
-    /// Removes bytes of the frame from the start of `frames`, and returns their number.
+    /// Removes bytes of the skipped frame from the start of `frames`, the received bytes, and
+    /// returns their number.
     pub(super) fn discard(&mut self, frames: &mut BytesMut) -> usize {
         let bytes = self.left_bytes.min(frames.len());
         frames.advance(bytes);
@@ -90,7 +91,8 @@ impl Progress {
         }
     }
 
-    /// Becomes ready when the client has sent fewer than [`STEP_BYTES`] within the time for them.
+    /// Becomes ready when the client is too slow: when the deadline passes and the client has sent
+    /// fewer than [`STEP_BYTES`] of the skipped frame since the last step.
     pub(super) fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.0 {
             Some(step) => step.by.as_mut().poll(context),

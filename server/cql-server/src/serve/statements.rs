@@ -44,9 +44,10 @@ const STATEMENT_BYTES_TYPICAL: usize = 2048;
 /// larger than half a shard. With four shards for each core, the default of `quick_cache`, a
 /// statement with some thousand markers did not fit on small servers, or on those with many cores.
 const SHARD_BYTES_MIN: usize = 16 << 20;
-/// The share of a shard for statements that were used more than once. The rest is for new ones: a
-/// client prepares all statements of a batch before it executes them, so the first of them must
-/// still be there. By default that rest is 3%.
+/// The share of a shard (of the cache of prepared statements) for those that were used more than
+/// once. The rest is for new ones: a client prepares all statements of a batch before it executes
+/// them, so the first of them must still be there. The default of `quick_cache` leaves only 3% for
+/// new ones.
 const USED_SHARE: f64 = 0.5;
 /// The most bytes of a statement's text in an error.
 const SHOWN_BYTES_MAX: usize = 200;

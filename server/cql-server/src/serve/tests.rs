@@ -482,7 +482,8 @@ impl Deref for Served {
     }
 }
 
-/// Opens the gates of a service when it is dropped.
+/// Opens the gates of the service when it is dropped, so that the statements and syncs which wait
+/// there end.
 struct OpenedOnDrop(Arc<Fake>);
 
 impl Drop for OpenedOnDrop {

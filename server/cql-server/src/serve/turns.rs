@@ -26,12 +26,14 @@ pub(super) struct Turns {
     stripes: Vec<Mutex<()>>,
 }
 
-/// The stripes of the partitions that a request has to wait for, ascending and distinct.
+/// The numbers of the stripes, that is locks, of the partitions that a request has to wait for,
+/// ascending and distinct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stripes(Vec<usize>);
 
 impl Stripes {
-    /// Returns the stripes of the partitions with these hashes; `None` without any.
+    /// Returns the stripes (locks that partitions share by hash) for `turns`, the hashes of
+    /// partitions; `None` without any.
     pub(super) fn of(turns: &[u64]) -> Option<Self> {
         let mut stripes: Vec<usize> = turns.iter().map(|n| *n as usize % STRIPES).collect();
         stripes.sort_unstable();
@@ -52,7 +54,7 @@ impl Turns {
     }
 
     /// Locks all of these stripes if they are free and no other request waits for one of them.
-    /// Otherwise returns `None`.
+    /// Otherwise locks none, and returns `None`.
     pub(super) fn try_take(&self, stripes: &Stripes) -> Option<TurnGuard<'_>> {
         let one = |stripe: &usize| self.stripes[*stripe].try_lock().ok();
         let guards: Option<_> = stripes.0.iter().map(one).collect();

@@ -24,8 +24,8 @@ use crate::call::{Call, Interrupt, Lane, Service, Statement, StatementKind, Time
 use crate::outcome::Outcome;
 
 /// The CPU time that a statement may use on a thread on which other requests wait: one that serves
-/// connections, or that of the commit lane. After that the statement begins anew in
-/// [`Lane::Moved`].
+/// connections, or the one that commits their writes. After that the statement begins anew on a
+/// separate thread ([`Lane::Moved`]).
 pub(super) const SHARED_THREAD_CPU_MAX: Duration = Duration::from_millis(5);
 
 pub(super) enum RequestStatements<T> {
@@ -53,8 +53,8 @@ pub(super) struct Work<S: Service> {
     pub statements: RequestStatements<S::Statement>,
     pub kind: StatementKind,
     pub consistency: Consistency,
-    /// The [turns](super::turns) that the request needs on a thread that serves connections; `None`
-    /// if it needs none.
+    /// The locks of partitions, its [turns](super::turns), that the request needs on a thread that
+    /// serves connections; `None` if it needs none.
     pub turns: Option<Stripes>,
     pub interrupt: Interrupt,
     pub received_at: Instant,
@@ -69,13 +69,13 @@ pub(super) struct Work<S: Service> {
 pub(super) enum Inline {
     /// The response was appended to the buffer of the connection.
     Answered(Outcome),
-    /// Nothing was appended; the request has to run in this lane.
+    /// Nothing was appended; the request has to run on the threads of this lane.
     Lane(Lane),
 }
 
 impl<S: Service> Work<S> {
-    /// Runs the request on the thread of its connection, and appends the response to `out`, unless
-    /// the request belongs in a lane.
+    /// Runs the request on the thread of its connection, and appends the response to `out`. If the
+    /// request must run on other threads, appends nothing and returns their lane.
     ///
     /// # Errors
     /// The error for the client, if the request fails.
@@ -176,7 +176,8 @@ impl<S: Service> Work<S> {
         Ok(outcome)
     }
 
-    /// Returns the [turns](super::turns) that the request needs; `None` if it needs none.
+    /// Returns the locks of partitions, its [turns](super::turns), that the request has to take
+    /// before it runs; `None` if it needs none.
     fn turns(&self, request: &Request<'_>) -> Result<Option<Stripes>, ErrorResponse> {
         if !self.kind.takes_turns() {
             return Ok(None);

@@ -108,8 +108,9 @@ pub(super) struct Answer<'a> {
 type Cells = Vec<Option<Bytes>>;
 
 impl<'a> Answer<'a> {
-    /// Begins the response to a write on a partition with this header, at `now_s` seconds since
-    /// 1970.
+    /// Begins the response to a write on a partition, at `now_s` seconds since 1970. `header` is
+    /// the stored header of the partition (its deletions and static columns), `None` if it has
+    /// none.
     ///
     /// # Errors
     /// If the header is damaged.

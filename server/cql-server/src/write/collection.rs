@@ -268,7 +268,10 @@ fn is_among(ty: &CqlType, others: &[&[u8]], value: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// Adds all elements or fields of a value to a row, as separate cells of the column.
+/// Adds all elements or fields of a value to a row, as separate cells of the column. `end` is the
+/// end of a list to which its new elements are added. Their [places](list_place) are computed from
+/// `came_us`, the time of the request in microseconds, and `operation`, the number of operations of
+/// the request so far that have added to lists.
 fn add(
     ty: &CqlType,
     column: u32,

@@ -369,6 +369,7 @@ impl RowCondition<'_> {
 
 /// Returns the partition of a statement in a conditional write, and the key of the row that the
 /// statement names; `None` if the statement is on static columns, or deletes several rows.
+/// `is_batch` selects the message of the error for several partitions.
 fn row_of(
     plan: &WritePlan,
     bound: &Bound<'_>,

@@ -30,7 +30,7 @@ pub(super) struct WritePlan {
     pub(super) volatile: VolatileCalls,
 }
 
-/// The parts of a statement, with resolved columns.
+/// The clauses of a write (WHERE, USING, and the changes), with resolved columns.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) relations: Vec<Relation>,

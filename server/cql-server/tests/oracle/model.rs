@@ -361,7 +361,8 @@ impl Model {
         }
     }
 
-    /// The elements of a list as a statement that changes the list by index or by value reads them.
+    /// The elements of a list, as pairs of position and value in the order of the list. A statement
+    /// that changes the list by index or by value reads them.
     fn elements(
         &self,
         partition: &[i32],

@@ -23,7 +23,7 @@ pub enum Place {
     Whole,
     /// An element of a list. Elements are sorted by their positions, which are distinct.
     Position(i64),
-    /// A member of a set, or the value of a map's key.
+    /// A member of a set, or the entry of a map with this key.
     Key(i32),
     Field(usize),
 }
@@ -181,7 +181,8 @@ impl Partition {
         above.max(own)
     }
 
-    /// The live values of a row.
+    /// The values of the row with the clustering `at` that are live at the second `now_s`. If `at`
+    /// is `None`, these are the values of the static columns.
     pub fn live_cells(
         &self,
         at: Option<&[i32]>,

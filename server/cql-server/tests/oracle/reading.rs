@@ -125,8 +125,8 @@ impl Model {
         })
     }
 
-    /// Returns whether an index would return a row because of an earlier value, for the deliberate
-    /// mistake [`Flaw::IndexesShowOldValues`].
+    /// Returns whether an index would return a row because its column had the value before, by the
+    /// deliberate mistake [`Flaw::IndexesShowOldValues`].
     fn passed_before(&self, select: &Select, key: &[i32], row: &[i32]) -> bool {
         if !self.has(Flaw::IndexesShowOldValues) || !select.uses_index(&self.schema) {
             return false;

@@ -10,7 +10,7 @@ pub struct Select {
     pub items: Vec<Item>,
     pub distinct: bool,
     pub at: Where,
-    /// A condition on each row outside of the primary key, by ALLOW FILTERING or an index; `None`
+    /// A condition on a column outside of the primary key, for ALLOW FILTERING or an index; `None`
     /// without one.
     pub filter: Option<Filter>,
     /// True for a statement without ALLOW FILTERING: an index has to serve all restrictions.

@@ -17,7 +17,8 @@ pub enum Type {
     Tuple,
 }
 
-/// The names of the fields of `pair`. A tuple has the same fields, without names.
+/// The names of the fields of `pair`, the user-defined type of the tests. A tuple has the same
+/// fields, without names.
 pub const FIELDS: [&str; 3] = ["x", "y", "z"];
 
 impl Type {

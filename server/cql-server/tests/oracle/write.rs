@@ -12,7 +12,8 @@ pub struct Write {
     pub what: What,
     /// The timestamp of USING TIMESTAMP, if there is one.
     pub timestamp_us: Option<i64>,
-    /// USING TTL, in seconds; 0 for none.
+    /// The seconds of USING TTL. Zero turns the default TTL of the table off; `None` stands for a
+    /// statement without USING TTL, so for that default.
     pub ttl_s: Option<i64>,
     pub condition: Option<If>,
 }

@@ -213,8 +213,9 @@ fn table<'a>(reader: &mut Reader<'a>) -> Result<(&'a str, &'a str)> {
     Ok((reader.string(what)?, reader.string(what)?))
 }
 
-/// Reads the next column. For each duration in its type it appends a range to `durations`: the number
-/// of bytes that were left to read before the duration, and after it.
+/// Reads the next column. `global` is the keyspace and table of all columns; `None` if each column
+/// has its own. For each `duration` type within the column's type, appends its position to
+/// `durations`: the numbers of bytes that were left to read before the `duration` and after it.
 fn column<'a>(
     reader: &mut Reader<'a>,
     global: Option<(&'a str, &'a str)>,
@@ -236,7 +237,9 @@ fn column<'a>(
     })
 }
 
-/// Skips the `[option]` of a type, and appends the durations in it to `durations` as [`column`] does.
+/// Skips the `[option]` that encodes a type. Appends the position of each `duration` type in it to
+/// `durations`, in the form that [`column`] describes. Fails if types nest deeper than `depth_left`
+/// levels.
 fn skip_type(
     reader: &mut Reader<'_>,
     depth_left: usize,

@@ -28,8 +28,8 @@ impl Compression {
     }
 }
 
-/// Returns the plain length in the header of a compressed body, in bytes; `None` if the body is too
-/// short to contain it.
+/// Returns the length after decompression, in bytes, from the start of a compressed body; `None` if
+/// the body is too short to contain it.
 pub(super) fn plain_bytes(body: &[u8]) -> Option<u32> {
     body.first_chunk().copied().map(u32::from_be_bytes)
 }

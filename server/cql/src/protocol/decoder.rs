@@ -50,13 +50,13 @@ pub enum FrameError {
         body_bytes_max: usize,
         stream: i16,
     },
-    /// A compressed body whose plain length is above the limit. The frame is consumed, and later
-    /// frames can be decoded.
+    /// A compressed body whose length after decompression would be above the limit. The frame is
+    /// consumed, and later frames can be decoded.
     #[error(
         "a body of {plain_bytes} bytes when decompressed is longer than the limit of {body_bytes_max}"
     )]
     TooLongPlain {
-        /// The plain length in the header of the body.
+        /// The length after decompression, as the start of the compressed body states it.
         plain_bytes: u32,
         body_bytes_max: usize,
         stream: i16,
@@ -81,8 +81,9 @@ impl FrameError {
         }
     }
 
-    /// Returns true if the frame is still in the buffer: the receiver responds and closes the
-    /// connection, or discards the frame if the error is [`TooLong`](Self::TooLong).
+    /// Returns whether the decoder cannot go on by itself, because the frame is still in the
+    /// buffer. The receiver then closes the connection after its response, or discards the frame if
+    /// the error is [`TooLong`](Self::TooLong).
     pub fn is_fatal(&self) -> bool {
         !matches!(self, Self::TooLongPlain { .. } | Self::Body { .. })
     }

@@ -6,13 +6,13 @@
 /// the bytes was valid. In a response it is a protocol error (0x000A).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// The body ends within an item.
+    /// The body ends within an item, such as a string or a list.
     #[error("the body ends in {what}: {needed_bytes} bytes needed, {left_bytes} left")]
     Truncated {
         what: &'static str,
-        /// The length of the item, as far as known.
+        /// The length of the item that the body ends in, as far as known.
         needed_bytes: usize,
-        /// The rest of the body.
+        /// The bytes that the body has left for the item.
         left_bytes: usize,
     },
     /// A length or a count that is invalid for the item.
@@ -21,17 +21,17 @@ pub enum ProtocolError {
     /// Text that is not UTF-8.
     #[error("{what} is not UTF-8")]
     NotUtf8 { what: &'static str },
-    /// An undefined number.
+    /// A number that the protocol does not define.
     #[error("{code:#06x} is no {what}")]
     UnknownCode {
-        /// The expected kind of number.
+        /// The meaning of the numbers that are defined, such as `kind of a batch`.
         what: &'static str,
         code: u32,
     },
-    /// An undefined word.
+    /// A word that the protocol does not define, where only certain words are valid.
     #[error("{word:?} is no {what}")]
     UnknownWord {
-        /// The expected kind of word.
+        /// The meaning of the words that are valid, such as `type of an event`.
         what: &'static str,
         /// The word as sent; long words are cut.
         word: String,

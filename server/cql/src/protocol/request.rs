@@ -49,7 +49,8 @@ pub enum Request<'a> {
     Register(EventTypes),
     /// AUTH_RESPONSE: a step of the authentication.
     AuthResponse {
-        /// The bytes of the authentication mechanism.
+        /// The client's message in the SASL mechanism, such as user name and password; `None` for a
+        /// null.
         token: Option<&'a [u8]>,
     },
 }

@@ -49,11 +49,11 @@ pub enum Response {
     /// A change of the schema, for clients that registered for it.
     Event(SchemaChange),
     AuthChallenge {
-        /// The bytes of the authentication mechanism.
+        /// The server's challenge, in the form of the SASL mechanism; `None` for a null.
         token: Option<Bytes>,
     },
     AuthSuccess {
-        /// The bytes of the authentication mechanism.
+        /// The server's last message in the SASL mechanism; `None` for a null.
         token: Option<Bytes>,
     },
 }

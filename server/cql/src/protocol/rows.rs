@@ -16,7 +16,8 @@ pub enum Metadata {
     Full,
     /// No columns, because the client has them.
     Skipped,
-    /// All columns and their new id, because the client has other ones. Since version 5.
+    /// All columns, with the id of this metadata, because the client has metadata with another id.
+    /// Since version 5 of the protocol.
     Changed,
 }
 
@@ -63,7 +64,7 @@ pub struct RowsWriter<'a> {
 
 impl<'a> RowsWriter<'a> {
     /// Appends the start of the body, up to the first row, as `version` encodes it. `metadata`
-    /// determines the columns in it.
+    /// determines whether the body contains the names and types of the columns.
     pub fn new(
         out: &'a mut BytesMut,
         columns: &Columns,

@@ -64,8 +64,9 @@ pub(super) struct PredictedJob {
 }
 
 impl PredictedJob {
-    /// Returns the lateness, or `None` if the predicted end is not after the goal. `publications` are the profiles of
-    /// earlier publications.
+    /// Returns the lateness, or `None` if the predicted end is not after the goal, or is beyond the horizon of the
+    /// simulation. `publications` are the profiles of earlier publications. They show how long a publication of
+    /// the input takes.
     pub(super) fn lateness(&self, publications: &[ProfileRecord]) -> Option<Lateness> {
         let late_by_s = self.end_s - self.goal_s;
         // The end is infinite if it lies beyond the horizon of the simulation.
@@ -175,8 +176,9 @@ mod tests {
         assert_eq!(JOB.lateness(&[]), Some(lateness));
     }
 
-    /// 500 bytes take 10 s of CPU time, so 1000 bytes take 20 s on the one free core. In the 40 s that are
-    /// left, 240 s of CPU time need 6 cores.
+    /// The job has 1000 bytes of input, 240 s of CPU time and a goal of 60 s. Its publication takes 20 s on
+    /// the one free core, because an earlier one took 10 s of CPU time for 500 bytes. In the 40 s that are
+    /// left of the goal, 240 s of CPU time need 6 cores.
     #[test]
     fn the_machines_have_the_time_that_the_publication_leaves() {
         let found = outlook(JOB, &[published("1", 10.0, 500)]).unwrap();

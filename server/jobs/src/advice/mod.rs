@@ -66,7 +66,7 @@ pub struct Question {
     pub bytes_in: u64,
     /// The profile of an earlier execution.
     pub measured: MeasuredProfile,
-    /// True if the execution that `measured` is of did the same work as this job.
+    /// True if `measured` was taken from an execution of the same work over the same input.
     pub is_same_work: bool,
     /// The [`Advice::took_over_estimate`] of earlier executions: for each, the ratio of its time to
     /// its estimate.

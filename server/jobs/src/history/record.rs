@@ -60,7 +60,8 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Makes the record of two SHA-256 hashes.
+    /// Creates the identity of a request from two SHA-256 hashes: `key` of the principal, the method, the
+    /// path and the Idempotency-Key, and `request` of the method, the path with its query, and the body.
     #[must_use]
     pub fn new(key: &[u8; 32], request: &[u8; 32]) -> Self {
         let hex = |hash: &[u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -99,7 +100,8 @@ pub struct JobRecord {
     pub restarted_unix_ms: Option<u64>,
     /// The number of starts, from 1.
     pub starts: u32,
-    /// The number of starts after which the process parked the job because the process shut down.
+    /// The number of times that the job was parked: its process shut down, and left the job for the next
+    /// process to start again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parks: u32,
     /// True if the job, since its last start, was about to put its output in place. If the record then has

@@ -78,8 +78,9 @@ struct CellColumns {
 }
 
 impl CellsInput {
-    /// Adds a table that CQL did not make. With an `older` snapshot of the table, only the rows that
-    /// differ are read.
+    /// Adds a table that CQL did not make, to be read in at most `splits` splits. Its rows go to the
+    /// published table with the number `rows_to`. With an `older` snapshot of the table, only the rows
+    /// that differ are read.
     pub(crate) fn add_plain(
         &mut self,
         table: SnapshotTable,
@@ -96,9 +97,10 @@ impl CellsInput {
         });
     }
 
-    /// Adds a table that CQL made. Its rows go to the published table with the number `rows_to`, its
-    /// static columns to the one with the number `statics_to`. With an `older` snapshot of the table,
-    /// at which it had the same columns, only the rows that differ are read.
+    /// Adds a table that CQL made, to be read in at most `splits` splits. Its rows go to the published
+    /// table with the number `rows_to`, its static columns to the one with the number `statics_to`.
+    /// With an `older` snapshot of the table, at which it had the same columns, only the rows that
+    /// differ are read.
     pub(crate) fn add_cql(
         &mut self,
         table: SnapshotTable,
@@ -306,8 +308,9 @@ fn added(table: u32, key: &[u8]) -> RowKey<'_> {
 }
 
 impl CqlCells {
-    /// Returns the partition of the stored key `key`, with its header `header` and the cells of
-    /// `columns`, as of `read_time_s`. `key` may be any key of the partition.
+    /// Returns the partition that the stored key `key` belongs to, with the cells of `columns`, as of
+    /// `read_time_s`. `header` is the stored header of the partition (its deletions and static
+    /// columns); `None` if there is none.
     fn partition<'p>(
         &'p self,
         columns: &'p CellColumns,
@@ -328,10 +331,10 @@ impl CqlCells {
 #[derive(Debug, Default)]
 struct RowCells {
     bytes: Vec<u8>,
-    /// The slot of the next cell.
+    /// The index of the next cell's column.
     next: usize,
     /// The end of the cells that all rows of a partition share: the length of their bytes, and the
-    /// slot after the last one.
+    /// index of the column after the last one.
     shared: (usize, usize),
 }
 
@@ -405,7 +408,8 @@ impl RowCells {
         self.next = self.shared.1;
     }
 
-    /// Appends the cell of a slot, after nulls for the slots before it that have no cell.
+    /// Appends the cell of the column with the index `slot`, after nulls for the columns before it
+    /// that have no cell yet.
     fn push(
         &mut self,
         slot: usize,
@@ -428,7 +432,7 @@ impl RowCells {
         Ok(())
     }
 
-    /// Appends nulls for the slots without a cell before `slot`.
+    /// Appends nulls for the columns before the one with the index `slot` that have no cell yet.
     fn fill(&mut self, slot: usize) {
         debug_assert!(self.next <= slot, "cells come by ascending slot");
         for _ in self.next..slot {
@@ -437,7 +441,8 @@ impl RowCells {
         self.next = slot;
     }
 
-    /// Returns all cells of the row, after nulls for the last slots if they have no cell.
+    /// Appends nulls for the columns after the last cell, and returns the cells of all columns of the
+    /// row.
     fn finish(&mut self, types: &[CqlType]) -> &[u8] {
         self.fill(types.len());
         &self.bytes

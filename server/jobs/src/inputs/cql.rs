@@ -25,11 +25,12 @@ use super::snapshot::{Piece, SnapshotInput};
 use crate::error::of_table;
 
 /// The rows of a table that CQL made, at a snapshot. For a split that begins inside a partition,
-/// the partition's header is read in addition.
+/// the partition's header (its deletions and static columns) is read in addition.
 #[derive(Debug, Clone)]
 pub struct CqlInput {
-    /// The keys and the stored forms (operands) of the headers and rows of the table; the schema
-    /// and the index entries, whose keys lie before them, are left out.
+    /// The keys and the stored forms (operands) of the table's rows and of its partitions' headers
+    /// (deletions and static columns). The schema and the index entries are left out: their keys
+    /// sort before those of all partitions.
     table: SnapshotInput,
     text: Arc<CqlText>,
 }

@@ -88,8 +88,8 @@ impl SnapshotInput {
         entries.map_err(of_store)
     }
 
-    /// Cuts the keys of the input into pieces. Returns the first keys of all pieces but the first,
-    /// ascending, and the number of bytes of all pieces together.
+    /// Cuts the keys of the input into ranges. Returns the first keys of all ranges but the first,
+    /// ascending, and the number of bytes of all ranges together.
     fn cut(&self, table: &SnapshotTable) -> Result<(Vec<Bytes>, u64), TaskError> {
         let keys = self.keys.bounds();
         let indexed_bytes = table.approximate_bytes::<&[u8], _>(keys);
@@ -143,9 +143,9 @@ impl Input for SnapshotInput {
         Ok(())
     }
 
-    /// Reads the first rows at each of several places of a piece. The index of the files yields
-    /// these places, at even distances. If the index covers too little, because the data is in
-    /// memory, reads the whole piece and takes rows at even distances.
+    /// Reads the first rows at each of several keys of the split's range. The index of the files
+    /// yields these keys, at even distances. If the index covers too little, because the data is in
+    /// memory, reads the whole range and takes rows at even distances.
     fn sample(
         &self,
         split: &Split,
@@ -178,7 +178,8 @@ impl Input for SnapshotInput {
 }
 
 impl SnapshotInput {
-    /// Passes rows of a piece to `record`, one for every `distance_bytes` bytes of rows.
+    /// Passes rows of the key range `piece` to `record`, about one for every `distance_bytes` bytes
+    /// of rows.
     fn sample_evenly(
         &self,
         piece: &Piece,

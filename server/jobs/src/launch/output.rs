@@ -126,9 +126,9 @@ pub fn output_is_there(
     }
 }
 
-/// A table as an output.
+/// The table that an output is written to: a plain table or one of CQL.
 enum Place {
-    /// A table of keys and values.
+    /// A plain table of keys and values, which CQL did not make.
     Plain(TableOutput),
     /// A table of CQL, or a table to be created in a keyspace of CQL.
     Cql(Arc<Catalog>, TableName),

@@ -117,7 +117,7 @@ pub struct FilesOutput {
 #[derive(Debug, Default)]
 struct Shared {
     scratch: Option<Arc<ScratchDir>>,
-    /// The part of each partition, by the last attempt that finished.
+    /// The file with the rows of each partition, by the last attempt that finished.
     parts: BTreeMap<u32, Part>,
 }
 

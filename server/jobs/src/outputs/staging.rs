@@ -150,7 +150,8 @@ pub(super) struct StagedRows {
     runs: Vec<Range<u64>>,
 }
 
-/// The description of rows in a file with a name. Another process opens the rows with it.
+/// The description with which another process opens the rows in a file: the file's path, and the
+/// ranges of its runs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RowsDescription {
     path: PathBuf,

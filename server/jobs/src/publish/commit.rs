@@ -285,9 +285,11 @@ impl PublicationJob {
         }
     }
 
-    /// Replaces the pins of the tables by pins of the published snapshot, so that the next publication
-    /// can compare with it. A failure does not fail this publication: the next one then writes all rows,
-    /// which takes longer. `newest` has for each table whether readers see this publication.
+    /// Replaces the pins of the tables (the snapshots that are kept for the next publication) by pins of
+    /// the published snapshot, so that the next publication can compare with it. A failure does not fail
+    /// this publication: the next one then writes all rows, which takes longer. `newest` has for each
+    /// table whether readers see this publication. `is_new` is false if all tables were committed before
+    /// this run: then a pin that is gone is not reported.
     fn renew_pins(&self, newest: &[bool], is_new: bool) {
         for (name, numbers) in &self.stored {
             let published = &self.tables[numbers.start as usize].origin;

@@ -318,8 +318,9 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Releases the pin of the stored table whose rows go to the Iceberg table `number`, because the pin
-    /// does not fit the files in the target.
+    /// Releases the pin of the stored table whose rows go to the Iceberg table with the number `number`.
+    /// The pin keeps the snapshot with which the next publication compares, but this snapshot does not
+    /// have the same rows as the files in the target.
     pub(super) fn forget_pin(&self, number: u32) {
         let mut stored = self.stored.iter();
         if let Some((name, _)) = stored.find(|(_, numbers)| numbers.contains(&number)) {

@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The default limit on the age of a pin.
+/// The default limit on how long a published snapshot is kept.
 const DEFAULT_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The limit on a pin, which keeps a published snapshot readable: a time or a percentage, as in
-/// `36h` or `20%`.
+/// The limit on a pin, which keeps a published snapshot readable: a time, as in `36h`, or a
+/// percentage of the size of the database, as in `20%`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum PinMax {
     /// No snapshot is kept.
     Nothing,
-    /// The largest age of a pin.
+    /// The longest time that a published snapshot is kept.
     Age(Duration),
-    /// The largest percentage of the database that a pin may take, 1 to 100.
+    /// The largest percentage of the database's size, 1 to 100, that may be kept on disk only
+    /// because of one pin.
     Percent(u8),
 }
 
@@ -30,7 +31,8 @@ impl Default for PinMax {
 
 #[cfg(feature = "publish")]
 impl PinMax {
-    /// Returns the largest age of a pin; `None` without a limit on the age.
+    /// Returns the longest time that a published snapshot is kept; `None` without a limit on the
+    /// time.
     pub(super) fn age(self) -> Option<Duration> {
         match self {
             Self::Age(age) => Some(age),
@@ -38,8 +40,8 @@ impl PinMax {
         }
     }
 
-    /// Returns the largest percentage of the database that a pin may take; `None` without a limit
-    /// on the size.
+    /// Returns the largest percentage of the database's size that may be kept on disk only because
+    /// of one pin; `None` without a limit on the size.
     pub(super) fn percent(self) -> Option<u8> {
         match self {
             Self::Percent(percent) => Some(percent),

@@ -19,19 +19,22 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "publish")]
 pub(super) use self::target_pins::TargetPins;
 
-/// The note of a hold (a snapshot that the store keeps) by which the hold is recognized as a pin.
+/// The text that is stored with a pin: a hold (a snapshot that the store keeps) for the next publication to
+/// a target. A hold with another text is no pin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Note {
-    /// The location of the target that the pin is for.
+    /// The location of the target whose next publication compares with the kept snapshot.
     published_to: String,
-    /// The largest percentage of the database that the pin may take; `None` if there is no such limit.
+    /// The largest percentage of the database's size that may be kept on disk only because of the pin;
+    /// `None` if there is no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     percent_max: Option<u8>,
 }
 
 impl Note {
-    /// Reads the note of a hold; `None` if the hold is not a pin.
+    /// Reads the note that is stored with a hold (a snapshot that the store keeps); `None` if the snapshot
+    /// is not kept for a publication.
     fn of(hold: &SnapshotInfo) -> Option<Self> {
         serde_json::from_str(hold.held_for.as_deref()?).ok()
     }
@@ -42,8 +45,9 @@ impl Note {
     }
 }
 
-/// Returns the holder of a snapshot that is kept with this note, as a text for people: "publications to" the
-/// location of the target for a pin, otherwise the note itself.
+/// Returns a text for people that names the holder of a snapshot, from the note that is stored with it:
+/// `publications to LOCATION` if the snapshot is kept for publications to a target, otherwise the note
+/// itself.
 pub fn holder(note: &str) -> String {
     match serde_json::from_str::<Note>(note) {
         Ok(note) => format!("publications to {}", note.published_to),
@@ -51,19 +55,21 @@ pub fn holder(note: &str) -> String {
     }
 }
 
-/// A pin that was released because it took too much of the disk.
+/// A pin (a published snapshot that was kept readable) that was released because it took too much of the
+/// disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleasedPin {
     /// The table, as `KEYSPACE.TABLE`.
     pub table: String,
-    /// The location of the target that the pin was for.
+    /// The location of the target whose next publication would have compared with the snapshot.
     pub target: String,
     /// The number of bytes that were kept only because of the pin.
     pub pinned_bytes: u64,
 }
 
-/// Releases each pin that takes a larger percentage of the database than its publication allows. A pin may
-/// take more once another snapshot is deleted, so callers repeat this from time to time.
+/// Releases each pin (a published snapshot that is kept readable) that takes a larger percentage of the
+/// database's size than its publication allows. A pin may take more once another snapshot is deleted, so
+/// callers repeat this from time to time.
 ///
 /// # Errors
 /// The errors of the store.
@@ -96,7 +102,7 @@ fn is_too_large(pinned_bytes: u64, percent_max: u8, file_bytes: u64) -> bool {
     u128::from(pinned_bytes) * 100 > u128::from(file_bytes) * u128::from(percent_max)
 }
 
-/// Releases a hold. Returns false if it was released already.
+/// Releases a hold: deletes the snapshot that the store keeps. Returns false if it was deleted already.
 fn release(keyspace: &Keyspace, hold: &SnapshotInfo) -> Result<bool> {
     match keyspace.delete_snapshot(&hold.name) {
         Ok(()) => Ok(true),

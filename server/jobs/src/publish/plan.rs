@@ -424,7 +424,8 @@ mod tests {
         TablePlan::new("app/t".into(), origin(), stored, previous, &options).unwrap()
     }
 
-    /// Returns the columns that the next publication of a table with this plan finds.
+    /// Returns the columns that a table has in the target once it is published with this plan: the previous
+    /// columns of its next publication.
     fn published(plan: &TablePlan) -> PreviousColumns {
         PreviousColumns {
             fields: plan.columns.iter().map(|c| c.field.clone()).collect(),

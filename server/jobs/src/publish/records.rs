@@ -1,5 +1,5 @@
-//! The objects in a target that are ebb's own. They show a publication that starts again which of its
-//! work is done.
+//! The records of the progress of a publication: objects in the target, beside the published tables.
+//! A publication that starts again reads from them which of its work is done.
 //!
 //! ```text
 //!   _ebb/KEYSPACE/SNAPSHOT.json           the publication is whole; written last
@@ -30,7 +30,8 @@ use crate::request::RECORDS;
 
 type Result<T> = std::result::Result<T, TargetError>;
 
-/// The names of ebb's own objects in the target, for one snapshot.
+/// The names of the objects in the target that record the progress of a publication of one snapshot:
+/// its plan, its finished tasks, a refused row, and its completion.
 #[derive(Debug, Clone)]
 pub(super) struct Records {
     folder: String,
@@ -169,21 +170,21 @@ impl Records {
         target.replace(&name, json!(record).to_string().into())
     }
 
-    /// Writes the row for which the publication fails, and the reason. Returns the location of this
-    /// object.
+    /// Writes an object that names the row for which the publication fails, and the reason. Returns
+    /// its location.
     pub(super) fn refuse(&self, target: &Target, text: String) -> Result<String> {
         let name = self.refused_name();
         target.replace(&name, text.into())?;
         Ok(target.url(&name))
     }
 
-    /// Removes the row for which an earlier start failed.
+    /// Removes the object that names the row for which an earlier run of the publication failed.
     pub(super) fn forget_refused(&self, target: &Target) -> Result<()> {
         target.remove(&self.refused_name())
     }
 
-    /// Reads the completion record of the publication of a snapshot with this name; `None` if there
-    /// is none, or if it cannot be read.
+    /// Reads the completion record of the snapshot, or of an earlier one with the same name; `None`
+    /// if there is none, or if it cannot be read.
     pub(super) fn whole(&self, target: &Target) -> Result<Option<WholeRecord>> {
         let stored = target.read(&self.whole_name())?;
         Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()))
@@ -196,7 +197,7 @@ impl Records {
         self.clear(target)
     }
 
-    /// Removes the completion record of the publication of a snapshot with this name.
+    /// Removes the completion record of the snapshot, or of an earlier one with the same name.
     pub(super) fn forget_whole(&self, target: &Target) -> Result<()> {
         target.remove(&self.whole_name())
     }

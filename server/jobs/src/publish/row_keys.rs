@@ -9,12 +9,12 @@ use ebb_model::schema::TableSchema;
 /// made.
 #[derive(Debug, Clone)]
 pub(super) enum KeyForm {
-    /// The rows of a table that CQL did not make, with a key and a value.
+    /// Rows of one key and one value each, of a table that CQL did not make.
     Plain,
     /// The rows of a CQL table.
     Rows(Arc<TableSchema>),
     /// The static columns of the partitions of a CQL table. The key of such a row is the key of the
-    /// partition's header.
+    /// partition's header, the stored entry with its static columns.
     Statics(Arc<TableSchema>),
 }
 

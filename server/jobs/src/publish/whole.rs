@@ -18,7 +18,7 @@ pub(super) struct WholeRecord {
     pub(super) empty_values_as_null: u64,
 }
 
-/// A published table, in the record of its publication.
+/// A published table, in the completion record of its publication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WholeTable {
     /// The folder in the target, `KEYSPACE/TABLE`.
@@ -26,12 +26,12 @@ pub(super) struct WholeTable {
     /// The name in the target of the metadata file that contains the publication, or the file's
     /// location if a catalog has put it elsewhere; `None` if there is no such file.
     pub(super) metadata: Option<String>,
-    /// True if all rows were written, false if only changed ones were; `None` if an earlier start has
-    /// committed the table.
+    /// True if all rows were written, false if only changed ones were; `None` if the table was
+    /// committed before this run of the publication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) is_whole: Option<bool>,
-    /// The numbers of rows, by what the publication changed about them; `None` if an earlier start has
-    /// committed the table.
+    /// The numbers of rows, by what the publication changed about them; `None` if the table was
+    /// committed before this run of the publication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rows: Option<RowCounts>,
 }

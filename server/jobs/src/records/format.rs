@@ -108,8 +108,8 @@ impl RecordFormat {
         }
     }
 
-    /// Returns the format of rows that are records of files, with values of the format `value`;
-    /// their places are not written to the output.
+    /// Returns the format of rows that are records of files, with values of the format `value`.
+    /// The key of such a row, the place of the record in its file, is not written to the output.
     pub fn file(value: ValueFormat) -> Self {
         Self {
             key: KeyFormat::Unwritten,
@@ -382,18 +382,20 @@ impl RecordFormat {
 #[derive(Debug, Clone)]
 pub(crate) struct RowDecoder {
     count: usize,
-    /// The indexes of the fields that get the whole key of the row.
+    /// The indexes of the fields that get the bytes of the row's key as they are.
     keys: Vec<usize>,
-    /// The indexes of the fields that get the whole value of the row.
+    /// The indexes of the fields that get the bytes of the row's value as they are.
     values: Vec<usize>,
     /// The fields that come from a CSV record in the key: pairs of the field's index and the index
     /// in that record.
     of_key: Vec<(usize, usize)>,
-    /// The fields that come from a CSV record in the value, in the same form.
+    /// The fields that come from a CSV record in the value: pairs of the field's index and the
+    /// index in that record.
     of_value: Vec<(usize, usize)>,
     /// The indexes of the fields that are members of the JSON object in the value.
     members: Vec<usize>,
-    /// The path of each of these members.
+    /// The path of each member in `members`: its name, or the names of nested members with dots
+    /// between them.
     paths: Vec<String>,
     /// True if members are decoded in their original form, with strings in quotes.
     as_json: bool,

@@ -27,7 +27,7 @@ pub(super) fn members(
     find(object, paths, places, fields, Form::Text)
 }
 
-/// Sets fields as [`members`] does, but strings also keep their original form, in quotes: each
+/// Sets fields as [`members`] does, except that a string keeps its JSON form, with quotes. So each
 /// field is JSON.
 ///
 /// # Errors
@@ -41,12 +41,12 @@ pub(super) fn written_members(
     find(object, paths, places, fields, Form::Json)
 }
 
-/// The form that a string of JSON has in a field.
+/// The form in which a field gets a member that is a JSON string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// The text of the string.
+    /// The characters of the string, without quotes and escapes.
     Text,
-    /// The JSON of the string, in quotes.
+    /// The JSON of the string as the object has it, with quotes and escapes.
     Json,
 }
 

@@ -215,9 +215,10 @@ impl JobRequest {
         json!({ "application": application, "inputs": inputs })
     }
 
-    /// Returns the work of this request, as done by the job of the runtime with the name `name`. Some applications do
-    /// the same work by jobs with different names, and one may take far longer than another, so their profiles must be
-    /// separate.
+    /// Returns the key, as JSON, of the profile of the runtime's job with the name `name`: jobs with the same key do
+    /// the same work. The key is [`work`](Self::work), with `name` in addition if the application has another name.
+    /// Some applications do the same work by jobs with different names, and one may take far longer than another, so
+    /// their profiles must be separate.
     pub fn work_of(&self, name: &str) -> Value {
         let mut work = self.work();
         if name != self.application.name() {

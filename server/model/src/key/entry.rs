@@ -39,8 +39,9 @@ pub fn entries_of_indexes(from: u32, to: u32) -> ByteRange {
     }
 }
 
-/// Returns the prefix shared by exactly the entries of one value. `form` is the value's ordered
-/// form, or a concatenation of several.
+/// Returns the prefix that the keys of all entries for one value share in the index with the id
+/// `index`. `form` is the value's ordered form, or a concatenation of several. Values with long
+/// forms share the prefix if the hashes of their forms collide.
 pub fn entry_prefix(index: u32, form: &[u8]) -> Vec<u8> {
     let mut key = head(index);
     if form.len() <= FORM_LEN_MAX {
@@ -67,9 +68,10 @@ fn head(index: u32) -> Vec<u8> {
 pub struct EntryKey<'a> {
     /// The id of the index.
     pub index: u32,
-    /// The prefix of all entries of the value: see [`entry_prefix`].
+    /// The prefix that the keys of all entries for the value share: see [`entry_prefix`].
     pub prefix: &'a [u8],
-    /// The key of the row, or of the header of the partition, that has or had the value.
+    /// The key of the row that has or had the value; for a static column, the key of the
+    /// partition's header, which contains the static columns.
     pub row_key: &'a [u8],
 }
 

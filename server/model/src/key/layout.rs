@@ -7,12 +7,15 @@ use super::partition::split;
 use super::{ByteRange, KEY_LEN_MAX, KeyError, PartitionKey, Token};
 use crate::types::{CqlType, TypeError};
 
-/// The byte after a partition's prefix in the key of its header.
+/// The byte after a partition's prefix in the key of its header, the stored entry with its deletions
+/// and static columns.
 const HEADER: u8 = 0;
 /// The byte after a partition's prefix in the key of a row.
 pub const ROW: u8 = 1;
 
-/// Returns the key of the header of the partition whose keys begin with `prefix`.
+/// Returns the key of the header of the partition whose keys begin with `prefix`. The header is the
+/// stored entry with the partition's deletions and static columns; its key sorts before those of the
+/// rows.
 pub fn header_key(prefix: &[u8]) -> Vec<u8> {
     [prefix, &[HEADER]].concat()
 }
@@ -77,7 +80,7 @@ pub struct DecodedKey<'a> {
 /// The part of a partition that a key belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place<'a> {
-    /// The header: static columns and deletions.
+    /// The header of the partition: its static columns and deletions.
     Header,
     /// A row, by its encoded clustering columns.
     Row(&'a [u8]),
@@ -244,7 +247,8 @@ impl KeyLayout {
 }
 
 impl PartitionKey {
-    /// Returns the key of the partition's header.
+    /// Returns the key of the partition's header, the stored entry with its deletions and static
+    /// columns.
     pub fn header_key(&self) -> Vec<u8> {
         let mut key = self.prefix();
         key.push(HEADER);

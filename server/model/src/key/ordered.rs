@@ -178,8 +178,9 @@ pub fn is_reconstructible(ty: &CqlType, value: &[u8]) -> bool {
 }
 
 /// Returns the same as [`is_reconstructible`], for values of any size: reports the work to `charge`
-/// before each part of a collection or tuple, and ends with the first error that `charge` returns. It
-/// computes neither forms nor digits, which would take longer.
+/// before each part of a collection or tuple, and ends with the first error that `charge` returns.
+/// It computes neither the ordered forms of values nor the digits of decimals, which would take
+/// longer.
 ///
 /// # Errors
 /// The error of `charge`.
@@ -239,8 +240,8 @@ fn are_reconstructible<E>(
     Ok(parts.rest().is_empty())
 }
 
-/// Returns whether a tuple can be decoded from its form: if each component can, none is missing,
-/// and nulls have the length -1.
+/// Returns whether [`decode`] restores the very bytes of a tuple from its ordered form: it restores
+/// those of each component, no component is missing, and each null has the length -1.
 fn is_reconstructible_tuple<'t, E>(
     value: &[u8],
     types: impl Iterator<Item = &'t CqlType>,

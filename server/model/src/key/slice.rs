@@ -72,7 +72,8 @@ pub fn token_range(start: Bound<Token>, end: Bound<Token>) -> ByteRange {
 /// One end of a slice: values for consecutive clustering columns, compared as a tuple.
 #[derive(Debug, Clone, Copy)]
 pub struct SliceBound<'a> {
-    /// The values, at least one. The other end of the slice may have a different number of values.
+    /// The values, at least one, of the first clustering columns after those that are equal in all rows
+    /// of the slice. The other end of the slice may have a different number of values.
     pub values: &'a [&'a [u8]],
     /// True if rows that begin with these values are part of the slice.
     pub inclusive: bool,
@@ -178,7 +179,9 @@ impl KeyLayout {
         self.add_at(equal, last, out)
     }
 
-    /// Adds the slices of the rows whose next column equals the first value of a bound.
+    /// Adds the slices of the rows whose first columns equal `equal`, and whose next column equals
+    /// `value`, the first value of a bound; adds none if `value` is `None`. The other values of the
+    /// bounds `lower` and `upper` limit the columns after it.
     fn add_at<'a>(
         &self,
         equal: &[&'a [u8]],

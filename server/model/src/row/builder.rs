@@ -5,8 +5,8 @@ use super::cell::{Cell, Deletion, Element, Expiry, Lifetime, Marker, Original};
 use super::decode::{ROW_FORMAT, Recent, flags, tag};
 use super::error::RowError;
 
-/// A builder that writes one row operand, front to back: deletion, marker, original clustering,
-/// then columns by ascending id and their elements by ascending path.
+/// A builder that writes one row operand (an encoded write of a row), front to back: deletion,
+/// marker, original clustering, then columns by ascending id and their elements by ascending path.
 ///
 /// [`RowBuilder::finish`] detects calls out of order. An operand may contain cells that its own
 /// deletion shadows: views ignore them, and merging drops them.
@@ -43,14 +43,15 @@ pub struct RowBuilder<'o> {
 /// The state of a collection that is being written.
 #[derive(Debug)]
 struct OpenCollection {
-    /// The offset of the collection's tag, and the value of `next_id` before the tag. They are
-    /// needed to remove an empty collection again.
+    /// The offset of the collection's tag. An empty collection is removed again from there on.
     tag_at: usize,
+    /// The builder's `next_id` before the collection. Restored if the collection stays empty.
     next_id: u64,
     /// The offset of the section with the collection's elements.
     section: usize,
     recent: Recent,
-    /// The range in `out` of the path of the last element; `None` before the first element.
+    /// The range in `out` of the path (the sort key) of the last element; `None` before the first
+    /// element.
     last_path: Option<(usize, usize)>,
 }
 

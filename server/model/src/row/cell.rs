@@ -149,7 +149,7 @@ impl Element<'_> {
 pub struct Marker {
     /// The client's timestamp.
     pub timestamp: i64,
-    /// The expiry of the marker; `None` if it is permanent.
+    /// The expiry of the marker, from the TTL of the write; `None` if the write had no TTL.
     pub expiry: Option<Expiry>,
 }
 

@@ -18,7 +18,8 @@ use crate::types::CqlType;
 #[derive(Debug, Clone, Copy)]
 pub struct LiveCollection<'a> {
     collection: CollectionRef<'a>,
-    /// The greatest deletion that covers the elements.
+    /// The newest deletion, by its timestamp, that covers the collection: its own, or that of its
+    /// row or partition.
     deletion: Option<Deletion>,
     read_time_s: i64,
 }
@@ -26,7 +27,8 @@ pub struct LiveCollection<'a> {
 /// A live element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveElement<'a> {
-    /// The path of the element, as bytes in the order of its type.
+    /// The path: the key, member, place in the list or field number, as bytes that sort in the
+    /// order of its type.
     pub path: &'a [u8],
     /// The key or member in native serialization, if it cannot be decoded from `path`.
     pub original: Option<&'a [u8]>,
@@ -69,7 +71,7 @@ impl<'a> LiveCollection<'a> {
     }
 
     /// Returns the live elements, by ascending path: sets and maps in the order of their type,
-    /// lists in the order of their places.
+    /// lists from front to back.
     pub fn elements(&self) -> LiveElements<'a> {
         LiveElements {
             collection: *self,
@@ -77,7 +79,7 @@ impl<'a> LiveCollection<'a> {
         }
     }
 
-    /// Returns the element of this path, if it is live.
+    /// Returns the element with this path (its stored sort key), if it is live.
     ///
     /// # Errors
     /// If the operand is damaged.
@@ -128,7 +130,8 @@ impl<'a> LiveCollection<'a> {
         self.write(out, |element, out| put_value(out, element.cell.value))
     }
 
-    /// Appends a set; `decode` appends the member that belongs to a path.
+    /// Appends a set. `decode` decodes the path of an element, its stored sort key, and appends the
+    /// member.
     pub(super) fn write_set(
         &self,
         out: &mut Vec<u8>,
@@ -137,7 +140,8 @@ impl<'a> LiveCollection<'a> {
         self.write(out, |element, out| element.write_key(out, &mut decode))
     }
 
-    /// Appends a map; `decode` appends the key that belongs to a path.
+    /// Appends a map. `decode` decodes the path of an element, its stored sort key, and appends the
+    /// map's key.
     pub(super) fn write_map(
         &self,
         out: &mut Vec<u8>,

@@ -37,8 +37,9 @@ impl RowView<'_> {
         Ok(decided && exists)
     }
 
-    /// Returns whether the values of these columns are final, whatever the row's existence: for a
-    /// static row, whose existence no reader checks.
+    /// Returns whether the values of these columns (ascending ids) are final: merging operands with
+    /// timestamps up to `greatest_left` into the row and its header cannot change them. Ignores
+    /// whether the row exists, which no reader checks for a static row.
     ///
     /// # Errors
     /// If the operand is damaged.
@@ -58,7 +59,8 @@ impl RowView<'_> {
         self.deletion().is_some_and(is_above)
     }
 
-    /// Returns whether each of the columns is final; sets `exists` if one of them has a value.
+    /// Returns whether each of the columns is final: operands with timestamps up to
+    /// `greatest_left` cannot change it. Sets `exists` if one of them has a value.
     fn each_decided(
         &self,
         columns: &[u32],

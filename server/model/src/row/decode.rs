@@ -7,10 +7,11 @@ use super::bytes::Reader;
 use super::cell::{Cell, Deletion, Element, Expiry, Lifetime, Marker, Original};
 use super::error::RowError;
 
-/// The first byte of a row operand: kind 1, version 1.
+/// The first byte of a row operand (an encoded write of a row): the kind of operand, 1, in the
+/// upper four bits, and the version of its format, 1, in the lower.
 pub(super) const ROW_FORMAT: u8 = 0x11;
 
-/// The bits of the second byte of a row operand.
+/// The bits of the second byte of a row operand: which parts it has before its columns.
 pub(super) mod flags {
     pub(in super::super) const DELETION: u8 = 1;
     pub(in super::super) const MARKER: u8 = 2;
@@ -31,10 +32,12 @@ pub(super) mod tag {
     pub(in super::super) const TIMESTAMP: u8 = 4;
     /// The expiry or local time follows, because it differs from the one that was stored last.
     pub(in super::super) const TIMES: u8 = 8;
-    /// For elements only: the original bytes of the path follow.
+    /// For elements only: the key or member as it was written follows, because it cannot be decoded
+    /// from the path.
     pub(in super::super) const ORIGINAL: u8 = 16;
-    /// For columns only: the bits from this one on have the difference between the column's id and
-    /// the id before, less one; [`ID_FOLLOWS`] if the rest of the difference follows.
+    /// For columns only: the position of the first of the upper four bits. They contain the
+    /// difference between the column's id and the id of the column before, less one. If the
+    /// difference is too large for them, they contain [`ID_FOLLOWS`], and the rest of it follows.
     pub(in super::super) const ID_SHIFT: u32 = 4;
     pub(in super::super) const ID_FOLLOWS: u8 = 15;
 }
@@ -47,7 +50,8 @@ pub(super) struct Recent {
     pub(super) local_time_s: Option<i64>,
 }
 
-/// A row operand whose parts before the columns are decoded. Its columns are decoded on iteration.
+/// A row operand (an encoded write of a row) whose deletion, marker and original clustering are
+/// decoded. Its columns are decoded on iteration.
 #[derive(Debug, Clone, Copy)]
 pub struct RowRef<'a> {
     base: i64,
@@ -75,7 +79,8 @@ impl<'a> RowRef<'a> {
         },
     };
 
-    /// Decodes the parts of a row operand before its columns.
+    /// Decodes the deletion, the marker and the original clustering of a row operand (an encoded
+    /// write of a row). Its columns, which follow, are decoded on iteration.
     ///
     /// # Errors
     /// If the bytes do not begin as a row operand does.
@@ -83,7 +88,8 @@ impl<'a> RowRef<'a> {
         Self::parse_at(Reader::new(bytes))
     }
 
-    /// Decodes an operand like [`RowRef::parse`], from the rest of a larger operand.
+    /// Decodes a row operand like [`RowRef::parse`], from the rest of a larger operand: the static
+    /// row of a partition's header.
     pub(super) fn parse_at(mut reader: Reader<'a>) -> Result<Self, RowError> {
         reader.format(ROW_FORMAT)?;
         let bits = reader.byte()?;
@@ -159,7 +165,7 @@ impl<'a> RowRef<'a> {
         self.columns
     }
 
-    /// Returns whether the operand has no content.
+    /// Returns whether the row has no content.
     pub fn is_empty(&self) -> bool {
         self.deletion.is_none()
             && self.marker.is_none()
@@ -168,7 +174,7 @@ impl<'a> RowRef<'a> {
     }
 }
 
-/// The content of one column in an operand.
+/// The content of one column in an encoded row.
 #[derive(Debug, Clone, Copy)]
 pub enum Column<'a> {
     /// The cell of a column with a single value (frozen collections too).
@@ -177,7 +183,7 @@ pub enum Column<'a> {
     Collection(CollectionRef<'a>),
 }
 
-/// A collection in an operand, whose elements are not decoded yet.
+/// A collection in an encoded row. Its elements are not decoded yet.
 #[derive(Debug, Clone, Copy)]
 pub struct CollectionRef<'a> {
     deletion: Option<Deletion>,
@@ -196,7 +202,7 @@ impl<'a> CollectionRef<'a> {
     }
 }
 
-/// Iterates over the columns of an operand by ascending id; ends at the first error.
+/// Iterates over the columns of an encoded row by ascending id; ends at the first error.
 #[derive(Debug, Clone, Copy)]
 pub struct Columns<'a> {
     reader: Reader<'a>,

@@ -2,7 +2,8 @@
 
 use thiserror::Error;
 
-/// The reason why an operand can be neither decoded nor built.
+/// The reason why an operand (an encoded write of a row or of a partition's header) can be neither
+/// decoded nor built.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RowError {
     /// The operand has no bytes; every valid operand has some.
@@ -17,7 +18,8 @@ pub enum RowError {
         /// The actual first byte.
         found: u8,
     },
-    /// The bytes are not an operand: they are damaged, or a bug in the writer.
+    /// The bytes are not an operand (an encoded write of a row or of a partition's header): they
+    /// are damaged, or the writer has a bug.
     #[error("damaged operand: {what} at byte {offset}")]
     Damaged {
         /// The kind of damage.

@@ -15,10 +15,12 @@ use super::merge::Rules;
 use super::ranges::{self, RangeDeletion};
 use super::view::RowView;
 
-/// The first byte of a header operand: kind 2, version 1.
+/// The first byte of a partition's stored header: the kind of operand, 2, in the upper four bits,
+/// and the version of its format, 1, in the lower.
 const HEADER_FORMAT: u8 = 0x21;
 
-/// The bits of the second byte of a header operand.
+/// The bits of the second byte of a partition's stored header: which deletions it has, and whether
+/// it has a static row.
 mod flags {
     pub(super) const DELETION: u8 = 1;
     pub(super) const RANGES: u8 = 2;
@@ -26,8 +28,9 @@ mod flags {
     pub(super) const ALL: u8 = 7;
 }
 
-/// A header operand. Its range deletions are decoded into a list once, so that each row of the
-/// partition finds its deletion by a binary search.
+/// A decoded header of a partition: its deletions and its static row. Its range deletions are
+/// decoded into a list once, so that each row of the partition finds its deletion by a binary
+/// search.
 #[derive(Debug, Clone)]
 pub struct Header<'a> {
     deletion: Option<Deletion>,
@@ -37,14 +40,14 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// The empty header, for a partition without one.
+    /// A header without content, for a partition without a header.
     pub const EMPTY: Header<'static> = Header {
         deletion: None,
         ranges: Vec::new(),
         static_row: None,
     };
 
-    /// Decodes an operand; the columns of the static row are decoded on demand.
+    /// Decodes a stored header; the columns of its static row are decoded on demand.
     ///
     /// # Errors
     /// If the bytes are not a header operand.
@@ -103,7 +106,8 @@ impl<'a> Header<'a> {
         self.static_row
     }
 
-    /// Returns the greatest deletion that covers the row of this encoded clustering.
+    /// Returns the newest deletion, by its timestamp, that covers the row with this encoded
+    /// clustering: that of the partition or of a range of its rows.
     #[inline]
     pub fn deletion_at(&self, clustering: &[u8]) -> Option<Deletion> {
         if self.ranges.is_empty() {
@@ -128,8 +132,8 @@ impl<'a> Header<'a> {
         )
     }
 
-    /// Appends this header, merged with another static row, without garbage and without content
-    /// that its own deletions shadow.
+    /// Appends this header, and merges its static row with `other_row`. Leaves out garbage, and
+    /// content that the header's own deletions shadow.
     fn write(
         &self,
         other_row: RowRef<'_>,
@@ -157,14 +161,14 @@ impl<'a> Header<'a> {
         header.write_static_row(row, other_row, rules)
     }
 
-    /// Encodes the header in its canonical form, without garbage.
+    /// Encodes the header of a partition in its canonical form, without garbage.
     pub(super) fn without(&self, garbage: Garbage) -> Result<Vec<u8>, RowError> {
         let mut out = Vec::new();
         self.write(RowRef::EMPTY, Some(garbage), &mut out)?;
         Ok(out)
     }
 
-    /// Returns whether the header has no content.
+    /// Returns whether the header has neither deletions nor a static row with content.
     pub fn is_empty(&self) -> bool {
         self.deletion.is_none()
             && self.ranges.is_empty()
@@ -172,7 +176,8 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Merges two header operands. The result does not depend on their order of commit.
+/// Merges two header operands: encoded writes to the deletions and the static row of one partition.
+/// The result does not depend on their order of commit.
 ///
 /// # Errors
 /// If one of them is not a header operand.
@@ -188,7 +193,8 @@ pub fn merge_headers(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
     Ok(merged)
 }
 
-/// A builder that writes one header operand, front to back: deletion, ranges, static row.
+/// A builder that writes one header operand of a partition, front to back: the partition's
+/// deletion, the deletions of ranges, the static row.
 ///
 /// ```
 /// use ebb_model::row::{Deletion, Header, HeaderBuilder, RangeDeletion};
@@ -212,7 +218,7 @@ pub struct HeaderBuilder<'o> {
 }
 
 impl<'o> HeaderBuilder<'o> {
-    /// Begins an operand at the end of `out`. The operand is valid after every call.
+    /// Begins the encoded header of a partition at the end of `out`. It is valid after every call.
     pub fn new(out: &'o mut Vec<u8>) -> Self {
         let start = out.len();
         out.extend([HEADER_FORMAT, 0]);

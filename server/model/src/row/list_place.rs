@@ -24,8 +24,10 @@ pub enum ListEnd {
     Back,
 }
 
-/// Returns the place of the `element`th value that the `operation`th operation of a request adds,
-/// both counted from 0. `came_us` is the time of the request, in microseconds since 1970.
+/// Returns the place (the sort key) of the `element`th value that the `operation`th operation of a
+/// request adds to a list, both counted from 0. `came_us` is the time of the request, in
+/// microseconds since 1970. The place contains a hash of `value`, so other values of the same time
+/// have other places.
 pub fn list_place(
     side: ListEnd,
     came_us: i64,

@@ -14,7 +14,8 @@ use super::decode::{CollectionRef, Column, RowRef};
 use super::error::RowError;
 use super::garbage::Garbage;
 
-/// Merges two row operands. The result does not depend on their order of commit.
+/// Merges two row operands: encoded writes of one row. The result does not depend on their order of
+/// commit.
 ///
 /// # Errors
 /// If one of them is not a row operand.
@@ -25,17 +26,19 @@ pub fn merge_rows(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
     Ok(merged)
 }
 
-/// The content that a merge leaves out, besides the content that the operands shadow themselves.
+/// The content that a merge of rows leaves out, besides the content that deletions in the rows
+/// themselves shadow.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rules {
     /// A deletion that covers the whole row.
     pub(super) above: Option<Deletion>,
-    /// The bounds of garbage to drop.
+    /// The limits up to which tombstones and expired values are garbage, which is dropped; `None`
+    /// to drop none.
     pub(super) garbage: Option<Garbage>,
 }
 
 impl Rules {
-    /// Appends the canonical merged operand; returns false if it is empty.
+    /// Appends the canonical encoding of the merged row; returns false if the row is empty.
     pub(super) fn write_exact(
         self,
         left: RowRef<'_>,
@@ -53,8 +56,8 @@ impl Rules {
         Ok(greatest != i64::MIN)
     }
 
-    /// Appends the merged operand, and returns its greatest timestamp. `base` must not be less than
-    /// that timestamp: others are stored as their distance below `base`.
+    /// Appends the merged operand, and returns its greatest timestamp. The operand stores each of
+    /// its timestamps as the distance below `base`, so `base` must not be less than the greatest.
     fn write(
         self,
         left: RowRef<'_>,
@@ -114,7 +117,7 @@ impl Rules {
         row.finish_with_greatest()
     }
 
-    /// Writes one column that is in one or both of the operands.
+    /// Writes one column that is in one or both of the rows.
     #[inline]
     fn column(
         self,

@@ -5,23 +5,24 @@ use std::convert::Infallible;
 use crate::key::ordered::{self, EncodeError};
 use crate::types::{Charge, CqlType, TypeError, elements};
 
-/// An element of a collection, or a field of a user-defined type.
+/// An element of a collection, or a field of a user-defined type: the content of one cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part<'v> {
-    /// The path: see [`Element::path`](super::Element::path).
+    /// The path, which identifies and sorts elements: see [`Element::path`](super::Element::path).
     pub path: Vec<u8>,
-    /// The key or member itself, if it cannot be decoded from `path`.
+    /// The map's key or the set's member as the value has it, if it cannot be decoded from `path`.
     pub original: Option<&'v [u8]>,
     /// The value of the cell; empty for an element of a set.
     pub value: &'v [u8],
 }
 
-/// An iterator over the parts of a value.
+/// An iterator over the elements of a collection, or the fields of a user-defined type.
 pub type Parts<'p, 'v, E> = Box<dyn Iterator<Item = Result<Part<'v>, E>> + 'p>;
 
-/// Returns the parts of a valid value of `ty` in the order of the value: by ascending path, if sets
-/// and maps have their [normal form](CqlType::normalize). `list_place` returns the path of a list's
-/// element, from its index and its value. A type of one cell has no parts.
+/// Returns the parts of a valid value of `ty` in the order of the value: the elements of a
+/// collection, or the fields of a user-defined type. They ascend by path (the stored sort key of a
+/// part) if sets and maps have their [normal form](CqlType::normalize). `list_place` returns the
+/// path of a list's element, from its index and its value. A type of one cell has no parts.
 ///
 /// # Errors
 /// If the value is invalid for the type, or a collection contains a null.
@@ -37,7 +38,9 @@ pub fn parts<'p, 'v: 'p>(
     })))
 }
 
-/// Returns the parts like [`parts`], for a value whose paths may take long to compute.
+/// Returns the elements or fields of a value like [`parts`], if their paths (stored sort keys) may
+/// take long to compute. `list_place` returns the path of a list's element, from its index and its
+/// value.
 ///
 /// The iterator computes the path of a part in the step that returns this part, and calls `charge` as
 /// [`ordered::try_encode`] does. It returns an error of `charge` in place of the part.

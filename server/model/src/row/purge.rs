@@ -9,7 +9,7 @@ use super::garbage::Garbage;
 use super::header::Header;
 use super::merge::Rules;
 
-/// The result of purging an operand.
+/// The result of dropping the garbage of an operand (an encoded row or partition header).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purged {
     /// The operand is unchanged.
@@ -20,8 +20,9 @@ pub enum Purged {
     Gone,
 }
 
-/// Drops the garbage of a folded row operand, and the content that `above` shadows: the deletion in
-/// the partition's header that covers the row, [`Header::deletion_at`].
+/// Drops the garbage of a row operand (encoded writes of a row, folded into one), and the content
+/// that `above` shadows: the deletion in the partition's header that covers the row,
+/// [`Header::deletion_at`].
 ///
 /// `above` must come from a header that every reader of this operand sees: from the same stripe
 /// (the versions between two snapshots), as it was before the header itself was purged. An operand
@@ -62,8 +63,9 @@ pub fn purge_row(
     })
 }
 
-/// Returns whether the original clustering belongs to a dead row: the row has neither marker nor
-/// columns, and operands of it in other sources are newer and contain their own.
+/// Returns whether the original clustering of a row (the clustering as it was written) can be
+/// dropped: the row has neither marker nor columns here, and operands of the row in other sources
+/// are newer, and each contains the original clustering itself.
 fn has_useless_original(row: &RowRef<'_>, garbage: Garbage) -> bool {
     row.original()
         .is_some_and(|original| original.timestamp < garbage.oldest_elsewhere)
@@ -71,11 +73,12 @@ fn has_useless_original(row: &RowRef<'_>, garbage: Garbage) -> bool {
         && row.columns().next().is_none()
 }
 
-/// Drops the garbage of a folded header operand, and the content that its own deletions shadow.
+/// Drops the garbage of a header operand (encoded writes to the deletions and the static row of a
+/// partition, folded into one), and the content that its own deletions shadow.
 ///
-/// Its deletions cover all rows of the partition, so [`Garbage::oldest_elsewhere`] must be that of
-/// the whole partition. Rows of the same compaction count too, unless they are purged with this
-/// header in its state before the purge.
+/// The deletions cover all rows of the partition, so [`Garbage::oldest_elsewhere`] must be that of
+/// the whole partition. It must include the rows of the same compaction, unless [`purge_row`] drops
+/// from them what the deletions of this header, before its purge, hide.
 ///
 /// # Errors
 /// If the bytes are not a header operand.
@@ -90,7 +93,7 @@ pub fn purge_header(header: &[u8], garbage: Garbage) -> Result<Purged, RowError>
     })
 }
 
-/// Returns whether a merge with `rules` would drop anything from an operand. Most operands have no
+/// Returns whether a merge with `rules` would drop anything from a row. Most operands have no
 /// garbage, and are then not rewritten.
 fn drops_any(row: RowRef<'_>, rules: Rules, garbage: Garbage) -> Result<bool, RowError> {
     let drops_cell =

@@ -22,7 +22,7 @@ pub struct RangeDeletion<'a> {
     pub start: &'a [u8],
     /// The first bytes after the range; `None` for the end of the partition.
     pub end: Option<&'a [u8]>,
-    /// The deletion of these rows.
+    /// The deletion that applies to the rows in the interval.
     pub deletion: Deletion,
 }
 
@@ -46,7 +46,8 @@ pub(super) fn deletion_at(ranges: &[RangeDeletion<'_>], clustering: &[u8]) -> Op
     (!range.ends_by(clustering)).then_some(range.deletion)
 }
 
-/// Returns the union of ranges in any order, as disjoint ascending pieces.
+/// Returns the union of deletions of ranges, which may overlap and come in any order, as disjoint
+/// ascending ones.
 pub(super) fn union_all<'a>(ranges: &[RangeDeletion<'a>]) -> Vec<RangeDeletion<'a>> {
     match ranges {
         [] => Vec::new(),
@@ -59,7 +60,7 @@ pub(super) fn union_all<'a>(ranges: &[RangeDeletion<'a>]) -> Vec<RangeDeletion<'
     }
 }
 
-/// Returns the union of two lists of disjoint ascending pieces.
+/// Returns the union of two lists of deletions of ranges, each disjoint and ascending.
 pub(super) fn union<'a>(
     left: &[RangeDeletion<'a>],
     right: &[RangeDeletion<'a>],
@@ -110,7 +111,8 @@ pub(super) fn union<'a>(
     }
 }
 
-/// Appends a piece, or extends the last one if the piece continues it.
+/// Appends the deletion of a range, or extends the last one if the range continues it and the
+/// deletion is the same.
 pub(super) fn push<'a>(pieces: &mut Vec<RangeDeletion<'a>>, piece: RangeDeletion<'a>) {
     match pieces.last_mut() {
         Some(last) if last.end == Some(piece.start) && last.deletion == piece.deletion => {

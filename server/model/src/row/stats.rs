@@ -5,8 +5,9 @@ use super::decode::{Column, RowRef};
 use super::error::RowError;
 use super::header::Header;
 
-/// Bounds of the timestamps and times in some operands. The bounds of a run are the union of those
-/// of its operands.
+/// Bounds of the clients' timestamps, and of the times of deletions and expiries, in some operands
+/// (encoded writes of rows and partition headers). The bounds of a run are the union of those of
+/// its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stats {
     /// The least client timestamp; [`i64::MAX`] without operands. A deletion below this timestamp
@@ -25,7 +26,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// The bounds of no operands.
+    /// The bounds without any operands, which change nothing in a union.
     pub const NONE: Self = Self {
         least_timestamp: i64::MAX,
         greatest_timestamp: i64::MIN,
@@ -34,7 +35,7 @@ impl Stats {
         greatest_expiry_s: i64::MIN,
     };
 
-    /// Returns the bounds that hold for the operands of both.
+    /// Returns the bounds of the operands of `self` and `other` together.
     pub fn union(self, other: Self) -> Self {
         Self {
             least_timestamp: self.least_timestamp.min(other.least_timestamp),
@@ -101,8 +102,8 @@ impl Stats {
     }
 }
 
-/// Returns the bounds of a row operand. [`RowRef::greatest_timestamp`] is cheaper, because it does
-/// not decode the columns.
+/// Returns the bounds of the timestamps and times in a row operand (an encoded write of a row).
+/// [`RowRef::greatest_timestamp`] is cheaper, because it does not decode the columns.
 ///
 /// # Errors
 /// If the bytes are not a row operand.
@@ -112,7 +113,8 @@ pub fn row_stats(row: &[u8]) -> Result<Stats, RowError> {
     Ok(stats)
 }
 
-/// Returns the bounds of a header operand.
+/// Returns the bounds of the timestamps and times in a header operand (an encoded write to the
+/// deletions and the static row of a partition).
 ///
 /// # Errors
 /// If the bytes are not a header operand.

@@ -32,7 +32,7 @@ pub enum IndexTarget {
 }
 
 impl IndexTarget {
-    /// Returns the word for CQL and records.
+    /// Returns the name of this kind of target, as CQL and the stored schema have it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Simple => "simple",

@@ -100,8 +100,8 @@ pub(super) const OPTIONS: [(&str, Kind, Entries); 18] = [
     ("dclocal_read_repair_chance", Kind::Double, &[("", "0.0")]),
 ];
 
-/// The purpose of the compressor that a table names. ebb has compressors of its own, and chooses one
-/// for the same purpose.
+/// The kind of compressor that a table's option `compression` selects. ebb has compressors of its
+/// own, and chooses one of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compressor {
     /// No compression.
@@ -174,7 +174,8 @@ impl TableOptions {
         }
     }
 
-    /// Returns the purpose of the compressor in `compression`.
+    /// Returns the kind of compressor that the option `compression` selects: none, a fast one, or
+    /// one that saves more space.
     pub fn compressor(&self) -> Compressor {
         let entry = |name: &str| match self.get("compression") {
             Some(OptionValue::Map(entries)) => entries.get(name).map(String::as_str),

@@ -317,7 +317,8 @@ impl TableSchema {
         place.map(|at| keys.len() + at)
     }
 
-    /// Returns the first place behind the columns of this kind.
+    /// Returns the number of columns of this kind and of the kinds before it: the index in
+    /// [`columns`](Self::columns) of the first column after them.
     fn place_behind(&self, kind: ColumnKind) -> usize {
         self.columns.partition_point(|c| c.kind <= kind)
     }

@@ -130,10 +130,11 @@ fn is_ascending<'p, E>(
     Ok(true)
 }
 
-/// Parts in their normal form, and whether any part changed.
+/// Elements of a collection in their normal form, and whether this form differs for any of them.
 type Parts<'p> = (Vec<Cow<'p, [u8]>>, bool);
 
-/// Brings each part into its normal form, and returns whether any part changed.
+/// Brings each of `parts`, the elements of a collection or the keys or values of a map with their
+/// types, into its normal form. Also returns whether any of them changed.
 fn each<'p, E>(
     parts: impl Iterator<Item = (&'p CqlType, &'p [u8])>,
     charge: Charge<'_, E>,

@@ -75,8 +75,9 @@ pub fn compare_decimals(a: &[u8], b: &[u8]) -> Option<Ordering> {
 /// Returns an upper bound for the cost of [`compare_decimals`] of two values. The unit is the number
 /// of bytes that a plain comparison reads in the same time.
 pub fn comparison_bytes(a: &[u8], b: &[u8]) -> usize {
-    /// The cost of a byte of two numbers with different scales. Comparing two such numbers of 64 KiB
-    /// takes up to 8 ms, and in this time a plain comparison reads about 64 times the bytes of both.
+    /// The cost for each byte of two numbers with different scales, in bytes of a plain comparison:
+    /// one number is multiplied by a power of ten. Comparing two such numbers of 64 KiB takes up to
+    /// 8 ms, and in this time a plain comparison reads about 64 times the bytes of both.
     const OF_A_POWER: usize = 64;
     match (comparable(a), comparable(b)) {
         (Some((a_scale, _)), Some((b_scale, _))) if a_scale != b_scale => {

@@ -115,7 +115,8 @@ impl Variables {
         self.get(name).map(|value| graphic(name, value)).transpose()
     }
 
-    /// Returns the source of tokens for the catalog at `base`. Credentials count before a token.
+    /// Returns the source of tokens for the catalog at `base`. If both credentials and a token are set, the
+    /// credentials are used.
     fn access(&self, base: &str) -> Result<Access, CatalogError> {
         if let Some((name, credential)) = self.credential()? {
             let (client_id, secret) = split_credential(name, &credential)?;

@@ -51,9 +51,9 @@ impl TestCatalog {
         &self.url
     }
 
-    /// Returns a publisher's target, which commits to this catalog. With `calls`, requests to the catalog are
-    /// counted there, too, and the event that `calls` plans, such as a kill or a lost answer, may hit one of
-    /// them.
+    /// Returns a publisher's target that commits to this catalog. If `calls` is given, it counts the requests
+    /// to the catalog, too. The event that `calls` plans, such as a kill or a lost answer, may then hit one
+    /// of these requests.
     pub(crate) fn commits(&self, target: Target, calls: Option<Arc<Calls>>) -> Target {
         let number = {
             let mut state = self.state();

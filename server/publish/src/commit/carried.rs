@@ -13,9 +13,9 @@ pub(super) enum NextManifest {
     Carried(ManifestFile),
     /// A manifest that is to be written.
     Written {
-        /// The kind of its files.
+        /// The kind of files that the manifest lists: data files or files of deletes.
         content: Content,
-        /// The files.
+        /// The files that the manifest lists, each as added, kept or removed by the new snapshot.
         entries: Vec<ManifestEntry>,
     },
 }

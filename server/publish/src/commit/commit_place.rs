@@ -12,7 +12,7 @@ use crate::target::Target;
 /// The mark of a table that is committed without a catalog. Earlier builds left none.
 const NO_CATALOG: &str = "no catalog";
 
-/// The place where a publisher commits.
+/// The place where a publisher commits a table: the target itself, or a catalog.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CommitPlace<'p> {
     pub(super) target: &'p Target,
@@ -21,7 +21,8 @@ pub(super) struct CommitPlace<'p> {
 }
 
 impl CommitPlace<'_> {
-    /// Marks the table as one that is committed in this place.
+    /// Marks the table, by an object in the target, as committed in this place (the target itself, or this catalog),
+    /// unless it has a mark already.
     ///
     /// # Errors
     /// If it is committed in another place, or if the target refuses.
@@ -34,8 +35,9 @@ impl CommitPlace<'_> {
         self.check_mark(table, &mark)
     }
 
-    /// Returns whether the table is marked as one that is committed in this place; false if it has no mark.
-    /// `objects` are the names of the objects beside the table's metadata.
+    /// Returns whether the table's mark in the target names this place (the target itself, or this catalog) as the
+    /// one where the table is committed; false if there is no mark. `objects` are the names of the objects beside
+    /// the table's metadata.
     ///
     /// # Errors
     /// If it is committed in another place, or if the target refuses.

@@ -46,7 +46,8 @@ impl Place {
         self.with_catalog(target(&self.store), None)
     }
 
-    /// Returns the target of a publisher whose call number `at` meets an event.
+    /// Returns the target of a publisher whose call number `at` is hit by `event`, such as a kill, and the
+    /// counter of its calls.
     fn faulty(&self, at: usize, event: Event) -> (Target, Arc<Calls>) {
         let (target, calls) = faulty_target(&self.store, at, event);
         let target = self.with_catalog(target, Some(Arc::clone(&calls)));

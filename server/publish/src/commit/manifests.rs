@@ -32,7 +32,8 @@ impl ReadManifest {
     }
 }
 
-/// Returns whether the snapshot of an entry has the file.
+/// Returns whether a manifest's entry records that its file belongs to the table, and not that the file was deleted
+/// from it.
 pub(super) fn is_live(entry: &ManifestEntry) -> bool {
     entry.status != Status::Deleted as i32
 }

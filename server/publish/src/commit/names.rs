@@ -35,12 +35,13 @@ pub(super) fn metadata_name(table: &str, version: u64) -> String {
     format!("{table}/metadata/v{version}.metadata.json")
 }
 
-/// Returns the name of the object that names the catalog of a table.
+/// Returns the name of the object in which the first commit of a table records its catalog, or that it
+/// has none.
 pub(super) fn catalog_mark(table: &str) -> String {
     format!("{table}{CATALOG_MARK}")
 }
 
-/// Returns whether an object names the catalog of a table.
+/// Returns whether an object has a name as [`catalog_mark`] returns it, for any table.
 pub(super) fn is_catalog_mark(name: &str) -> bool {
     name.ends_with(CATALOG_MARK)
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::error::DecisionError;
 use crate::iceberg::metadata::{MAIN, TableMetadata};
 
-/// The property that holds the database.
+/// The property of an Iceberg table that holds the id of the database from which the table was published.
 const DATABASE_ID: &str = "ebb.database-id";
-/// The property that holds the table of the store.
+/// The property of an Iceberg table that holds the id of the database's table from which it was published.
 const TABLE_ID: &str = "ebb.table-id";
 /// The entry of a snapshot's summary that holds the name of the snapshot.
 const SNAPSHOT: &str = "ebb.snapshot";
@@ -52,7 +52,8 @@ impl Origin {
         ]
     }
 
-    /// Returns the entries of a snapshot's summary that name the origin.
+    /// Returns the entries of an Iceberg snapshot's summary that name the snapshot of the database from
+    /// which it was published.
     pub(super) fn summary(&self) -> [(&'static str, String); 3] {
         [
             (SNAPSHOT, self.snapshot.clone()),

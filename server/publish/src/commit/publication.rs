@@ -24,7 +24,7 @@ pub struct Publication {
     pub columns: Vec<NestedField>,
     /// The greatest field id that was given out.
     pub last_column_id: i32,
-    /// The fate of the files of the newest publication.
+    /// The use of the files of the newest publication: replaced, or kept and added to.
     pub base: Base,
     /// The data files that are added. With those that are kept, they hold all rows.
     pub files: Vec<DataFile>,
@@ -36,7 +36,7 @@ pub struct Publication {
     pub properties: BTreeMap<String, String>,
 }
 
-/// The fate of the files of the newest publication.
+/// The use of the files of the newest publication as the base of a new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Base {
     /// The new snapshot has no file of the newest publication.
@@ -162,10 +162,11 @@ impl Publication {
         Ok(Decision::Write(Box::new(Change { objects, metadata })))
     }
 
-    /// Returns what the snapshot `snapshot_id` changes, and its manifests.
+    /// Returns the changes that the snapshot `snapshot_id` makes, and its manifests. `base` has the
+    /// manifests of the newest publication.
     ///
     /// # Errors
-    /// A sentence about a file that does not fit to the base.
+    /// A sentence about a file of this publication that does not fit to those in `base`.
     fn manifests(
         &self,
         previous: Option<&TableMetadata>,

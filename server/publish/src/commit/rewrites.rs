@@ -27,10 +27,11 @@ pub struct Rewrites {
     pub deletes: Vec<usize>,
 }
 
-/// Decides which files of a table the next publication writes anew:
+/// Decides which files of a table the next publication writes anew. (The data files that one publication added
+/// are a layer.) They are:
 ///
 /// - data files of which at least a tenth of the rows is deleted,
-/// - data files of the newer layers, if there are more than [`PUBLICATIONS_MAX`] besides the oldest one,
+/// - data files of the newer layers, if there are more than [`PUBLICATIONS_MAX`] layers besides the oldest one,
 /// - files of deletes of a data file that has more than [`PUBLICATIONS_MAX`] of them.
 pub fn plan_rewrites(files: &[LiveFile]) -> Rewrites {
     let merged = layers_to_merge(files);
@@ -47,10 +48,11 @@ pub fn plan_rewrites(files: &[LiveFile]) -> Rewrites {
     rewrites
 }
 
-/// Returns the layers that are merged into one, as the sequence numbers of their data files; none unless there
-/// are too many layers above the oldest one. These are the newer half of the layers, and then older ones, as
-/// long as each has no more rows than all newer ones together. So a row is written anew about as many times as
-/// its layer can double.
+/// Chooses layers, each the data files that one publication added, to be merged into one. Returns their sequence
+/// numbers; none unless there are more than [`PUBLICATIONS_MAX`] layers besides the oldest one.
+///
+/// The newer half of the layers is merged, and then older ones, as long as each has no more rows than all newer
+/// ones together. So a row is written anew only as often as the layer that contains it doubles.
 fn layers_to_merge(files: &[LiveFile]) -> BTreeSet<i64> {
     let mut rows_of: BTreeMap<i64, u64> = BTreeMap::new();
     for live in files {

@@ -40,7 +40,8 @@ impl Totals {
     }
 }
 
-/// The files that a snapshot keeps of the previous one, removes and adds.
+/// Totals of files by what a new snapshot does: it keeps or removes files of the previous snapshot,
+/// and adds new ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Changes {
     pub(super) kept: Totals,

@@ -79,7 +79,8 @@ impl Versions<'_> {
     }
 }
 
-/// Returns the greatest version among objects.
+/// Returns the greatest version N for which `objects` contains a name `vN.metadata.json`; `None` if there
+/// is none.
 fn newest_of(objects: &[String]) -> Option<u64> {
     objects.iter().filter_map(|object| version_of(object)).max()
 }

@@ -153,8 +153,9 @@ fn new_schema(next: &TableMetadata) -> [Value; 2] {
     ]
 }
 
-/// Returns the update that sets a branch or a tag. The catalog replaces all members of the reference, so
-/// the update has those of other engines, too. No requirement of the protocol is about them.
+/// Returns the update that sets a branch or a tag. The catalog replaces all members of the reference,
+/// so the update has those of other engines, too. The protocol has no requirement by which the catalog
+/// would refuse the update if another engine has changed these members meanwhile.
 fn set_reference(name: &str, reference: &Reference) -> Value {
     let mut update = json!(reference);
     update["action"] = json!("set-snapshot-ref");

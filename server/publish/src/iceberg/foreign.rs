@@ -43,7 +43,7 @@ pub struct SchemaField {
 /// of the table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
-    /// A type without parts.
+    /// A type without nested fields.
     Leaf,
     Struct(Vec<SchemaField>),
     /// The shape of an element.
@@ -87,8 +87,8 @@ struct PartitionSpec {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct PartitionField {
-    /// The id of the column that is partitioned by. `None` if version 3 names several, in another member:
-    /// their transform is never the identity.
+    /// The id of the column that is partitioned by. `None` if a table of format version 3 lists several
+    /// columns in `source-ids` instead; such a transform is never the identity.
     source_id: Option<i32>,
     transform: String,
 }

@@ -93,7 +93,7 @@ pub struct DataFile {
 pub struct Entry<T> {
     /// The field id of the column.
     pub key: i32,
-    /// The count or the bound.
+    /// The column's count (such as the count of nulls), or its lower or upper bound.
     pub value: T,
 }
 
@@ -153,8 +153,8 @@ impl ManifestEntry {
     }
 }
 
-/// Returns the bytes of a manifest. `schema` is the JSON of the table's schema, also in a manifest of
-/// deletes.
+/// Returns the bytes of a manifest. `schema` is the JSON of the table's schema, which manifests of deletes
+/// contain, too.
 pub fn encode(entries: &[ManifestEntry], schema: &Json, content: Content) -> Vec<u8> {
     let schema_id = schema["schema-id"].as_i64().unwrap_or(0).to_string();
     let content = match content {

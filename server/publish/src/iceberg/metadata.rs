@@ -13,7 +13,7 @@ pub const MAIN: &str = "main";
 /// The version of Iceberg's format in which ebb writes tables.
 pub const FORMAT_VERSION: u8 = 2;
 
-/// The greatest id of a partition field of a table that has none.
+/// The `last-partition-id` of a table that has no partition fields: their ids begin with 1000.
 const LAST_PARTITION_ID: i32 = 999;
 
 /// The metadata of a table, as `vN.metadata.json` has it.

@@ -8,7 +8,7 @@ pub(crate) enum Engine {
     /// Iceberg's Java library, which Spark uses: a partition of two fields, statistics, and fields
     /// that ebb does not have.
     Spark,
-    /// Other orders of the fields, and blocks that are not compressed.
+    /// PyIceberg: fields in another order than ebb's, and blocks that are not compressed.
     PyIceberg,
 }
 

@@ -14,13 +14,13 @@ const READ_ON_ROWS: u64 = 20_000;
 /// The problem of a file that has fewer rows than its index.
 const TOO_SHORT: &str = "it ends before its last row";
 
-/// The result of a search for a key in a batch.
+/// The result of a search for the row of a key in a batch of rows.
 enum Found {
     /// The position of the row.
     At(u64),
     /// No row has the key.
     Absent,
-    /// The row, if there is one, lies behind the batch.
+    /// The row of the key, if there is one, comes after this batch of rows.
     Behind,
 }
 

@@ -70,8 +70,8 @@ impl PositionalDeletes {
         Ok(())
     }
 
-    /// Removes and returns the positions to delete in the data file with the position `file`, ascending. A file that
-    /// is written anew without these rows needs no deletes.
+    /// Removes and returns the numbers of the rows to delete in one data file, ascending. `file` is the position of
+    /// the data file, as in [`RowPosition`]. A data file that is written anew without these rows needs no deletes.
     pub fn take(&mut self, file: usize) -> Vec<u64> {
         sorted(self.positions.remove(&file).unwrap_or_default())
     }

@@ -17,7 +17,7 @@ pub struct RowFiles {
     target: Target,
     keys: RowKeys,
     files: Vec<LiveFile>,
-    /// The keys of the files that have rows, ordered by the least key.
+    /// The key ranges of the files that have rows, ordered by the least key.
     spans: Vec<Span>,
 }
 
@@ -73,7 +73,7 @@ impl RowFiles {
         &self.keys
     }
 
-    /// Returns the keys of the files that have rows, by the least key.
+    /// Returns the key ranges of the files that have rows, ordered by the least key.
     pub(super) fn spans(&self) -> &[Span] {
         &self.spans
     }

@@ -36,9 +36,9 @@ impl Positions {
         }
     }
 
-    /// Returns the positions of the files whose key ranges contained an earlier key, but lie below the last
-    /// one, except for files that an earlier call returned. As long as keys ascend, no further row is found
-    /// in these files.
+    /// Returns the positions, in [`RowFiles::files`], of the files whose key range contained an earlier key
+    /// and ends before the last one. Leaves out files that an earlier call returned. As long as keys
+    /// ascend, no further row is found in these files.
     pub fn take_passed(&mut self) -> Vec<usize> {
         mem::take(&mut self.passed)
     }
@@ -69,7 +69,7 @@ impl Positions {
         Ok(None)
     }
 
-    /// Makes `around` the files that may have a key.
+    /// Updates the field `around` to the files whose key ranges contain `key`.
     fn surround(&mut self, key: &[u8]) {
         let spans = self.files.spans();
         if *key < *self.last_key {

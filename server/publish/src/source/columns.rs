@@ -20,7 +20,8 @@ pub(super) enum Matching<'a> {
     Ids {
         /// The columns of the table.
         fields: &'a [SchemaField],
-        /// Columns whose values the file need not contain.
+        /// The ids of columns whose values the file need not contain: the table is partitioned by the values
+        /// themselves, so its metadata has them.
         identity_columns: &'a [i32],
     },
 }
@@ -30,9 +31,10 @@ pub(super) enum Matching<'a> {
 pub(super) struct ReadColumn {
     pub(super) name: String,
     pub(super) ty: CqlType,
-    /// The position in the file; `None` if all values are null.
+    /// The index of the column among the columns of the file; `None` if the file lacks the column, and all of
+    /// its values are null.
     pub(super) root: Option<usize>,
-    /// The parts of the column with their ids, if an Iceberg table is read.
+    /// The fields nested in the column, with their ids, if an Iceberg table is read.
     shape: Shape,
 }
 
@@ -118,7 +120,8 @@ fn check_names(all: &[String], fields: &Fields) -> Result<(), String> {
     }
 }
 
-/// Checks that a column that a file does not contain is null in all rows of the file.
+/// Checks that a column that a file does not contain is null in all rows of the file. Columns whose ids are in
+/// `identity_columns` are not null: the table is partitioned by their values, so its metadata has them.
 fn check_absent(field: &SchemaField, identity_columns: &[i32]) -> Result<(), String> {
     let what = format!("column {}", field.name);
     if identity_columns.contains(&field.id) {

@@ -15,20 +15,21 @@ use super::place::PlaceReader;
 /// The greatest number of groups around a column, the root of the schema included. A list of CQL takes two of them.
 const DEPTH_MAX: usize = 127;
 
-/// The id of the schema in the footer.
+/// The field id of the schema in the footer.
 const SCHEMA: i16 = 2;
 
-/// The id of the number of children in an element of the schema.
+/// The field id of the number of children, in an element of the schema.
 const CHILDREN: i16 = 5;
 
-/// The greatest depth of values that are passed over. The library passes over no deeper ones.
+/// The greatest depth of nested values that are skipped unread. The Parquet library skips no deeper ones.
 const PASSED_DEPTH_MAX: u32 = 64;
 
-/// The types of the compact protocol.
+/// The codes of types in Thrift's compact protocol, the encoding of a Parquet file's footer.
 mod ty {
     /// The end of a struct, in place of a field.
     pub(super) const STOP: u8 = 0;
-    /// A field of this type has no further bytes. An element of a list has one.
+    /// A boolean that is true. In a field the code is the value, and no bytes follow; in a list each boolean has a
+    /// byte.
     pub(super) const TRUE: u8 = 1;
     pub(super) const FALSE: u8 = 2;
     pub(super) const BYTE: u8 = 3;
@@ -68,10 +69,10 @@ pub(super) fn check(file: &PlaceReader) -> Result<(), String> {
     Ok(())
 }
 
-/// The shape of a schema.
+/// The depth and the size of a Parquet file's schema.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Schema {
-    /// The greatest number of groups around an element.
+    /// The greatest number of groups, one within another, around an element.
     depth: usize,
     /// Groups and columns.
     elements: u64,
@@ -187,7 +188,8 @@ impl Compact<'_> {
         Some((header & 0x0f, count))
     }
 
-    /// Passes over the value of a field of this type.
+    /// Skips the value of a field of type `ty`. Returns `None` if the value is malformed, ends too early, or is
+    /// nested in more than `depth_left` levels.
     fn pass(&mut self, ty: u8, depth_left: u32) -> Option<()> {
         match ty {
             ty::TRUE | ty::FALSE => Some(()),

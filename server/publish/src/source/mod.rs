@@ -80,7 +80,7 @@ pub enum SourceError {
     File {
         /// The file, or the folder of the table.
         path: PathBuf,
-        /// A sentence about what is wrong with it, and what to do.
+        /// A sentence about what is wrong with the file, and what to do.
         problem: String,
     },
     /// A row has a value that its column does not take.
@@ -151,7 +151,8 @@ impl Source {
     /// Opens Parquet files that have the columns of the first one.
     ///
     /// # Errors
-    /// If a file cannot be read or belongs to a table, or if the first one is no Parquet file.
+    /// If a file cannot be read, if it lies in the folder of an Iceberg, Delta or Hudi table (which may have
+    /// deleted or replaced it), or if the first one is no Parquet file.
     pub fn parquet(paths: &[PathBuf]) -> Result<Self> {
         owner::check_files(paths)?;
         Self::of_files(paths.iter().cloned().map(Place::file).collect())

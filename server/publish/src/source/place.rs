@@ -17,7 +17,7 @@ use crate::target::Target;
 /// 256 columns are read.
 const AHEAD_BYTES: u64 = 32 << 20;
 
-/// A file that another engine wrote.
+/// The place of a file that another engine wrote: on this machine or in a bucket.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     /// The path or the location, as errors name it.
@@ -31,7 +31,8 @@ pub(super) struct Place {
 struct Object {
     target: Target,
     key: Key,
-    /// The size, if it is known from a list or from metadata.
+    /// The size of the object, if a list of the bucket's objects or the metadata of the
+    /// table has it.
     bytes: Option<u64>,
 }
 

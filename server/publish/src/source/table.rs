@@ -140,7 +140,7 @@ fn unpacked(bytes: Bytes) -> io::Result<Bytes> {
 /// A data file or a file of deletes, as a manifest has it.
 struct Listed {
     content: i32,
-    /// The location.
+    /// The location of the file, as the manifest has it.
     name: String,
     format: String,
     sequence_number: i64,

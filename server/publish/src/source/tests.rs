@@ -206,7 +206,8 @@ fn write_nested(path: &Path, groups: usize) {
     write_schema(path, groups, b"\x02");
 }
 
-/// Like [`write_nested`], with this number of children of the root, as Thrift writes it.
+/// Like [`write_nested`], with `children` as the root's number of children. The bytes are those of Thrift, so that
+/// a test can write a number that is too large.
 fn write_schema(path: &Path, groups: usize, children: &[u8]) {
     let mut footer = b"\x15\x02\x19\xfc".to_vec();
     let elements = groups + 2;

@@ -29,9 +29,9 @@ impl FieldIds {
     }
 }
 
-/// Returns the field of a column. `previous` is the field of the same column in the publication
-/// before, `None` for a new column: parts that are still there keep their ids. A part whose type changed
-/// gets a new id.
+/// Returns the field of a column. `previous` is the field of the same column in the publication before,
+/// `None` for a new column. Nested fields that exist in `previous` keep their ids. A field whose type
+/// changed gets a new id.
 pub fn field(
     name: &str,
     ty: &CqlType,
@@ -77,7 +77,8 @@ fn is_same_kind(a: &IcebergType, b: &IcebergType) -> bool {
     }
 }
 
-/// Returns the Iceberg type of a CQL type. Its parts keep the ids that they have in `previous`.
+/// Returns the Iceberg type of a CQL type. The fields nested in it keep the ids that they have in
+/// `previous`, and new ones get theirs from `ids`.
 fn iceberg_type(
     ty: &CqlType,
     options: &TypeOptions,

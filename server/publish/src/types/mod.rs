@@ -59,7 +59,8 @@ pub use self::read::read_value;
 /// The choices that a user has between forms of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TypeOptions {
-    /// The form of `decimal`: a decimal of this precision and scale, or text.
+    /// The precision and scale with which a `decimal` is published; with `None` it is published as
+    /// text.
     pub decimal: Option<DecimalForm>,
     /// Whether `varint` becomes text. Otherwise it becomes decimal(38, 0).
     pub varint_as_text: bool,
@@ -76,7 +77,7 @@ impl DecimalForm {
     /// The greatest precision that Iceberg, Spark and Arrow's Decimal128 have.
     pub(crate) const PRECISION_MAX: u8 = 38;
 
-    /// The form of `varint`.
+    /// The form in which a `varint` is published, unless it is published as text: decimal(38, 0).
     pub(crate) const INTEGER: Self = Self {
         precision: Self::PRECISION_MAX,
         scale: 0,

@@ -92,13 +92,13 @@ impl Answers {
         }
     }
 
-    /// Returns the next step for a request.
+    /// Returns the next step for a request: to execute it, to repeat a stored response, or to refuse it.
     pub(super) fn begin(&self, by: &Submission) -> Step {
         lock(&self.remembered).begin(by, now_unix_ms())
     }
 
-    /// Begins the execution of a request, after [`begin`](Self::begin) returned it as the next
-    /// step.
+    /// Begins the execution of a request for which [`begin`](Self::begin) has returned
+    /// [`Step::Execute`].
     pub(super) fn execution(self: &Arc<Self>, by: Submission) -> Execution {
         Execution {
             answers: Arc::clone(self),

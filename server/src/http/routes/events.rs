@@ -77,10 +77,11 @@ async fn events(
     Ok(response)
 }
 
-/// A client's stream.
+/// The stream of events to a client.
 struct Stream {
     subscription: Subscription,
-    /// The credential of the request, with the access that checks it; `None` over the socket.
+    /// The credential of the request, with the [`Access`] that checks it; `None` for a client of
+    /// the server's Unix socket, which sends no credential.
     credential: Option<(Arc<Access>, Credential)>,
     checked: Instant,
 }

@@ -345,7 +345,7 @@ fn jobs_of(
     Ok(found)
 }
 
-/// The query of one job.
+/// The query parameters of a request that shows one job.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -426,7 +426,7 @@ async fn cancel(
     Ok(Json(Cancelled { stopping }))
 }
 
-/// The query of the list of attempts.
+/// The query parameters of the list of attempts.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

@@ -29,7 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
         .routes(routes!(what_if))
 }
 
-/// The query of the load and of the forecast.
+/// The query parameters of the load and of the forecast.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -65,7 +65,10 @@ async fn load(
     blocking(move || live.load(seconds)).await.map(Json)
 }
 
-/// Shows the scheduling policy's forecast of the cores kept from jobs
+/// Shows the forecast of the cores that jobs cannot use
+///
+/// The load, other processes and the guard, which limits jobs to keep the latency objective, keep
+/// these cores from jobs. The scheduling policy plans by this forecast.
 #[utoipa::path(
     get, path = "/v1/forecast", operation_id = "show_forecast", tag = "live",
     params(Span),

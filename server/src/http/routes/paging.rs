@@ -13,7 +13,7 @@ const LIMIT: u32 = 100;
 /// The largest length of a page.
 const LIMIT_MAX: u32 = 1000;
 
-/// The query of a list that has no other parameters.
+/// The query parameters of a list that can only be paged, not filtered.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -33,8 +33,8 @@ pub(super) struct PageRequest {
     after: Option<String>,
 }
 
-/// Parses the query of a list. The default length is the largest one, because these lists are short: most
-/// are one page.
+/// Parses the query parameters of a list. The default length of a page is the largest one, because these
+/// lists are short: most are one page.
 ///
 /// # Errors
 /// When the query is invalid.
@@ -47,8 +47,8 @@ pub(super) fn page_request(
 }
 
 impl PageRequest {
-    /// Returns the elements of this page, and the position of the last one if more follow. `all` are
-    /// ordered by their positions.
+    /// Returns the elements of this page, and the position of the last one if more follow. `place`
+    /// returns the position of an element, and `all` are ordered by position.
     pub(super) fn of<T>(
         &self,
         all: impl IntoIterator<Item = T>,

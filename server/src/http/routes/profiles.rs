@@ -58,7 +58,8 @@ fn profiles_for(principal: &Principal, node: &Node) -> Result<Vec<ProfileRecord>
     Ok(profiles)
 }
 
-/// Returns the position of a profile in lists. It is unique, because a job measures one profile.
+/// Returns the key by which lists of profiles are ordered; the cursor of the next page is such a
+/// key. It is unique, because a job measures one profile.
 fn place(profile: &ProfileRecord) -> String {
     format!("{}/{}", profile.application, profile.job)
 }

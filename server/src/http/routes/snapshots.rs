@@ -37,7 +37,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
         .routes(routes!(renew))
 }
 
-/// The query of the list of snapshots.
+/// The query parameters of the list of snapshots.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -145,7 +145,7 @@ fn place_of(cursor: &str) -> Result<Place, Problem> {
     place.ok_or_else(|| Problem::senseless("after: this is no `next` of a page of snapshots"))
 }
 
-/// The query of one snapshot.
+/// The query parameters of a request that shows one snapshot.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -322,7 +322,9 @@ async fn renew(
     Ok(Json(renewed.await??))
 }
 
-/// Checks that the principal may change or delete a snapshot.
+/// Checks that the principal may change or delete a snapshot. The inner result is the decision,
+/// with the response to a client that may not. The outer error is that the snapshot cannot be
+/// looked up.
 fn check_change(
     principal: &Principal,
     keyspace: &Keyspace,

@@ -26,7 +26,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
         .routes(routes!(accept_loss))
 }
 
-/// The query of the list of tables.
+/// The query parameters of the list of tables.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -107,8 +107,9 @@ async fn show(
 
 /// Lists what is lost of the damaged files of a table
 ///
-/// It takes a token for scope `admin`. Every file of the table is read, and nothing is changed.
-/// Requests to the route `accept-loss` refer to the list by its `token`.
+/// Requires an access token for scope `admin`. Every file of the table is read, and nothing is
+/// changed. The field `token` of the response identifies the list in a request to the route
+/// `accept-loss`.
 #[utoipa::path(
     post, path = "/v1/tables/{keyspace}/{table}/loss", operation_id = "list_loss", tag = "tables",
     params(
@@ -134,8 +135,9 @@ async fn loss(
 
 /// Rewrites the damaged files of a table without what cannot be read of them
 ///
-/// It takes a token for scope `admin`. Every file of the table is read. The body names the list of the
-/// route `loss` by its token. If another loss would be listed now, nothing is changed.
+/// Requires an access token for scope `admin`. Every file of the table is read. The body of the
+/// request contains the field `token` from a response of the route `loss`, which lists what is
+/// lost. If another loss would be listed now, nothing is changed.
 #[utoipa::path(
     post, path = "/v1/tables/{keyspace}/{table}/accept-loss", operation_id = "accept_loss",
     tag = "tables",

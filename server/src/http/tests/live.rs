@@ -27,8 +27,8 @@ fn stream(server: &HttpServer, token: &Token, last: Option<&str>) -> BufReader<T
 /// server sends a sample each second.
 const SAMPLES_MAX: usize = 180;
 
-/// A bound on the lines of [`SAMPLES_MAX`] samples, the lines of HTTP's chunks and of other events
-/// included.
+/// The most lines that [`next`] reads: more than the response has until its [`SAMPLES_MAX`]th
+/// sample, with the lines of HTTP's chunks and of other events.
 const LINES_MAX: usize = 10 * SAMPLES_MAX;
 
 /// Returns the rest of the next line that begins with `begins`; `None` at the end of the stream.

@@ -17,13 +17,15 @@ use ebb_model::schema::{ColumnKind, TableSchema};
 use super::error::Result;
 use super::partition::Partition;
 
-/// The columns of a table that a reader requests, each at a slot.
+/// The columns of a table that a reader requests. The slot of a column is its index among them.
 #[derive(Debug)]
 pub struct Projection {
     slots: usize,
-    /// Slots of partition key columns, and the positions of the columns in the partition key.
+    /// The requested columns of the partition key: the slot of each (its index among the requested
+    /// columns), and its position in the partition key.
     partition: Vec<(usize, usize)>,
-    /// Slots of clustering columns, and the positions of the columns in the clustering.
+    /// The requested clustering columns: the slot of each (its index among the requested columns), and
+    /// its position in the clustering.
     clustering: Vec<(usize, usize)>,
     statics: ColumnsById,
     regular: ColumnsById,
@@ -156,13 +158,15 @@ impl<'p> ProjectedPartition<'p> {
         })
     }
 
-    /// Returns the partition, which has the rules of visibility.
+    /// Returns the partition, whose deletions and time of reading decide which rows and cells are
+    /// visible.
     #[inline]
     pub fn partition(&self) -> &Partition<'p> {
         &self.partition
     }
 
-    /// Returns the cells of the static row, at their slots. Clustering and regular columns are null.
+    /// Returns the cells of the static row, each at the index of its column among the requested ones.
+    /// Clustering and regular columns are null.
     #[inline]
     pub fn cells(&self) -> &[Option<LiveColumn<'p>>] {
         &self.cells
@@ -196,11 +200,11 @@ impl<'p> ProjectedPartition<'p> {
         }))
     }
 
-    /// Calls `each` with the slots and the non-null cells of a row, without the cells that all rows of
-    /// the partition share.
+    /// Calls `each` with each non-null cell of a row and its slot, the index of its column among the
+    /// requested ones. Leaves out the cells that all rows of the partition share.
     ///
     /// # Errors
-    /// If the operand is damaged. An error of `each` is reported as damage of the operand.
+    /// If the stored row is damaged. An error of `each` is reported as damage of the row.
     #[inline]
     pub fn for_each_cell<'r>(
         &self,
@@ -215,10 +219,11 @@ impl<'p> ProjectedPartition<'p> {
         regular.for_each(&row.view, each).map_err(damaged)
     }
 
-    /// Replaces `cells` with all cells of a row, at their slots.
+    /// Replaces `cells` with all cells of a row, each at the index of its column among the requested
+    /// ones.
     ///
     /// # Errors
-    /// If the operand is damaged.
+    /// If the stored row is damaged.
     #[inline]
     pub fn fill<'r>(
         &self,

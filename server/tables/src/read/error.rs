@@ -22,7 +22,7 @@ pub enum TableError {
 pub struct Damage {
     /// The table, as `KEYSPACE.TABLE`.
     pub table: String,
-    /// The engine's key of the bytes.
+    /// The key under which the storage engine has the damaged bytes.
     pub key: Vec<u8>,
     /// The damage that a decoder found.
     pub reason: DamageReason,
@@ -34,7 +34,8 @@ pub enum DamageReason {
     /// The key cannot be decoded.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The header or the row cannot be decoded.
+    /// The row cannot be decoded, or the header of the partition, which has its deletions and
+    /// static columns.
     #[error(transparent)]
     Row(#[from] RowError),
     /// A value is invalid for its type.

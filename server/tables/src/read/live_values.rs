@@ -7,7 +7,7 @@ use ebb_model::schema::{ColumnKind, IndexedColumn, TableSchema};
 use super::error::{Result, TableError};
 use super::partition::{Partition, read_key};
 
-/// Computes the index entries of a table's stored rows, as they are live at one time.
+/// Computes the index entries of a table's stored rows, from the values that are live at one time.
 #[derive(Debug)]
 pub struct LiveValues<'s> {
     schema: &'s TableSchema,

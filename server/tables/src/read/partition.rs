@@ -32,7 +32,8 @@ pub fn read_key<'k>(schema: &TableSchema, key: &'k [u8]) -> Result<DecodedKey<'k
     DecodedKey::read(key).map_err(|error| TableError::damaged(schema, key, error))
 }
 
-/// A partition: its header, and the time that expiries are compared with.
+/// A partition: its header (the partition's deletions and static columns), and the time that expiries are
+/// compared with.
 #[derive(Debug)]
 pub struct Partition<'p> {
     schema: &'p TableSchema,

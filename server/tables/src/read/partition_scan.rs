@@ -22,7 +22,8 @@ use super::stored_row::RowStep;
 
 /// A scan over the selected rows of one partition.
 ///
-/// The scan reads the header before any row or with it: see [the purge race](super#the-purge-race).
+/// The scan reads the partition's header (its deletions and static columns) before any row or with
+/// it: see [the purge race](super#the-purge-race).
 #[derive(Debug)]
 pub struct PartitionScan<'s> {
     source: Source<'s>,
@@ -33,11 +34,12 @@ pub struct PartitionScan<'s> {
     reversed: bool,
     /// The indexes of the clusterings, or of the ranges of clusterings, that the scan has not begun.
     left: Range<usize>,
-    /// The step of the only selected row, which was read with the header.
+    /// The only selected row, as a step of the scan. It was read together with the header, which has
+    /// the partition's deletions and static columns.
     only: Option<RowStep>,
     /// The range of keys that the next step opens.
     next_range: Option<ByteRange>,
-    /// The entries of the range that is being read.
+    /// The open iterator over a range of rows; `None` if no range is open.
     entries: Option<Entries<'s>>,
 }
 
@@ -146,7 +148,8 @@ impl<'s> PartitionScan<'s> {
         [self.prefix, &[ROW], clustering].concat()
     }
 
-    /// Returns the keys of a range of clusterings within the bounds.
+    /// Returns the keys of the clusterings from `from` to before `to`, cut to the bounds of the scan.
+    /// Without `to`, the range ends with the partition.
     fn keys_of(&self, from: &[u8], to: Option<&[u8]>) -> ByteRange {
         let from = self.key_of(from).max(self.bounds.from.clone());
         let mut to = match to {

@@ -13,7 +13,7 @@ use super::source::Source;
 /// A reader of some columns of a table at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct RowReader<'r> {
-    /// The headers and rows of the table.
+    /// The stored rows of the table, and the headers (deletions and static columns) of its partitions.
     pub source: Source<'r>,
     pub schema: &'r TableSchema,
     /// The requested columns.

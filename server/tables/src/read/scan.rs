@@ -37,8 +37,8 @@ pub struct RowScan<'s> {
     /// An entry that was read ahead: the first row of the current partition, or the first entry after
     /// the partition.
     pending: Option<Entry>,
-    /// The key and the operand of the header of the partition in which the range begins, if the header
-    /// lies before the range. `None` after the first partition.
+    /// The key and the stored header (deletions and static columns) of the partition in which the
+    /// range begins, if the header lies before the range. `None` after the first partition.
     header_before: Option<Entry>,
     /// The prefix of the keys of the current partition.
     prefix: Bytes,
@@ -46,12 +46,13 @@ pub struct RowScan<'s> {
     is_in_partition: bool,
 }
 
-/// The header of a partition of a scan.
+/// The start of a partition in a scan, with the partition's header: its deletions and static columns.
 #[derive(Debug)]
 pub struct PartitionStart {
-    /// The first key of the partition in the range: that of the header, or of a row.
+    /// The first key of the partition in the range: that of its header (deletions and static columns),
+    /// or of a row.
     pub key: Bytes,
-    /// The operand of the header, if the partition has one.
+    /// The stored header of the partition (its deletions and static columns), if it has one.
     pub header: Option<Bytes>,
     /// True if the header lies in the range. If several ranges cut a partition, only one of them
     /// contains it.
@@ -202,7 +203,8 @@ impl<'s> RowScan<'s> {
     }
 }
 
-/// Returns the key of the header before `from`, if rows of its partition may follow `from`.
+/// Returns the key of the header (deletions and static columns) of the partition in which `from` lies,
+/// if the header is before `from` and rows of the partition may follow.
 fn header_key_before(from: &[u8]) -> Option<Vec<u8>> {
     let prefix = partition_prefix(from)?;
     let header_key = header_key(prefix);

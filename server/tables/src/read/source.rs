@@ -7,7 +7,8 @@ use ebb_storage::{Cache, Entries, Entry, FoundSoFar, TableReader};
 
 use super::error::Result;
 
-/// Headers and rows as operands, by keys of the engine, at one instant.
+/// A source of rows and of partition headers (deletions and static columns) at one instant. Both are
+/// encoded as merge operands, by keys of the engine.
 #[derive(Debug, Clone, Copy)]
 pub enum Source<'s> {
     /// A table of the store, and how reads of its ranges use the block cache.
@@ -28,7 +29,8 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// Returns the operand of a key.
+    /// Returns the row or the partition header under a key of the engine, encoded as a merge
+    /// operand; `None` if there is none.
     ///
     /// # Errors
     /// If the store cannot read the key.

@@ -28,8 +28,10 @@ pub struct OperandWriter<'o> {
 }
 
 impl<'o> OperandWriter<'o> {
-    /// Begins the operand of a row at the end of `out`. A row with a marker, as INSERT writes it, exists
-    /// even if all its columns are null. `original` is the result of [`original_clustering`].
+    /// Begins the operand of a row, the stored form of one write, at the end of `out`. A row with
+    /// a marker, as INSERT writes it, exists even if all its columns are null. `original` is the
+    /// result of [`original_clustering`]: the client's values, if the row's key does not
+    /// determine them.
     pub fn row(
         times: WriteTimes,
         has_marker: bool,

@@ -193,8 +193,8 @@ mod tests {
         lenient_quotes: true,
     };
 
-    /// Searches `text` in pieces of `piece` bytes. Returns the numbers of bytes and fields of the
-    /// record.
+    /// Finds the end of the first record in `text`, which is passed in pieces of `piece` bytes.
+    /// Returns the numbers of bytes and fields of the record; `None` if no line end ends it.
     fn ended(
         dialect: CsvDialect,
         text: &str,

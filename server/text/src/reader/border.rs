@@ -34,8 +34,9 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// bound, all borders of such a file together cost about one reading of it.
 const SEARCH_SHARE: u64 = 8;
 
-/// The assumed maximal length of a record where a likely border is enough. A sample looks at dozens of
-/// places, and reads about this much at each of them.
+/// The assumed maximal length of a record where a likely start of a record is enough, as in a sample:
+/// see [`likely_border`]. A sample looks at dozens of places, and reads about this much at each of
+/// them.
 const LIKELY_RECORD_BYTES_MAX: u64 = 128 << 10;
 
 /// Returns the place of the first record at or after `at` in a file of `file_bytes` bytes; the end of
@@ -117,7 +118,8 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         self.walk(known, at, dialect)
     }
 
-    /// Returns the likely border by the bytes after `at` alone, without reading from a known border.
+    /// Guesses the start of the first record at or after `at` from the bytes that follow, without
+    /// reading from a known start of a record on.
     fn likely_border(&self, at: u64, kind: RecordKind) -> io::Result<u64> {
         if at == 0 {
             return Ok(0);
@@ -230,11 +232,12 @@ struct Reading {
     record: u64,
     /// True if the record has ended with a CR, whose LF may follow.
     after_cr: bool,
-    /// The first place that counts as a border.
+    /// The place from which on the start of a record is searched for.
     from: u64,
-    /// The first record at or after `from`, except for the one that the reading began with.
+    /// The start of the first record at or after `from`, once it is found. The record with which the
+    /// reading began does not count: its start is the hypothesis.
     border: Option<u64>,
-    /// True if the bytes are malformed under this hypothesis.
+    /// True if the bytes refute the hypothesis: they are malformed, or the record would be too long.
     is_refuted: bool,
 }
 

@@ -63,7 +63,8 @@ pub enum RecordError {
 pub struct Records<'a> {
     source: Box<dyn Read + 'a>,
     kind: RecordKind,
-    /// The number of unread bytes of the part; `None` without a limit.
+    /// The number of unread bytes of the part of the text that is read; `None` if the whole text is
+    /// read.
     left_bytes: Option<u64>,
     read_bytes: usize,
     buffer: Vec<u8>,

@@ -8,8 +8,8 @@ use super::content::{Content, ForeignContent};
 use super::encoding::problem_of;
 use super::line_ends::count;
 
-/// The number of bytes at the start of a file that are tested. A file that is text there and not
-/// later is detected when it is read.
+/// The number of bytes at the start of a file that decide whether it is taken for text. Later bytes
+/// that are not text are found when the file is read.
 pub(crate) const SNIFF_BYTES: usize = 8 << 10;
 
 /// The reason why a file is not text.
@@ -23,7 +23,7 @@ pub enum NotText {
     Bytes {
         /// The line of the first byte that is not text.
         line: u64,
-        /// A message about this byte.
+        /// A message about the first byte that is not text.
         problem: String,
     },
 }

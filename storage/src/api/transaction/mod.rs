@@ -78,7 +78,8 @@ pub struct Transaction {
     db: Arc<DbInner>,
     view: View,
     options: TransactionOptions,
-    /// The writes and guards, one entry for each table with any.
+    /// The writes and the guards (keys and ranges: if another commit has written them since it
+    /// began, the transaction cannot commit). One entry for each table with any.
     tables: Vec<OwnTable>,
 }
 

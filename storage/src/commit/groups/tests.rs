@@ -134,7 +134,9 @@ fn a_leader_that_panics_takes_its_group_along_and_no_other() {
     assert_eq!(synced.into_inner().unwrap(), [[2]]);
 }
 
-/// Three writers: one was alone at the disk, and comes back.
+/// The last group had one writer, and two others joined the next group during its sync.
+/// This next group waits for the first writer, too, which was woken at the end of the
+/// sync.
 #[test]
 fn a_group_waits_for_writers_that_were_just_woken() {
     let (groups, synced) = (Groups::new(), Synced::default());

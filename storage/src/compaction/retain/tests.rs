@@ -88,7 +88,9 @@ fn boundaries(list: &[(u64, u64)]) -> Boundaries {
     Boundaries::new(list.iter().map(point).collect(), NOW_MS)
 }
 
-/// A case: versions, boundaries, range tombstones, bottom, kept versions.
+/// A case: the versions of a key; the boundaries, each a sequence number and a read time; the
+/// numbers of the range tombstones over the key; whether no older version of the key is anywhere
+/// else; and the versions that are kept.
 type Case<'a> = (&'a str, &'a [(u64, u64)], &'a [u64], bool, &'a str);
 
 fn check(known: bool, cases: &[Case<'_>]) {
@@ -323,8 +325,9 @@ fn every_reader_reads_the_same_as_if_all_versions_were_kept() {
     });
 }
 
-/// The cases are versions, boundaries, range tombstones and splits; then each kept version with its
-/// part and the boundaries for whose readers alone it stays.
+/// A case has the versions of a key, the boundaries, the numbers of range tombstones over the key,
+/// the splits between runs, and the versions that are kept. Each kept version has its number, the
+/// index of its run, and the first and last boundary for whose readers alone it stays.
 #[test]
 fn a_kept_version_lists_its_readers_unless_a_version_in_another_run_hides_it() {
     type ExpectedVersions<'a> = &'a [(u64, usize, Option<(u64, u64)>)];

@@ -23,7 +23,7 @@ fn run(bytes: u64, smallest_seq: u64) -> RunShape {
     }
 }
 
-/// A run with a sketch of these keys, one byte each.
+/// A run with one byte for each of these keys, and with a sketch of the keys.
 fn run_of(keys: Range<u64>) -> RunShape {
     let mut overwrites = KeySketch::default();
     let bytes = keys.end - keys.start;

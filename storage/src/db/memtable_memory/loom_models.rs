@@ -89,8 +89,8 @@ fn flush_beside(another: impl Fn(&Store) + Copy + Send + Sync + 'static) {
     });
 }
 
-/// A writer that waits for memory is admitted after the flush, whichever thread adds it up
-/// meanwhile.
+/// A writer that waits for memory is admitted after the flush, also if another thread adds up the
+/// sizes of the memtables meanwhile.
 #[test]
 fn loom_memory_that_was_flushed_lets_writers_pass() {
     for log_bytes in [0, 2 * LOOK_BYTES_MIN] {

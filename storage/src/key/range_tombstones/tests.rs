@@ -26,7 +26,8 @@ fn tombstones(list: &[(&str, u64)]) -> RangeTombstones {
     RangeTombstones::build(list.iter().map(tombstone), None)
 }
 
-/// Returns the fragments as text, for example "a-f 4, f-m 9 4".
+/// Returns the fragments as text: of each the key range and the numbers of its tombstones, newest
+/// first, for example "a-f 4, f-m 9 4".
 fn show(tombstones: &RangeTombstones) -> String {
     let show = |fragment: &Arc<Fragment>| {
         let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();

@@ -55,7 +55,10 @@ pub(super) fn link_all(
     LinkFolder::make(engine.options.disk.clone(), dir, &links)
 }
 
-/// Links an SSTable of the database to a path in the backup.
+/// Links an SSTable of the database to the path `to` in the backup, and returns [`Way::Linked`].
+/// Returns [`Way::Copied`] if that is not possible, and the caller has to copy the file. With
+/// `is_unreadable` (the database could not open the file) a link that fails because of the file is
+/// no error either.
 pub(super) fn link_sstable(
     engine: &Engine,
     links: Option<&LinkFolder>,

@@ -58,8 +58,8 @@ impl Extent {
     }
 }
 
-/// The sources of a table, the newest first, with the parts of older sources that each
-/// replaces.
+/// The sources of a table's versions (files and the log), newest first, with the parts of older
+/// sources that each of them replaces.
 #[derive(Debug)]
 pub(super) struct Replaced {
     extents: Vec<Extent>,

@@ -373,8 +373,11 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Returns the known contents of a file. If the manifest's list of files is complete, the file
-    /// is assumed to replace nothing: no file in the list was replaced by another.
+    /// Returns the known contents of a file: its sequence numbers and keys, and the range of them
+    /// whose versions in older files it replaces. The file has all versions in this range that are
+    /// still needed. `place` is the run that the file belongs to, if known. If the manifest's list
+    /// of files is complete, the file is assumed to replace nothing: no file in the list was
+    /// replaced by another.
     fn extent(&self, salvage: &Salvage, place: Option<&Place>) -> Extent {
         let properties = salvage.properties.as_ref();
         let span = place.map(|place| place.span);

@@ -19,8 +19,8 @@ pub(super) struct Reading<'a> {
 }
 
 /// Returns the lost parts of a file that may have had keys or range tombstones that are still
-/// needed, each with the range of these keys. `counting` is the key range in which the run's keys
-/// are still needed; `None` if all keys of the file may be needed.
+/// needed, each with the range of these keys. `counting` is the key range of the file's run: keys
+/// outside of it are no longer needed from this file. `None`: all keys of the file may be needed.
 ///
 /// The result is empty if as many entries were read as the file has: then at most a filter or an
 /// index is lost, and everything can be read without it.
@@ -117,8 +117,10 @@ mod tests {
     /// The smallest and the largest key of a lost part, and whether it is of range tombstones.
     type Keys = (Option<String>, Option<String>, bool);
 
-    /// The lost parts of a file with ten entries, which has keys from "c" to "p" and range tombstones
-    /// from "a" to "z".
+    /// Returns the lost parts of a file with ten entries, keys from "c" to "p", and range
+    /// tombstones from "a" to "z". `entries` is the number of entries that can be read, and
+    /// `has_tombstones` is true if the range tombstones can be. Only keys in `counting` are still
+    /// needed; `None` for all keys.
     fn keys(
         lost: &[LostBlock],
         entries: u64,

@@ -271,11 +271,11 @@ fn write_rest(
     Ok(rest)
 }
 
-/// Returns the part of the table's history that the new files record as their origin, and their key
-/// range. Both are those in the properties of the damaged file. If the properties are lost, the
-/// sequence numbers are those of the file's run, and the keys are those in the manifest. The key
-/// range leaves out keys that the run no longer needs, because other files have a later state of
-/// them.
+/// Returns the origin that the new files record (the part of the table's history that they contain,
+/// as sequence numbers and keys), and the key range of the new files. Both are those in the
+/// properties of the damaged file. If the properties are lost, the sequence numbers are those of
+/// the file's run, and the keys are those in the manifest. The key range leaves out keys that the
+/// run no longer needs, because other files have a later state of them.
 fn origin(table: &TableCore, run: &Run, file: &FileMeta, salvage: &Salvage) -> (Origin, KeyRange) {
     let properties = salvage.properties.as_ref();
     match properties.and_then(|properties| properties.origin.clone()) {

@@ -8,9 +8,9 @@ use xxhash_rust::xxh3::Xxh3;
 use super::report::FileLoss;
 use crate::runs::FileMeta;
 
-/// Returns the hash of the loss of a file: the file, the number of its versions, and the keys
-/// of each part. Paths and descriptions are left out, because they depend on the process that
-/// reads.
+/// Returns the hash of the loss of a file: the file, the numbers of entries that were read and that
+/// are lost, and the offset and the keys of each lost part. Paths and descriptions are left out,
+/// because they depend on the process that reads.
 pub(super) fn hash_of(file: &FileMeta, loss: &FileLoss) -> u64 {
     let mut hasher = Xxh3::new();
     (&loss.table, file.number, file.id).hash(&mut hasher);

@@ -39,7 +39,7 @@ fn places<'a>(
     places
 }
 
-/// The sequence numbers whose nodes are on both levels.
+/// The sequence numbers whose nodes are on both levels of the list, which has only two in models.
 fn tall() -> impl Iterator<Item = SeqNo> {
     (1..).map(SeqNo).filter(|seq| height_of(*seq) == HEIGHT_MAX)
 }
@@ -180,8 +180,8 @@ fn loom_a_fold_is_left_beside_readers_and_a_writer() {
     folds(Ordering::Release);
 }
 
-/// Deliberate fault: the link is stored without Release, so that a reader may find a fold that is
-/// not written yet.
+/// Deliberate fault: the link to a fold (the stored result of merging operands) is set without
+/// Release, so that a reader may find a fold that is not written yet.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_a_fold_left_without_release_is_caught() {

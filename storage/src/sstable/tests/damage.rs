@@ -47,7 +47,8 @@ fn read_all(table: &Arc<SsTable>, oracle: &Oracle, what: &str) {
     read_all_of(table, oracle, what);
 }
 
-/// Reads everything of a table with any range tombstones.
+/// Asserts that lookups and scans of a table return the versions of `oracle` or report damage;
+/// `what` is part of the message if they do not. The table may have any range tombstones.
 fn read_all_of(table: &Arc<SsTable>, oracle: &Oracle, what: &str) {
     for (key, Reverse(seq)) in oracle.keys() {
         if let Some(found) = or_corruption(get(table, key, *seq), what) {

@@ -31,7 +31,7 @@ fn table(cache: &Arc<BlockCache>) -> (TestDisk, Arc<SsTable>) {
     (disk, table)
 }
 
-/// The bytes of the partitions in the slots.
+/// Returns the bytes of the partitions of index and filter that the table has in memory.
 fn resident_bytes(table: &SsTable) -> u64 {
     let slots = (0..table.top().len()).filter_map(|at| table.resident_partition(at));
     slots.map(|partition| partition.memory_bytes() as u64).sum()
@@ -224,7 +224,8 @@ fn a_damaged_partition_costs_its_keys_and_repair_loses_none() {
     );
 }
 
-/// Pieces cover what data blocks do, whether in detail or not, and cut a range at its ends.
+/// The pieces of a key range together have the bytes of its data blocks, whether each piece is a
+/// block (in detail) or a whole partition. Pieces at the ends of the range are cut there.
 #[test]
 fn pieces_of_a_range_have_the_bytes_of_its_blocks() {
     let cache = Arc::new(BlockCache::new(0));

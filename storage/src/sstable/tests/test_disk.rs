@@ -18,7 +18,7 @@ type Reads = Arc<Mutex<Vec<(u64, usize)>>>;
 pub(super) struct TestDisk {
     files: Files,
     reads: Reads,
-    /// The number of reads with `once`.
+    /// The number of calls of `read_once_exact_at`.
     once: Arc<AtomicUsize>,
 }
 
@@ -37,7 +37,7 @@ impl TestDisk {
         std::mem::take(&mut self.reads.lock().unwrap())
     }
 
-    /// Returns the number of reads with `once` since the last call.
+    /// Returns the number of calls of `read_once_exact_at` since the last call of this.
     pub(super) fn take_reads_once(&self) -> usize {
         self.once.swap(0, Ordering::Relaxed)
     }

@@ -135,8 +135,8 @@ fn a_cut_that_fails_is_a_failure_for_good() {
     }
 }
 
-/// Regression: only an append that found no space was refused; any other call of a new segment
-/// stopped all writes.
+/// Regression: a record was refused only if the append found no space. If another call that makes a
+/// new segment found none, all writes stopped.
 #[test]
 fn a_record_whose_segment_finds_no_space_in_any_call_is_refused() {
     for op in [FaultOp::Create, FaultOp::Append, FaultOp::SyncDir] {

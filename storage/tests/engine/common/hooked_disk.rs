@@ -170,7 +170,7 @@ impl Door {
         self.changed.notify_all();
     }
 
-    /// Waits while the door is closed.
+    /// Waits until the test opens this door; returns at once if the door is open.
     pub fn pass(&self) {
         let mut inside = self.inside.lock().unwrap();
         inside.waiting += 1;

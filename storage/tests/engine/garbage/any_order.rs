@@ -244,8 +244,8 @@ fn clock_s(clock: &ManualClock) -> i64 {
     (ebb_storage::Clock::now_ms(clock) / 1000) as i64
 }
 
-/// Returns a random write at the time `now_s`, whose timestamp is at most as late as the grace
-/// allows.
+/// Returns a random write at the time `now_s`, a deletion with the probability `deletes`. Its
+/// timestamp is late by less than the grace period, so no deletion that hides it has been purged.
 fn any_write(rng: &mut Rng, now_s: i64, deletes: f64) -> (Vec<u8>, Cells) {
     let key = KEYS[rng.random_range(0..KEYS.len())];
     let is_deletion = rng.random_bool(deletes);

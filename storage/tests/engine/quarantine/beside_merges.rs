@@ -13,7 +13,8 @@ use super::{options, rewrite, tables};
 /// The number of keys. All are written again and again, in the same order.
 const ROWS: u32 = 5000;
 
-/// The key of a write: neighbours are written at different times.
+/// Returns the key of the write with this number. Keys that are next to each other are written at
+/// different times.
 fn row(number: u32) -> [u8; 4] {
     (number % ROWS).wrapping_mul(0x9E37_79B1).to_be_bytes()
 }

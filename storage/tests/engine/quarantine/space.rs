@@ -40,8 +40,9 @@ fn stats(db: &Db) -> TableStats {
     tables.find(|table| table.name == "users").unwrap()
 }
 
-/// A database with a damaged file, the last that was written, and "/copied", an undamaged backup of
-/// the database.
+/// Makes a database and damages the file that was written last: if `is_whole`, so that it does not
+/// open any more, otherwise one block. With `has_snapshot`, a snapshot covers the rows. Returns the
+/// disk, which has an undamaged backup in `/copied`, and the path of the damaged file.
 fn database(is_whole: bool, has_snapshot: bool) -> (MemDisk, PathBuf) {
     let mem = MemDisk::new();
     let db = Db::open(DIR, options(&mem)).unwrap();

@@ -25,7 +25,8 @@ fn write(mem: &MemDisk, path: &Path, bytes: &[u8]) {
     mem.create(path).unwrap().append(bytes).unwrap();
 }
 
-/// Regression: any of these kept the database from opening, or cost the last edit of the manifest.
+/// Regression: damage to one of these copies kept the database from opening, or cost the last edit of
+/// the manifest.
 #[test]
 fn damage_to_one_copy_of_the_manifest_or_of_current_costs_nothing() {
     let mem = MemDisk::new();

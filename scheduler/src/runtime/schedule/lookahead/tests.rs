@@ -189,7 +189,8 @@ impl Policy for CountingPolicy {
     }
 }
 
-/// Each job has two phases; a decision takes some tens of microseconds.
+/// A look ahead calls the policy about once for each phase of a job, and a job has two. A decision
+/// takes some tens of microseconds.
 #[test]
 fn beside_a_hundred_jobs_a_few_hundred_decisions_are_enough() {
     let policy = Arc::new(CountingPolicy(0.into()));

@@ -239,11 +239,11 @@ struct Run {
     started_s: f64,
     /// The number of cycles with a share that remain until the attempt's end.
     left: u32,
-    /// The number of cycles that remain until the attempt's end, if it was stopped.
+    /// The number of cycles until the attempt ends because it was stopped; `None` if it was not.
     stops_in: Option<u32>,
 }
 
-/// A job of the model without threads, with its attempts.
+/// A job and its attempts in a model without threads.
 struct Work {
     job: Job,
     pending: Vec<u32>,

@@ -13,7 +13,7 @@ use crate::runtime::pacing::attempt_state::AttemptState;
 use crate::runtime::schedule::live_view::LiveJob;
 use std::sync::Arc;
 
-/// The state of a lease beside its tasks.
+/// The state of a lease, except for its tasks, which stand for the threads in it.
 #[derive(Debug)]
 pub(super) struct Lease {
     /// Estimated CPU time of all work under the lease, in seconds.
@@ -81,8 +81,9 @@ impl Tracker {
         self.outcome.get_or_insert(Outcome::Succeeded);
     }
 
-    /// The lease in the policy's view: one running task for each thread, at least one, each with an
-    /// equal part of the work and of the CPU time used.
+    /// Returns the lease as a job for the policy: one running task for each thread, at least one,
+    /// each with an equal part of the work and of the CPU time used. `None` if the lease was
+    /// stopped, or no thread was in it lately.
     pub(super) fn live_lease(&self, lease: &Lease) -> Option<LiveJob> {
         let threads = self.maps.running().max(1);
         let used_s = self.maps.used_cpu_s();

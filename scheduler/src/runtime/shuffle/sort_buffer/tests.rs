@@ -95,7 +95,8 @@ fn a_record_larger_than_the_budget_fits_alone() {
     assert!(buffer.allocated_bytes() < 1 << 11);
 }
 
-/// Adds the number `value` to the number `into`, both of eight bytes.
+/// Adds the number `value` to the number `into`, and returns true; returns false if one
+/// of them does not have eight bytes.
 fn add(into: &mut [u8], value: &[u8]) -> bool {
     let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes);
     match (number(into), number(value)) {

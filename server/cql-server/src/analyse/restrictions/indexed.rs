@@ -176,7 +176,8 @@ impl Usable {
 /// Cassandra's limit on the bytes of an indexed value in a statement.
 const VALUE_LEN_MAX: usize = 65_535;
 
-/// The rank of an index on a column of the partition key.
+/// The highest rank: that of an index on a column of the partition key. Of several usable indexes
+/// the one with the lowest rank is read.
 const RANK_OF_KEY: u8 = 5;
 
 /// Returns the terms that an index looks up for a relation, and the rank of the index; `None` if
@@ -205,7 +206,8 @@ fn served(indexed: IndexedColumn<'_>, kind: &RestrictionKind) -> Option<(Vec<Ter
 }
 
 impl IndexedRelation {
-    /// Returns the relation with `predicate` set to its position among `predicates`.
+    /// Sets the field `predicate` to the position, in `predicates`, of the predicate that stands
+    /// for this relation.
     pub(super) fn served_of(mut self, predicates: &[Predicate]) -> Self {
         // Of two CONTAINS on one column `choose` returns the first, whose predicate is the first
         // too.

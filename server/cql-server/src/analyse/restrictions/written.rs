@@ -55,7 +55,8 @@ pub enum Written {
     Deleted,
 }
 
-/// Checks that a write may restrict key columns in this way.
+/// Checks that a write with the properties `writing` may restrict the key columns as its WHERE
+/// clause, `parsed`, does.
 pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
     let Writing {
         statement,

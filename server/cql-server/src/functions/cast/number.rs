@@ -78,7 +78,8 @@ impl Number {
         }
     }
 
-    /// Converts as Java's `longValue()`.
+    /// Converts as Java's `longValue()`: an integer or decimal keeps its low 64 bits, and a
+    /// `double` becomes the nearest `long`, without a fraction.
     pub fn to_i64(&self) -> Option<i64> {
         match self {
             Self::Integer(n) => Some(*n),
@@ -106,7 +107,8 @@ impl Number {
         }
     }
 
-    /// Converts to a `varint`. For numbers with a point Cassandra uses Java's `longValue()`.
+    /// Converts to a `varint`. A number with a point is converted by [`to_i64`](Self::to_i64),
+    /// which cuts the fraction and gives 64 bits: Cassandra uses Java's `longValue()` here.
     pub fn to_big(&self) -> Option<BigInt> {
         match self {
             Self::Big(n) => Some(n.clone()),

@@ -245,7 +245,8 @@ fn until_failed(server: &mut Server) {
     });
 }
 
-/// Clients can read the failure while the callback runs.
+/// Clients can read the failure in `system_views.index_builds` while the callback that logs it
+/// runs.
 #[test]
 fn a_failed_build_is_logged_and_displayed() {
     let disk = MemDisk::new();

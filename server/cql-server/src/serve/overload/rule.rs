@@ -1,14 +1,17 @@
 //! The rule of overload control: the decision for each interval whether requests are rejected.
+//!
+//! An interval is *late* if most of the requests served in it had waited longer than a limit.
 
 use std::time::Duration;
 
+/// The length of the intervals after each of which it is decided whether requests are rejected.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
-/// The number of late intervals in a row after which requests are rejected. A single late interval
-/// may be the burst after a pause.
+/// The number of intervals in a row, in each of which most served requests had waited too long,
+/// after which requests are rejected. A single such interval may be the burst after a pause.
 const LATE_INTERVALS: u32 = 3;
-/// The number of intervals after an overload (two seconds) during which a single late interval
-/// makes the server reject requests again. If the demand exceeds the capacity, the overload returns
-/// as soon as rejecting stops.
+/// The number of intervals after an overload (two seconds) during which a single interval in which
+/// most served requests had waited too long makes the server reject requests again. If the demand
+/// exceeds the capacity, the overload returns as soon as rejecting stops.
 const ALERT_INTERVALS: u32 = 20;
 
 /// The numbers of requests in an interval. Only requests that may be rejected count.
@@ -35,13 +38,14 @@ impl Interval {
 pub(super) struct Rule {
     rejects: bool,
     late_in_a_row: u32,
-    /// The number of remaining intervals in which a single late interval makes the server reject
-    /// requests.
+    /// The number of remaining intervals in which a single late one (most served requests had
+    /// waited too long) makes the server reject requests.
     alert_for: u32,
 }
 
 impl Rule {
-    /// Returns a rule by which a single late interval is always enough to reject requests.
+    /// Returns a rule by which a single interval in which most requests waited too long is always
+    /// enough to reject requests.
     #[cfg(test)]
     pub(super) fn always_alert() -> Self {
         Self {
@@ -73,8 +77,8 @@ impl Rule {
         self.rejects
     }
 
-    /// Returns whether the last overload is over, and a single late interval would not start
-    /// another one.
+    /// Returns whether the last overload is over, and a single interval in which most served
+    /// requests had waited too long would not start another one.
     pub(super) fn is_over(&self) -> bool {
         !self.rejects && self.alert_for == 0
     }

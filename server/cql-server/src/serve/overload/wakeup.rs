@@ -1,4 +1,5 @@
-//! The two flags by which requests wake the probe.
+//! The two flags by which requests wake the probe, the task that measures how long connections
+//! wait, and sleeps while there are no requests.
 //!
 //! ```text
 //!   request: sets "busy"   ─> is the probe asleep?    ─> notifies the probe
@@ -41,7 +42,8 @@ pub(super) struct Wakeup<F = AtomicBool> {
 }
 
 impl<F: Flag> Wakeup<F> {
-    /// Notes a request. Returns true if the caller has to notify the probe.
+    /// Notes a request. Returns true if the probe (the task that measures waits) sleeps, and the
+    /// caller has to notify it.
     #[must_use]
     pub(super) fn note_request(&self) -> bool {
         // Another request has set the flag, and the probe has yet to look.
@@ -65,8 +67,9 @@ impl<F: Flag> Wakeup<F> {
         self.is_busy.swap(false, Ordering::SeqCst)
     }
 
-    /// Notes that the probe sleeps. Returns true if the probe has to notify itself, because
-    /// requests arrived that saw the probe awake.
+    /// Notes that the probe (the task that measures waits) goes to sleep. Returns true if the probe
+    /// has to notify itself, because requests have arrived that saw it awake and so did not notify
+    /// it.
     #[must_use]
     pub(super) fn park(&self) -> bool {
         self.is_awake.store(false, Ordering::SeqCst);

@@ -17,7 +17,7 @@ use crate::write::{WriteContext, WriteStatement, Written, execute_batch};
 
 type Result<T> = std::result::Result<T, ErrorResponse>;
 
-/// Returns the warnings of a write that must be done and has no conditions.
+/// Returns the warnings of a write without conditions.
 fn warnings(written: Written) -> Vec<String> {
     match written {
         Written::Done(warnings) => warnings,

@@ -89,8 +89,9 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.unwrap_or("without a message")
 }
 
-/// Runs `lives` lives of a server, with random statements from a seed. Each statement is drawn for
-/// the schema after the earlier ones.
+/// Runs random statements from a seed on a server, for `lives` lives: each ends when the server is
+/// stopped or killed, and is opened again over the same database. Each statement is drawn for the
+/// schema after the earlier ones.
 fn explore<M: Machine>(mut run: Run<M>, seed: u64, lives: u64) -> Result<Run<M>, Failure> {
     let mut generator = Generator::new(seed);
     let mut steps = Vec::new();
@@ -193,8 +194,9 @@ fn the_loss_of_any_kind_of_statement_is_detected() {
     panic!("the loss of these is not detected: {undetected:?}");
 }
 
-/// Returns whether the test detects that all statements of a kind were lost: the schema without
-/// them differs from the one after an opening, or is impossible.
+/// Returns whether the test detects that all statements of a kind were lost: without them a later
+/// statement is impossible, or the schema differs from one that was read after an opening of the
+/// database.
 fn is_loss_detected(trace: &[Event], kind: &str) -> bool {
     let mut model = Model::default();
     trace.iter().any(|event| match event {

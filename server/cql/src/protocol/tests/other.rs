@@ -34,8 +34,8 @@ fn envelope(bytes: &[u8], compression: OtherCompression) -> Envelope {
     parsed.envelope
 }
 
-/// The other implementation's form of a request has no flag to leave out metadata, so the bit is
-/// cleared before it decodes.
+/// The requests are encoded without the flag to leave out metadata, because `cassandra-protocol`,
+/// the other implementation, has no such flag in its form of a request.
 #[test]
 fn our_requests_survive_the_other_implementation() {
     each_request(|mut request| {

@@ -40,7 +40,8 @@ impl Parser<'_> {
         Ok(self.name_of(token))
     }
 
-    /// Parses a column's name outside of definitions. It may be empty, for old tables.
+    /// Parses the name of an existing column, in statements that do not define, rename or drop it.
+    /// The name may be empty, for old tables.
     pub(super) fn column(&mut self) -> Result<Name> {
         if !self.at_name() {
             return Err(self.no_viable());
@@ -103,8 +104,8 @@ impl Parser<'_> {
         qualified.then_some(3)
     }
 
-    /// Parses a function's name, whose number of tokens [`Self::function_tokens`] returned, and the
-    /// parenthesis.
+    /// Parses a function's name of `tokens` tokens, as counted by [`Self::function_tokens`], and
+    /// the opening parenthesis after it.
     pub(super) fn function_name(&mut self, tokens: usize) -> QualifiedName {
         let name = self.name_of(self.ahead(tokens - 1));
         let keyspace = (tokens == 3).then(|| self.name_of(self.here()));

@@ -182,7 +182,8 @@ impl Parser<'_> {
         self.new_marker(name)
     }
 
-    /// Returns whether a constant follows a sign.
+    /// Returns whether the token after this one, a minus sign, is a constant that can be negative.
+    /// Consumes no token.
     pub(super) fn negative_ahead(&self) -> bool {
         let kind = self.ahead(1).kind;
         let number = matches!(

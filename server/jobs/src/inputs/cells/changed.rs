@@ -59,7 +59,8 @@ struct KeysToCompare<'r> {
     rewritten: Peekable<Rewritten<'r>>,
 }
 
-/// The header of a partition at both snapshots; `None` where the snapshot has none.
+/// The header of a partition (the stored entry with its deletions and static columns) at both snapshots;
+/// `None` where the snapshot has none.
 struct Headers {
     key: Vec<u8>,
     older: Option<Bytes>,
@@ -163,7 +164,8 @@ impl<'r> KeysToCompare<'r> {
 }
 
 impl Headers {
-    /// Returns whether the two headers have different deletions, which may hide different rows.
+    /// Returns whether the headers of the partition at the two snapshots have different deletions, which
+    /// may hide different rows.
     fn have_other_deletions(&self, schema: &TableSchema) -> Result<bool, TaskError> {
         let damaged = |error: RowError| of_table(TableError::damaged(schema, &self.key, error));
         let [older, newer] = [&self.older, &self.newer].map(|header| match header {
@@ -182,8 +184,10 @@ struct Differences<'s> {
 }
 
 impl Differences<'_> {
-    /// Writes the record of a row. `older` and `newer` are the row's cells at the two snapshots, `None` if
-    /// the row does not exist there.
+    /// Writes a record with the change of a row of the published table `table`. `older` and `newer` are the
+    /// row's cells at the two snapshots, `None` if the row does not exist there. With `is_rewritten`, the
+    /// record contains the cells even if they have not changed, because the data file that contains the row
+    /// is removed. The record of any other unchanged row has no cells.
     fn row(
         &mut self,
         (table, key): (u32, &[u8]),
@@ -210,7 +214,9 @@ impl Differences<'_> {
 }
 
 impl Compared<'_> {
-    /// Records the rows that differ between the two snapshots, for a table that CQL did not make.
+    /// Writes a record for each row in the key range `piece` that may differ between the two snapshots, and
+    /// for each row of `rewritten`, which are written again even if they have not changed. The table is one
+    /// that CQL did not make.
     pub(super) fn read_plain(
         &self,
         piece: &Piece,
@@ -236,8 +242,9 @@ impl Compared<'_> {
         Ok(())
     }
 
-    /// Records the rows, and the static columns of partitions, that differ between the two snapshots, for a
-    /// table that CQL made.
+    /// Writes a record for each row in the key range `piece`, and for the static columns of each partition,
+    /// that may differ between the two snapshots, and for each row of `rewritten`, which are written again
+    /// even if they have not changed. The table is one that CQL made.
     pub(super) fn read_cql(
         &self,
         cql: &CqlCells,
@@ -285,7 +292,7 @@ impl Compared<'_> {
         Ok(())
     }
 
-    /// Reads the header with the key `key` at both snapshots.
+    /// Reads the header of a partition at both snapshots. `key` is the key of the header.
     fn headers(&self, key: impl Into<Vec<u8>>) -> Result<Headers, TaskError> {
         let key = key.into();
         Ok(Headers {
@@ -295,7 +302,9 @@ impl Compared<'_> {
         })
     }
 
-    /// Compares the static columns of a partition.
+    /// Compares the static columns of a partition at both snapshots, and writes a record of their change to
+    /// `differences`. `headers` contains these columns. With `is_rewritten`, they are written again even if
+    /// they have not changed.
     fn compare_statics(
         &self,
         cql: &CqlCells,
@@ -312,8 +321,8 @@ impl Compared<'_> {
         differences.row((*table, &key[..]), older, newer, is_rewritten)
     }
 
-    /// Compares all rows of the partition whose keys begin with `prefix`, as far as they lie in the range
-    /// `piece`.
+    /// Compares all rows of the partition whose keys begin with `prefix` at both snapshots, as far as they
+    /// lie in the range `piece`, and writes their records to `differences`.
     fn compare_rows(
         &self,
         cql: &CqlCells,
@@ -374,7 +383,8 @@ impl Compared<'_> {
         Ok(())
     }
 
-    /// Compares the row `first`, and then the other rows of the same partition that `keys` returns next.
+    /// Compares the row `first` at both snapshots, and then the other rows of the same partition that
+    /// `keys` returns next. Writes their records to `differences`.
     fn compare_some(
         &self,
         cql: &CqlCells,
@@ -424,8 +434,8 @@ fn plain_cells<'c>(
     Ok(Some(&cells[..]))
 }
 
-/// Returns the cells of the static columns of the partition with this header, whose key is `key`; `None` if
-/// it has no static values.
+/// Returns the cells of the static columns of a partition; `None` if it has no static values. `header` is
+/// the stored header of the partition, which contains these columns, and `key` the header's key.
 fn static_cells<'c>(
     cql: &CqlCells,
     table: &SnapshotTable,
@@ -455,8 +465,9 @@ impl CqlCells {
         RowScan::open(source, &self.schema, from, to).map_err(of_table)
     }
 
-    /// Returns the partition of the stored key `key`, with its header `header` and the columns of rows, as
-    /// of the read time of `table`. `key` may be any key of the partition.
+    /// Returns the partition that the stored key `key` belongs to, with the columns that the records of its
+    /// rows have, as of the read time of `table`. `header` is the stored header of the partition (its
+    /// deletions and static columns); `None` if there is none.
     fn partition_at<'p>(
         &'p self,
         table: &SnapshotTable,

@@ -43,7 +43,8 @@ pub(super) struct Buffers {
 #[derive(Debug, Default)]
 struct Texts {
     bytes: Vec<u8>,
-    /// For each slot, the range of its text in `bytes`; `None` if there is no text.
+    /// For each column, by its index among the written ones, the range of its text in `bytes`; `None`
+    /// if it has no text.
     places: Vec<Option<(usize, usize)>>,
     /// The length in `bytes` of the texts that all rows of the partition share.
     shared_len: usize,
@@ -51,8 +52,8 @@ struct Texts {
 }
 
 impl Texts {
-    /// Clears all texts. The texts that are pushed until `end_shared` are those that all rows of a
-    /// partition share.
+    /// Clears all texts. The texts that are set until `end_shared` is called are those that all rows
+    /// of a partition share.
     fn begin_partition(&mut self, columns: usize) {
         self.bytes.clear();
         self.places.clear();
@@ -129,9 +130,9 @@ impl CqlText {
         read_key(&self.schema, key).map_err(of_table)
     }
 
-    /// Returns the partition of the stored key `key`, which may be any key of the partition. `header`
-    /// is the partition's header; `None` if it has none. Writes the texts that all rows of the
-    /// partition share to `to`.
+    /// Returns the partition that the stored key `key` belongs to. `header` is the stored header of
+    /// the partition (its deletions and static columns); `None` if it has none. Writes the texts that
+    /// all rows of the partition share to `to`.
     pub(super) fn partition<'p>(
         &'p self,
         key: DecodedKey<'p>,
@@ -153,7 +154,8 @@ impl CqlText {
         Ok(partition)
     }
 
-    /// Writes the key and the value of a row to `to`, which has the shared texts of `partition`.
+    /// Writes the key and the value of a row to `to`, where [`partition`](Self::partition) has written
+    /// the texts of the partition key and the static columns, which all rows of `partition` share.
     /// Returns false if the row does not exist.
     pub(super) fn write_row(
         &self,
@@ -174,8 +176,9 @@ impl CqlText {
         Ok(true)
     }
 
-    /// Writes the key and the value of a partition that has static values and no rows. `to` has the
-    /// partition's shared texts.
+    /// Writes the key and the value of a partition that has static values and no rows to `to`, where
+    /// [`partition`](Self::partition) has written the texts of the partition key and the static
+    /// columns.
     pub(super) fn write_statics(&self, to: &mut Buffers) {
         to.fields.begin_row();
         self.write_fields(to);

@@ -180,8 +180,8 @@ impl BadFile {
     }
 }
 
-/// Appends the files in `root`, a file or a directory, to `files`, in the order of their names.
-/// `called` is the name of `root` in keys.
+/// Appends the files in `root`, a file or a directory, to `files`, in the order of their names. In
+/// the keys of their records, the names of the files begin with `called` in place of `root`.
 ///
 /// # Errors
 /// When `root` is not there, or a directory cannot be read.

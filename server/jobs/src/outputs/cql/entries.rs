@@ -12,16 +12,19 @@ use ebb_tables::read::{LiveValues, TableError};
 use super::SORT_BYTES;
 use crate::outputs::staging::{StagingWriter, merge_with};
 
-/// The stored forms (operands) of rows and headers, and the index entries for them, in temporary
-/// files. In the table, index entries sort before all rows.
+/// The stored forms (operands) of rows and of partition headers (deletions and static columns), and
+/// the index entries for their values, in temporary files. In the table, index entries sort before
+/// all rows.
 pub(super) struct WithEntries<'s> {
     schema: &'s TableSchema,
     values: LiveValues<'s>,
-    /// The index entries, which are pushed in no order.
+    /// The index entries, which are appended in no order.
     entries: StagingWriter,
-    /// The stored forms of rows and headers, which are pushed in the order of their keys.
+    /// The stored forms of rows and of partition headers, which are appended in the order of their
+    /// keys.
     operands: StagingWriter,
-    /// The key prefix of the last partition that had a header, and this header.
+    /// The key prefix of the last partition that had a header, and the header's stored form: its
+    /// deletions and static columns.
     header: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -43,8 +46,8 @@ impl<'s> WithEntries<'s> {
         })
     }
 
-    /// Adds a header or row in its stored form, `operand`, and the index entries of its values. The
-    /// keys of successive calls must ascend.
+    /// Adds a partition header or a row in its stored form, `operand`, and the index entries of its
+    /// values. The keys of successive calls must ascend.
     pub(super) fn add(&mut self, key: &[u8], operand: &[u8]) -> Result<(), TaskError> {
         let decoded = DecodedKey::read(key).map_err(TaskError::failed)?;
         if decoded.place == Place::Header {
@@ -65,7 +68,7 @@ impl<'s> WithEntries<'s> {
         self.operands.push(key, operand).map_err(waiting())
     }
 
-    /// Writes entries and operands in the order of their keys.
+    /// Writes the index entries, rows and partition headers to `writer` in the order of their keys.
     pub(super) fn write(self, writer: &mut SortedWriter) -> Result<(), TaskError> {
         let staged = [self.entries, self.operands].map(StagingWriter::finish);
         let [entries, operands] = staged.map(|staged| staged.map_err(waiting()));

@@ -16,8 +16,8 @@ pub(super) struct Fixture {
     pub(super) catalog: Arc<Catalog>,
 }
 
-/// A database without tables. The clock of its timestamps stands still, so that two of them are
-/// only a few microseconds apart.
+/// A database without tables. The clock for timestamps stands still, so each timestamp is only one
+/// microsecond above the one before.
 pub(super) fn fixture() -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {

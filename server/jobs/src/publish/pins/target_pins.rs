@@ -12,9 +12,10 @@ use super::Note;
 #[derive(Debug, Clone)]
 pub(in crate::publish) struct TargetPins {
     pub(in crate::publish) db: Db,
-    /// The location of the target, without its catalog. The location is enough to name a pin: a table there is
-    /// committed in one place only, by one catalog or without any. Whether a pin fits is seen from the origin
-    /// of the table's newest publication.
+    /// The location of the target, without its catalog. The location is enough to name a pin (a kept
+    /// snapshot): a table there is committed in one place only, by one catalog or without any. Whether the pin
+    /// keeps the snapshot that readers of the target see is found by its sequence number, which the newest
+    /// publication of the table has recorded as its origin.
     pub(in crate::publish) location: String,
     pub(in crate::publish) max: PinMax,
 }
@@ -50,9 +51,9 @@ impl TargetPins {
         self.hold(table, snapshot, Stage::Begun)
     }
 
-    /// Makes the pin of [`begin`](Self::begin) the pin of the newest publication, in place of the earlier one,
-    /// if it still keeps the snapshot with the sequence number `published`. If neither pin keeps this snapshot,
-    /// or if pins are turned off, both are released. Returns whether the snapshot is pinned.
+    /// Replaces the pin of the newest publication by the pin that [`begin`](Self::begin) created, if the
+    /// latter still exists and keeps the snapshot with the sequence number `published`. If neither pin keeps
+    /// this snapshot, or if pins are turned off, both are released. Returns whether the snapshot is pinned.
     ///
     /// # Errors
     /// The errors of the store.

@@ -321,8 +321,9 @@ fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
     });
 }
 
-/// Publishes tuesday many times. Each time a second publisher publishes all of the snapshot `rival` just
-/// before one call of the target, which is another call each time.
+/// Publishes the snapshot `tuesday` many times, always to a new target. Each time, a second publisher
+/// publishes the snapshot `rival` just before one of the first publisher's calls to the target, a later call
+/// than the time before.
 fn meet_at_calls(rival: &'static str) {
     let options = PublishRequest::default();
     for call in places() {

@@ -2,9 +2,11 @@
 
 use super::Number;
 
-/// The first byte of a number, by its sign.
+/// The first byte of the encoding of a negative number.
 const NEGATIVE: u8 = 1;
+/// The only byte of the encoding of zero.
 const ZERO: u8 = 2;
+/// The first byte of the encoding of a positive number.
 const POSITIVE: u8 = 3;
 
 impl Number {

@@ -170,8 +170,9 @@ fn forms_have_the_layout_of_the_book() {
     }
 }
 
-/// A set of a user-defined type, written before `ALTER TYPE ... ADD`, could once not be decoded after
-/// it: the form ended with the last field that the type had when it was written.
+/// Regression: a set of a user-defined type, written before `ALTER TYPE ... ADD`, could not be
+/// decoded after it, because the ordered form of a member ended with the last field that the type
+/// had when it was written.
 #[test]
 fn a_field_that_a_type_gains_changes_no_form() {
     let (before, after) = (parse("tuple<int, text>"), parse("tuple<int, text, int>"));

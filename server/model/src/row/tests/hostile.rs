@@ -6,7 +6,8 @@ use super::super::*;
 use super::operands::*;
 use super::properties::cases;
 
-/// Calls every function on these bytes, and ignores the results.
+/// Calls every function that decodes operands on `bytes`, as a row and as a header, and ignores
+/// errors. The second operands of merges are valid: `other_row` and `other_header`.
 fn use_all(bytes: &[u8], other_row: &[u8], other_header: &[u8]) {
     if let Ok(merged) = merge_rows(bytes, other_row) {
         // A merged operand can be decoded.

@@ -116,7 +116,7 @@ pub(super) fn row_facts(rng: &mut Rng, timestamps: Timestamps) -> Vec<Fact> {
     facts
 }
 
-/// Returns the facts of one write of a header.
+/// Returns the facts of one random write to the header of a partition.
 pub(super) fn header_facts(rng: &mut Rng, timestamps: Timestamps) -> Vec<HeaderFact> {
     let mut facts = Vec::new();
     if rng.u8(0..5) == 0 {
@@ -215,7 +215,7 @@ fn fill(row: &mut RowBuilder<'_>, facts: &[Fact]) {
     }
 }
 
-/// Encodes one write of a row.
+/// Encodes one write of a row: the writes of its cells, markers and deletions in `facts`.
 pub(super) fn row_operand(facts: &[Fact]) -> Vec<u8> {
     let greatest = facts.iter().map(timestamp).max().unwrap_or(i64::MIN);
     let mut out = Vec::new();
@@ -225,7 +225,8 @@ pub(super) fn row_operand(facts: &[Fact]) -> Vec<u8> {
     out
 }
 
-/// Encodes one write of a header.
+/// Encodes one write to the header of a partition: the deletions and the writes of static cells in
+/// `facts`.
 pub(super) fn header_operand(facts: &[HeaderFact]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut header = HeaderBuilder::new(&mut out);

@@ -181,7 +181,9 @@ fn integer(text: &str) -> Option<BigInt> {
     text.parse().ok()
 }
 
-/// Parses a sign, digits with a point at any place, and an exponent.
+/// Parses the literal of a `decimal` (a sign, digits with a point at any place, and an exponent)
+/// into its native serialization; `None` if the literal is invalid, or has too many digits or too
+/// large a scale.
 fn parse_decimal(text: &str) -> Option<Vec<u8>> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),

@@ -172,7 +172,8 @@ fn print_part(ty: &CqlType, part: Option<&[u8]>) -> Option<String> {
     Some(part.map_or_else(|| "null".to_owned(), |p| ty.literal(p)))
 }
 
-/// Prints the next component; a missing one is null.
+/// Prints the next component of a tuple or user-defined type, and `null` for one that is null or missing.
+/// The result, for [`join`], is never `None`.
 fn print_next(ty: &CqlType, parts: &mut Components<'_>) -> Option<String> {
     print_part(ty, parts.next().and_then(Result::ok).flatten())
 }

@@ -65,7 +65,7 @@ fn fields(text: &[u8]) -> Option<usize> {
     Some(fields.len())
 }
 
-/// Returns the records of a part with their places.
+/// Returns the records in the range `part` of the bytes of `text`, each with its offset in `text`.
 fn records(
     text: &[u8],
     part: std::ops::Range<u64>,

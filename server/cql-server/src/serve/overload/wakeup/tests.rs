@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use super::*;
 
-/// A flag of the model.
+/// A flag of [`Wakeup`] in the model, which stands for an atomic in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Place {
     Busy,
@@ -54,7 +54,8 @@ thread_local! {
     static REPLAY: RefCell<Vec<bool>> = RefCell::default();
 }
 
-/// Returns the result of a replayed operation; unwinds at an operation without one.
+/// Returns the result of an operation, if the operation is replayed. Otherwise unwinds with the
+/// operation, which the model then executes.
 fn perform(operation: Operation) -> bool {
     let result = REPLAY.with_borrow_mut(Vec::pop);
     result.unwrap_or_else(|| resume_unwind(Box::new(operation)))
@@ -89,7 +90,7 @@ struct Hidden {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Local {
     results: Vec<bool>,
-    /// The stores in the order of their execution.
+    /// The stores that are not visible to other threads yet, in the order of their execution.
     hidden: Vec<Hidden>,
 }
 
@@ -163,8 +164,9 @@ impl State {
     }
 }
 
-/// Explores two requests beside a sleeping probe. Returns a state without further steps in which
-/// the probe has not noticed a request; `None` if there is no such state.
+/// Explores all orders of the operations of two threads with a request and of the probe, the task
+/// that has to notice requests, which sleeps at first. Returns a state in which no thread can go on
+/// and the probe has not noticed a request; `None` if there is no such state.
 fn lost_request(request: Thread, probe: Thread) -> Option<State> {
     let threads = [request, request, probe];
     let mut seen = HashSet::new();
@@ -219,7 +221,8 @@ fn weaker_request(wakeup: &Wakeup<Place>, store: Ordering, load: Ordering) {
     }
 }
 
-/// A probe that goes to sleep by `park`, which returns true if requests arrived meanwhile.
+/// A probe (the loop that measures waits while there are requests) that goes to sleep by `park`,
+/// which returns true if requests arrived meanwhile.
 fn other_probe(wakeup: &Wakeup<Place>, park: fn(&Wakeup<Place>) -> bool) {
     loop {
         perform(Operation::Wait);

@@ -51,7 +51,8 @@ enum Fault {
     HasNoBounds,
     /// Reports a slightly too small greatest timestamp.
     UnderstatesTimestamps,
-    /// Reports that a header belongs to no group of rows.
+    /// Reports that no key belongs to a group. In truth the keys of a partition form a group, whose
+    /// first key, the header, may delete the rows.
     HasNoGroups,
 }
 
@@ -387,7 +388,8 @@ impl Trial {
         before - operands.len()
     }
 
-    /// The stored keys and operands of the table.
+    /// The keys that the table stores, each with its operand of the merge operator: an encoded row
+    /// or header.
     fn operands(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let state = self.server().executor.catalog().state();
         let rows = state.table("ks", "t").unwrap().rows().clone();

@@ -8,9 +8,11 @@ use crate::definitions::names::{COLUMNS, TYPES};
 use crate::definitions::statement::Statement;
 use crate::definitions::types::{NATIVE, Type, Types};
 
-/// The most parts of most types, including the parts of fields.
+/// The greatest size of most generated types. The size is the number of types that a type consists
+/// of, with those of the fields of user-defined types.
 const NODES_MAX: usize = 60;
-/// The most parts of the few types that may be of any size. The limit of the server is lower.
+/// The greatest size, as a number of types, of the few generated types that may be large. The limit
+/// of the server is lower.
 const NODES_ANY_MAX: usize = 6000;
 /// The greatest depth of most types.
 const DEPTH_MAX: usize = 3;

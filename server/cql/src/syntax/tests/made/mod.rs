@@ -91,7 +91,8 @@ impl<R: Rng> Maker<R> {
         Name::new(*NAMES.choose(&mut self.rng).unwrap())
     }
 
-    /// Returns the name of a column outside of definitions.
+    /// Returns the name of a column for a statement that does not define, rename or drop it. Only
+    /// there can a column's name be empty.
     fn column(&mut self) -> Name {
         if self.chance(20) {
             Name::new("")
