@@ -267,14 +267,18 @@ impl Error {
         }
     }
 
-    /// Returns whether the cause is a file that is damaged, is missing or cannot be read. A lack of
-    /// descriptors or memory passes, and a lack of permission is a mistake in the file's modes:
-    /// they are no fault of the file.
+    /// Returns whether the cause is a file that is damaged, is missing or cannot be read. Other
+    /// causes are no fault of the file: a lack of descriptors or memory passes, a lack of permission
+    /// is a mistake in the file's modes, and a move of the whole directory damages no file in it.
     pub(crate) fn is_of_file(&self) -> bool {
         match self {
             Self::Corruption { .. } => true,
             Self::Io { source, .. } => {
-                let others = [io::ErrorKind::PermissionDenied, io::ErrorKind::OutOfMemory];
+                let others = [
+                    io::ErrorKind::PermissionDenied,
+                    io::ErrorKind::OutOfMemory,
+                    io::ErrorKind::NotADirectory,
+                ];
                 !others.contains(&source.kind()) && !is_out_of_descriptors(source)
             }
             _ => false,

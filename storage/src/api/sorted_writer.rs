@@ -1,12 +1,11 @@
 //! Writes sorted entries into files that a table can ingest, without a database.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::LocalDisk;
 use crate::error::{Error, Result};
-use crate::file_system::FileSystem;
+use crate::file_system::{self, FileSystem};
 use crate::key::{Kind, SeqNo, check_lengths};
 use crate::options::Options;
 use crate::read::{ExpiryBounds, KeyPrefixes, MergeOperator, ValueBounds, bounds_of};
@@ -167,12 +166,8 @@ impl SortedWriter {
             let path = self.dir.join(name);
             // A table that ingested a file of this name shares its bytes, and
             // would lose them if they were overwritten.
-            match self.options.disk.remove(&path) {
-                Err(e) if e.kind() != ErrorKind::NotFound => {
-                    return Err(Error::io("remove", &path)(e));
-                }
-                _ => {}
-            }
+            let removed = file_system::gone(self.options.disk.remove(&path));
+            removed.map_err(Error::io("remove", &path))?;
             self.files.push(path.clone());
             let mut writer = SsTableWriter::create(
                 &*self.options.disk,

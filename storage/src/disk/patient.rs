@@ -8,9 +8,9 @@
 //! While the database is being opened a call that writes fails after a while too: nothing relies on a
 //! database that did not open.
 //!
-//! Files are opened by their paths. So a call that opens or changes something in the database's
-//! directory fails once the directory was moved away, or another one was put or mounted in its place:
-//! otherwise the database would go on in both.
+//! Files are opened by their paths. So while the database is open for writing, a call that opens or
+//! changes something in its directory fails once the directory was moved away, or another one was put
+//! or mounted in its place: otherwise the database would go on in both.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ pub(crate) struct PatientDisk {
     /// How long calls that create files, open second handles on them, or sync directories wait for
     /// a file descriptor.
     making: Patience,
-    /// The first directory that is locked, which is that of the database.
+    /// The first directory that is locked for writing, which is that of the database.
     home: Arc<OnceLock<Home>>,
 }
 
@@ -144,10 +144,12 @@ impl PatientDisk {
         if mutation::is(Mutation::WriteIntoAnotherDirectory) || home.lock.is_in_place()? {
             return Ok(());
         }
-        Err(io::Error::other(format!(
+        let error = format!(
             "{} is no longer the directory that was opened: it was moved or replaced",
             home.dir.display()
-        )))
+        );
+        // So no caller takes the file for a missing or damaged one: see `Error::is_of_file`.
+        Err(io::Error::new(io::ErrorKind::NotADirectory, error))
     }
 
     /// Repeats `call` until there is a descriptor, while the database is open.
@@ -311,6 +313,7 @@ impl WriteFile for PatientFile {
 mod tests {
     use super::*;
     use crate::disk::LocalDisk;
+    use crate::error::Error;
 
     fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) {
         disk.create(path).unwrap().append(bytes).unwrap();
@@ -347,8 +350,9 @@ mod tests {
                 disk.link(&file, &outside),
                 disk.remove_dir(&dir.join("folder")),
             ] {
-                let error = outcome.unwrap_err().to_string();
-                assert!(error.contains("moved or replaced"), "{error}");
+                let error = Error::io("use", &file)(outcome.unwrap_err());
+                assert!(error.to_string().contains("moved or replaced"), "{error}");
+                assert!(!error.is_of_file(), "{error}");
             }
         }
         assert_eq!(local.list(&dir).unwrap().len(), 2);

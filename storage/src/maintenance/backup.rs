@@ -34,7 +34,6 @@ mod renumbered;
 mod target;
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,7 +47,7 @@ use self::renumbered::Renumbered;
 use self::target::{BackupDir, Found};
 use crate::db::{Capture, Engine};
 use crate::error::{Error, ErrorKind, Result};
-use crate::file_system::{ReadFile, copy_in_steps};
+use crate::file_system::{self, ReadFile, copy_in_steps};
 use crate::files;
 use crate::key::FileNumber;
 use crate::maintenance::progress::MaintenanceProgress;
@@ -383,11 +382,8 @@ impl<'a> Backup<'a> {
     fn link_again(&mut self, number: FileNumber, tmp: &Path) -> Result<Way> {
         self.target.note(tmp);
         // An interrupted backup may have left one.
-        if let Err(error) = self.engine.disk().remove(tmp)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(Error::io("remove", tmp)(error));
-        }
+        let removed = file_system::gone(self.engine.disk().remove(tmp));
+        removed.map_err(Error::io("remove", tmp))?;
         let is_unreadable = self.unreadable.contains_key(&number);
         link_sstable(self.engine, self.links.as_ref(), number, tmp, is_unreadable)
     }
