@@ -275,6 +275,35 @@ fn a_relation_by_order_names_a_bounded_number_of_columns() {
     );
 }
 
+/// Regression: only the prefixes were counted, and a few kilobytes of IN lists became gigabytes of
+/// ranges.
+#[test]
+fn the_ranges_of_in_and_a_relation_by_order_have_a_bounded_number() {
+    let names: Vec<String> = (0..20).map(|number| format!("c{number}")).collect();
+    let direction =
+        |(number, name): (usize, &String)| format!("{name} {}", ["ASC", "DESC"][number % 2]);
+    let order: Vec<String> = names.iter().enumerate().map(direction).collect();
+    let columns = names.join(", ");
+    let mut server = Server::with(&[&format!(
+        "CREATE TABLE t (k int, a int, b int, {} int, PRIMARY KEY (k, a, b, {columns})) WITH \
+         CLUSTERING ORDER BY (a ASC, b ASC, {})",
+        names.join(" int, "),
+        order.join(", ")
+    )]);
+    // Each of the `count` * `count` prefixes has 20 ranges, one for each column behind it.
+    let rows = |count: i32| {
+        let (list, ones) = (numbers(count), times(20, "1"));
+        format!("FROM t WHERE k = 1 AND a IN ({list}) AND b IN ({list}) AND ({columns}) > ({ones})")
+    };
+    assert_eq!(server.rows(&format!("SELECT k {}", rows(2))), "");
+    for verb in ["SELECT k", "DELETE"] {
+        assert_eq!(
+            server.refused(&format!("{verb} {}", rows(60))),
+            "The IN relations of a statement may name 65536 keys at most"
+        );
+    }
+}
+
 #[test]
 fn a_write_names_a_bounded_number_of_rows_in_all_its_partitions() {
     let mut server = Server::with(&["CREATE TABLE t (a int, b int, v int, PRIMARY KEY (a, b))"]);

@@ -107,10 +107,7 @@ impl Keys {
                     check_keys(of_partitions, rows.iter().map(RowTarget::size_bytes))?;
                 }
                 Rows::Ranges(ranges) => {
-                    let size_bytes = |range: &ByteRange| {
-                        range.from.len() + range.to.as_ref().map_or(0, Vec::len)
-                    };
-                    check_keys(of_partitions, ranges.iter().map(size_bytes))?;
+                    check_keys(of_partitions, ranges.iter().map(ByteRange::size_bytes))?;
                 }
             }
         }

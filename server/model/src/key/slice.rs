@@ -29,6 +29,11 @@ impl ByteRange {
         self.to.as_ref().is_some_and(|to| *to <= self.from)
     }
 
+    /// Returns the length of both ends together.
+    pub fn size_bytes(&self) -> usize {
+        self.from.len() + self.to.as_ref().map_or(0, Vec::len)
+    }
+
     /// Returns whether the range contains `key`.
     pub fn contains(&self, key: &[u8]) -> bool {
         *self.from <= *key && self.to.as_ref().is_none_or(|to| *key < **to)

@@ -244,9 +244,8 @@ impl ClusteringRestrictions {
             bytes: ends.map(|value| value.len()).sum(),
         };
         size_of(&prefixes).check_product(of_ends)?;
-        let mut ranges = Vec::new();
+        let (mut ranges, mut bytes) = (Vec::new(), 0);
         for prefix in prefixes {
-            interrupt::charge(1)?;
             let lower = lower.as_ref().map(|(_, inclusive)| SliceBound {
                 values: &lower_values,
                 inclusive: *inclusive,
@@ -256,7 +255,18 @@ impl ClusteringRestrictions {
                 inclusive: *inclusive,
             });
             let slices = layout.slices(&slices(&prefix), lower, upper);
-            ranges.extend(slices.map_err(of_key)?);
+            let slices = slices.map_err(of_key)?;
+            let bytes_of_prefix: usize = slices.iter().map(ByteRange::size_bytes).sum();
+            interrupt::charge_bytes(bytes_of_prefix)?;
+            ranges.extend(slices);
+            bytes += bytes_of_prefix;
+            // Checked here, too: a slice of columns of different directions gives a range for each of
+            // them, and each range contains the prefix.
+            let size = Size {
+                lists: ranges.len(),
+                bytes,
+            };
+            size.check_product(Size { lists: 1, bytes: 0 })?;
         }
         ranges.sort_by(|a, b| a.from.cmp(&b.from));
         ranges.dedup();
