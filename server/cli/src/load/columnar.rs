@@ -2,21 +2,19 @@
 
 use std::borrow::Cow;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use ebb_jobs::request::PublishTarget;
 use ebb_text::check_exists;
+use ebb_text::reader::{Content, ForeignContent};
 
 use super::Args;
 use crate::error::CliError;
 
 /// The extension of the name of a Parquet file, in any case.
 const PARQUET: &str = "parquet";
-
-/// The bytes with which a Parquet file begins and ends.
-const MAGIC: [u8; 4] = *b"PAR1";
 
 /// The part that all names of metadata files of Iceberg tables have.
 const METADATA: &str = ".metadata.json";
@@ -229,7 +227,7 @@ fn is_file_of_columns(name: &str) -> bool {
 
 /// Returns whether a path names a Parquet file, by its extension, or by the bytes of a file that is there.
 fn is_parquet(path: &Path) -> bool {
-    is_named_parquet(path) || has_magic(path).unwrap_or(false)
+    is_named_parquet(path) || has_parquet(path).unwrap_or(false)
 }
 
 fn is_named_parquet(path: &Path) -> bool {
@@ -237,19 +235,11 @@ fn is_named_parquet(path: &Path) -> bool {
     end.is_some_and(|end| end.eq_ignore_ascii_case(PARQUET))
 }
 
-/// Returns whether a file begins and ends as Parquet files do. Of a pipe nothing is read, because the bytes
-/// would be gone.
-fn has_magic(path: &Path) -> io::Result<bool> {
-    let metadata = fs::metadata(path)?;
-    if !metadata.is_file() || metadata.len() < 2 * MAGIC.len() as u64 {
-        return Ok(false);
-    }
-    let mut file = File::open(path)?;
-    let (mut start, mut end) = ([0; MAGIC.len()], [0; MAGIC.len()]);
-    file.read_exact(&mut start)?;
-    file.seek(SeekFrom::End(-(MAGIC.len() as i64)))?;
-    file.read_exact(&mut end)?;
-    Ok(start == MAGIC && end == MAGIC)
+/// Returns whether a file has the bytes of a Parquet file. Of a pipe nothing is read, because the bytes would be
+/// gone.
+fn has_parquet(path: &Path) -> io::Result<bool> {
+    let is_file = fs::metadata(path)?.is_file();
+    Ok(is_file && Content::of(&File::open(path)?)? == Err(ForeignContent::Parquet))
 }
 
 /// Returns whether a folder is that of an Iceberg table: it has a folder with metadata files.
@@ -313,8 +303,8 @@ mod tests {
         ] {
             fs::write(path(file), "").unwrap();
         }
-        fs::write(path("part-0"), "PAR1, then columns, PAR1").unwrap();
-        fs::write(path("text"), "PAR1, and a line of text\n").unwrap();
+        fs::write(path("part-0"), "PAR1\x15\x04, then columns, PAR1").unwrap();
+        fs::write(path("text"), "PAR1, and a line of text that ends in PAR1").unwrap();
         fs::write(path("word"), "PAR1").unwrap();
         let table = |name: &str, tag: Option<&str>| {
             let tag = tag.map(str::to_owned);

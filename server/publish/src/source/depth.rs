@@ -4,8 +4,12 @@
 //! caught, so the depth is found before: in the footer, and without recursion into the schema. A footer is in Thrift's
 //! compact protocol. It lists the schema's elements. A group has the number of its children, which stand behind it.
 //! The library reserves memory for this number, so that is checked as well.
+//!
+//! The library reads a field that Parquet has by its id, whatever type the footer gives it. Where the two differ, it
+//! finds another schema than this module, so a footer is refused unless its fields have Parquet's types.
 
 use bytes::Bytes;
+use parquet::errors::Result as ParquetResult;
 use parquet::file::FOOTER_SIZE;
 use parquet::file::metadata::FooterTail;
 use parquet::file::reader::{ChunkReader, Length};
@@ -15,11 +19,25 @@ use super::place::PlaceReader;
 /// The greatest number of groups around a column, the root of the schema included. A list of CQL takes two of them.
 const DEPTH_MAX: usize = 127;
 
-/// The field id of the schema in the footer.
+/// The first fields of a footer: the version of the format, and the schema.
+const VERSION: i16 = 1;
 const SCHEMA: i16 = 2;
 
-/// The field id of the number of children, in an element of the schema.
+/// Fields of an element of the schema. The others up to `LOGICAL_TYPE` are integers.
+const NAME: i16 = 4;
 const CHILDREN: i16 = 5;
+const LOGICAL_TYPE: i16 = 10;
+
+/// The kinds of logical types that have fields which are not boolean.
+mod kind {
+    pub(super) const DECIMAL: i16 = 5;
+    pub(super) const TIME: i16 = 7;
+    pub(super) const TIMESTAMP: i16 = 8;
+    pub(super) const INTEGER: i16 = 10;
+    pub(super) const VARIANT: i16 = 16;
+    pub(super) const GEOMETRY: i16 = 17;
+    pub(super) const GEOGRAPHY: i16 = 18;
+}
 
 /// The greatest depth of nested values that are skipped unread. The Parquet library skips no deeper ones.
 const PASSED_DEPTH_MAX: u32 = 64;
@@ -28,8 +46,7 @@ const PASSED_DEPTH_MAX: u32 = 64;
 mod ty {
     /// The end of a struct, in place of a field.
     pub(super) const STOP: u8 = 0;
-    /// A boolean that is true. In a field the code is the value, and no bytes follow; in a list each boolean has a
-    /// byte.
+    /// A boolean that is true. The code of a boolean field is its value, and no bytes follow.
     pub(super) const TRUE: u8 = 1;
     pub(super) const FALSE: u8 = 2;
     pub(super) const BYTE: u8 = 3;
@@ -45,15 +62,19 @@ mod ty {
     pub(super) const UUID: u8 = 13;
 }
 
-/// Checks that the library can read the schema of a file. A file that is malformed passes: the error of the library
+/// Checks that the library can read the schema of a file. A file without a footer passes: the error of the library
 /// has its reason.
 ///
 /// # Errors
-/// A sentence about the schema, if it is nested too deeply, or a group has more children than there are elements.
+/// A sentence about the schema, if it is malformed or nested too deeply, or if a group has more children than there
+/// are elements. Also if the footer cannot be read.
 pub(super) fn check(file: &PlaceReader) -> Result<(), String> {
-    let Some(schema) = footer(file).and_then(|footer| Schema::of(&footer)) else {
+    let Some(footer) = footer(file).map_err(|error| error.to_string())? else {
         return Ok(());
     };
+    let schema = Schema::of(&footer).ok_or(
+        "the schema in its footer is damaged, or is not encoded as Parquet has it; write the file again",
+    )?;
     if schema.children_max > schema.elements {
         return Err(format!(
             "its schema has a group of {} children, and {} elements in all",
@@ -80,27 +101,32 @@ struct Schema {
     children_max: u64,
 }
 
-/// Reads the footer of a file; `None` if there is none, or if it cannot be read.
-fn footer(file: &PlaceReader) -> Option<Bytes> {
-    let tail_at = file.len().checked_sub(FOOTER_SIZE as u64)?;
-    let tail = file.get_bytes(tail_at, FOOTER_SIZE).ok()?;
-    let length = FooterTail::try_from(&tail[..]).ok()?.metadata_length();
-    let start = tail_at.checked_sub(length as u64)?;
-    file.get_bytes(start, length).ok()
+/// Reads the footer of a file; `None` if there is none, or if it is encrypted.
+fn footer(file: &PlaceReader) -> ParquetResult<Option<Bytes>> {
+    let Some(tail_at) = file.len().checked_sub(FOOTER_SIZE as u64) else {
+        return Ok(None);
+    };
+    let tail = file.get_bytes(tail_at, FOOTER_SIZE)?;
+    let tail = FooterTail::try_from(&tail[..]).ok();
+    let Some(tail) = tail.filter(|tail| !tail.is_encrypted_footer()) else {
+        return Ok(None);
+    };
+    let length = tail.metadata_length();
+    let start = tail_at.checked_sub(length as u64);
+    start.map(|start| file.get_bytes(start, length)).transpose()
 }
 
 impl Schema {
-    /// Finds the schema in a footer; `None` if it has none.
+    /// Finds the schema in a footer; `None` if it has none, or if the footer is malformed up to its end.
     fn of(footer: &[u8]) -> Option<Self> {
         let mut bytes = Compact { rest: footer };
         let mut id = 0;
-        loop {
-            match bytes.field(&mut id)? {
-                ty::STOP => return None,
-                // The library takes it for a list, whatever type the field has.
-                _ if id == SCHEMA => break,
-                other => bytes.pass(other, PASSED_DEPTH_MAX)?,
-            }
+        if (bytes.field(&mut id)?, id) != (ty::I32, VERSION) {
+            return None;
+        }
+        bytes.varint()?;
+        if (bytes.field(&mut id)?, id) != (ty::LIST, SCHEMA) {
+            return None;
         }
         let (ty::STRUCT, elements) = bytes.list()? else {
             return None;
@@ -112,8 +138,7 @@ impl Schema {
         // The groups around the next element, each with the number of its children that are still to come.
         let mut open: Vec<u64> = Vec::new();
         for _ in 0..elements {
-            // The library takes a negative number for none.
-            let children = u64::try_from(bytes.children()?).unwrap_or(0);
+            let children = bytes.children()?;
             while open.pop_if(|left| *left == 0).is_some() {}
             if let Some(left) = open.last_mut() {
                 *left -= 1;
@@ -178,6 +203,17 @@ impl Compact<'_> {
         Some(ty)
     }
 
+    /// Reads a struct: calls `read` with the id and the type of each field, to read its value.
+    fn fields(&mut self, mut read: impl FnMut(&mut Self, i16, u8) -> Option<()>) -> Option<()> {
+        let mut id = 0;
+        loop {
+            match self.field(&mut id)? {
+                ty::STOP => return Some(()),
+                ty => read(self, id, ty)?,
+            }
+        }
+    }
+
     /// Reads the type of the elements of a list, and their number.
     fn list(&mut self) -> Option<(u8, u64)> {
         let header = self.byte()?;
@@ -209,13 +245,7 @@ impl Compact<'_> {
             }
             ty::STRUCT => {
                 let depth_left = depth_left.checked_sub(1)?;
-                let mut id = 0;
-                loop {
-                    match self.field(&mut id)? {
-                        ty::STOP => return Some(()),
-                        ty => self.pass(ty, depth_left)?,
-                    }
-                }
+                self.fields(|bytes, _, ty| bytes.pass(ty, depth_left))
             }
             ty::BYTE => self.pass_bytes(1),
             ty::I16 | ty::I32 | ty::I64 => self.varint().map(drop),
@@ -229,25 +259,59 @@ impl Compact<'_> {
         }
     }
 
-    /// Passes over an element of a list, a set or a map.
+    /// Skips an element of a list, a set or a map.
     fn pass_element(&mut self, ty: u8, depth_left: u32) -> Option<()> {
         match ty {
-            ty::TRUE | ty::FALSE => self.pass_bytes(1),
+            // Each has a byte, which the library does not skip.
+            ty::TRUE | ty::FALSE => None,
             other => self.pass(other, depth_left),
         }
     }
 
-    /// Reads an element of the schema, and returns the number of its children.
-    fn children(&mut self) -> Option<i64> {
-        let (mut children, mut id) = (0, 0);
-        loop {
-            match self.field(&mut id)? {
-                ty::STOP => return Some(children),
-                // The library takes it for an integer, whatever type the field has.
-                _ if id == CHILDREN => children = self.integer()?,
-                other => self.pass(other, PASSED_DEPTH_MAX)?,
-            }
+    /// Skips the value of a field of type `ty`. Returns `None` unless the type is `expected`.
+    fn pass_expected(&mut self, ty: u8, expected: u8) -> Option<()> {
+        if ty == expected {
+            self.pass(ty, PASSED_DEPTH_MAX)
+        } else {
+            None
         }
+    }
+
+    /// Reads an element of the schema, and returns the number of its children.
+    fn children(&mut self) -> Option<u64> {
+        let mut children = 0;
+        self.fields(|bytes, id, ty| match (id, ty) {
+            (CHILDREN, ty::I32) => {
+                children = u64::try_from(bytes.integer()?).ok()?;
+                Some(())
+            }
+            (LOGICAL_TYPE, ty::STRUCT) => bytes.pass_logical_type(),
+            (CHILDREN | LOGICAL_TYPE, _) => None,
+            (NAME, _) => bytes.pass_expected(ty, ty::BINARY),
+            (1..LOGICAL_TYPE, _) => bytes.pass_expected(ty, ty::I32),
+            _ => bytes.pass(ty, PASSED_DEPTH_MAX),
+        })?;
+        Some(children)
+    }
+
+    /// Skips a logical type: a struct whose only field has the id of its kind.
+    fn pass_logical_type(&mut self) -> Option<()> {
+        self.fields(|bytes, kind, ty| {
+            if ty != ty::STRUCT {
+                return None;
+            }
+            bytes.fields(|bytes, id, ty| match (kind, id) {
+                (kind::DECIMAL, 1 | 2) | (kind::GEOGRAPHY, 2) => bytes.pass_expected(ty, ty::I32),
+                (kind::INTEGER | kind::VARIANT, 1) => bytes.pass_expected(ty, ty::BYTE),
+                (kind::GEOMETRY | kind::GEOGRAPHY, 1) => bytes.pass_expected(ty, ty::BINARY),
+                // The unit, a struct whose only field is an empty struct.
+                (kind::TIME | kind::TIMESTAMP, 2) if ty == ty::STRUCT => {
+                    bytes.fields(|bytes, _, ty| bytes.pass_expected(ty, ty::STRUCT))
+                }
+                (kind::TIME | kind::TIMESTAMP, 2) => None,
+                _ => bytes.pass(ty, PASSED_DEPTH_MAX),
+            })
+        })
     }
 }
 
@@ -255,24 +319,29 @@ impl Compact<'_> {
 mod tests {
     use super::*;
 
+    /// A footer up to the end of its schema, which has one column. `fields` are further fields of the column, behind
+    /// the one with id 4.
+    fn footer(fields: &[u8]) -> Vec<u8> {
+        let start = &b"\x15\x02\x19\x2c\x48\x01m\x15\x02\0\x15\x02\x25\0\x18\x01x"[..];
+        [start, fields, b"\0"].concat()
+    }
+
     #[test]
     fn fields_of_all_types_are_passed_over_and_a_footer_without_its_end_has_no_schema() {
-        let fields: [&[u8]; 10] = [
-            b"\x15\x02",
-            // Fields with ids from 100 on, which are in full: a boolean, a UUID, a list of booleans, a map of an
+        let fields: [&[u8]; 8] = [
+            // A timestamp in UTC, in milliseconds.
+            b"\x6c\x8c\x11\x1c\x1c\0\0\0\0",
+            // Fields with ids from 100 on, which are in full: a boolean, a UUID, a list of integers, a map of an
             // integer to a text, a struct with an integer, a double, and a set without elements.
             b"\x01\xc8\x01",
             b"\x0d\xca\x01 sixteen bytes. ",
-            b"\x09\xcc\x01\x21\x01\x02",
+            b"\x09\xcc\x01\x25\x01\x02",
             b"\x0b\xce\x01\x01\x58\x02\x01x",
             b"\x0c\xd0\x01\x15\x02\0",
             b"\x07\xd2\x01 double ",
             b"\x0a\xd4\x01\0",
-            // The schema: a root with one column.
-            b"\x09\x04\x2c\x48\x01m\x15\x02\0",
-            b"\x15\x02\x25\0\x18\x01x\0",
         ];
-        let footer = fields.concat();
+        let footer = footer(&fields.concat());
         let schema = Schema {
             depth: 1,
             elements: 2,
@@ -282,5 +351,31 @@ mod tests {
         for end in 0..footer.len() {
             assert_eq!(Schema::of(&footer[..end]), None, "{end}");
         }
+    }
+
+    #[test]
+    fn a_footer_that_the_library_would_read_in_another_way_has_no_schema() {
+        let fields: [&[u8]; 9] = [
+            // The number of children as a text, as a negative number, and with an id that is 5 in its lowest 16 bits.
+            b"\x18\x01x",
+            b"\x15\x01",
+            b"\x05\x8a\x80\x08\0",
+            // An integer of more than ten bytes.
+            b"\x45\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\0",
+            // A logical type that is an integer, a kind and a unit that are booleans, and a scale that is a text.
+            b"\x65\0",
+            b"\x6c\x11\0",
+            b"\x6c\x8c\x11\x1c\x11\0\0\0",
+            b"\x6c\x5c\x18\x01x\0\0",
+            // A list of booleans.
+            b"\x09\xcc\x01\x21\x01\x02",
+        ];
+        assert!(Schema::of(&footer(b"")).is_some());
+        for field in fields {
+            assert_eq!(Schema::of(&footer(field)), None, "{field:?}");
+        }
+        // The version as a text.
+        let footer = footer(b"").split_off(2);
+        assert_eq!(Schema::of(&[&b"\x18\x01x"[..], &footer].concat()), None);
     }
 }

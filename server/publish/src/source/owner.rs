@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs;
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Path, PathBuf};
 
 use object_store::path::Path as Key;
 
@@ -27,8 +27,8 @@ const DATA: &str = "data";
 pub(super) fn check_files(paths: &[PathBuf]) -> Result<()> {
     let mut checked = BTreeSet::new();
     for path in paths {
-        // A relative path lies in folders that it does not name.
-        let whole = absolute(path).map_err(SourceError::io(path))?;
+        // A relative path, a link, or one with `..` names other folders than those in which the file lies.
+        let whole = path.canonicalize().map_err(SourceError::io(path))?;
         for folder in whole.ancestors().skip(1) {
             if !checked.insert(folder.to_path_buf()) {
                 break;

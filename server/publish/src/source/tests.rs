@@ -242,13 +242,17 @@ fn a_schema_that_is_nested_too_deeply_is_refused_before_the_library_reads_it() {
 }
 
 #[test]
-fn a_group_with_more_children_than_the_schema_has_elements_is_refused() {
+fn a_group_with_a_negative_number_of_children_or_more_than_the_schema_has_elements_is_refused() {
     // The library reserved memory for two thousand million children.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("wide.parquet");
     write_schema(&path, 1, b"\xfe\xff\xff\xff\x0f");
     let error = refused(Source::parquet(std::slice::from_ref(&path)));
     let expected = "its schema has a group of 2147483647 children, and 3 elements in all";
+    assert!(error.contains(expected), "{error}");
+    write_schema(&path, 1, b"\x01");
+    let error = refused(Source::parquet(std::slice::from_ref(&path)));
+    let expected = "wide.parquet: the schema in its footer is damaged";
     assert!(error.contains(expected), "{error}");
 }
 
@@ -723,10 +727,8 @@ fn parquet_files_of_a_table_are_refused_by_the_name_of_the_table() {
         fs::create_dir_all(path(mark).parent().unwrap()).unwrap();
         fs::write(path(mark), "{}").unwrap();
         let error = refused(Source::parquet(&[parquet(folder)]));
-        let told = format!(
-            "a.parquet: it belongs to the {table} {}",
-            dir.path().display()
-        );
+        let root = dir.path().canonicalize().unwrap();
+        let told = format!("a.parquet: it belongs to the {table} {}", root.display());
         assert!(error.contains(&told), "{error}");
     }
     let bucket = bucket_with(dir.path(), "in");
@@ -747,8 +749,14 @@ fn parquet_files_of_a_table_are_refused_by_the_name_of_the_table() {
         let error = refused(Source::bucket(&bucket, key, None));
         assert!(error.contains(told), "{error}");
     }
+    // A link to the file of a table.
+    std::os::unix::fs::symlink(path("delta/a.parquet"), path("link.parquet")).unwrap();
+    let error = refused(Source::parquet(&[path("link.parquet")]));
+    assert!(error.contains("link.parquet: it belongs to "), "{error}");
     // Folders beside those of tables, and one that is only called as such a folder.
-    assert!(Source::parquet(&[parquet("x"), parquet("x/data")]).is_ok());
+    let [x, data] = ["x", "x/data"].map(parquet);
+    let beside = path("delta/../x/a.parquet");
+    assert!(Source::parquet(&[x, data, beside]).is_ok());
 }
 
 /// The root of a bucket with all files of a folder, below the key `prefix`.
