@@ -12,9 +12,9 @@ pub(super) fn escaped_lines(text: &str) -> String {
     escaped(text, |character| matches!(character, '\t' | '\n'))
 }
 
-/// Returns a text with an escape in place of each control character, except those for which `stays`
-/// returns true, and of Unicode's separators of lines and paragraphs. Without escapes, a name with the end
-/// of a line could forge a line of output, and a name with an escape sequence could move the cursor.
+/// Returns a text with escapes in place of Unicode's separators of lines and paragraphs, and of control
+/// characters, except those for which `stays` returns true. Without escapes, a name with the end of a line
+/// could forge a line of output, and a name with an escape sequence could move the cursor.
 pub(super) fn escaped(text: &str, stays: impl Fn(char) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -35,11 +35,14 @@ mod tests {
 
     #[test]
     fn control_characters_are_escaped_and_line_ends_and_tabs_only_within_a_line() {
-        let text = "a\tb\nc\r\x1b[31md\u{9b}";
+        let text = "a\tb\nc\r\x1b[31md\u{9b}\u{2028}";
         assert_eq!(
             escaped_line(text),
-            "a\\u0009b\\u000ac\\u000d\\u001b[31md\\u009b"
+            "a\\u0009b\\u000ac\\u000d\\u001b[31md\\u009b\\u2028"
         );
-        assert_eq!(escaped_lines(text), "a\tb\nc\\u000d\\u001b[31md\\u009b");
+        assert_eq!(
+            escaped_lines(text),
+            "a\tb\nc\\u000d\\u001b[31md\\u009b\\u2028"
+        );
     }
 }

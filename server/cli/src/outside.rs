@@ -2,7 +2,28 @@
 
 use std::path::{Component, Path, PathBuf, absolute};
 
+use ebb_jobs::request::{JobRequest, OutputPlace, PublishTarget};
+
 use super::error::CliError;
+
+/// Checks that the output of a job is no file or folder in `data`, as [`check_outside`] does.
+///
+/// # Errors
+/// When the output lies in `data`.
+pub(super) fn check_output_outside(data: &Path, request: &JobRequest) -> Result<(), CliError> {
+    match &request.output.to {
+        OutputPlace::File(path)
+        | OutputPlace::Folder(path)
+        | OutputPlace::Iceberg(PublishTarget::Folder(path)) => {
+            check_outside(data, &request.directory.join(path))
+        }
+        // A spool lies in the folder for spills on purpose: the database removes it if its client is killed.
+        OutputPlace::Spool(_)
+        | OutputPlace::Iceberg(PublishTarget::Bucket { .. })
+        | OutputPlace::Table(_)
+        | OutputPlace::Terminal => Ok(()),
+    }
+}
 
 /// Checks that `path` lies outside of `data`, the directory of the database, with symbolic links followed.
 /// Neither of the two has to exist yet. A backup in the directory would be lost with it, and ebb makes and

@@ -20,7 +20,6 @@ mod watch;
 
 use anyhow::Result;
 use ebb_jobs::launch::check_files;
-use ebb_jobs::request::OutputPlace;
 
 use self::applications::JobArgs;
 pub(super) use self::applications::runnable;
@@ -29,7 +28,7 @@ use self::execute::detach;
 pub(super) use self::execute::execute;
 pub(super) use self::report::{Report, goal_of, print_done};
 pub(super) use self::watch::watch;
-use crate::outside::check_outside;
+use crate::outside::check_output_outside;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,9 +75,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         right.check_keyspace(common.data(), |name| runner.is_keyspace(name))?;
     }
     common.choose_output(&mut request, &runner)?;
-    if let OutputPlace::File(path) | OutputPlace::Folder(path) = &request.output.to {
-        check_outside(common.data(), path)?;
-    }
+    check_output_outside(common.data(), &request)?;
     if common.dry_run {
         let estimate = runner.estimate(&request)?;
         return advice::print(&request, &estimate, common.json);

@@ -22,8 +22,9 @@ pub(super) struct Ahead {
 }
 
 /// The difference between a job's start by the runtime's time and its start by the machine's clock, in
-/// milliseconds, above which the clock must have been set since the start. There is always a small difference:
-/// a job is recorded a little before it is submitted to the runtime.
+/// milliseconds, above which the clock counts as set since the start. There is always a small difference: a job
+/// is recorded before the split of its input, and submitted to the runtime after the split. If the split takes
+/// longer than this, the goal is computed as after a change of the clock, which gives the right goal, too.
 const CLOCKS_DIFFER_MS: u64 = 1000;
 
 /// A moment by both clocks. The time of the runtime goes on evenly. The clock of the machine may be set, and

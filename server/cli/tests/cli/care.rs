@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::place::Place;
 
@@ -113,6 +113,18 @@ fn backups_and_outputs_of_jobs_do_not_go_into_the_directory_of_the_database() {
             "{command}: {said}"
         );
     }
+    let request = json!({
+        "application": {"wordcount": {"reduces": 1}},
+        "inputs": [{"table": {"table": "app.lines"}}],
+        "output": {"to": {"file": "ebb-data/counts.tsv"}},
+        "directory": place.path(""),
+    });
+    place.write("job.json", request.to_string());
+    let said = place.ebb("jobs submit job.json").fails(2);
+    assert!(
+        said.contains("in the directory of the database, ./ebb-data"),
+        "{said}"
+    );
     for left in ["copy", "counts.tsv", "counts"] {
         assert!(!place.path("ebb-data").join(left).exists(), "{left}");
     }
@@ -166,7 +178,7 @@ fn restore_takes_a_damaged_file_from_a_backup_that_has_it_whole() {
     );
     assert!(!advice.contains("ebb restore"), "{advice}");
     let report = place.ebb("restore copied --json").json();
-    assert_eq!(report["left"], serde_json::json!([]));
+    assert_eq!(report["left"], json!([]));
     assert_eq!(report["restored"][0]["table"], "app.lines");
     let path = report["restored"][0]["path"].as_str().unwrap();
     assert!(path.ends_with(&name), "{path}");
