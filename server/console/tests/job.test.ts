@@ -115,6 +115,15 @@ test("the report of a job that has ended decides whether it kept its goal", () =
   assert.equal(slackS(found, 2_000_000), null);
 });
 
+// Regression: after the server's clock was set, the goal counted from the start by the old clock.
+test("the goal of a running job moves with the server's clock", () => {
+  const hour = 3_600_000;
+  const moved = { ...prediction(1_040_000 + hour), goal_unix_ms: 1_060_000 + hour };
+  const job = jobOf(view({ prediction: moved }));
+  assert.equal(outlook(job, 1_020_000 + hour), "on-time");
+  assert.equal(slackS(job, 1_020_000 + hour), 20);
+});
+
 // Regression: a cancelled job was shown as one that missed its goal.
 test("a cancelled job neither met nor missed its goal", () => {
   const view = ended({ state: "cancelled" }, 1_030_000, 33);

@@ -55,6 +55,9 @@ export function jobOf(view: JobView): Job {
   const goalS = request.goal_s ?? null;
   const state = stateOf(view);
   const begunMs = record.restarted_unix_ms ?? record.started_unix_ms;
+  // The server moves the goal of a running job with its clock: if the clock was set meanwhile, the start was
+  // by another clock.
+  const movedGoalMs = record.ended_unix_ms === null ? view.prediction?.goal_unix_ms : null;
   return {
     id: record.id,
     name: record.application,
@@ -68,7 +71,8 @@ export function jobOf(view: JobView): Job {
     startedMs: record.started_unix_ms,
     begunMs,
     endedMs: record.ended_unix_ms,
-    goalMs: goalS === null || state === "unfinished" ? null : begunMs + goalS * 1000,
+    goalMs:
+      goalS === null || state === "unfinished" ? null : (movedGoalMs ?? begunMs + goalS * 1000),
     verdict: verdictOf(view),
     prediction: view.prediction ?? null,
     bytes: end === null ? (run?.progress.bytes ?? null) : null,
