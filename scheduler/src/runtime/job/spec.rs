@@ -105,11 +105,11 @@ impl JobSpec {
         self
     }
 
-    /// Combines the values of a key wherever they meet before the reduce: in a map's buffer, and as
-    /// the combiner at spills and merges.
+    /// Combines the values of a key wherever they meet before the reduce: in a map's buffer, and, if
+    /// the job has no [`combiner`](Self::combiner), at spills and merges.
     #[must_use]
     pub fn in_place_combiner(mut self, combiner: Arc<dyn InPlaceCombiner>) -> Self {
-        self.combiner = Some(Arc::new(SortedCombiner(Arc::clone(&combiner))));
+        (self.combiner).get_or_insert_with(|| Arc::new(SortedCombiner(Arc::clone(&combiner))));
         self.in_place_combiner = Some(combiner);
         self
     }

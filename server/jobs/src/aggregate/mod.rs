@@ -1,6 +1,7 @@
 //! Aggregate: count, sum, smallest, greatest, mean and quantiles of columns, by
 //! group.
 
+mod group;
 mod sketch;
 
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use std::sync::Arc;
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
 use serde::{Deserialize, Serialize};
 
+use self::group::{Group, Measures, combine_in_place};
 pub use self::sketch::RELATIVE_ERROR;
-use self::sketch::{Sketch, take};
 use super::application::{Application, Materials};
 use super::chain::Work;
 use super::error::{JobError, RequestError};
@@ -193,166 +194,9 @@ pub fn spec(
     };
     let spec = JobSpec::new(name, input, Arc::new(mapper), output)
         .reducer(Arc::new(reducer), reduces.max(1))
-        .combiner(Arc::new(combiner));
+        .combiner(Arc::new(combiner))
+        .in_place_combiner(Arc::new(combine_in_place));
     seen.required(spec)
-}
-
-/// The aggregate of one column over some rows.
-#[derive(Debug, Clone, PartialEq, Default)]
-struct Measures {
-    count: u64,
-    sum: Number,
-    /// The smallest and the greatest value; `None` if there are no values.
-    ends: Option<(Number, Number)>,
-    sketch: Sketch,
-}
-
-impl Measures {
-    fn merge(&mut self, other: Self) {
-        self.count += other.count;
-        self.sum += &other.sum;
-        self.sketch.merge(&other.sketch);
-        self.ends = match (self.ends.take(), other.ends) {
-            (Some((min, max)), Some((other_min, other_max))) => {
-                Some((min.min(other_min), max.max(other_max)))
-            }
-            (mine, theirs) => mine.or(theirs),
-        };
-    }
-
-    fn push_fields(&self, quantiles: &[f64], fields: &mut Vec<String>) {
-        fields.push(self.count.to_string());
-        let Some((min, max)) = &self.ends else {
-            fields.extend((0..4 + quantiles.len()).map(|_| String::new()));
-            return;
-        };
-        let mean = self.sum.mean(self.count);
-        fields.extend([&self.sum, min, max, &mean].map(Number::to_string));
-        let quantile = |&q: &f64| {
-            // The middle of a bucket must not lie beyond the values.
-            let value = self.sketch.quantile(q).unwrap_or_default();
-            if value <= min.to_f64() {
-                min.to_string()
-            } else if value >= max.to_f64() {
-                max.to_string()
-            } else {
-                value.to_string()
-            }
-        };
-        fields.extend(quantiles.iter().map(quantile));
-    }
-
-    /// Appends the aggregate:
-    ///
-    /// ```text
-    ///   count, u64 | with a count: sum | beyond 1: min, max | with quantiles: sketch
-    /// ```
-    ///
-    /// With one value, sum, min and max are that value, and only the sum is written.
-    fn encode(&self, has_sketch: bool, bytes: &mut Vec<u8>) {
-        bytes.extend(self.count.to_le_bytes());
-        if let Some((min, max)) = &self.ends {
-            self.sum.encode(bytes);
-            if self.count > 1 {
-                min.encode(bytes);
-                max.encode(bytes);
-            }
-            if has_sketch {
-                self.sketch.encode(bytes);
-            }
-        }
-    }
-
-    fn decode(bytes: &mut &[u8], has_sketch: bool) -> Option<Self> {
-        let count = u64::from_le_bytes(take(bytes)?);
-        if count == 0 {
-            return Some(Self::default());
-        }
-        let sum = Number::decode(bytes)?;
-        let ends = match count {
-            1 => (sum.clone(), sum.clone()),
-            _ => (Number::decode(bytes)?, Number::decode(bytes)?),
-        };
-        Some(Self {
-            count,
-            sum,
-            ends: Some(ends),
-            sketch: if has_sketch {
-                Sketch::decode(bytes)?
-            } else {
-                Sketch::default()
-            },
-        })
-    }
-}
-
-/// Appends the aggregate of a column over one row, whose value is `value`, in the encoding of
-/// [`Measures::encode`].
-fn encode_one(value: Option<Number>, sketched: Option<f64>, bytes: &mut Vec<u8>) {
-    let Some(value) = value else {
-        return bytes.extend(0_u64.to_le_bytes());
-    };
-    bytes.extend(1_u64.to_le_bytes());
-    value.encode(bytes);
-    if let Some(value) = sketched {
-        let mut sketch = Sketch::default();
-        sketch.add(value);
-        sketch.encode(bytes);
-    }
-}
-
-/// The aggregates of a group: the number of rows, and one entry per column.
-#[derive(Debug, Clone, PartialEq)]
-struct Group {
-    rows: u64,
-    measures: Vec<Measures>,
-}
-
-impl Group {
-    fn new(columns: usize) -> Self {
-        Self {
-            rows: 0,
-            measures: vec![Measures::default(); columns],
-        }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.rows += other.rows;
-        for (mine, theirs) in self.measures.iter_mut().zip(other.measures) {
-            mine.merge(theirs);
-        }
-    }
-
-    /// Encodes the aggregates of the group:
-    ///
-    /// ```text
-    ///   rows, u64 | each column
-    /// ```
-    fn encode(&self, has_sketch: bool) -> Vec<u8> {
-        let mut bytes = self.rows.to_le_bytes().to_vec();
-        for measures in &self.measures {
-            measures.encode(has_sketch, &mut bytes);
-        }
-        bytes
-    }
-
-    fn decode(mut bytes: &[u8], columns: usize, has_sketch: bool) -> Option<Self> {
-        let bytes = &mut bytes;
-        let rows = u64::from_le_bytes(take(bytes)?);
-        let measures = (0..columns).map(|_| Measures::decode(bytes, has_sketch));
-        let measures = measures.collect::<Option<_>>()?;
-        Some(Self { rows, measures })
-    }
-
-    fn combine(values: &mut Values<'_>, aggregation: &Aggregation) -> Result<Self, TaskError> {
-        let columns = aggregation.names().1.len();
-        let mut group = Self::new(columns);
-        while let Some(value) = values.next_value()? {
-            let part = Self::decode(value, columns, aggregation.has_sketch());
-            group.merge(part.ok_or_else(|| TaskError::failed("a group is cut short"))?);
-        }
-        Ok(group)
-    }
 }
 
 /// The mapper of an aggregation. Emits each row as the aggregates of a group with one row.
@@ -366,24 +210,29 @@ impl Mapper for GroupMapper {
         let Aggregation {
             columns, groups, ..
         } = &*self.aggregation;
-        let (mut name, mut group) = (Vec::new(), 1_u64.to_le_bytes().to_vec());
+        let has_sketch = self.aggregation.has_sketch();
+        let mut name = Vec::new();
+        let mut group = Group {
+            rows: 1,
+            measures: Vec::with_capacity(columns.names().len() - groups),
+        };
         columns.read(key, value, |fields| {
             self.seen.record(fields);
             push_fields(&mut name, fields.iter().take(*groups));
             for at in *groups..fields.len() {
                 let number = columns.number(at, fields.get(at), key)?;
-                let sketched = match (&number, self.aggregation.has_sketch()) {
+                let sketched = match (&number, has_sketch) {
                     (Some(number), true) => Some(sketched(number, key, &columns.names()[at])?),
                     _ => None,
                 };
-                encode_one(number, sketched, &mut group);
+                group.measures.push(Measures::of_row(number, sketched));
             }
             Ok(())
         })?;
         if *groups == 0 {
             name.extend_from_slice(b"all");
         }
-        emit.emit(&name, &group)
+        emit.emit(&name, &group.encode_for_map(has_sketch))
     }
 }
 
@@ -405,6 +254,17 @@ fn sketched(number: &Number, key: &[u8], column: &str) -> Result<f64, TaskError>
     }
 }
 
+/// Combines the values of a group, which are aggregates of parts of its rows.
+fn combine(values: &mut Values<'_>, aggregation: &Aggregation) -> Result<Group, TaskError> {
+    let columns = aggregation.names().1.len();
+    let mut group = Group::new(columns);
+    while let Some(value) = values.next_value()? {
+        let part = Group::decode(value, columns, aggregation.has_sketch());
+        group.merge(part.ok_or_else(|| TaskError::failed("a group is cut short"))?);
+    }
+    Ok(group)
+}
+
 struct GroupCombiner {
     aggregation: Arc<Aggregation>,
 }
@@ -416,7 +276,7 @@ impl Reducer for GroupCombiner {
         values: &mut Values<'_>,
         emit: &mut dyn Emit,
     ) -> Result<(), TaskError> {
-        let group = Group::combine(values, &self.aggregation)?;
+        let group = combine(values, &self.aggregation)?;
         emit.emit(key, &group.encode(self.aggregation.has_sketch()))
     }
 }
@@ -432,7 +292,7 @@ impl Reducer for FieldsReducer {
         values: &mut Values<'_>,
         emit: &mut dyn Emit,
     ) -> Result<(), TaskError> {
-        let group = Group::combine(values, &self.aggregation)?;
+        let group = combine(values, &self.aggregation)?;
         let mut fields = vec![group.rows.to_string()];
         for measures in &group.measures {
             measures.push_fields(&self.aggregation.quantiles, &mut fields);
@@ -532,35 +392,6 @@ mod tests {
         });
         let row = ("a,\"b,c\"".to_string(), "2,0,,,,".to_string());
         assert_eq!(found, [row]);
-    }
-
-    #[test]
-    fn a_group_reads_back_from_its_bytes() {
-        for has_sketch in [false, true] {
-            let mut group = Group::new(2);
-            group.rows = 3;
-            for text in ["2.5", "-7", "1e400"] {
-                let mut bytes = 1_u64.to_le_bytes().to_vec();
-                let number = Number::parse(text.as_bytes()).unwrap();
-                encode_one(None, None, &mut bytes);
-                encode_one(Some(number), has_sketch.then_some(2.5), &mut bytes);
-                group.merge(Group::decode(&bytes, 2, has_sketch).unwrap());
-            }
-            let bytes = group.encode(has_sketch);
-            let short = &bytes[..bytes.len() - 1];
-            assert_eq!(Group::decode(short, 2, has_sketch), None);
-            let measures = &group.measures[1];
-            let ends = measures.ends.as_ref().unwrap();
-            assert_eq!(
-                (ends.0.to_string(), ends.1.to_string()),
-                ("-7".into(), "1e400".into())
-            );
-            assert_eq!(
-                (group.rows, measures.count, group.measures[0].count),
-                (6, 3, 0)
-            );
-            assert_eq!(Group::decode(&bytes, 2, has_sketch), Some(group));
-        }
     }
 
     #[test]

@@ -51,13 +51,42 @@ impl Number {
         }
         let (&scale, rest) = rest.split_first()?;
         let (encoded, rest) = rest.split_at_checked(length.into())?;
-        let sign = match encoded.last()? {
-            0..128 => 0,
-            _ => u8::MAX,
-        };
-        let mut mantissa = [sign; 16];
-        mantissa.get_mut(..encoded.len())?.copy_from_slice(encoded);
+        let mantissa = sign_extended(encoded)?;
         *bytes = rest;
-        (scale <= SCALE_MAX).then(|| Self::small(i128::from_le_bytes(mantissa), scale))
+        (scale <= SCALE_MAX).then(|| Self::small(mantissa, scale))
     }
+
+    /// Writes the number to `to` as the scale and then the mantissa, two's complement LE, which takes
+    /// the rest of `to`, at most 16 bytes. Returns false if the mantissa does not fit there.
+    pub fn encode_fixed(&self, to: &mut [u8]) -> bool {
+        let (Form::Small { mantissa, scale }, Some((to_scale, to_mantissa))) =
+            (&self.0, to.split_first_mut())
+        else {
+            return false;
+        };
+        let bytes = mantissa.to_le_bytes();
+        let Some(kept) = bytes.get(..to_mantissa.len()) else {
+            return false;
+        };
+        to_mantissa.copy_from_slice(kept);
+        *to_scale = *scale;
+        sign_extended(kept) == Some(*mantissa)
+    }
+
+    /// Decodes all of `bytes` as [`encode_fixed`](Self::encode_fixed) writes a number; `None` if they
+    /// are no number.
+    pub fn decode_fixed(bytes: &[u8]) -> Option<Self> {
+        let (&scale, mantissa) = bytes.split_first()?;
+        let mantissa = sign_extended(mantissa)?;
+        (scale <= SCALE_MAX).then(|| Self::small(mantissa, scale))
+    }
+}
+
+/// Returns the integer with the bytes `bytes`, two's complement LE; `None` if there are none, or more
+/// than 16.
+fn sign_extended(bytes: &[u8]) -> Option<i128> {
+    let sign = bytes.last()?.cast_signed() >> 7;
+    let mut extended = [sign.cast_unsigned(); 16];
+    extended.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(i128::from_le_bytes(extended))
 }

@@ -64,6 +64,19 @@ fn numbers_are_those_of_another_implementation_in_order_sums_and_bytes() {
                 assert_eq!(Number::decode(&mut left).as_ref(), Some(any));
                 assert!(left.is_empty());
                 assert_eq!(Number::decode(&mut &bytes[..bytes.len() - 1]), None);
+                for length in [1, 9, 17, 18] {
+                    let mut fixed = vec![0; length];
+                    // The mantissa follows two bytes, unless the number has the long form.
+                    let fits = bytes[0] < u8::MAX && (bytes.len() - 1..=17).contains(&length);
+                    assert_eq!(
+                        any.encode_fixed(&mut fixed),
+                        fits,
+                        "{any} in {length} bytes"
+                    );
+                    if fits {
+                        assert_eq!(Number::decode_fixed(&fixed).as_ref(), Some(any));
+                    }
+                }
                 let float: f64 = any.to_string().parse().unwrap();
                 assert_eq!(any.to_f64(), float);
             }
