@@ -3,6 +3,7 @@
 
 use std::fmt::Display;
 
+use ebb_cql::protocol::ErrorKind;
 use ebb_cql::syntax::ast::{self, QualifiedName};
 use ebb_model::types::CqlType;
 
@@ -35,25 +36,37 @@ pub fn prepare_call(
         let json = term::prepare(json, &receiver, markers)?;
         return Ok(Term::Call(function, vec![json]));
     }
-    let schema = markers.schema().clone();
-    let accepts = |at: usize, ty: &CqlType| term::fits(&args[at], ty);
-    let exact = |at: usize, ty: &CqlType| match &args[at] {
-        ast::Term::Constant(c) => literal::own_type(c.kind, &c.text) == *ty,
-        ast::Term::Call { function, args } => {
-            let nested = find(
-                function,
-                &schema,
-                args,
-                |i, t| term::fits(&args[i], t),
-                |_, _| false,
-            );
-            nested.is_ok_and(|nested| *nested.returns() == *ty)
-        }
-        _ => false,
-    };
-    let function = find(name, &schema, args, accepts, exact)?;
+    let function = called(name, args, markers)?;
     check_result(&function, None, receiver)?;
     call(function, args, markers)
+}
+
+/// Returns the function that a call with these arguments stands for. A function with parameters of
+/// the types that the arguments have is preferred: of those with the name `floor`, the one of dates
+/// for `floor(toDate(now()), 1mo, '2016-01-01')`.
+///
+/// # Errors
+/// Cassandra's errors, or the timeout of the statement.
+fn called(name: &QualifiedName, args: &[ast::Term], markers: &Markers) -> Result<Function> {
+    let own = |arg: &ast::Term| {
+        if is_constant(arg) {
+            // Constants take the type of the parameter.
+            return Ok(None);
+        }
+        own_type(arg, markers).or_else(|error| match error.kind {
+            // The error comes again when the argument is prepared, in more precise words.
+            ErrorKind::Invalid => Ok(None),
+            // The statement's time is over.
+            _ => Err(error),
+        })
+    };
+    let types: Vec<Option<CqlType>> = args.iter().map(own).collect::<Result<_>>()?;
+    let accepts = |at: usize, ty: &CqlType| term::fits(&args[at], ty);
+    let exact = |at: usize, ty: &CqlType| match &types[at] {
+        Some(own) => own == ty,
+        None => term::fits(&args[at], ty),
+    };
+    find(name, markers.schema(), args, accepts, exact)
 }
 
 /// Prepares a cast or an arithmetic expression whose result is a value of `receiver`.
@@ -217,9 +230,9 @@ fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
 }
 
 /// Returns the type that a term has independent of its receiver; `None` for markers, null, and
-/// literals of collections, tuples and user-defined types. Each operator of an expression calls
-/// this function for its operands, so the work is quadratic in the operators, whose number the
-/// parser limits.
+/// literals of collections, tuples and user-defined types. Each operator of an expression, and each
+/// call, calls this function for its operands, so the work is quadratic in the operators and the
+/// nesting, both of which the parser limits.
 ///
 /// # Errors
 /// Cassandra's errors, or the timeout of the statement.
@@ -231,9 +244,7 @@ fn own_type(term: &ast::Term, markers: &Markers) -> Result<Option<CqlType>> {
             Some(types::resolve(to, markers.schema())?)
         }
         ast::Term::Call { function, args } => {
-            let accepts = |at: usize, ty: &CqlType| term::fits(&args[at], ty);
-            let found = find(function, markers.schema(), args, accepts, |_, _| false)?;
-            Some(found.returns().clone())
+            Some(called(function, args, markers)?.returns().clone())
         }
         ast::Term::Negation(of) => own_type(of, markers)?,
         ast::Term::Arithmetic {

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! select        SELECT: the rows that it reads, and its result
+//! group_by      GROUP BY: the columns and the function that rows of a group share
 //! restrictions  WHERE: partition keys, slices of clusterings, tokens, filters
 //! selection     expressions over each row
 //! term          values: AST + type + bound values ─> bytes
@@ -16,6 +17,7 @@
 //! Nothing here reads rows.
 
 mod call;
+pub mod group_by;
 pub mod literal;
 pub mod markers;
 pub mod restrictions;

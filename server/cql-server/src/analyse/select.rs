@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ebb_cql::protocol::{ColumnSpec, Columns};
-use ebb_cql::syntax::ast::{self, Name, Order, Selection, Selector};
+use ebb_cql::syntax::ast::{self, Name, Order, Selection};
 use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_model::types::CqlType;
 
+use super::group_by::GroupBy;
 use super::markers::{Bound, Markers, Receiver};
-use super::restrictions::{Restrictions, column, place};
+use super::restrictions::{Restrictions, column};
 use super::selection::{Outputs, Slots};
 use super::term::{self, Evaluated, Term};
 use super::volatile::VolatileCalls;
@@ -32,9 +33,8 @@ pub struct SelectPlan {
     /// which rows are sorted after the read. `None` if rows are returned in the order in which they
     /// are read.
     pub sorted: Option<usize>,
-    /// For GROUP BY: the number of columns of the primary key, from the first, that all rows of a
-    /// group share. `None` without GROUP BY.
-    pub group_columns: Option<usize>,
+    /// `None` without GROUP BY.
+    pub group_by: Option<GroupBy>,
     pub limit: Option<Term>,
     pub per_partition_limit: Option<Term>,
     pub columns: Columns,
@@ -50,19 +50,19 @@ impl SelectPlan {
     /// Cassandra's errors, or the timeout of the statement.
     pub fn new(select: &ast::Select, markers: &mut Markers) -> Result<Self> {
         let schema = markers.schema().clone();
-        let outputs = Outputs::new(&select.selection, markers)?;
+        let mut outputs = Outputs::new(&select.selection, markers)?;
         let restrictions = Restrictions::new(&select.relations, select.allow_filtering, markers)?;
         if select.distinct {
             check_distinct(select, &schema, &outputs, &restrictions)?;
         }
         let (reversed, ordered) = order(select, &schema, &restrictions)?;
-        let group_columns = group_columns(select, &schema, &restrictions)?;
+        let group_by = GroupBy::new(select, &mut outputs, &restrictions, markers)?;
         if select.per_partition_limit.is_some() {
             if select.distinct {
                 return invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
             }
             // Without GROUP BY the rows of all partitions become one.
-            if !outputs.aggregates.is_empty() && group_columns.is_none() {
+            if !outputs.aggregates.is_empty() && group_by.is_none() {
                 return invalid("PER PARTITION LIMIT is not allowed with aggregate queries.");
             }
         }
@@ -108,7 +108,7 @@ impl SelectPlan {
             distinct: select.distinct,
             json: select.json,
             reversed,
-            group_columns,
+            group_by,
             limit,
             per_partition_limit,
             columns,
@@ -131,7 +131,7 @@ impl SelectPlan {
 
     /// Whether rows are aggregated or grouped.
     pub fn is_grouped(&self) -> bool {
-        self.group_columns.is_some() || !self.outputs.aggregates.is_empty()
+        self.group_by.is_some() || !self.outputs.aggregates.is_empty()
     }
 }
 
@@ -261,54 +261,4 @@ fn last_of_each(orderings: &[(Name, Order)]) -> Vec<(&Name, Order)> {
         }
     }
     kept
-}
-
-/// Returns the number of columns of the primary key, from the first, up to the last one of GROUP BY.
-/// `None` without GROUP BY.
-fn group_columns(
-    select: &ast::Select,
-    schema: &TableSchema,
-    restrictions: &Restrictions,
-) -> Result<Option<usize>> {
-    if select.group_by.is_empty() {
-        return Ok(None);
-    }
-    let keys = schema.columns_of(ColumnKind::PartitionKey).len();
-    let all = keys + schema.columns_of(ColumnKind::Clustering).len();
-    let equal = |at: usize| match at.checked_sub(keys) {
-        None => restrictions.partition.is_by_key() && !restrictions.partition.has_in(),
-        Some(at) => restrictions.clustering.has_one_value(at),
-    };
-    let mut next = 0;
-    for selector in &select.group_by {
-        let Selector::Column(name) = selector else {
-            return invalid(format!("GROUP BY {selector} is not supported"));
-        };
-        let column = column(schema, name.as_str())?;
-        let at = place(schema, column);
-        if at >= all {
-            return invalid(format!(
-                "Group by is currently only supported on the columns of the PRIMARY KEY, got {name}"
-            ));
-        }
-        while next < at && equal(next) {
-            next += 1;
-        }
-        if at != next {
-            return invalid(
-                "Group by currently only support groups of columns following their declared order \
-                 in the PRIMARY KEY",
-            );
-        }
-        next += 1;
-    }
-    if select.distinct && next > keys {
-        return invalid(
-            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
-        );
-    }
-    if next < keys {
-        return invalid("Group by is not supported on only a part of the partition key");
-    }
-    Ok(Some(next))
 }

@@ -137,6 +137,10 @@ fn an_interrupted_read_ends_soon_in_every_loop() {
             format!("SELECT {} FROM one WHERE k = 1", times(40, "b + 1")),
         ),
         (
+            "months down to a floor",
+            "SELECT floor((timestamp) 100000000000000, 1mo30d) FROM one WHERE k = 1".to_owned(),
+        ),
+        (
             "aggregates",
             format!("SELECT {} FROM one WHERE k = 1", times(40, "sum(b)")),
         ),
@@ -240,6 +244,20 @@ fn removing_values_from_a_list_takes_few_comparisons() {
     let ((), units) = charged(|| server.run(&remove));
     assert!((20_000..100_000).contains(&units), "{units}");
     assert_eq!(server.rows("SELECT toJson(l) FROM t"), "[1999]");
+}
+
+/// The type of a nested call chooses the function around it, so the analysis of each level looks at
+/// all levels inside of it. If it did so twice, each further level would double the work.
+#[test]
+fn the_analysis_of_nested_calls_is_quadratic_in_their_depth() {
+    let server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, d date)"]);
+    let levels = 90;
+    let floor = |of: String, _| format!("floor({of}, 1d)");
+    let nested = (0..levels).fold("currentDate()".to_owned(), floor);
+    let insert = format!("INSERT INTO t (k, d) VALUES (1, {nested})");
+    let (prepared, units) = charged(|| server.prepare(&insert));
+    assert!(prepared.is_ok());
+    assert!(units <= levels * levels, "{units}");
 }
 
 /// Regression: the ranges of keys are computed by a recursion over the columns, and with some

@@ -156,6 +156,11 @@ impl Aggregate {
         Ok(Some(Self { kind, ty, returns }))
     }
 
+    /// The name without the keyspace, for example `max`.
+    pub fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+
     pub fn returns(&self) -> &CqlType {
         &self.returns
     }

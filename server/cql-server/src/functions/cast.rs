@@ -10,7 +10,7 @@ use std::slice::from_ref;
 use ebb_model::types::CqlType;
 
 pub use self::number::Number;
-use super::{Function, failure, number_size, printed, scalar};
+use super::{Function, failure, number_size, printed, times};
 use crate::error::{Result, invalid};
 use crate::interrupt;
 
@@ -66,7 +66,7 @@ pub fn cast(from: &CqlType, to: &CqlType) -> Result<Option<Function>> {
     // Error messages have the name without its keyspace.
     let short = name.trim_start_matches("system.").to_owned();
     Ok(match to {
-        CqlType::Date | CqlType::Timestamp => scalar::of_times(name, from, to),
+        CqlType::Date | CqlType::Timestamp => times::of_times(name, from, to),
         CqlType::Text | CqlType::Ascii => {
             Some(Function::new(name, arg, returns, move |args, _| {
                 let Some(bytes) = args[0] else {

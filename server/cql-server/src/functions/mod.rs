@@ -8,6 +8,8 @@
 //! json      toJson(x), SELECT JSON
 //! from_json fromJson(x), INSERT JSON; parsed_json prints JSON in error messages
 //! printed   values as text, as Java prints them
+//! time_floor floor(time, duration)
+//! times     toDate(x), toTimestamp(x) and the like
 //! uuids     new uuids, and the times in them
 //! ```
 //!
@@ -24,6 +26,8 @@ mod number_size;
 mod parsed_json;
 mod printed;
 mod scalar;
+mod time_floor;
+mod times;
 mod uuids;
 
 use std::fmt;
@@ -70,6 +74,7 @@ pub struct Function {
     name: String,
     args: Vec<CqlType>,
     returns: CqlType,
+    is_monotonic: bool,
     body: Arc<Body>,
 }
 
@@ -103,7 +108,16 @@ impl Function {
             name: name.into(),
             args: args.into_iter().collect(),
             returns,
+            is_monotonic: false,
             body: Arc::new(body),
+        }
+    }
+
+    /// Declares the function as monotonic.
+    fn monotonic(self) -> Self {
+        Self {
+            is_monotonic: true,
+            ..self
         }
     }
 
@@ -118,6 +132,12 @@ impl Function {
 
     pub fn returns(&self) -> &CqlType {
         &self.returns
+    }
+
+    /// Returns whether the function is monotonic in its first argument, as Cassandra declares it:
+    /// while that argument increases and the others stay the same, the result never decreases.
+    pub fn is_monotonic(&self) -> bool {
+        self.is_monotonic
     }
 
     /// Calls the function.

@@ -4,11 +4,10 @@ use ebb_model::key::{PartitionKey, Token};
 use ebb_model::schema::TableSchema;
 use ebb_model::types::{CqlType, Hex};
 
-use super::printed::{DATE_EPOCH, MS_PER_DAY};
-use super::{Function, failure, uuids};
+use super::printed::MS_PER_DAY;
+use super::times::{date, date_of_ms, long, of_ms};
+use super::{Function, failure, time_floor, uuids};
 use crate::error::{Result, invalid, of_key};
-
-const SECONDS_PER_DAY: i64 = 86_400;
 
 /// Returns all functions with this name, which is in lower case. The parameters of the function
 /// `token` are the columns of the table's partition key.
@@ -32,14 +31,15 @@ pub fn named(name: &str, schema: &TableSchema) -> Vec<Function> {
         "mintimeuuid" => vec![timeuuid_of(full, "mintimeuuid", uuids::least)],
         "maxtimeuuid" => vec![timeuuid_of(full, "maxtimeuuid", uuids::greatest)],
         "todate" => [CqlType::Timeuuid, CqlType::Timestamp]
-            .map(|from| of_ms(full.clone(), from, CqlType::Date, date))
+            .map(|from| of_ms(full.clone(), from, CqlType::Date, date).monotonic())
             .into(),
         "totimestamp" => [CqlType::Timeuuid, CqlType::Date]
-            .map(|from| of_ms(full.clone(), from, CqlType::Timestamp, long))
+            .map(|from| of_ms(full.clone(), from, CqlType::Timestamp, long).monotonic())
             .into(),
         "tounixtimestamp" => [CqlType::Timeuuid, CqlType::Timestamp, CqlType::Date]
-            .map(|from| of_ms(full.clone(), from, CqlType::Bigint, long))
+            .map(|from| of_ms(full.clone(), from, CqlType::Bigint, long).monotonic())
             .into(),
+        "floor" => time_floor::functions(&full),
         "dateof" => vec![of_ms(full, CqlType::Timeuuid, CqlType::Timestamp, long)],
         "unixtimestampof" => vec![of_ms(full, CqlType::Timeuuid, CqlType::Bigint, long)],
         "token" => vec![token(full, schema)],
@@ -66,21 +66,6 @@ fn made(
     })
 }
 
-fn long(ms: i64) -> Result<Vec<u8>> {
-    Ok(ms.to_be_bytes().to_vec())
-}
-
-fn date(ms: i64) -> Result<Vec<u8>> {
-    Ok(date_of_ms(ms))
-}
-
-/// The day of a time as Cassandra 4.1 computes it: 32 bits and, before 1970, the following day
-/// unless the time is midnight, because Java's `Duration.toDays` rounds towards zero.
-fn date_of_ms(ms: i64) -> Vec<u8> {
-    let days = ms.div_euclid(1000) / SECONDS_PER_DAY + DATE_EPOCH;
-    (days as u32).to_be_bytes().to_vec()
-}
-
 /// Creates a function that converts a `timestamp` to a `timeuuid`. `full` is its name with the
 /// keyspace, and `name` is the name without it, for errors. `make` converts milliseconds since
 /// 1970, and returns `None` for a time that a `timeuuid` cannot have.
@@ -99,42 +84,6 @@ fn timeuuid_of(
         });
         Ok(uuid?.to_vec())
     })
-}
-
-/// Creates a function whose argument is a time: a `timestamp`, a `date` or a `timeuuid`.
-fn of_ms(
-    name: String,
-    from: CqlType,
-    returns: CqlType,
-    then: impl Fn(i64) -> Result<Vec<u8>> + Send + Sync + 'static,
-) -> Function {
-    let ty = from.clone();
-    Function::new(name, [from], returns, move |args, _| {
-        let Some(bytes) = args[0].filter(|bytes| !bytes.is_empty()) else {
-            return Ok(None);
-        };
-        let ms = match (&ty, bytes.len()) {
-            (CqlType::Timeuuid, 16) => uuids::unix_ms(bytes.try_into().expect("16 bytes")),
-            (CqlType::Timestamp, 8) => i64::from_be_bytes(bytes.try_into().expect("8 bytes")),
-            (CqlType::Date, 4) => {
-                let days = u32::from_be_bytes(bytes.try_into().expect("4 bytes"));
-                (i64::from(days) - DATE_EPOCH) * MS_PER_DAY
-            }
-            _ => return invalid(format!("{} bytes are no {ty}", bytes.len())),
-        };
-        then(ms).map(Some)
-    })
-}
-
-/// Returns the function, named `name`, that converts one type of time to another; `None` if there
-/// is no such conversion.
-pub fn of_times(name: String, from: &CqlType, to: &CqlType) -> Option<Function> {
-    let is_from = matches!(from, CqlType::Timestamp | CqlType::Date | CqlType::Timeuuid);
-    match to {
-        CqlType::Timestamp if is_from => Some(of_ms(name, from.clone(), to.clone(), long)),
-        CqlType::Date if is_from => Some(of_ms(name, from.clone(), to.clone(), date)),
-        _ => None,
-    }
 }
 
 fn token(name: String, schema: &TableSchema) -> Function {
@@ -179,26 +128,6 @@ fn blob_as(name: &str, full: String, ty: CqlType) -> Function {
 #[cfg(test)]
 mod tests {
     use crate::executor::harness::Server;
-
-    /// `SimpleDateSerializer.timeInMillisToDay` rounds towards 1970 and keeps 32 bits.
-    #[test]
-    fn times_become_days_as_in_cassandra() {
-        for (ms, day) in [
-            (0, 1 << 31),
-            (86_399_999, 1 << 31),
-            (86_400_000, (1 << 31) + 1),
-            (-1, 1 << 31),
-            (-86_400_000, (1 << 31) - 1),
-            (-86_400_001, (1 << 31) - 1),
-            // 2^32 days are one turn.
-            (86_400_000 << 32, 1_u32 << 31),
-        ] {
-            assert_eq!(super::date_of_ms(ms), day.to_be_bytes(), "{ms}");
-        }
-        // Both ends of the range must not overflow.
-        super::date_of_ms(i64::MIN);
-        super::date_of_ms(i64::MAX);
-    }
 
     #[test]
     fn functions_of_times_keep_their_range() {

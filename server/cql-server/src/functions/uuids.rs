@@ -79,7 +79,18 @@ fn at(ticks: i64, node: [u8; 8]) -> Option<[u8; 16]> {
 /// The time of a uuid of version 1 in milliseconds since 1970. As in Cassandra, a fraction of a
 /// millisecond is rounded towards 1970.
 pub fn unix_ms(uuid: &[u8; 16]) -> i64 {
-    let time = u64::from_be_bytes([
+    (ticks_of(uuid) / TICKS_PER_US - EPOCH_TICKS / TICKS_PER_US) / 1000
+}
+
+/// The time of a uuid of version 1 in milliseconds since 1970. A fraction of a millisecond is
+/// rounded down.
+pub fn unix_ms_floor(uuid: &[u8; 16]) -> i64 {
+    (ticks_of(uuid) - EPOCH_TICKS).div_euclid(TICKS_PER_MS)
+}
+
+/// The time of a uuid of version 1 in ticks of 100 ns since 1582-10-15.
+fn ticks_of(uuid: &[u8; 16]) -> i64 {
+    let ticks = u64::from_be_bytes([
         uuid[6] & 0x0f,
         uuid[7],
         uuid[4],
@@ -89,7 +100,8 @@ pub fn unix_ms(uuid: &[u8; 16]) -> i64 {
         uuid[2],
         uuid[3],
     ]);
-    (time as i64 / TICKS_PER_US - EPOCH_TICKS / TICKS_PER_US) / 1000
+    // 60 bits.
+    ticks as i64
 }
 
 fn ticks(us: i64) -> i64 {
@@ -157,10 +169,16 @@ mod tests {
         }
     }
 
-    /// `TimeUUID.unix` divides towards zero.
+    /// `TimeUUID.unix` divides towards zero, but not `UUIDGen.getAdjustedTimestamp`.
     #[test]
-    fn the_time_of_a_uuid_is_rounded_towards_1970() {
-        assert_eq!(unix_ms(&greatest(-5).unwrap()), -4);
-        assert_eq!(unix_ms(&least(-5).unwrap()), -5);
+    fn the_time_of_a_uuid_is_rounded_towards_1970_or_down() {
+        for (uuid, towards_1970, down) in [
+            (greatest(-5).unwrap(), -4, -5),
+            (least(-5).unwrap(), -5, -5),
+            (greatest(5).unwrap(), 5, 5),
+            (least(5).unwrap(), 5, 5),
+        ] {
+            assert_eq!((unix_ms(&uuid), unix_ms_floor(&uuid)), (towards_1970, down));
+        }
     }
 }

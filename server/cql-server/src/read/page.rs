@@ -120,8 +120,8 @@ type SortedRow = (Vec<u8>, Vec<Option<Vec<u8>>>);
 /// The group that the last row belongs to.
 #[derive(Default)]
 struct Groups {
-    /// The key columns by which the rows are grouped, which all rows of the group share; `None`
-    /// before the first row.
+    /// The key columns and the value by which the rows are grouped, which all rows of the group
+    /// share; `None` before the first row.
     key: Option<Vec<u8>>,
     states: Vec<State>,
     /// The values of the outputs that are no aggregates, computed from the first row of the group.
@@ -218,7 +218,7 @@ impl<'s> Page<'s> {
     pub fn complete(&mut self, is_done: bool) -> Result<()> {
         if let Some(groups) = &self.groups {
             // Without rows, aggregates still have one result, but GROUP BY has no groups.
-            let is_open = groups.key.is_some() || self.plan.group_columns.is_none();
+            let is_open = groups.key.is_some() || self.plan.group_by.is_none();
             if is_done && is_open && self.left > 0 && self.left_in_partition > 0 {
                 self.end_group()?;
             }
@@ -374,7 +374,7 @@ impl<'s> Page<'s> {
     /// [`complete`](Self::complete) ends the last one. Pages end only between groups, so a paging
     /// state needs no partial aggregates.
     fn grouped(&mut self, row: &LiveRow<'_>) -> Result<Flow> {
-        let key = self.group_key(row);
+        let key = Some(self.group_key(row)?);
         let is_same = |groups: &Groups| groups.key.is_none() || groups.key == key;
         if self.groups.as_ref().is_some_and(|groups| !is_same(groups)) {
             // Before this row's partition is entered: the group counts for the limit of its own one.
@@ -440,16 +440,26 @@ impl<'s> Page<'s> {
         })
     }
 
-    /// The key columns by which a row is grouped: rows with the same ones are a group. Without
-    /// GROUP BY all rows form one group.
-    fn group_key(&self, row: &LiveRow<'_>) -> Option<Vec<u8>> {
-        let Some(columns) = self.plan.group_columns else {
-            return Some(Vec::new());
+    /// The key columns by which a row is grouped, and the value of the function of GROUP BY: rows
+    /// with the same ones are a group. Without GROUP BY all rows form one group.
+    ///
+    /// # Errors
+    /// If the function fails, or the statement's time is over.
+    fn group_key(&self, row: &LiveRow<'_>) -> Result<Vec<u8>> {
+        let Some(group_by) = &self.plan.group_by else {
+            return Ok(Vec::new());
         };
-        let more = columns - self.plan.schema.layout().partition().len();
+        let more = group_by.columns - self.plan.schema.layout().partition().len();
         let rows = (row.prefix_len + 1).min(row.key.len());
         let clustering = self.clustering_part(row, more);
-        Some(row.key[..rows + clustering.len()].to_vec())
+        let mut key = row.key[..rows + clustering.len()].to_vec();
+        if let Some(function) = &group_by.function {
+            let value = value::value(function, &self.context(row))?;
+            // Null is no empty value.
+            key.push(u8::from(value.is_some()));
+            key.extend_from_slice(&value.unwrap_or_default());
+        }
+        Ok(key)
     }
 
     /// Returns the first `columns` columns of a row's encoded clustering.

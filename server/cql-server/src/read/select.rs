@@ -77,7 +77,7 @@ impl Select {
             limit(&plan.per_partition_limit, "PER PARTITION LIMIT", bound)?
         };
         // A single row needs no pages.
-        let is_one_row = plan.is_grouped() && plan.group_columns.is_none();
+        let is_one_row = plan.is_grouped() && plan.group_by.is_none();
         let row_limits = RowLimits {
             statement: limit(&plan.limit, "LIMIT", bound)?,
             partition: per_partition,

@@ -1,5 +1,6 @@
 //! SELECT of collections, with orders, and DISTINCT.
 
+mod groups;
 mod merges;
 
 use crate::executor::harness::Server;

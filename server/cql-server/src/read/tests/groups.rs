@@ -1,0 +1,373 @@
+//! GROUP BY with functions of times, on the rows of Cassandra's `SelectGroupByTest`.
+
+use crate::executor::harness::Server;
+
+/// The partition, the time on 2016-09-27 and the value of each row.
+const ROWS: [(i32, &str, i32); 10] = [
+    (1, "16:10:00", 1),
+    (1, "16:12:00", 2),
+    (1, "16:14:00", 3),
+    (1, "16:15:00", 4),
+    (1, "16:21:00", 5),
+    (1, "16:22:00", 6),
+    (1, "16:26:00", 7),
+    (1, "16:26:20", 8),
+    (2, "16:26:20", 10),
+    (2, "16:30:00", 11),
+];
+
+/// Creates a table with [`ROWS`]. `ty` is the type of the times, `timestamp` or `timeuuid`, and
+/// `order` their clustering order.
+fn table(ty: &str, order: &str) -> Server {
+    let create = format!(
+        "CREATE TABLE t (pk int, time {ty}, s int STATIC, v int, PRIMARY KEY (pk, time)) WITH \
+         CLUSTERING ORDER BY (time {order})"
+    );
+    let mut server = Server::with(&[&create]);
+    for (pk, time, v) in ROWS {
+        let time = format!("'2016-09-27 {time}Z'");
+        let time = if ty == "timeuuid" {
+            format!("minTimeuuid({time})")
+        } else {
+            time
+        };
+        server.run(&format!(
+            "INSERT INTO t (pk, time, v) VALUES ({pk}, {time}, {v})"
+        ));
+    }
+    server
+}
+
+/// The result that has a row for each line: a partition, a time on 2016-09-27, and other columns.
+fn groups(lines: &[&str]) -> String {
+    let line = |line: &&str| {
+        let mut parts = line.splitn(3, ' ');
+        let mut part = || parts.next().unwrap();
+        format!("{} 2016-09-27 {}.000Z {}", part(), part(), part())
+    };
+    lines.iter().map(line).collect::<Vec<_>>().join(" | ")
+}
+
+/// Asserts that a SELECT returns these rows, whole and page by page.
+#[track_caller]
+fn assert_rows(server: &mut Server, select: &str, expected: &str) {
+    assert_eq!(server.rows(select), expected, "{select}");
+    for size in 1..10 {
+        let (mut rows, mut state) = (Vec::new(), None);
+        loop {
+            let page = server.page(select, &[], Some(size), state.as_deref());
+            let page = page.unwrap();
+            assert!(page.rows.len() <= size as usize, "{select} by {size}");
+            rows.extend(page.rows.iter().map(|row| row.join(" ")));
+            state = page.state;
+            if state.is_none() {
+                break;
+            }
+        }
+        assert_eq!(rows.join(" | "), expected, "{select} by {size}");
+    }
+}
+
+#[test]
+fn rows_are_grouped_by_the_floor_of_their_time() {
+    let first = [
+        "1 16:10:00 1 3 3",
+        "1 16:15:00 4 4 1",
+        "1 16:20:00 5 6 2",
+        "1 16:25:00 7 8 2",
+    ];
+    let second = ["2 16:25:00 10 10 1", "2 16:30:00 11 11 1"];
+    for (ty, floors) in [
+        (
+            "timestamp",
+            &["floor(time, 5m)", "floor(time, 5m, '2016-09-27')"][..],
+        ),
+        (
+            "timeuuid",
+            &[
+                "floor(time, 5m)",
+                "floor(time, 5m, '2016-09-27')",
+                "floor(toTimestamp(time), 5m)",
+            ],
+        ),
+    ] {
+        for order in ["ASC", "DESC"] {
+            let mut server = table(ty, order);
+            let ascending = [&first[..], &second].concat();
+            let reverse = |lines: &[&'static str]| -> Vec<&'static str> {
+                lines.iter().rev().copied().collect()
+            };
+            let descending = [reverse(&first), reverse(&second)].concat();
+            let (natural, reversed, against) = if order == "ASC" {
+                (&ascending, &descending, "DESC")
+            } else {
+                (&descending, &ascending, "ASC")
+            };
+            for floor in floors {
+                let select = format!("SELECT pk, {floor}, min(v), max(v), count(v) FROM t");
+                let by = format!("GROUP BY pk, {floor}");
+                for (clauses, lines) in [
+                    (by.clone(), &natural[..]),
+                    (format!("{by} LIMIT 2"), &natural[..2]),
+                    (format!("{by} LIMIT 5"), &natural[..5]),
+                    (
+                        format!("{by} PER PARTITION LIMIT 1"),
+                        &[natural[0], natural[4]],
+                    ),
+                    (
+                        format!("{by} PER PARTITION LIMIT 3 LIMIT 4"),
+                        &[natural[0], natural[1], natural[2], natural[4]],
+                    ),
+                    (format!("WHERE pk IN (1, 2) {by}"), &natural[..]),
+                    (format!("WHERE pk = 1 {by}"), &natural[..4]),
+                    (
+                        format!("WHERE pk = 1 {by} ORDER BY time {against}"),
+                        &reversed[..4],
+                    ),
+                    (
+                        format!("WHERE pk = 1 {by} ORDER BY time {against} LIMIT 2"),
+                        &reversed[..2],
+                    ),
+                    // A partition key with a single value may be left out.
+                    (format!("WHERE pk = 1 GROUP BY {floor}"), &natural[..4]),
+                ] {
+                    assert_rows(&mut server, &format!("{select} {clauses}"), &groups(lines));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn other_columns_are_those_of_the_first_row_of_a_group() {
+    let mut server = table("timestamp", "ASC");
+    let cases = [
+        (
+            "pk, time, v FROM t GROUP BY pk, floor(time, 5m) PER PARTITION LIMIT 2",
+            &[
+                "1 16:10:00 1",
+                "1 16:15:00 4",
+                "2 16:26:20 10",
+                "2 16:30:00 11",
+            ][..],
+        ),
+        (
+            "* FROM t WHERE pk = 1 GROUP BY pk, floor(time, 5m) LIMIT 2",
+            &["1 16:10:00 null 1", "1 16:15:00 null 4"],
+        ),
+        // Only rows that pass the filter form groups.
+        (
+            "pk, floor(time, 5m), count(v) FROM t WHERE pk = 1 AND v > 2 GROUP BY pk, \
+             floor(time, 5m) ALLOW FILTERING",
+            &[
+                "1 16:10:00 1",
+                "1 16:15:00 1",
+                "1 16:20:00 2",
+                "1 16:25:00 2",
+            ],
+        ),
+    ];
+    for (select, lines) in cases {
+        assert_rows(&mut server, &format!("SELECT {select}"), &groups(lines));
+    }
+    assert_rows(
+        &mut server,
+        "SELECT max(v) FROM t GROUP BY pk, floor(time, 5m)",
+        "3 | 4 | 6 | 8 | 10 | 11",
+    );
+    assert_rows(
+        &mut server,
+        "SELECT toDate(time), count(*) FROM t WHERE pk = 1 GROUP BY pk, toDate(time)",
+        "2016-09-27 8",
+    );
+    // Sorted by the first rows that are read; groups of equal times in the order of their partitions.
+    assert_eq!(
+        server.rows(
+            "SELECT pk, max(v) FROM t WHERE pk IN (1, 2) GROUP BY pk, floor(time, 5m) ORDER BY time \
+             DESC"
+        ),
+        "2 11 | 1 8 | 2 10 | 1 6 | 1 4 | 1 3"
+    );
+}
+
+#[test]
+fn static_columns_alone_are_a_group_without_a_time() {
+    let mut server = table("timestamp", "ASC");
+    server.run("INSERT INTO t (pk, s) VALUES (1, 7)");
+    server.run("INSERT INTO t (pk, s) VALUES (3, 9)");
+    assert_rows(
+        &mut server,
+        "SELECT pk, floor(time, 1h), count(time), s FROM t WHERE pk IN (1, 3) GROUP BY pk, \
+         floor(time, 1h)",
+        "1 2016-09-27 16:00:00.000Z 8 7 | 3 null 0 9",
+    );
+}
+
+#[test]
+fn markers_in_group_by_have_the_types_of_the_parameters() {
+    let mut server = table("timestamp", "ASC");
+    let select = "SELECT floor(time, 5m, ?), count(*) FROM t WHERE pk = 2 GROUP BY pk, \
+                  floor(time, 5m, ?) LIMIT ?";
+    // 2016-09-27 00:01, so the groups begin a minute later.
+    let start = 1_474_934_460_000_i64.to_be_bytes();
+    let limit = 1_i32.to_be_bytes();
+    let values = [Some(&start[..]), Some(&start[..]), Some(&limit[..])];
+    let page = server.page(select, &values, None, None).unwrap();
+    assert_eq!(page.rows, [["2016-09-27 16:26:00.000Z", "2"]]);
+    // Without a start all times are null.
+    let values = [None, None, Some(&limit[..])];
+    let page = server.page(select, &values, None, None).unwrap();
+    assert_eq!(page.rows, [["null", "2"]]);
+}
+
+#[test]
+fn dates_are_grouped_by_months() {
+    let mut server =
+        Server::with(&["CREATE TABLE t (pk int, time date, v int, PRIMARY KEY (pk, time))"]);
+    for (pk, time, v) in [
+        (1, "2016-09-27", 1),
+        (1, "2016-09-28", 2),
+        (1, "2016-09-29", 3),
+        (1, "2016-09-30", 4),
+        (1, "2016-10-01", 5),
+        (1, "2016-10-04", 6),
+        (1, "2016-10-20", 7),
+        (1, "2016-11-27", 8),
+        (2, "2016-11-01", 10),
+        (2, "2016-11-02", 11),
+    ] {
+        server.run(&format!(
+            "INSERT INTO t (pk, time, v) VALUES ({pk}, '{time}', {v})"
+        ));
+    }
+    for start in ["", ", '2016-06-01'"] {
+        let select = format!("SELECT pk, floor(time, 1mo{start}), min(v), max(v), count(v) FROM t");
+        let by = format!("GROUP BY pk, floor(time, 1mo{start})");
+        assert_rows(
+            &mut server,
+            &format!("{select} {by}"),
+            "1 2016-09-01 1 4 4 | 1 2016-10-01 5 7 3 | 1 2016-11-01 8 8 1 | 2 2016-11-01 10 11 2",
+        );
+        assert_rows(
+            &mut server,
+            &format!("{select} WHERE pk = 1 {by} ORDER BY time DESC LIMIT 2"),
+            "1 2016-11-01 8 8 1 | 1 2016-10-01 5 7 3",
+        );
+    }
+}
+
+#[test]
+fn times_of_day_are_grouped_within_the_columns_before_them() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (pk int, date date, time time, v int, PRIMARY KEY (pk, date, time))",
+    ]);
+    let of_the_first_day = ROWS.iter().filter(|(pk, ..)| *pk == 1);
+    let rows = of_the_first_day.map(|&(_, time, v)| ("2016-09-27", time, v));
+    let rows = rows.chain([
+        ("2016-09-28", "16:26:20", 9),
+        ("2016-09-28", "16:26:30", 10),
+    ]);
+    for (date, time, v) in rows {
+        server.run(&format!(
+            "INSERT INTO t (pk, date, time, v) VALUES (1, '{date}', '{time}', {v})"
+        ));
+    }
+    let groups = [
+        "2016-09-27 16:10:00.000000000 1 3 3",
+        "2016-09-27 16:15:00.000000000 4 4 1",
+        "2016-09-27 16:20:00.000000000 5 6 2",
+        "2016-09-27 16:25:00.000000000 7 8 2",
+        "2016-09-28 16:25:00.000000000 9 10 2",
+    ];
+    let select = "SELECT date, floor(time, 5m), min(v), max(v), count(v) FROM t WHERE pk = 1";
+    let by = "GROUP BY pk, date, floor(time, 5m)";
+    let mut reversed = groups;
+    reversed.reverse();
+    for (clauses, groups) in [
+        (by.to_owned(), &groups[..]),
+        (format!("{by} LIMIT 2"), &groups[..2]),
+        (format!("{by} ORDER BY date DESC, time DESC"), &reversed),
+        (
+            "AND date = '2016-09-28' GROUP BY floor(time, 5m)".to_owned(),
+            &groups[4..],
+        ),
+    ] {
+        let select = format!("{select} {clauses}");
+        assert_rows(&mut server, &select, &groups.join(" | "));
+    }
+    assert_eq!(
+        server.refused("SELECT pk FROM t GROUP BY pk, floor(date, 1w), time"),
+        "Functions are only supported on the last element of the GROUP BY clause"
+    );
+}
+
+#[test]
+fn functions_in_group_by_are_monotonic_functions_of_a_clustering_column() {
+    let mut server = table("timestamp", "ASC");
+    let start_not_constant = "Only monotonic functions are supported in the GROUP BY clause. Got: \
+                              system.floor : (timestamp, duration(constant), timestamp) -> \
+                              timestamp";
+    let only = "Only column names and monotonic scalar functions are supported in the GROUP BY \
+                clause.";
+    let cases = [
+        ("pk, floor(time, 2h, time)", start_not_constant),
+        (
+            "pk, floor(time, 2h, currentTimestamp())",
+            start_not_constant,
+        ),
+        (
+            "pk, CAST(time AS date)",
+            "Only monotonic functions are supported in the GROUP BY clause. Got: \
+             system.castAsDate : (timestamp) -> date",
+        ),
+        (
+            "pk, floor(time + 1d, 2h)",
+            "Only monotonic functions are supported in the GROUP BY clause. Got: system._add : \
+             (timestamp, duration(constant)) -> timestamp",
+        ),
+        (
+            "floor(time, 2h)",
+            "Group by currently only support groups of columns following their declared order in \
+             the PRIMARY KEY",
+        ),
+        (
+            "pk, max(time)",
+            "Aggregate functions are not supported within the GROUP BY clause, got: system.max",
+        ),
+        ("pk, floor(max(time), 2h)", only),
+        ("pk, writetime(v)", only),
+        (
+            "pk, floor(currentTimestamp(), 2h)",
+            "GROUP BY functions must have one clustering column name as parameter",
+        ),
+        (
+            "pk, floor(time, 2h, blobAsTimestamp(intAsBlob(v)))",
+            "GROUP BY functions accept only one clustering column as parameter, got: time,v",
+        ),
+        (
+            "intAsBlob(pk)",
+            "Group by functions are only supported on clustering columns, got pk",
+        ),
+        (
+            "pk, v",
+            "Group by is currently only supported on the columns of the PRIMARY KEY, got v",
+        ),
+        ("pk, x", "Undefined column name x in table ks.t"),
+        (
+            "pk, floor(time, -5m)",
+            "Negative durations are not supported by the floor function",
+        ),
+        (
+            "pk, floor(time, 5m, '2016-10-27')",
+            "The floor function starting time is greater than the provided time",
+        ),
+    ];
+    for (by, message) in cases {
+        let select = format!("SELECT pk, floor(time, 10us), min(v) FROM t GROUP BY {by}");
+        assert_eq!(server.refused(&select), message, "{by}");
+    }
+    assert_eq!(
+        server.refused("SELECT DISTINCT pk FROM t GROUP BY pk, floor(time, 5m)"),
+        "Grouping on clustering columns is not allowed for SELECT DISTINCT queries"
+    );
+}
