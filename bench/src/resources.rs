@@ -13,11 +13,11 @@ use serde::Serialize;
 /// between two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Usage {
-    /// User and system time together, in seconds, to the nanosecond.
+    /// CPU time in user and kernel mode together, in seconds, exact to the nanosecond.
     pub cpu_s: f64,
-    /// User time, in seconds, to the kernel's tick (10 ms).
+    /// CPU time in user mode, in seconds, exact to a tick of the kernel (10 ms).
     pub cpu_user_s: f64,
-    /// System time, in seconds, to the kernel's tick.
+    /// CPU time in kernel mode, in seconds, exact to a tick of the kernel (10 ms).
     pub cpu_system_s: f64,
     /// Bytes of pages that were dirtied, to be written to the disk then or later (`write_bytes` of
     /// `/proc/self/io`).

@@ -31,12 +31,12 @@ enum Shape {
     },
 }
 
-/// A step function, and its integral up to each step.
+/// A capacity that is constant from each step to the next, and its integral up to each step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Steps {
     steps: Vec<Step>,
-    /// For each step: the work between the start of the first step and the
-    /// start of this one.
+    /// For each step: the integral of the capacity from the start of the first step to the start of
+    /// this one, in hundredths of a core-second.
     #[serde(skip)]
     work_before: Vec<f64>,
 }
@@ -75,17 +75,17 @@ pub enum AvailabilityError {
     /// A number was infinite or not a number.
     #[error("{what} must be a finite number, got {value}")]
     NotFinite {
-        /// Name of the parameter.
+        /// Name of the rejected argument.
         what: &'static str,
-        /// The value that the caller passed.
+        /// The rejected value.
         value: f64,
     },
     /// A number that must not be negative was negative.
     #[error("{what} must not be negative, got {value}")]
     Negative {
-        /// Name of the parameter.
+        /// Name of the rejected argument.
         what: &'static str,
-        /// The value that the caller passed.
+        /// The rejected value.
         value: f64,
     },
     /// The length of a day is zero or negative.
@@ -116,7 +116,7 @@ impl Availability {
     /// The same amount at all times, in hundredths of a core.
     ///
     /// # Errors
-    /// When the amount is not finite or negative.
+    /// When the amount is negative or not finite.
     pub fn constant(hundredths: f64) -> Result<Self, AvailabilityError> {
         not_negative("availability", hundredths)?;
         Ok(Self {
@@ -190,7 +190,7 @@ impl Availability {
         })
     }
 
-    /// The amount left at `t_s`, in hundredths of a core.
+    /// The capacity left to analytics at `t_s`, in hundredths of a core.
     #[must_use]
     pub fn at(&self, t_s: f64) -> f64 {
         match &self.shape {
@@ -205,8 +205,8 @@ impl Availability {
         }
     }
 
-    /// The work that fits between `a_s` and `b_s`, in hundredths of a core times
-    /// seconds; exact up to rounding. Zero when the interval is empty.
+    /// The capacity left to analytics from `a_s` to `b_s`, summed up over time, in hundredths of a
+    /// core-second; exact up to rounding. Zero when the interval is empty.
     #[must_use]
     pub fn integral(&self, a_s: f64, b_s: f64) -> f64 {
         if b_s <= a_s {
@@ -222,8 +222,8 @@ impl Availability {
         .max(0.0)
     }
 
-    /// The mean amount left between `a_s` and `b_s`, in hundredths of a core;
-    /// the amount at `a_s` when the interval is empty.
+    /// The mean capacity left to analytics from `a_s` to `b_s`, in hundredths of a core; the
+    /// capacity at `a_s` when the interval is empty.
     #[must_use]
     pub fn mean(&self, a_s: f64, b_s: f64) -> f64 {
         if b_s <= a_s {

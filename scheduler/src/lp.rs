@@ -37,8 +37,8 @@ pub struct LinearProgramme {
     at_most: Rows,
 }
 
-/// Rows of `sum of coefficient * variable` and the bound of each row, as the sparse matrix
-/// needs them.
+/// Constraints (rows) of the form `sum of coefficient * variable`, compared with a bound for each
+/// row, in the layout from which the solver's sparse matrix is built.
 #[derive(Clone, Debug, Default)]
 struct Rows {
     /// Row of each term. `variables` and `coefficients` hold the term's other parts at the
@@ -94,14 +94,14 @@ impl Index<Variable> for Solution {
 /// The reason why there is no [`Solution`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LpError {
-    /// No values satisfy all rows.
+    /// No values of the variables satisfy all constraints.
     #[error("the linear programme has no feasible solution")]
     Infeasible,
     /// The objective has no lower bound.
     #[error("the linear programme is unbounded")]
     Unbounded,
-    /// The solver gave up, because the rows differ too much in size or a number is not
-    /// finite.
+    /// The solver gave up, because the coefficients and bounds of the constraints differ too much
+    /// in magnitude, or one of them is not finite.
     #[error("the linear programme could not be solved: its numbers differ too much in size")]
     Numerical,
 }

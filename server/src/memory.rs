@@ -19,9 +19,9 @@ const UNKNOWN_BYTES: u64 = 1 << 30;
 /// The least budget that is chosen by default, in bytes.
 const DEFAULT_BYTES_MIN: u64 = 64 << 20;
 
-/// The most memory for CQL requests that are received in part, and as much again for those that wait for
-/// their execution. This limit and the two below, on results and statements, hold however large the
-/// budget is; but a large `request_bytes_max` raises this limit.
+/// The most memory for CQL requests that are received in part; those that wait for their execution
+/// have as much. A `request_bytes_max` of more than half of it raises this limit. Otherwise it
+/// holds, like the limits on results and statements, however large the budget is.
 const HALF_OF_REQUESTS_BYTES_MAX: u64 = 128 << 20;
 const RESULTS_BYTES_MAX: u64 = 352 << 20;
 const STATEMENTS_BYTES_MAX: u64 = 64 << 20;
@@ -38,7 +38,7 @@ pub struct MemoryLimits {
     pub requests_bytes: u64,
     /// The limit on results of CQL that wait for their clients.
     pub results_bytes: u64,
-    /// The limit on prepared statements.
+    /// The limit on the memory of all prepared statements together.
     pub statements_bytes: u64,
     /// The limit on the memory in which the tasks of all jobs hold key-value records.
     pub jobs_bytes: u64,
@@ -84,7 +84,8 @@ impl MemoryLimits {
         ]
     }
 
-    /// Returns the greatest length of a request: two fit into each half of the memory of requests.
+    /// Returns the greatest length of a request. Half of the memory of requests is for those that
+    /// are received in part, half for those that wait; two of this length fit into each half.
     pub fn request_bytes_max(&self) -> u64 {
         self.requests_bytes / 4
     }

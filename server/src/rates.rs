@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// The most buckets that are kept. When there are more, full ones are dropped, which changes
-/// nothing; if that is not enough, all are dropped.
+/// nothing, because new ones are full; if that is not enough, all are dropped.
 const KEPT_MAX: usize = 4096;
 
 /// The token buckets by key.

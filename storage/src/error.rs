@@ -168,9 +168,9 @@ pub enum Error {
     LowSpace {
         /// The data directory.
         path: PathBuf,
-        /// The free bytes of its file system.
+        /// The free bytes on the file system of the data directory.
         free_bytes: u64,
-        /// The low-water mark.
+        /// The low-water mark: the free bytes that a write must leave.
         low_water_bytes: u64,
     },
     /// The process, or the machine, can open no more files, and this write needed one. Nothing of
@@ -197,7 +197,7 @@ pub enum Error {
         table: String,
         /// The key.
         key: Vec<u8>,
-        /// The operator's name.
+        /// The name of the merge operator.
         operator: String,
         /// The description that the merge operator gave.
         detail: String,
@@ -252,8 +252,8 @@ impl Error {
         }
     }
 
-    /// Converts the error of a call that found no space or no file descriptor into the error
-    /// of a refused write, one that had no effect.
+    /// Returns the error of a refused write, one that had no effect, if this is the error of a call
+    /// that found no space or no file descriptor.
     ///
     /// # Errors
     /// This error, if it is of another kind.

@@ -25,7 +25,8 @@ pub(crate) enum FileKind {
     Manifest(FileNumber),
     Wal(FileNumber),
     SsTable(FileNumber),
-    /// A temporary file of an interrupted replacement.
+    /// A temporary file, left by a crash before its rename to the name of the file that it should
+    /// replace.
     Temporary,
 }
 

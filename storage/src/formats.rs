@@ -20,7 +20,8 @@ pub(crate) const MANIFEST: Format = Format { version: 9 };
 pub(crate) const WAL: Format = Format { version: 5 };
 /// The format of an SSTable.
 pub(crate) const SSTABLE: Format = Format { version: 8 };
-/// The format of the description of a pinned table for another process.
+/// The format in which a pinned table (one at a fixed moment, whose files are kept) is described to
+/// another process.
 pub(crate) const PINNED_TABLE: Format = Format { version: 7 };
 
 /// A format, in the one version that this build reads and writes.

@@ -198,7 +198,8 @@ fn is_drawn(stride: u32) -> bool {
     })
 }
 
-/// Returns the shard of this thread: new threads get the shards in turn.
+/// Returns the index of the shard in which this thread counts. Each shard has its own copy of the
+/// counters, so that threads seldom write to the same one; new threads get the shards in turn.
 fn shard_of_thread() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static SHARD: usize = THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS);
@@ -231,8 +232,8 @@ impl Scan {
         })
     }
 
-    /// Adds `bytes`, the size of the scan's next entry; 0 stands for the end of the scan. The first
-    /// call ends the scan's latency.
+    /// Counts the next entry of the scan, of `bytes` bytes; 0 stands for the end of the scan. The
+    /// first call records the latency of the scan, which is thus the time until its first entry.
     pub(crate) fn note(&mut self, bytes: usize) {
         if !std::mem::replace(&mut self.is_recorded, true) {
             let Begun { at, stands_for } = self.begun;
@@ -298,7 +299,7 @@ impl Requests {
         counted.filter(|(_, count)| *count > 0)
     }
 
-    /// Returns the measurements of both sets of requests together.
+    /// Merges the measurements of two kinds of requests, such as reads and writes.
     fn and(&self, others: &Self) -> Self {
         Self {
             latencies_ns: add(&self.latencies_ns, &others.latencies_ns),

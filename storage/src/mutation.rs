@@ -20,10 +20,10 @@ macro_rules! mutations {
 
         #[cfg(feature = "mutations")]
         impl Mutation {
-            /// Every mutation.
+            /// All deliberate faults.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The name that selects the mutation in `EBB_MUTATION`.
+            /// The name of the fault: the value of `EBB_MUTATION` that switches it on.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
@@ -249,13 +249,13 @@ pub(crate) const fn is(_: Mutation) -> bool {
     false
 }
 
-/// Returns whether this mutation is on.
+/// Returns whether this deliberate fault is switched on in this process.
 #[cfg(feature = "mutations")]
 pub fn is(mutation: Mutation) -> bool {
     switch::active() == Some(mutation)
 }
 
-/// Calls `step`, unless `mutation`, which leaves this step out, is on.
+/// Carries out `step`, unless `mutation` is switched on: the deliberate fault that skips this step.
 #[inline(always)]
 pub(crate) fn unless<E>(mutation: Mutation, step: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     if is(mutation) { Ok(()) } else { step() }

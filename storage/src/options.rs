@@ -37,7 +37,7 @@ impl Default for Durability {
 /// The threads that flush and compact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Maintenance {
-    /// Threads of the database, as soon as there is work.
+    /// Threads of the database flush and compact as soon as there is work.
     #[default]
     Background,
     /// Threads of the caller, which calls [`Db::flush`](crate::Db::flush) and
@@ -153,9 +153,9 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns these options with a disk that records its calls and waits for free file
-    /// descriptors; that disk once more, under its own type, because it has the cache of open
-    /// tables; and the record of its calls.
+    /// Returns three things: these options with a wrapped disk, which records its calls and waits
+    /// for free file descriptors; the wrapper once more as its own type, because it also has the
+    /// cache of open tables; and the record of the calls.
     pub(crate) fn for_engine(self) -> (Self, PatientDisk, Arc<DiskCalls>) {
         let calls = DiskCalls::new();
         let watched = Arc::new(WatchedDisk::new(self.disk.clone(), calls.clone()));

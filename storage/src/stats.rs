@@ -100,7 +100,7 @@ pub struct Stats {
     pub blocks_cached: u64,
     /// Runs that a point read searched, on average; 0 without any read.
     pub runs_per_read: f64,
-    /// Blocks that a point read needed, from files or the cache, on average.
+    /// The mean number of blocks that a point read needed, from files or the cache.
     pub blocks_per_read: f64,
     /// Files that point reads skipped because of filters.
     pub filter_skips: u64,
@@ -197,8 +197,9 @@ pub struct Stats {
     /// Holds of snapshots, over all keyspaces: see
     /// [`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot).
     pub holds: usize,
-    /// The age of the oldest snapshot in milliseconds; 0 without any. A hold has the age of the
-    /// snapshot that it was made of, because it pins the same versions.
+    /// The age of the oldest snapshot in milliseconds; 0 without any. A hold, which keeps a
+    /// snapshot's state of one table, has the age of its snapshot, because it pins the same
+    /// versions.
     pub snapshot_oldest_age_ms: u64,
     /// The reason why the database accepts no writes until it is opened anew: it was opened only to
     /// be read, or there was a failure. `None` if it accepts writes.
@@ -229,16 +230,16 @@ pub struct TableStats {
     /// Bytes of the table's SSTables.
     pub file_bytes: u64,
     /// The approximate number of `file_bytes` that only snapshots and open read views
-    /// ([`Db::view`](crate::Db::view)) still need. Versions that only read views need are included
-    /// only if a newer version in the same run hides them.
+    /// ([`Db::view`](crate::Db::view)) still need. Of the versions that only read views need, this
+    /// counts those that a newer version in the same run hides.
     pub kept_bytes: u64,
     /// The likely error of `kept_bytes`, in bytes.
     pub kept_error_bytes: u64,
     /// The approximate number of `file_bytes` that were kept for snapshots and read views that no
     /// longer exist; merges free this space.
     pub garbage_bytes: u64,
-    /// `file_bytes` divided by the number of these bytes that no newer version in the same run
-    /// hides; 1 if there are no such bytes.
+    /// `file_bytes` divided by the bytes among them of versions that no newer version in the same
+    /// run hides; 1 if there are no such bytes.
     pub space_amplification: f64,
     /// Bytes that merges have yet to read until no merge of the table is left to do.
     pub compaction_debt_bytes: u64,
@@ -276,7 +277,7 @@ pub struct TableStats {
 /// A damaged or unreadable file, which keeps its place among the runs of its table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuarantinedFile {
-    /// The file.
+    /// The path of the file.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
     /// The position in the file of the first damage that was found, in bytes.
@@ -323,10 +324,11 @@ pub struct MergeStats {
     /// The number of versions that the current part of the merge has read, updated from time to
     /// time, plus those that its earlier parts wrote. Rises to about `all_versions`.
     pub read_versions: u64,
-    /// The number of versions that the merged runs still have, plus those that the earlier parts of
-    /// the merge wrote.
+    /// The number of versions that the merge reads and wrote: those that the merged runs still
+    /// have, plus those in the output of its finished parts.
     pub all_versions: u64,
-    /// Bytes of the input files that the merge has not replaced yet.
+    /// The bytes of the input files that the merge has not replaced yet: a merge in parts replaces
+    /// one after the other, so the number falls.
     pub all_bytes: u64,
 }
 

@@ -5,7 +5,8 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 thread_local! {
-    /// Whether the thread is inside of [`caught`].
+    /// Whether this thread runs a case in [`caught`], so that the hook stores the message of a
+    /// panic and does not print it.
     static CATCHES: Cell<bool> = const { Cell::new(false) };
     /// The message and place of the panic that was caught last.
     static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };

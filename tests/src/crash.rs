@@ -40,7 +40,7 @@ const SAMPLE_EVERY: usize = 7;
 /// The kind of the list of operations that is generated from a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Every kind of change.
+    /// All kinds of changes, in the usual proportions.
     Plain,
     /// Many ingested files.
     Ingests,
@@ -58,7 +58,7 @@ const KINDS: [Kind; 8] = {
 /// The durabilities with which lists of operations run; seeds take them in turn.
 const DURABILITIES: [Durability; 2] = [Durability::Sync, Durability::Os];
 
-/// The number of seeds after which kinds and durabilities repeat.
+/// The number of consecutive seeds in which each kind of list occurs with each durability.
 pub const PERIOD: u64 = (KINDS.len() * DURABILITIES.len()) as u64;
 
 /// Returns the kind of the list of operations that is generated from `seed`.
@@ -127,7 +127,7 @@ struct Case {
     calls: u64,
 }
 
-/// A run of the list, up to the power loss.
+/// A run of the list of operations, up to the power loss.
 struct Run {
     mem: MemDisk,
     /// Number of operations that returned without an error.
@@ -189,7 +189,7 @@ impl Case {
         Ok(case)
     }
 
-    /// Returns the distance between the I/O calls at which power is lost.
+    /// Returns how many I/O calls apart the tested power losses are.
     fn step(&self) -> usize {
         match self.maintenance {
             Maintenance::Background => SAMPLE_EVERY,
@@ -365,9 +365,10 @@ fn drop_everything(db: &Db) -> ebb_storage::Result<()> {
     db.flush()
 }
 
-/// Returns the number of operations that lead to the state `found`, the largest if there are
-/// several; `worlds[n]` is the model after `n` operations. The first `durable` operations must be
-/// done. At most one operation after the acknowledged ones may be done, entirely.
+/// Returns after how many operations the model is in the state `found`, which a recovery led to;
+/// the largest number if there are several. `worlds[n]` is the model after `n` operations. The
+/// number must be at least `durable`, and at most one more than `acknowledged`: the operation that
+/// the power loss interrupted may be done, entirely.
 ///
 /// # Errors
 /// If no such number of operations leads to `found`.

@@ -150,16 +150,16 @@ struct Case {
 /// The states in which the database may be, by the model.
 struct Expected {
     world: World,
-    /// The state in which the first failed operation took effect after all. A reopening may find
-    /// it, until a later commit succeeds.
+    /// The state if the first operation that failed took effect after all. A reopening may find it,
+    /// until a later commit succeeds. `None` if no operation has failed.
     failed: Option<World>,
     /// A second possible state that no read has told apart from `world` yet: the effect of a failed
     /// operation may show only when the clock moves on.
     twin: Option<World>,
     /// Whether an error occurred that a full disk does not explain.
     broken: bool,
-    /// Number of operations that failed. At [`REFUSALS`] a full disk gets space again; if it gets
-    /// space earlier, this is set to [`REFUSALS`].
+    /// The number of failed operations, until it is [`REFUSALS`]: then a full disk gets space
+    /// again. If the disk gets space earlier, this is set to [`REFUSALS`].
     refusals: usize,
 }
 
@@ -180,8 +180,8 @@ impl Case {
         }
     }
 
-    /// Returns the distance between the calls that fail: with threads only a sample of them does,
-    /// because which call comes when is chance then.
+    /// Returns how many calls apart those are that fail, each in a run of its own. With background
+    /// threads the order of the calls is random, so a sample of them is enough.
     fn step(&self) -> usize {
         match self.maintenance {
             Maintenance::Background => 7,
@@ -409,8 +409,8 @@ impl Case {
 }
 
 impl Expected {
-    /// Keeps only the state for which `is` holds, of the two in which the database may be; keeps
-    /// both if it holds for both.
+    /// If there are two possible states, drops the one for which `is` returns false; keeps both if
+    /// it returns true for both.
     fn choose(&mut self, is: impl Fn(&World) -> bool) {
         let Some(twin) = self.twin.take() else {
             return;

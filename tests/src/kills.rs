@@ -35,17 +35,19 @@ use script::Script;
 pub const WRITER_COMMAND: &str = "write-until-killed";
 /// The number of processes that [`run`] kills, one after the other in one directory.
 pub const KILLS: u32 = 8;
-/// Processes with even numbers are killed after a random number, below this one, of
-/// acknowledgements of any kind.
+/// The bound of the random number of acknowledgements, of any kind, after which a process with an
+/// even number is killed.
 const LINES_MAX: usize = 4000;
-/// Processes with odd numbers are killed after a random number, below this one, of acknowledged
-/// operations of scripts. Such operations are slower than batches.
+/// The bound of the random number of acknowledged operations of scripts after which a process with
+/// an odd number is killed. Such operations are slower than batches.
 const OPERATIONS_MAX: usize = 200;
 
-/// A process that writes until it is killed. In one directory, several follow each other.
+/// A process that writes until it is killed. Several write to the same directory, one after the
+/// other, each to what the recovery after the last kill has left.
 #[derive(Debug, Clone)]
 pub struct Life {
-    /// Seed of the scripts.
+    /// The seed of the scripts, random lists of operations that threads of the process run beside
+    /// its batches.
     pub seed: u64,
     /// Number of processes before this one.
     pub number: u32,
@@ -126,7 +128,7 @@ pub fn run(seed: u64, budget: &Budget, program: &Path) -> Report {
     report
 }
 
-/// The number of acknowledgements after which a process is killed.
+/// The event after which a process is killed: a number of acknowledgements of some kind.
 #[derive(Debug, Clone, Copy)]
 enum End {
     /// The number of acknowledgements of any kind.
@@ -185,7 +187,7 @@ fn write_until(
     Ok(())
 }
 
-/// Opens the store that the killed process `life` left, and compares it with the acknowledgements.
+/// Opens the store after the process `life` was killed, and compares it with what was acknowledged.
 /// An operation that was done without being acknowledged counts as acknowledged from then on.
 fn check(root: &Path, life: &Life, acked: &mut Acknowledgements) -> Result<()> {
     let db = Db::open(store_dir(root), busy_options(life))?;
@@ -271,7 +273,8 @@ mod tests {
         }
     }
 
-    /// A store that lost an acknowledged batch, a snapshot, or half a batch.
+    /// The check fails for a store that lost an acknowledged batch or a snapshot, or that has only
+    /// half of a batch.
     #[test]
     fn a_loss_is_caught() {
         let root = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::setup::configuration::{CONFIGURATIONS, Way};
 use crate::shrink::shrink;
 
-/// Numbers of operations in a list of operations; seeds take them in turn.
+/// The numbers of operations in a list: the seeds 0, 1, … use them in this order, again and again.
 const OPERATIONS: [usize; 5] = [200, 600, 200, 200, 2000];
 /// The number of operations above which a list of operations takes seconds under all
 /// configurations.

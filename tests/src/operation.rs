@@ -293,60 +293,65 @@ pub enum Operation {
     ReadAll,
     /// Backs the database up, and reads everything in the backup.
     Backup,
-    /// Opens a view in this slot.
+    /// Opens a view, to be kept open under this slot number.
     OpenView(u8),
-    /// Reads the view in this slot.
+    /// Reads the view that the test keeps open under this slot number.
     ReadView(u8, Read),
-    /// Closes the view in this slot.
+    /// Closes the view under this slot number.
     CloseView(u8),
-    /// Opens a snapshot in a slot.
+    /// Opens a snapshot, to be kept open under a slot number.
     OpenSnapshot {
-        /// The slot of the open snapshot.
+        /// The slot number of the open snapshot, an index below [`SLOTS`]: later operations find it
+        /// by this number.
         slot: u8,
         /// Position in [`KEYSPACES`].
         keyspace: u8,
         /// The number in the snapshot's name: see [`snapshot_name`].
         name: u8,
     },
-    /// Reads the open snapshot in this slot.
+    /// Reads the snapshot that the test keeps open under this slot number.
     ReadSnapshot(u8, Read),
-    /// Closes the open snapshot in this slot.
+    /// Closes the open snapshot under this slot number.
     CloseSnapshot(u8),
-    /// Pins the files of all tables of a snapshot, in a slot.
+    /// Pins the files of all tables of a snapshot, to be kept under a slot number.
     Pin {
-        /// The slot that keeps the pins: an index below [`SLOTS`].
+        /// The slot number of the pins, an index below [`SLOTS`]: later operations find them by
+        /// this number.
         slot: u8,
         /// Position in [`KEYSPACES`].
         keyspace: u8,
         /// The number in the snapshot's name: see [`snapshot_name`].
         name: u8,
     },
-    /// Reads a table whose files are pinned in this slot, from these files alone, not through the
-    /// database.
+    /// Reads a table whose files are pinned under this slot number, from these files alone, not
+    /// through the database.
     ReadPinned(u8, Read),
-    /// Releases the pinned files in this slot.
+    /// Releases the pinned files under this slot number.
     Unpin(u8),
-    /// Opens an iterator over a range, in this slot.
+    /// Opens an iterator over a range, to be kept open under this slot number.
     OpenRange(u8, TableNo, Bounds),
-    /// Continues an open iterator: the slot, the number of entries, the ends to take them from.
+    /// Continues an open iterator: the slot number, the number of entries, the ends to take them
+    /// from.
     ReadOn(u8, u8, Ends),
-    /// Closes the open iterator in this slot.
+    /// Closes the open iterator under this slot number.
     CloseRange(u8),
-    /// Begins a transaction in this slot.
+    /// Begins a transaction, to be kept open under this slot number.
     Begin(u8),
-    /// Writes in the transaction in this slot.
+    /// Writes in the transaction that the test keeps open under this slot number.
     WriteIn(u8, Write),
-    /// Reads in the transaction in this slot, own writes included.
+    /// Reads in the transaction that the test keeps open under this slot number, own writes
+    /// included.
     ReadIn(u8, Read),
-    /// Guards a key in the transaction in this slot: the commit is refused if others write the key.
+    /// Guards a key in the transaction under this slot number: the commit is refused if others
+    /// write the key.
     Guard(u8, TableNo, Key),
-    /// Guards a range of keys in the transaction in this slot: the commit is refused if others
-    /// write one of them.
+    /// Guards a range of keys in the transaction under this slot number: the commit is refused if
+    /// others write one of them.
     GuardRange(u8, TableNo, Bounds),
-    /// Commits the transaction in this slot. The first transaction that commits a key wins: a later
-    /// one with the same key is refused.
+    /// Commits the transaction under this slot number. The first transaction that commits a key
+    /// wins: a later one with the same key is refused.
     Commit(u8),
-    /// Rolls the transaction in this slot back.
+    /// Rolls the transaction under this slot number back.
     Rollback(u8),
 }
 

@@ -10,9 +10,9 @@ pub enum Counter {
     CrashPoints,
     /// Failed calls, full disks, and operations refused for lack of space.
     Faults,
-    /// Flipped bits, one in each database.
+    /// The number of flipped bits, one in each database.
     BitsFlipped,
-    /// Files that were cut short, one in each database.
+    /// The number of files that were cut short, one in each database.
     FilesCut,
     /// Operations that were run and compared, over all configurations.
     MetamorphicOps,
@@ -43,7 +43,7 @@ impl Counter {
         Self::FullDisks,
     ];
 
-    /// The name of the counter in reports.
+    /// The name of this counter in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::CrashPoints => "crash_points",
@@ -122,7 +122,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// No limit.
+    /// A budget without a deadline and without a limit on the number of cases.
     pub const UNLIMITED: Self = Self {
         deadline: None,
         cases_max: u64::MAX,

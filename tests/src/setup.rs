@@ -62,7 +62,8 @@ pub fn drawn_options(rng: &mut Rng, mem: &MemDisk, clock: &ManualClock, bytes: u
 
 const COMPRESSIONS: [Compression; 3] = [Compression::None, Compression::Lz4, Compression::Zstd];
 
-/// Draws a set-up: [`drawn_options`], and the values of the tables' options.
+/// Draws the options of a database on `mem`, as [`drawn_options`] does, and those of its tables,
+/// for lists of operations that write about `bytes` in total.
 pub fn drawn(rng: &mut Rng, mem: &MemDisk, bytes: u64) -> Setup {
     let clock = ManualClock::at_ms(START_MS);
     let options = drawn_options(rng, mem, &clock, bytes);

@@ -39,22 +39,22 @@ pub struct Part {
     counters: &'static [Counter],
     /// The reason to skip this randomized test, if there is one.
     pub skipped: Option<String>,
-    /// Runs one seed.
+    /// The function that runs this test with one seed.
     case: Case,
 }
 
 /// The programs that randomized tests start.
 #[derive(Debug, Clone)]
 pub struct Programs {
-    /// The soak tool itself, which is started again as the processes that are killed or fill a
-    /// disk.
+    /// The path of `soak` itself: some tests start it again as a child process, which they kill, or
+    /// which fills a disk.
     pub soak: PathBuf,
     /// The program that explores schedules; `None` if it has not been built.
     pub schedules: Option<PathBuf>,
 }
 
-/// Returns all randomized tests, in the order in which they run. The time of a skipped test is
-/// divided among the others, because shares are relative.
+/// Returns all randomized tests, in the order in which they run. The `share` of a test is its part
+/// of the time relative to the other tests, so the time of a skipped test is divided among them.
 pub fn parts(programs: &Programs) -> Vec<Part> {
     let (soak, explorer) = (programs.soak.clone(), programs.schedules.clone());
     let filler = soak.clone();
@@ -159,7 +159,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
     ]
 }
 
-/// The extent of a run.
+/// The amount of work in a run: a time, or a number of seeds.
 #[derive(Debug, Clone, Copy)]
 pub enum Extent {
     /// All randomized tests, together for about this time.

@@ -34,7 +34,7 @@ const BATCHES_MAX: usize = 20_000;
 
 type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
 
-/// Returns the reason why the proof cannot run on this machine, if there is one.
+/// Returns the reason why this machine cannot run the test of a full disk; `None` if it can.
 pub fn unavailable() -> Option<String> {
     let tried = || -> Result<()> {
         let dir = tempfile::tempdir()?;
@@ -126,7 +126,7 @@ fn write_ballast(path: &Path, bytes: usize) -> Result<()> {
     })
 }
 
-/// The database on the disk.
+/// The database on the small disk, which batches fill until there is no space.
 struct Filled {
     db: Db,
     tables: [Table; 2],

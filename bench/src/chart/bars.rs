@@ -31,12 +31,13 @@ pub struct BarChart {
     pub series: Vec<String>,
     /// The groups, from left to right.
     pub groups: Vec<Group>,
-    /// The form in which [one more value](Group::line) of each group is drawn, a line or levels;
-    /// `None` for bars only.
+    /// The form in which the [extra values](Group::line) of the groups are drawn: points joined by
+    /// a line, or a mark across the bars of each group. `None` for a chart of bars only.
     pub line: Option<Line>,
 }
 
-/// The form in which the extra value of each group is drawn.
+/// The form in which the [extra values](Group::line) of the groups, such as bounds or a second
+/// quantity, are drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Line {
     /// A line through the groups, on an axis of its own on the right. The text is the label of that
@@ -143,7 +144,8 @@ impl BarChart {
         picture
     }
 
-    /// Returns the plane of the bars: group n extends from n to n + 1.
+    /// Returns the coordinate system of the chart: group n, counted from 0, extends from n to n + 1
+    /// on the x axis.
     fn plane(&self, y_max: f64) -> Plane {
         let groups = self.groups.len().max(1) as f64;
         let mut plane = Plane::new(TOP, HEIGHT - TOP - BOTTOM, (0.0, groups), (0.0, y_max));
@@ -193,7 +195,8 @@ impl BarChart {
         text(svg, (x + 17.0, 35.0), "", &escape(name));
     }
 
-    /// Draws the line through the groups and its axis on the right.
+    /// Draws the extra values of the groups as points joined by a line, and their axis on the
+    /// right.
     fn draw_line(&self, svg: &mut String) {
         let points = self.groups.iter().enumerate();
         let points =

@@ -138,7 +138,8 @@ impl Plane {
         draw(svg, &path, how, title);
     }
 
-    /// Draws the area between two lines, given as points (x, low, high).
+    /// Draws the area between two lines, given as points (x, low, high). `title` is the tooltip;
+    /// `how` has the SVG attributes of the area.
     pub fn area(&self, svg: &mut String, points: &[(f64, f64, f64)], how: &str, title: &str) {
         let high = points.iter().map(|&(x, _, high)| (x, high));
         let low = points.iter().rev().map(|&(x, low, _)| (x, low));

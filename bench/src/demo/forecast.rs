@@ -39,16 +39,16 @@ impl Trust {
         measured: 0.85,
         confidence: 0.8,
     };
-    /// The fractions of the forecast capacity for policies that serve jobs as early as possible.
-    /// With a smaller forecast these policies would only give up jobs that could still meet their
-    /// goals.
+    /// The fractions for policies that serve jobs as early as possible: they may use the whole
+    /// forecast capacity. With less of it these policies would only give up jobs that could still
+    /// meet their goals.
     const EVEN: Self = Self {
         known: 1.0,
         measured: 1.0,
         confidence: 0.5,
     };
 
-    /// Returns how much of the forecast capacity for analytics this policy may use in its plans.
+    /// Returns the fractions of the forecast capacity that this policy may use in its plans.
     pub(super) fn of(policy: &Policy) -> Self {
         match policy_by_name(policy.name()) {
             Some(policy) if !policy.finishes_just_in_time() => Self::EVEN,
@@ -60,17 +60,19 @@ impl Trust {
 /// The number of days that the learned forecast measures: two to start with, one to forecast, and
 /// two to measure the error of such forecasts.
 const DAYS_LEARNED: u32 = 5;
-/// Length of the oracle's steps, in hours of the day.
+/// Length of the steps of [the oracle](ForecastFrom::Oracle)'s forecast, in hours of the day.
 const ORACLE_STEP_HOURS: f64 = 0.25;
 
-/// The source of f(t), the forecast of the capacity for analytics over time.
+/// The source of f(t), the forecast of the capacity for analytics over time, for the plans of the
+/// policies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ForecastFrom {
     /// The forecast by the curve that the load generator follows, with the CPU cost of requests as
     /// measured before the day.
     Known,
-    /// A forecast learned from measured days of the load alone, without the known shape.
+    /// A forecast learned from measured days of the load alone, as in production: unlike
+    /// [`Self::Known`], it does not use the generator's curve.
     Learned,
     /// The capacity that was left in an earlier run of the same day: a perfect forecast.
     Oracle,

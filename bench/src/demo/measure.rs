@@ -18,15 +18,17 @@ use super::setup::Setup;
 const FLAT_OUT: Duration = Duration::from_millis(1000);
 /// The length of each measurement of the load at about its peak of the day.
 const AT_PEAK: Duration = Duration::from_millis(2000);
-/// The length of the measurement of the load at about its lowest rate of the day.
+/// The length of the measurement of the load at about its lowest rate of the day (the ebb).
 const AT_EBB: Duration = Duration::from_millis(700);
-/// The rate of the measurement at the ebb, as a fraction of the rate at the peak.
+/// The rate of the measurement at the ebb, the lowest rate of the day, as a fraction of the rate at
+/// the peak.
 const EBB_OF_PEAK: f64 = 0.1;
 /// The rate of the load while tasks are measured, as a fraction of its peak: about its mean over
 /// the day. The load runs because it shares caches and memory with the tasks.
 const BESIDE_TASKS: f64 = 0.5;
-/// The number of pieces of the text, and the number of tasks (a piece each) in a measured job.
+/// The number of pieces into which the jobs' input text is cut; a task reads one.
 const PIECES: usize = 32;
+/// The number of tasks of a job that is measured.
 const TASKS: u32 = 8;
 /// The timeout of a measured job, which is some seconds of work.
 const TASKS_MAX: Duration = Duration::from_secs(60);

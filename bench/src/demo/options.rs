@@ -22,16 +22,18 @@ pub struct DemoDay {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Goals {
-    /// Goals in the order of submission, with a fifth of the capacity to spare: the motivating
-    /// example.
+    /// Jobs that are submitted earlier have earlier goals, and a fifth of the capacity is to spare:
+    /// the motivating example of the thesis.
     #[default]
     Example,
-    /// Goals against the order of submission, with a twentieth of the capacity to spare.
+    /// Jobs that are submitted earlier have later goals, and a twentieth of the capacity is to
+    /// spare.
     Tight,
 }
 
 impl Goals {
-    /// Returns the goals as hours of the day, in the order of submission.
+    /// Returns the completion time goals of the three jobs, as hours of the day, in the order in
+    /// which the jobs are submitted.
     pub(super) fn hours(self) -> [f64; 3] {
         let [first, second, last] = GOAL_HOURS;
         match self {
@@ -40,9 +42,9 @@ impl Goals {
         }
     }
 
-    /// Returns the largest fraction (0 to 1) of the capacity forecast until a goal that the jobs
-    /// due by this goal may need together; the rest is slack. The fraction is the same for each
-    /// goal.
+    /// Returns how large the jobs are made. The jobs whose goals are at or before a time t need
+    /// together at most this fraction (0 to 1) of the capacity that is forecast until t; the rest
+    /// is slack. The fraction is the same for each goal.
     pub(super) fn filled(self) -> f64 {
         match self {
             Self::Example => 0.80,

@@ -29,7 +29,7 @@ pub struct Outcome {
     pub load_cost: LoadCost,
     /// The latency objective of the load, if any.
     pub objective: Option<Objective>,
-    /// The source of f(t).
+    /// The source of the forecast of the capacity for analytics.
     pub forecast_from: ForecastFrom,
     /// The completion time goals of the jobs.
     pub goals_are: Goals,
@@ -48,7 +48,7 @@ pub struct Outcome {
 /// A job, and whether it met its goal.
 #[derive(Debug, Clone, Serialize)]
 pub struct JobOutcome {
-    /// The id of the job in the series.
+    /// The job's id, as in the time series of the day.
     pub id: JobId,
     pub name: String,
     pub application: String,
@@ -88,7 +88,7 @@ pub struct HalfWay {
 /// The load's latency without analytics, and with them.
 #[derive(Debug, Clone, Serialize)]
 pub struct Transactional {
-    /// The latency on the same day without jobs, run faster.
+    /// The latency without jobs, measured over the same day of load in a fraction of the time.
     pub alone: Latency,
     /// The latency over the whole day with the jobs, including the hours after the last job.
     pub with_analytics: Latency,
@@ -112,9 +112,11 @@ pub struct Latency {
 pub struct WordCountCheck {
     /// The number of jobs that were compared.
     pub jobs: usize,
-    /// The number of distinct words of the independent count.
+    /// The number of distinct words that the independent count finds in a job's input; the largest
+    /// over all jobs.
     pub words: usize,
-    /// The number of words whose counts differ, over all jobs.
+    /// The number of words whose count in a job's output is not the independent count, over all
+    /// jobs.
     pub differences: usize,
 }
 

@@ -120,8 +120,8 @@ pub(super) fn latency(outcome: &Outcome) -> Picture {
     picture
 }
 
-/// Draws over time the part of the capacity left by the load that the latency guard allowed to
-/// analytics.
+/// Draws over time the percentage of the capacity beside the load that the latency guard allowed
+/// analytics to use.
 pub(super) fn guard(outcome: &Outcome) -> Picture {
     let day = outcome.day();
     let title = "Part of what the load leaves that the guard allows";

@@ -54,8 +54,9 @@ pub fn run(options: &DemoOptions, notify: &dyn Fn(&str)) -> Result<Vec<Outcome>>
     run_days(setup, None, options, notify)
 }
 
-/// Runs the days on this setup. `served` is the node of a server that has the store open, with the
-/// options of [`node_options`](super::day_run::node_options).
+/// Runs the simulated days of `options` on this setup, one after the other, and returns an outcome
+/// for each. `served` is the node of a server that has the store open, with the options of
+/// [`node_options`](super::day_run::node_options).
 pub(super) fn run_days(
     setup: Setup,
     served: Option<Arc<Node>>,
@@ -239,7 +240,9 @@ impl Preparation {
         forecast.map(Arc::new)
     }
 
-    /// Runs the day once with the known forecast, and returns the capacity that the load left.
+    /// Runs the day once, and returns the capacity that the load left: the oracle's forecast for
+    /// the measured runs. The jobs of this rehearsal are planned by [the load generator's
+    /// curve](ForecastFrom::Known).
     fn rehearse(
         &self,
         day: &DemoDay,
@@ -372,8 +375,8 @@ pub(super) fn reserve_cores(cores: u32) -> f64 {
     RESERVE * f64::from(cores)
 }
 
-/// Returns the text as an input that costs `cpu_s` seconds of CPU time, in tasks of about
-/// `task_cpu_s`.
+/// Returns the text, repeated as often as needed, as an input that costs `cpu_s` seconds of CPU
+/// time, in tasks of about `task_cpu_s`. One pass over the text costs `pass_cpu_s`.
 fn size(
     text: &SnapshotTable,
     pass_cpu_s: f64,

@@ -39,7 +39,8 @@ use super::setup;
 const TOKEN_LONGER: Duration = Duration::from_secs(3600);
 /// The time that running requests have to end when the servers stop.
 const DRAIN: Duration = Duration::from_secs(5);
-/// The time that the page shows in addition to the day and its late jobs, in seconds.
+/// The time that the saved console page shows beyond the day and the jobs that ended after it, in
+/// seconds.
 const AROUND_S: f64 = 3.0;
 
 /// The result of a demo with a server.

@@ -80,8 +80,8 @@ pub(super) fn begin(data: &Path, asked_text: Option<&Path>) -> Result<Text> {
     })
 }
 
-/// Creates the folder, opens a store in it, and loads both tables. `asked_text` is the text that
-/// the user named; `None` stands for sources of Rust code on this machine.
+/// Creates the folder, opens a store in it, and loads both tables. `asked_text` is the file or
+/// folder of text for the jobs to read; with `None` they read Rust source files of this machine.
 pub(super) fn set_up(
     data: &Path,
     asked_text: Option<&Path>,

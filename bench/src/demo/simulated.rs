@@ -19,7 +19,7 @@ pub(super) struct Replay<'a> {
     pub(super) cycle_s: f64,
     /// The end of the simulation, in seconds.
     pub(super) horizon_s: f64,
-    /// The forecast that the policy had.
+    /// The forecast of the capacity for analytics by which the policy planned on the real day.
     pub(super) forecast: Arc<Availability>,
     /// The capacity that was left for analytics over the day.
     pub(super) left: &'a [LoadSample],

@@ -23,16 +23,18 @@ Examples:
 
 /// The length of a day of the load alone, as a fraction of the length of a day with jobs.
 const ALONE_OF_DAY: f64 = 1.0 / 3.0;
-/// The time that loading and measuring usually takes, in seconds.
+/// The time that each day of the experiment usually takes in addition to the load's own time, to
+/// load data and measure costs, in seconds.
 const AROUND_S: f64 = 25.0;
-/// The longest time that loading and measuring takes, in seconds.
+/// The longest time that each day of the experiment takes in addition to the load's own time, to
+/// load data and measure costs, in seconds.
 const AROUND_LIMIT_S: f64 = 180.0;
 
-/// The days to run.
+/// The options of the simulated days that the experiment runs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PredictionsArgs {
-    /// Length of a compressed day, in seconds
+    /// Real time in which a simulated day passes, in seconds
     #[arg(long, value_name = "N", default_value_t = 60.0)]
     pub seconds: f64,
 

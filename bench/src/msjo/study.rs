@@ -31,13 +31,13 @@ pub struct Study {
 pub struct MsjoBound {
     /// The weighted sum of completion times that is bounded: that of `jobs` or of `tasks`.
     pub objective: &'static str,
-    /// The gap to which the relaxation was solved: `value` is at least (1 - `eps`) times
-    /// `no_violation_value`.
+    /// The accuracy of the bound: the relaxation (linear programme) is solved until `value` is at
+    /// least (1 - `eps`) times `no_violation_value`.
     pub eps: f64,
-    /// The lower bound.
+    /// The lower bound on the weighted sum of completion times, in seconds.
     pub value: f64,
-    /// An upper bound on the value of the relaxation with all of its constraints: the value of a
-    /// solution that violates none of them.
+    /// The value of a solution of the relaxation that violates none of its constraints. The exact
+    /// optimum of the relaxation lies between `value` and this.
     pub no_violation_value: f64,
     /// The number of linear programmes that were solved.
     pub programmes: u32,
@@ -56,7 +56,8 @@ pub struct MsjoRow {
     pub objective: &'static str,
     /// The weighted sum of completion times, in seconds.
     pub value: f64,
-    /// The ratio of `value` to the best bound; `None` if the bound is 0, as without weights.
+    /// The ratio of `value` to the best lower bound; `None` if that bound is 0, as if all weights
+    /// are 0.
     pub over_bound: Option<f64>,
     /// The mean time from release to completion of the jobs, in seconds, without weights.
     pub job_mean_s: f64,
@@ -73,9 +74,9 @@ pub struct MsjoResult {
     pub machines: usize,
     pub jobs: usize,
     pub tasks: usize,
-    /// Bounds for each objective of the algorithms. The first is that of COGE, which generates the
-    /// constraints of the linear programme until the gap `eps`. If the study requests it, the bound
-    /// of the converged relaxation, with all constraints, follows.
+    /// The lower bounds for each objective of the algorithms. The first is that of COGE, which
+    /// generates constraints of the linear programme until the gap is at most `eps`. If the study
+    /// requests it, the bound with all constraints (the converged relaxation) is the second.
     pub bounds: Vec<MsjoBound>,
     /// The results of each algorithm.
     pub rows: Vec<MsjoRow>,
@@ -92,7 +93,8 @@ impl Study {
         both.filter(occurs).collect()
     }
 
-    /// Returns the number of times that [`run`] reports progress.
+    /// Returns the number of computations of a study, algorithms and bounds: [`run`] reports
+    /// progress once for each.
     #[must_use]
     pub fn runs(&self) -> usize {
         let bounds = 1 + usize::from(self.converged.is_some());

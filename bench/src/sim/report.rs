@@ -51,7 +51,8 @@ pub fn write(result: &StudyResult, folder: &Path) -> Result<PathBuf> {
     Ok(folder.join("report.html"))
 }
 
-/// Writes the report of an analysis, which shows a formula, as [`write()`] does for a study.
+/// Writes the report of an analysis, the results of a formula, as [`write()`] does for a study, the
+/// results of simulations.
 ///
 /// # Errors
 /// If a file cannot be written.
@@ -90,7 +91,8 @@ fn head(title: &str) -> String {
     )
 }
 
-/// Draws the bar charts: numbers of each policy at each point.
+/// Draws the bar charts that compare the policies at each combination of swept values. Returns the
+/// name of each chart's file and its SVG.
 fn swept(result: &StudyResult) -> Vec<(&'static str, String)> {
     let mut drawn = Vec::new();
     let bound = |point: &PointResult| Some(100.0 * point.bound.as_ref()?.missed_fraction?.mean);
@@ -147,7 +149,8 @@ fn hours(seconds: Option<Interval>) -> Option<Interval> {
     seconds.map(|seconds| seconds.scaled(1.0 / 3600.0))
 }
 
-/// Draws the recorded tasks and shares of one policy at one point.
+/// Draws the tasks and the shares that were recorded for one policy, with one combination of swept
+/// values. Returns the name of each picture's file and its SVG.
 fn pictures(policy: &PolicyResult) -> Vec<(&'static str, String)> {
     let name = &policy.policy;
     let mut drawn = Vec::new();
@@ -214,7 +217,7 @@ mod tests {
         fn run_done(&self) {}
     }
 
-    /// A job that ends, one that does not end within the run, and one that waits for the second.
+    /// Three jobs: "short" ends, "long" does not end within the run, and "next" waits for "long".
     const NEVER: &str = r#"
 policies = ["fifo", "reverse-adaptive", "pandas"]
 replicas = 2

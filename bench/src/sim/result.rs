@@ -41,7 +41,8 @@ pub struct PointResult {
 pub struct BoundResult {
     /// The fraction of the goals that every scheduler misses, 0 to 1; `None` without goals.
     pub missed_fraction: Option<Interval>,
-    /// The bound in each replica, a simulation with random numbers of its own.
+    /// The lower bound on missed goals in each replica, a simulation with random numbers of its
+    /// own.
     pub replicas: Vec<OfflineBound>,
 }
 
@@ -64,8 +65,9 @@ pub struct PolicyResult {
     pub policy: String,
     /// The fraction of the goals that were missed, 0 to 1.
     pub missed_fraction: Option<Interval>,
-    /// The fraction of the goals missed beyond the bound, 0 to 1, of the jobs that were submitted
-    /// within the measured window; `None` without a bound.
+    /// The fraction of goals that were missed beyond those that every scheduler misses (the bound),
+    /// 0 to 1, among the jobs that were submitted within the measured window; `None` without a
+    /// bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub above_bound: Option<Interval>,
     /// Mean time from the goal to the end of jobs that missed their goals, in seconds.
@@ -89,11 +91,13 @@ pub struct PolicyResult {
     pub replicas: Vec<Metrics>,
     /// The jobs that the scenario lists.
     pub jobs: Vec<JobResult>,
-    /// The tasks of the first replica, if the scenario records them.
+    /// The tasks in the first replica (simulation with its own random numbers); empty unless the
+    /// scenario records tasks.
     pub tasks: Vec<TaskRecord>,
-    /// The cores that jobs held in the first replica, if the scenario records them.
+    /// The cores that jobs held over time in the first replica; empty unless the scenario records
+    /// shares.
     pub shares: Vec<ShareSample>,
-    /// The capacity f(t) for jobs, for pictures.
+    /// The capacity for jobs over time, f(t), to be drawn in pictures.
     #[serde(skip)]
     pub availability: Arc<Availability>,
     /// The hardware of each node, for pictures.

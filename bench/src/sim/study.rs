@@ -23,7 +23,8 @@ impl Progress for ProgressBar {
     }
 }
 
-/// One simulation; without a policy, the computation of the bound.
+/// One simulation under a policy or, without a policy, the computation of the lower bound on missed
+/// goals.
 #[derive(Clone, Copy)]
 struct Run {
     point: usize,
@@ -36,7 +37,7 @@ enum RunOutcome {
     Bound(OfflineBound),
     Simulated {
         metrics: Metrics,
-        /// The records of the jobs that the scenario lists.
+        /// A record of each job that the scenario lists; jobs that it generates have none.
         listed: Vec<JobRecord>,
         /// The detailed records of the first replica; `None` for other replicas.
         first: Option<Box<FirstReplica>>,

@@ -18,7 +18,7 @@ pub(super) struct Agenda {
     arrivals: Arrivals,
     /// Batches that were drawn from `arrivals`, in order; each has operations left.
     ahead: VecDeque<Batch>,
-    /// The number of threads that wait for an operation of their own.
+    /// The number of threads that found no operation due and wait for the due time of a later one.
     waiting: u64,
 }
 
@@ -28,7 +28,8 @@ struct Batch {
     due_s: f64,
     /// The number of operations that no thread has taken; at least 1.
     left: u32,
-    /// The number of operations that have not ended; `None` if a batch has one operation.
+    /// The number of operations of the batch that have not ended; `None` for batches of one
+    /// operation, which need no count.
     undone: Option<Arc<AtomicU32>>,
 }
 

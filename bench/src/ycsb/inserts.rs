@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Inserts {
     next: AtomicU64,
     records: AtomicU64,
-    /// Acknowledged numbers above a record that is still being written.
+    /// The numbers of records whose inserts are acknowledged while that of a record with a lower
+    /// number is not. They count once it is, so that the counted records have no gaps.
     ahead: Mutex<BTreeSet<u64>>,
 }
 

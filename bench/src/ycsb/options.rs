@@ -35,8 +35,8 @@ pub struct RunOptions {
     /// Seed of the operations and records. Each thread draws the same ones in each run with the
     /// same seed.
     pub seed: u64,
-    /// The time before its next operation is due at which a thread of an open loop wakes up, to
-    /// spin for the rest. Default: 30 us, about the delay of a wake-up on an idle machine. Zero
+    /// How long before an operation is due a thread of an open loop wakes up; it then spins until
+    /// the operation is due. Default: 30 us, about the delay of a wake-up on an idle machine. Zero
     /// saves CPU time (a third on two cores), and operations then start late by the delay of the
     /// wake-up.
     pub spin: Duration,
@@ -48,12 +48,12 @@ pub struct RunOptions {
     pub latency_from: LatencyFrom,
     /// Length of the intervals of the timeline. Default: 100 ms.
     pub interval: Duration,
-    /// The ends of the sections in the report of an open loop, ascending, from the start of the run
-    /// on. Default: none.
+    /// The ends of the sections, parts of an open loop's run that are reported separately,
+    /// ascending, from the start of the run on. Default: none.
     pub section_ends: Vec<Duration>,
     /// Whether sections leave out operations of an open loop that were due while the machine
-    /// paused. Requires CAP_SYS_NICE, and has no effect without. Each operation takes 16 bytes
-    /// until the end. Default: false.
+    /// paused. Requires CAP_SYS_NICE, and has no effect without. The run then keeps 16 bytes of
+    /// memory for each operation until its end. Default: false.
     pub leave_out_pauses: bool,
     /// A recorder that also gets the latencies, from the moment at which operations were due, for a
     /// latency guard, which limits analytics beside the load. Default: none.

@@ -88,7 +88,7 @@ impl Arrivals {
         }
     }
 
-    /// Returns the number of operations in a burst.
+    /// Returns the number of operations that are due at the same moment (a burst).
     pub(super) fn burst(&self) -> u32 {
         self.burst
     }

@@ -43,7 +43,7 @@ const BUSY: Duration = Duration::from_millis(1);
 /// If a busy kernel thread uses at least this CPU time between two wake-ups of a sentinel, a thread
 /// that detects pauses, the time between the wake-ups counts as a pause.
 const RAN: Duration = Duration::from_micros(100);
-/// The largest distance at which two pauses are merged.
+/// Pauses with at most this time between them count as one pause.
 const BETWEEN: Duration = Duration::from_millis(2);
 /// The flag of a process that is a kernel thread.
 pub(crate) const PF_KTHREAD: u32 = 0x0020_0000;
@@ -91,7 +91,8 @@ impl Sentinels {
         Ok(Some(Self { over, threads }))
     }
 
-    /// Ends the sentinels, and returns the pauses that they observed.
+    /// Ends the sentinels, the threads that detect pauses of the machine, and returns the pauses
+    /// that they observed.
     pub(crate) fn end(mut self) -> Pauses {
         self.over.store(true, Ordering::Relaxed);
         let mut pauses = Vec::new();
@@ -163,7 +164,9 @@ fn kernel_threads() -> &'static [KernelThread] {
     })
 }
 
-/// Runs the sentinel of one core until `over`, and returns the core's pauses.
+/// Runs the sentinel of one core, a real-time thread that sleeps again and again, until `over`.
+/// Returns the times at which it woke up late, or at which a busy kernel thread ran: the pauses of
+/// the core.
 fn stand(core: usize, kernel_threads: &[KernelThread], over: &AtomicBool) -> Vec<Span> {
     let mut only = CpuSet::new();
     only.set(core);
@@ -233,7 +236,8 @@ impl Pauses {
         self.hidden(from, until) > all.mul_f64(HIDDEN_MAX)
     }
 
-    /// Returns how much of the time from `from` to `until` pauses hide.
+    /// Returns for how much of the time from `from` to `until` operations are left out because of
+    /// pauses.
     pub(crate) fn hidden(&self, from: Instant, until: Instant) -> Duration {
         let within = |shadow: &Span| {
             let (from, until) = (shadow.0.max(from), shadow.1.min(until));

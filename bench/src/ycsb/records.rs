@@ -26,7 +26,8 @@ const STRETCH_BYTES: usize = 64;
 const TEXT: &[u8; STRETCH_BYTES] =
     b"the tide goes out, the jobs come in; the tide comes back again. ";
 
-/// The identity of a value.
+/// The record and the version of a value, which are written into the value, so that readers can
+/// check it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// The number of the record.

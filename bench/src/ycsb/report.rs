@@ -149,7 +149,7 @@ impl Report {
     }
 }
 
-/// Merges the sections of all workers.
+/// Adds up the measurements of all workers, separately for each section (part of the run).
 fn sections(tallies: &[Tally]) -> Vec<Section> {
     let mut all: Vec<Section> = Vec::new();
     for tally in tallies {

@@ -112,7 +112,8 @@ impl Section {
     }
 }
 
-/// Records an operation in its section, if it was due in one.
+/// Records an operation in the section (part of the run) in which it was due, if any. The sections
+/// end at `ends`, as times since the start of the run.
 pub(super) fn record(sections: &mut [Section], ends: &[Duration], operation: &DoneOperation) {
     if let Some(position) = position(ends, operation.due) {
         sections[position].record(operation);
@@ -165,8 +166,8 @@ mod tests {
     use crate::ycsb::agenda::{Agenda, Turn};
     use crate::ycsb::pace::Arrivals;
 
-    /// One thread, on a simulated clock, needs 100 us for each operation of batches of ten, which
-    /// are due every 2 ms.
+    /// Batches of ten operations are due every 2 ms. One thread, on a simulated clock, needs 100 us
+    /// for each operation, so a batch takes 1 ms.
     #[test]
     fn a_batch_takes_as_long_as_its_last_operation() {
         const END_S: f64 = 0.4;

@@ -59,7 +59,7 @@ impl FromStr for ReadFrom {
     }
 }
 
-/// An open source of reads.
+/// The table, or its content in a snapshot, opened for reads.
 #[derive(Debug, Clone)]
 pub enum Source {
     Live(Table),
@@ -67,7 +67,7 @@ pub enum Source {
     Snapshot {
         /// The table's content in the snapshot.
         table: SnapshotTable,
-        /// The commit of the snapshot.
+        /// The sequence number of the last commit that the snapshot contains.
         seq: SeqNo,
     },
 }

@@ -95,8 +95,9 @@ pub(super) struct Slot {
     cpu_ns: AtomicU64,
 }
 
-/// Digits of a slot's histogram. Two digits (1%) make a histogram of 35 KB, small enough to
-/// exchange and merge one for every thread ten times a second.
+/// The significant decimal digits to which a worker's histogram of an interval is exact. Two digits
+/// (1%) make a histogram of 35 KB, small enough to exchange and merge one for every thread ten
+/// times a second.
 pub(super) const DIGITS: u8 = 2;
 
 impl Slot {

@@ -38,14 +38,14 @@ pub(super) struct Window {
     closed_s: f64,
 }
 
-/// An open window, which ends when this value is dropped.
+/// A time window that is open; it ends when this value is dropped.
 #[derive(Debug)]
 pub struct Watch {
     board: Arc<Board>,
 }
 
-/// The writes around all events of one kind: updates, inserts and read-modify-writes that
-/// overlapped a window.
+/// The writes (updates, inserts and read-modify-writes) that overlapped the time windows around all
+/// events of one kind, such as the creation of a snapshot.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct WatchGroup {
     /// Latencies of the writes of all windows together.
@@ -101,8 +101,8 @@ impl Board {
         Instant::now().duration_since(self.start).as_secs_f64()
     }
 
-    /// Returns the number of opens and closes of windows so far. Workers read it before and after
-    /// each write.
+    /// Returns the number of opens and closes of windows so far. A worker reads it before and after
+    /// each write: the write overlapped a window if the number is odd or has changed.
     pub(super) fn state(&self) -> u64 {
         self.state.load(Ordering::Acquire)
     }

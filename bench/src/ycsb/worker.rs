@@ -48,7 +48,8 @@ pub(super) struct Shared {
     pub(super) agenda: Option<Mutex<Agenda>>,
     /// The number of operations that were started.
     pub(super) issued: AtomicU64,
-    /// The highest version that a value may have at the start.
+    /// The highest version of a value that was written before the run. A snapshot from then must
+    /// not contain a higher one.
     pub(super) version_before: u64,
     pub(super) version_next: AtomicU64,
     pub(super) board: Arc<Board>,
@@ -64,8 +65,8 @@ pub(super) struct Tally {
     /// The latencies of each section, a part of an open loop's run, by the moments at which the
     /// operations were due.
     pub(super) sections: Vec<Section>,
-    /// The operations, if those due while the machine paused are left out; they are assigned to
-    /// sections when the run has ended and the pauses are known. Otherwise empty.
+    /// The operations of the run, if those that were due while the machine paused are to be left
+    /// out of the sections: which ones is known only at the end. Otherwise empty.
     pub(super) packed: Vec<PackedOperation>,
     /// The writes that overlapped a watched window, such as the time around the creation of a
     /// snapshot: the position of the window, and the latency in nanoseconds.
@@ -136,7 +137,7 @@ pub(super) fn run(shared: &Shared, index: usize) -> Tally {
 struct NextOperation {
     due: Instant,
     taken: Instant,
-    /// The operation in the agenda of an open loop; `None` in a closed loop.
+    /// The entry of the open loop's agenda that the worker has taken; `None` in a closed loop.
     of_agenda: Option<Due>,
 }
 

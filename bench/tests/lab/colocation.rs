@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// The number of runs, in each of which other processes left jobs no CPU, after which the trial is
-/// given up.
+/// A trial in which other processes leave the jobs no CPU is run again, up to this number of runs
+/// in all.
 const RUNS_MAX: u32 = 10;
 
 /// Runs the trial, and repeats it if other processes leave jobs no CPU.
@@ -35,9 +35,10 @@ fn trial(json: &Path, figures: &Path) -> Output {
     panic!("other processes left jobs no CPU in {RUNS_MAX} runs");
 }
 
-/// Checks that in each window jobs had task threads of their class, and that the figure of their
-/// CPU time agrees with the windows. It may be 0: a window begins once a task has ended, but in a
-/// short window other processes may leave jobs no CPU.
+/// Checks that in each window jobs had task threads of their class, and that the reported fraction
+/// of idle CPU that jobs used is positive if jobs had CPU in every window, and 0 if they had none
+/// in any. They may have none: a window begins once a task has ended, but in a short window other
+/// processes may leave jobs no CPU.
 fn has_cpu_of_jobs(against: &Value) {
     let classes = match against["name"].as_str().unwrap() {
         "unmanaged" => &["normal priority"][..],

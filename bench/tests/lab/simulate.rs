@@ -78,7 +78,9 @@ fn means_are_those_of_the_study_of_the_same_scenario() {
     }
 }
 
-/// No job has a goal, and no capacity is left for jobs, so none ends.
+/// No job has a goal, and none ends, because no capacity is left for jobs. So no replica
+/// (simulation with its own random numbers) has a fraction of missed goals, a utilisation or a
+/// makespan: these fields of the CSV are empty.
 #[test]
 fn a_number_that_no_replica_has_is_an_empty_field() {
     let nothing = "policies = [\"fifo\"]\nreplicas = 2\n[run]\nhorizon_s = 600\n[[nodes]]\ncount = 1\n\

@@ -26,8 +26,8 @@ struct Row {
     /// The forecast of each method, by its position in the pool of methods. `None` for a
     /// method that could make none from the values before the origin.
     forecasts: Vec<Option<Vec<f64>>>,
-    /// The sum of each method's absolute errors over the slots with a value, by its
-    /// position in the pool. `None` for a method without a forecast.
+    /// The sum of each method's absolute errors over the slots with a measured value, by the
+    /// method's position in the pool of methods. `None` for a method without a forecast.
     losses: Vec<Option<f64>>,
     /// Median of the methods' losses: a measure of how difficult it was to forecast from
     /// this slot on.
@@ -138,9 +138,10 @@ impl<'a> Backtest<'a> {
         (count > 0.0).then_some(sum)
     }
 
-    /// The past origins of `now`, latest first, and the combined forecast at each, by the
-    /// choice that would have been made *at that origin*. An origin with less than
-    /// `DAYS_MIN` past origins of its own uses `choice`.
+    /// For each past origin (slot at which a forecast began) of the forecast at `now`, latest
+    /// first: the combined forecast from there, by the methods that would have been chosen *at that
+    /// origin*. If an origin has fewer than `DAYS_MIN` past origins of its own, the methods in
+    /// `choice` are combined.
     pub(super) fn replay(&mut self, now: usize, choice: &Choice) -> Vec<(usize, Vec<f64>)> {
         let mut forecasts = Vec::new();
         for origin in self.origins(now) {
@@ -156,7 +157,7 @@ impl<'a> Backtest<'a> {
         forecasts
     }
 
-    /// Drops the rows of origins before `slot`.
+    /// Drops the forecasts that began before `slot`.
     pub(super) fn forget_before(&mut self, slot: usize) {
         self.rows = self.rows.split_off(&slot);
     }
@@ -188,8 +189,8 @@ pub(super) fn loss(series: &Series, origin: usize, forecast: &[f64]) -> f64 {
     errors.sum()
 }
 
-/// A loss relative to the usual loss. If the usual loss is zero, a method without errors
-/// scores 0 and every other one infinity.
+/// A method's loss divided by `usual`, the median loss of all methods. If that is zero, a method
+/// without errors scores 0 and every other one infinity.
 fn score(loss: f64, usual: f64) -> f64 {
     if usual > 0.0 {
         loss / usual

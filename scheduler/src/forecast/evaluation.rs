@@ -12,8 +12,8 @@ const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
 
 /// The errors of forecasts that begin a day apart, each made from the values before it.
 ///
-/// All errors are WAPE (weighted absolute percentage error): the sum of absolute errors divided
-/// by the sum of values. The slots are the same for every method.
+/// All errors are WAPE (weighted absolute percentage error): the sum of absolute errors divided by
+/// the sum of values. All methods forecast the same slots (steps of the series).
 #[derive(Clone, Debug, Serialize)]
 pub struct Evaluation {
     /// The number of forecasts; they begin a day apart.
@@ -24,16 +24,16 @@ pub struct Evaluation {
     pub scored: usize,
     /// Start of the first forecast, in seconds on the clock of the series.
     pub start_s: f64,
-    /// WAPE of the combined forecasts: for each forecast the methods are chosen by the values
-    /// before it.
+    /// Weighted absolute percentage error of the combined forecasts: for each forecast the methods
+    /// are chosen by the values before it.
     pub wape: f64,
-    /// The smaller WAPE of naive day and naive week: a choice that is possible only in
-    /// hindsight.
+    /// The smaller weighted absolute percentage error of the two naive methods, which repeat the
+    /// last day and the last week: a choice that is possible only in hindsight.
     pub naive_wape: f64,
     /// `wape` divided by `naive_wape`; `None` if the better naive method has no error, as on a
     /// constant series.
     pub ratio: Option<f64>,
-    /// WAPE of each method that could make every forecast, least first.
+    /// The methods that could make every forecast, by their errors, least first.
     pub methods: Vec<MethodScore>,
     /// Coverage of the forecasts' intervals at some nominal levels.
     pub coverage: Vec<Coverage>,
@@ -48,7 +48,8 @@ pub struct MethodScore {
     pub name: String,
     /// The method and its parameters.
     pub method: Method,
-    /// WAPE of the method over the scored slots.
+    /// Weighted absolute percentage error of the method: the sum of its absolute errors divided by
+    /// the sum of the loads, over the slots with a measured value.
     pub wape: f64,
     /// `wape` divided by [`Evaluation::naive_wape`]; `None` where that is 0.
     pub over_naive: Option<f64>,
@@ -56,21 +57,22 @@ pub struct MethodScore {
     pub chosen: usize,
 }
 
-/// Coverage of a central interval: part of the slots whose load lay between two quantiles
-/// with equal tails.
+/// How often the load was in a central interval of the forecast, between two quantiles that cut off
+/// equal tails.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Coverage {
     /// Nominal coverage of the interval, between 0 and 1.
     pub nominal: f64,
-    /// Measured coverage: part of the scored slots whose load lay in the interval.
+    /// Measured coverage: the fraction of the measured values that lay in the interval.
     pub measured: f64,
-    /// Part of the scored slots whose load lay above the upper quantile.
+    /// The fraction of the measured values that lay above the upper quantile.
     pub above: f64,
     /// Mean width of the interval, divided by the mean load.
     pub width: f64,
 }
 
-/// The WAPE below which a method counts as exact: rounding of sums alone reaches this size.
+/// A method with a weighted absolute percentage error below this counts as exact: rounding of sums
+/// alone reaches this size.
 const EXACT_WAPE: f64 = 1e-9;
 
 /// The error of a method divided by the error of another method; `None` if the other method is
@@ -95,7 +97,7 @@ pub struct Predicted {
     pub high: f64,
     /// The load as forecast by the naive day: the value at the same time of the last day.
     pub naive_day: f64,
-    /// The forecast of the naive week.
+    /// The load as forecast by the naive week: the value at the same time a week before.
     pub naive_week: f64,
 }
 
@@ -154,11 +156,11 @@ struct Tally {
     total: f64,
     /// Sum of the absolute errors of the combined forecasts.
     loss: f64,
-    /// For each method, by its position in the pool: the method, the sum of its absolute errors,
-    /// the number of its forecasts, and how often it was chosen.
+    /// For each method, by its position in the pool: the method (`None` until its first forecast),
+    /// the sum of its absolute errors, the number of its forecasts, and how often it was chosen.
     methods: BTreeMap<usize, (Option<Method>, f64, usize, usize)>,
-    /// For the interval of each of [`LEVELS`]: number of slots inside, number of slots above, sum
-    /// of its widths.
+    /// For the interval of each of [`LEVELS`]: the number of measured values inside it, the number
+    /// above it, and the sum of its widths.
     covered: [(usize, usize, f64); LEVELS.len()],
     slots: Vec<Predicted>,
 }

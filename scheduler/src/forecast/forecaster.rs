@@ -11,7 +11,7 @@ use super::series::Series;
 use crate::availability::DAY_S;
 use thiserror::Error;
 
-/// Longest horizon in slots: a bit more than a year of minutes.
+/// Longest horizon in slots (steps of the series): with steps of a minute, a bit more than a year.
 const HORIZON_MAX: f64 = 600_000.0;
 
 /// Largest number of past days of a backtest: ten years.
@@ -49,12 +49,12 @@ pub enum ForecastError {
     Option {
         /// Name of the option.
         what: &'static str,
-        /// The value that the caller passed.
+        /// The rejected value.
         value: f64,
         /// The range of valid values.
         expected: &'static str,
     },
-    /// A day is not a whole number, at least two, of the series' steps.
+    /// The length of a day is not a multiple of the series' step, or is shorter than two steps.
     #[error(
         "a day of {day_s} s is not a whole number, at least two, of the series' steps of {step_s} s: \
          bring the series to even steps that divide a day"
@@ -99,17 +99,17 @@ pub enum ForecastError {
         "the {scored} values to compare with add up to nothing: errors cannot be told relative to them"
     )]
     NoLoad {
-        /// Number of values in the forecast days.
+        /// Number of measured values in the forecast days.
         scored: usize,
     },
-    /// Gaps leave all methods without a forecast.
+    /// No method can forecast, because values are missing from the series.
     #[error("no method can forecast from value {origin}: some time of day has never been measured")]
     Gaps {
         /// The slot of the series at which the forecast should begin.
         origin: usize,
     },
-    /// Gaps in the series leave a naive method without a forecast. Without it an evaluation
-    /// cannot compare the other methods with the naive ones.
+    /// Values are missing from the series, so one of the naive methods has no forecast. An
+    /// evaluation compares all methods with the naive ones, and needs their forecasts.
     #[error(
         "the naive {cycle}, with which all methods are compared, cannot forecast from value {origin}: some time \
          of the {cycle} has never been measured before"
@@ -122,8 +122,8 @@ pub enum ForecastError {
     },
 }
 
-/// Forecasts a series; see the [module](super). Keeps the methods' forecasts at past
-/// origins, so that another forecast a day later costs little.
+/// Forecasts a series; see the [module](super). Keeps the forecasts that each method made from past
+/// slots, so that another forecast a day later costs little.
 #[derive(Debug)]
 pub struct Forecaster<'a> {
     series: &'a Series,
@@ -197,7 +197,8 @@ impl<'a> Forecaster<'a> {
         })
     }
 
-    /// The first slot at which a forecast can begin, from the start of the series.
+    /// The index of the first slot of the series at which a forecast can begin. Two days and the
+    /// horizon lie before it: the past on which the methods are compared.
     pub(super) fn least(&self) -> usize {
         2 * self.grid.day + self.grid.horizon
     }
@@ -236,7 +237,8 @@ impl<'a> Forecaster<'a> {
     }
 }
 
-/// Position of the naive forecast of `cycle` in the pool.
+/// The position in `methods` of the naive method that repeats the last `cycle`; `None` if it is not
+/// among them.
 pub(super) fn naive(methods: impl IntoIterator<Item = Method>, cycle: Cycle) -> Option<usize> {
     methods
         .into_iter()

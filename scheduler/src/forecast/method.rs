@@ -7,9 +7,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cycle {
-    /// One day.
+    /// A period of one day.
     Day,
-    /// Seven days.
+    /// A period of seven days.
     Week,
 }
 
@@ -32,8 +32,8 @@ impl Cycle {
 /// `r ^ exp(-h / decay)`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Level {
-    /// Length in days of the window before the forecast in which load and profile are
-    /// compared.
+    /// Length in days of the window before the forecast in which the measured load is compared with
+    /// the load that the profile (the median of past cycles) expects.
     pub window_days: f64,
     /// Decay time of the correction, in days: this many days ahead, the exponent in the
     /// formula of [`Level`] is 1/e.
@@ -48,8 +48,8 @@ pub enum Method {
     Naive(Cycle),
     /// Forecasts a flat line: the median of the last values.
     Recent {
-        /// Length in days of the window before the forecast whose median is the forecast;
-        /// a shorter one than a step counts as a step.
+        /// Length in days of the time before the forecast of which the median is taken; at least
+        /// one step of the series is used.
         window_days: f64,
     },
     /// Forecasts the median of the values at, or around, the same time of several cycles.
@@ -61,12 +61,11 @@ pub enum Method {
         /// Distance in days, before and after the same time in each cycle, up to which
         /// values are included.
         around_days: f64,
-        /// The burst correction, if any.
+        /// The correction for a burst or lull that is still going on; `None` for the plain profile.
         level: Option<Level>,
     },
-    /// Seasonal and trend decomposition by loess with the periods day and week;
-    /// exponential smoothing extrapolates the trend. Part of the pool with the feature
-    /// `mstl`.
+    /// Seasonal and trend decomposition by loess with the periods day and week; exponential
+    /// smoothing extrapolates the trend. Forecasters try it only with the crate's feature `mstl`.
     MstlEts {
         /// True to forecast ln(1 + value / median) instead of the value: for loads whose
         /// bursts are many times their usual level.
@@ -74,12 +73,13 @@ pub enum Method {
     },
 }
 
-/// Windows of the burst correction, in days: a quarter of a day, a day.
+/// Values of [`Level::window_days`] that are tried: a quarter of a day, a day.
 const WINDOWS_DAYS: [f64; 2] = [0.25, 1.0];
-/// Decay times of the burst correction, in days: after a day the correction is nearly
-/// gone (0.5) or still fading (1.5).
+/// Values of [`Level::decay_days`] that are tried: after a day the correction is nearly gone (0.5)
+/// or still fading (1.5).
 const DECAYS_DAYS: [f64; 2] = [0.5, 1.5];
-/// Half-widths of the window around a time of day, in days: zero, half an hour, an hour.
+/// Values of [`Method::Profile`]'s `around_days` that are tried, the half-width of the window
+/// around a time of day: zero, half an hour, an hour.
 const AROUND_DAYS: [f64; 3] = [0.0, 1.0 / 48.0, 1.0 / 24.0];
 const WEEKS: [usize; 4] = [3, 4, 6, 8];
 const DAYS: [usize; 3] = [5, 7, 14];

@@ -26,11 +26,12 @@ struct Profiles<'a> {
     known: Vec<(Profile, Option<Shape>)>,
 }
 
-/// The values of a profile before and after the slot at which the forecast begins.
+/// A profile, the medians of the load over past cycles, before and after the slot at which the
+/// forecast begins.
 #[derive(Clone)]
 struct Shape {
-    /// The profile (a median for each slot of the series) of up to a day before the
-    /// forecast; empty if some slot has no values to take a median of.
+    /// The median for each slot of the last day before the forecast (or less, at the start of a
+    /// series); empty if some slot has no earlier values to take a median of.
     before: Vec<f64>,
     after: Vec<f64>,
 }

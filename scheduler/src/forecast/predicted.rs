@@ -23,19 +23,20 @@ pub enum PlanError {
     /// The requested quantile is not between 1% and 99%, which the forecast has.
     #[error("a quantile is between 0.01 and 0.99, got {0}")]
     Quantile(f64),
-    /// The capacity or the cost of a unit of load is negative or not finite.
+    /// The capacity, or the CPU that a unit of load takes, is negative or not finite.
     #[error(transparent)]
     Availability(#[from] AvailabilityError),
 }
 
 impl Forecast {
-    /// Start of the first slot, in seconds on the clock of the series.
+    /// Start of the first slot (the time span of one forecast value), in seconds on the clock of
+    /// the series.
     #[must_use]
     pub fn start_s(&self) -> f64 {
         self.start_s
     }
 
-    /// Length of a slot in seconds.
+    /// Length, in seconds, of a slot: the time span of one forecast value.
     #[must_use]
     pub fn step_s(&self) -> f64 {
         self.step_s

@@ -13,7 +13,8 @@ pub(super) struct Profile {
     /// Length of a cycle in steps; at least 1.
     pub(super) cycle: usize,
     pub(super) cycles: usize,
-    /// Number of values before and after the same time in each cycle that are included.
+    /// The median at a time of day includes, from each past cycle, this many values before and
+    /// after the one at the same time.
     pub(super) around: usize,
 }
 

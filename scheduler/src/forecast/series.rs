@@ -81,7 +81,7 @@ pub enum SeriesError {
         /// Position, from 0, of the value whose time is the same as that of its
         /// predecessor.
         index: usize,
-        /// The time of both values, in seconds.
+        /// The time that both the value and its predecessor have, in seconds.
         t_s: f64,
     },
     /// A time before the time of the preceding value.

@@ -11,11 +11,11 @@ pub struct NodeId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pool {
-    /// P_reg: an ordinary machine.
+    /// An ordinary machine, without accelerator (P_reg in the thesis).
     #[default]
     Regular,
-    /// P_acc: a machine with an accelerator, which runs the accelerated version
-    /// of a job's maps where there is one.
+    /// A machine with an accelerator (P_acc in the thesis), which runs the accelerated version of a
+    /// job's maps where there is one.
     Accelerated,
 }
 
@@ -70,7 +70,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// An ordinary machine whose resources alone bound what runs on it.
+    /// An ordinary machine without slots for maps and reduces: only its resources limit the tasks
+    /// that run on it at once.
     #[must_use]
     pub const fn new(id: NodeId, capacity: Resources) -> Self {
         Self {

@@ -80,8 +80,9 @@ impl Algorithm {
         all.find(|algorithm| algorithm.name == name)
     }
 
-    /// Returns the relaxation whose optimum bounds the objective from below: with the
-    /// paper's equation (4) for jobs, with its equation (13) for tasks.
+    /// Returns the linear programme whose optimum is a lower bound on the objective of every
+    /// schedule. Its constraints on sets of tasks are equation (4) of Ling et al. for the objective
+    /// of jobs, and their equation (13) for the objective of tasks.
     #[must_use]
     pub fn relaxation(instance: &Instance, objective: Objective) -> Relaxation<'_> {
         let inequality = match objective {
@@ -103,9 +104,10 @@ impl Algorithm {
         Self::relaxation(instance, objective).coge(eps)
     }
 
-    /// Returns the schedule of this algorithm. `bound` must be the result of
-    /// [`Self::bound`] for the same objective and `eps`. MARES solves a linear programme of
-    /// its own to the same `eps`. `search` limits the search of `lp-search`.
+    /// Returns the schedule of this algorithm. `bound` must be the result of [`Self::bound`] for
+    /// the same objective and `eps`, the relative precision. The MARES algorithms solve another
+    /// linear programme to the same precision. `search` limits the local search of the algorithm
+    /// `lp-search`.
     ///
     /// # Errors
     /// As [`Relaxation::coge`].

@@ -3,7 +3,8 @@
 use super::instance::{Instance, JobSpec, TaskSpec};
 use crate::model::{Job, JobId};
 
-/// A job with maps of given length and delay, and reduces of given length.
+/// Returns a job. `maps` has the length of each map and the delay until its output reaches the
+/// reduces; `reduces` has the length of each reduce; all in seconds.
 pub fn job(id: u64, released_s: f64, weight: f64, maps: &[(f64, f64)], reduces: &[f64]) -> JobSpec {
     let maps = maps.iter().map(|&(length_s, delay_s)| TaskSpec {
         delay_s,
@@ -36,12 +37,15 @@ pub fn figure_1() -> Instance {
     Instance::new(3, jobs).unwrap()
 }
 
-/// One machine. Job 0, weight 10: a map of 1 s whose output takes 3 s, a reduce of 1 s that weighs
-/// 10. Job 1, weight 1: a map of 8 s. In the relaxations job 0 ends at 5, its earliest, so its map
-/// starts at 0 and its reduce at 4. By equation (4) the sum of length times start over all three
-/// tasks is at least (100 - 66) / 2 = 17: the square of their total length is 100, and the sum of
-/// their squared lengths is 1 + 1 + 64. The reduce contributes 1 * 4, so the map of 8 s starts at
-/// (17 - 4) / 8 = 1.625: its middle and its end come after those of the reduce.
+/// An instance in which a long map goes before a reduce by start time, but after it by middle or
+/// end: one machine; job 0 of weight 10 has a map of 1 s, whose output takes 3 s to arrive, and a
+/// reduce of 1 s and task weight 10; job 1 of weight 1 has a map of 8 s.
+///
+/// In the relaxations job 0 ends at 5, its earliest: its map starts at 0 and its reduce at 4.
+/// Equation (4) of the paper requires that the sum of length times start over all three tasks is at
+/// least (100 - 66) / 2 = 17: the square of their total length is 100, and the sum of their squared
+/// lengths is 1 + 1 + 64. The reduce contributes 1 * 4, so the map of 8 s starts at (17 - 4) / 8 =
+/// 1.625.
 pub fn long_map_beside_a_delay() -> Instance {
     let mut jobs = vec![
         job(0, 0.0, 10.0, &[(1.0, 3.0)], &[1.0]),

@@ -40,14 +40,14 @@ pub struct Figure {
     pub only_in_table: &'static [&'static str],
     /// The number of seeds, from 1 on, over which each point is a mean.
     pub seeds: u64,
-    /// Whether the points share work for a seed, so that it is cheaper to compute them
-    /// together.
+    /// Whether the points of the axis use the same random instances, one per seed, so that it is
+    /// cheaper to compute them together.
     pub together: bool,
     /// Computes the numbers at the given points for one seed, in the order of `names`.
     pub at: fn(&[f64], u64) -> Points,
 }
 
-/// The numbers at each point of a figure's axis.
+/// For each point of a figure's axis, the value of each curve, in the order of [`Figure::names`].
 pub type Points = Result<Vec<Vec<f64>>, LpError>;
 
 const JOBS: &[f64] = &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
@@ -56,7 +56,8 @@ const TASKS: &[f64] = &[
 ];
 const PARTS: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
-/// The batch intervals of figure 17, in seconds.
+/// The x axis of the paper's figure 17: the intervals, in seconds, at whose ends a semi-online
+/// algorithm plans the jobs that have arrived.
 const INTERVALS_S: &[f64] = &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
 
 /// The number of seeds at each point.
@@ -64,7 +65,8 @@ const SEEDS: u64 = 10;
 
 const PUBLISHED: &[&str] = &["mars", "mares", "huwf", "hjwf"];
 
-/// The algorithms for jobs: the published ones, their variants without gaps, and ebb's own.
+/// The algorithms for the objective of jobs: the published ones, their variants that never let a
+/// machine idle while a task may start, and ebb's own.
 const OF_JOBS: &[&str] = &[
     "mars",
     "mares",
@@ -411,10 +413,10 @@ fn figure_16(parts: &[f64], seed: u64) -> Points {
     })
 }
 
-/// Computes each algorithm's objective divided by the bound, and divided by the objective
-/// of MarS with all jobs known in advance. Both are shown because the paper's 1.09 for
-/// SO-MarS at 50 s is hardly a ratio to the bound: in figure 7 of the paper even MarS,
-/// which knows all jobs in advance, has a larger ratio to the bound.
+/// Computes, for each algorithm, the objective divided by the lower bound, and divided by the
+/// objective that MarS reaches if it knows all jobs in advance. Both are shown because the paper
+/// does not define the ratio in its figure 17: 1.09 for the semi-online SO-MarS at 50 s is hardly a
+/// ratio to the bound, as even MarS with all jobs known has a larger one in the paper's figure 7.
 fn figure_17(intervals_s: &[f64], seed: u64) -> Points {
     let instance = RandomJobs::most_random(JOBS_OF_A_POINT).draw(seed);
     let whole = Algorithm::bound(&instance, Objective::Jobs, EPS)?;
@@ -445,7 +447,7 @@ mod tests {
         assert_eq!(ends_s, [[250.0, 250.0], [250.0, 175.0]]);
     }
 
-    /// Checks the smallest point of each kind of figure.
+    /// Computes the first, smallest point of the axis of four different figures.
     #[test]
     fn figures_have_a_number_for_each_name() {
         for figure in &FIGURES {

@@ -12,7 +12,8 @@ pub struct TaskSpec {
     /// d: the time from the end of a map until its output has reached the reduces, in
     /// seconds; not negative. Ignored for a reduce.
     pub delay_s: f64,
-    /// W: the weight of the task's own completion in the objective of tasks; not negative.
+    /// W: the weight of the task's completion time in
+    /// [`Objective::Tasks`](super::Objective::Tasks); not negative.
     pub weight: f64,
 }
 
@@ -98,7 +99,7 @@ pub struct Instance {
     pub tasks: Vec<Task>,
 }
 
-/// The reason why an instance is rejected.
+/// The reason why the input of the scheduling problem is invalid.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum InstanceError {
     /// There are no machines.
@@ -196,8 +197,8 @@ impl Instance {
         self.jobs[job].job.weight / self.work_s(job)
     }
 
-    /// Whether every map of every job is at most as long as every reduce of that job, as
-    /// Theorem 3 assumes for the bound of 3.
+    /// Whether every map of every job is at most as long as every reduce of that job. Theorem 3 of
+    /// Ling et al. assumes this when it proves that MarS costs at most 3 times the lower bound.
     #[cfg(test)]
     pub(super) fn maps_are_shorter(&self) -> bool {
         self.jobs.iter().all(|job| {

@@ -16,7 +16,8 @@ use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The bits of a time, whose order is that of the times because times are not negative.
+/// Converts a time to an integer that sorts in the same way, as a heap needs [`Ord`]. The bits of
+/// floats that are not negative do.
 const fn bits(time_s: f64) -> u64 {
     time_s.to_bits()
 }
@@ -196,7 +197,8 @@ pub fn non_idling(instance: &Instance, ranks: &[u32]) -> Schedule {
     NonIdling::default().schedule(instance, ranks)
 }
 
-/// [`non_idling`] with buffers that are reused, for callers that try many ranks.
+/// Builds the schedule of [`non_idling`], and keeps its buffers between calls, for callers that try
+/// many orders of the tasks.
 #[derive(Debug, Default)]
 pub(super) struct NonIdling {
     machines: Machines,
@@ -287,8 +289,8 @@ mod tests {
     use super::super::order::ranks;
     use super::*;
 
-    /// A map of 2 s and one of 5 s whose output takes 1 s, a reduce of 3 s; a second job
-    /// that is released at 1 s with one map of 4 s. Two machines.
+    /// Two machines. The first job has maps of 2 s and 5 s (the output of the longer one takes 1 s
+    /// to arrive) and a reduce of 3 s. The second job is released at 1 s and has one map of 4 s.
     fn instance() -> Instance {
         let jobs = vec![
             job(0, 0.0, 1.0, &[(2.0, 0.0), (5.0, 1.0)], &[3.0]),
@@ -297,9 +299,9 @@ mod tests {
         Instance::new(2, jobs).unwrap()
     }
 
-    /// The reduce comes third in the order. It takes the machine that becomes free at 2 s, and
-    /// waits there until 6 s. The map that comes after it in the order takes the other machine,
-    /// from 5 s on.
+    /// The given order is: the first job's two maps, its reduce, the second job's map. The reduce
+    /// takes the machine that becomes free at 2 s, which idles until the reduce may start at 6 s.
+    /// The second job's map does not fill this gap; it takes the other machine, from 5 s on.
     #[test]
     fn in_order_leaves_gaps_that_nothing_fills() {
         let schedule = in_order(&instance(), &[0, 1, 2, 3]);
@@ -307,9 +309,9 @@ mod tests {
         assert_eq!(schedule.node, [0, 1, 0, 1].map(NodeId));
     }
 
-    /// With ranks in the order of the tasks: at 2 s the second job's map may start and the reduce
-    /// may not. At 5 s nothing may start; the reduce starts at 6 s, on the machine that is free
-    /// longest.
+    /// The ranks are in the order of the tasks. At 2 s a machine becomes free: the first job's
+    /// reduce may not start yet, so the second job's map does. At 5 s nothing may start. At 6 s the
+    /// reduce starts, on the machine that has been free for longest.
     #[test]
     fn non_idling_starts_what_may_start() {
         let schedule = non_idling(&instance(), &[0, 1, 2, 3]);
@@ -317,8 +319,8 @@ mod tests {
         assert_eq!(schedule.node, [0, 1, 1, 0].map(NodeId));
     }
 
-    /// Both machines are free from 0 on and nothing may start before 3 s: the second
-    /// machine must not start before 3 s the task that the first one waited for.
+    /// Both machines are free from 0 on, but both maps are released at 3 s. The first machine waits
+    /// for its map until then; the second machine must wait too.
     #[test]
     fn no_machine_starts_before_a_release_what_another_waited_for() {
         let instance = one_job(2, 3.0, &[(2.0, 0.0), (2.0, 0.0)], &[]);
@@ -346,7 +348,8 @@ mod tests {
         assert_eq!(schedule.check(&truth), Ok(()));
     }
 
-    /// The second job's map is on the machine that waits for the first one's reduce.
+    /// The second job's map is assigned to the machine that idles until the first job's reduce may
+    /// start, at 6 s. In order the map runs after the reduce; without idling it runs in the gap.
     #[test]
     fn assigned_tasks_fill_the_gaps_of_their_own_machine() {
         let node = [0, 1, 0, 0].map(NodeId);

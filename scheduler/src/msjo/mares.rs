@@ -28,8 +28,8 @@ pub fn by_workload(instance: &Instance) -> Vec<NodeId> {
     nodes.collect()
 }
 
-/// Returns the relaxation for tasks assigned to machines by `node`: each machine is a pool
-/// of its own.
+/// Returns the relaxed problem for tasks that are assigned to machines by `node`: the constraints
+/// hold for each machine on its own, instead of for all machines together.
 #[must_use]
 pub fn assigned<'a>(
     instance: &'a Instance,
@@ -55,13 +55,15 @@ pub fn assigned<'a>(
     }
 }
 
-/// Returns the schedule of MARES, or of H-MARES for the objective [`Objective::Tasks`],
-/// and a lower bound. The bound holds only for schedules with the same assignment of tasks
-/// to machines. Each machine runs its tasks in the order of the linear programme: H-MARES
-/// by completion, as the paper prints it; MARES by middle finish time, as in the algorithm
-/// MarS. A task waits only for its release and for the maps of its job. If the next task
-/// has to wait, the machine waits with it, as published; with `non_idling` it runs a later
-/// task that may start.
+/// Returns a schedule, and a lower bound that holds only for schedules with the same assignment of
+/// tasks to machines.
+///
+/// Tasks are assigned to machines first, by [`by_workload`]. Then each machine runs its tasks in
+/// the order of the solution of a linear programme: by completion for [`Objective::Tasks`] (the
+/// algorithm H-MARES), as the paper prints it; by middle time, as in the algorithm MarS, for
+/// [`Objective::Jobs`] (MARES). A task waits only for its release and for the maps of its job.
+/// While the next task has to wait, the machine idles, as published; with `non_idling` it runs a
+/// later task that may start.
 ///
 /// # Errors
 /// As [`Relaxation::coge`].
@@ -95,13 +97,16 @@ mod tests {
     };
     use super::*;
 
-    /// Two machines. Job 0, weight 1: maps of 4 s and 1 s, no delay, a reduce of 2 s. Job
-    /// 1, weight 10: a map of 3 s. In this order, the map of 4 s is assigned to the first
-    /// machine; the map of 1 s, the reduce and job 1's map go to the second. This one has
-    /// 3 s of work, the first one 4 s, when job 1's map is assigned.
+    /// Two machines. Job 0, weight 1: maps of 4 s and 1 s, a reduce of 2 s, no delays. Job 1,
+    /// weight 10: a map of 3 s.
     ///
-    /// Job 1 is worth most: its map is first on the second machine, from 0; job 0's map of
-    /// 1 s follows from 3, and its reduce from 4, when the map of 4 s has ended too.
+    /// Each task in turn is assigned to the machine with the least work so far: the map of 4 s to
+    /// the first machine; the map of 1 s, the reduce and job 1's map to the second, which has 3 s
+    /// of work when the last one is assigned, less than the first one's 4 s.
+    ///
+    /// Then each machine orders its tasks. Job 1 has the largest weight, so its map runs first on
+    /// the second machine, from 0 to 3. Job 0's map of 1 s follows, and at 4 its reduce, when the
+    /// map of 4 s has ended too.
     #[test]
     fn work_is_assigned_first_and_ordered_afterwards() {
         let jobs = vec![

@@ -7,7 +7,8 @@ use super::relaxation::{Bound, Relaxation};
 use super::schedule::{Objective, Schedule};
 use crate::lp::LpError;
 
-/// The stop threshold eps that the paper settles on.
+/// The relative precision (eps) that the paper settles on: the search for the lower bound stops
+/// once the bound is at least 1 - eps times an upper bound on the optimum of the relaxation.
 pub const EPS: f64 = 0.3;
 
 /// The middle finish time S + p/2 of each task, in seconds, if it starts at `start_s`.
@@ -18,13 +19,13 @@ pub(super) fn middle_s(instance: &Instance, start_s: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Returns the schedule whose tasks are in the order of their middle finish times (start plus half
-/// the length) in the solution of `bound`.
+/// Returns the schedule of MarS: tasks start in the order of their middle times (start plus half
+/// the length) in the relaxed solution `bound`.
 ///
-/// Theorem 3 of the paper: if in every job no map is longer than a reduce, and [`Bound::all_hold`],
-/// the value of the schedule is at most 3 times the bound. If COGE (constraint generation) stopped
-/// early, some constraints may be violated. The proof then raises the start times until none is
-/// violated. The order stays the same, and the factor becomes 3 / (1 - eps).
+/// Theorem 3 of Ling et al.: if in every job no map is longer than a reduce, and
+/// [`Bound::all_hold`], the value of the schedule is at most 3 times the bound. If the solution
+/// violates constraints, because their generation stopped early, the proof raises the start times
+/// until none is violated. The order stays the same, and the factor becomes 3 / (1 - eps).
 #[must_use]
 pub fn mars_of(instance: &Instance, bound: &Bound) -> Schedule {
     in_order(
@@ -33,8 +34,9 @@ pub fn mars_of(instance: &Instance, bound: &Bound) -> Schedule {
     )
 }
 
-/// Returns MarS's schedule for the relaxation that COGE (constraint generation) solves, and the
-/// lower bound on the objective of any schedule.
+/// Returns the schedule of MarS, and a lower bound on the objective of any schedule. Both come from
+/// a linear programme that is solved by constraint generation to the relative precision `eps`; see
+/// [`Relaxation::coge`].
 ///
 /// # Errors
 /// As [`Relaxation::coge`].
@@ -58,9 +60,9 @@ mod tests {
     use super::super::semi_online::semi_online;
     use super::*;
 
-    /// Figure 1 (b): the map of job 2, whose work is the smaller, is among the first three, and its
-    /// reduce runs from 75 s to 175 s. Job 1 has maps until 150 s and ends at 250 s, as in figure 1
-    /// (a).
+    /// The schedule in the paper's figure 1 (b): the map of job 2, which has less work than job 1,
+    /// is among the first three maps, and its reduce runs from 75 s to 175 s. Job 1 has maps until
+    /// 150 s and ends at 250 s, no later than under FIFO in figure 1 (a).
     #[test]
     fn figure_1_b() {
         let instance = figure_1();
@@ -94,9 +96,10 @@ mod tests {
         assert_eq!(schedule.unwrap().start_s, NON_IDLING_STARTS_S);
     }
 
-    /// SO-MarS, one machine, intervals of 10 s. Planned at 10 s: job 1 (weight 9, 1 s)
-    /// 10..11, then job 0 (weight 1), the longer map first: 11..20 and 20..25. At 20 s job 2
-    /// (weight 9, 2 s) is known, and job 0's map of 5 s has not started: 20..22, 22..27.
+    /// The semi-online SO-MarS, on one machine, plans at the end of each interval of 10 s. At 10 s
+    /// it plans job 1 (weight 9, 1 s) for 10..11, then job 0 (weight 1), the longer map first, for
+    /// 11..20 and 20..25. At 20 s it also knows job 2 (weight 9, 2 s), and job 0's map of 5 s has
+    /// not started: job 2 gets 20..22, and the map 22..27.
     #[test]
     fn so_mars_plans_again_what_has_not_started() {
         let jobs = vec![

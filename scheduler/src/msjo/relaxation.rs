@@ -51,16 +51,16 @@ pub struct Pool {
     pub machines: usize,
 }
 
-/// The lower bound, on a sum over tasks, that holds for each set of tasks that share
-/// machines (a pool).
+/// The kind of inequality that a relaxation requires for each set of tasks that share machines (a
+/// pool): a lower bound on the sum of length times start, or length times end, over the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inequality {
-    /// Equation (4), of start times: for lengths p and starts S of a set of tasks on |M|
-    /// machines, the sum of p S is at least (sum p)^2 / 2|M| - (sum p^2) / 2.
+    /// Equation (4) of Ling et al.: for lengths p and starts S of a set of tasks on |M| machines,
+    /// the sum of p S is at least (sum p)^2 / 2|M| - (sum p^2) / 2.
     StartTimes,
-    /// Equation (13), of completion times: for lengths p and ends C of a set of tasks on
-    /// |M| machines, the sum of p C is at least ((sum p)^2 + sum p^2) / 2|M|. Weaker than
-    /// (4) with more than one machine.
+    /// Equation (13) of Ling et al.: for lengths p and completion times C of a set of tasks on |M|
+    /// machines, the sum of p C is at least ((sum p)^2 + sum p^2) / 2|M|. With more than one
+    /// machine it is weaker than the inequality on start times.
     CompletionTimes,
 }
 
@@ -76,8 +76,8 @@ impl Inequality {
         }
     }
 
-    /// The sort key of a task. In this order, the sets with the largest violation are
-    /// prefixes.
+    /// The sort key of a task. Among all sets of tasks, those that violate the inequality most
+    /// consist of the first tasks in ascending order of this key.
     fn key(self, machines: f64, start_s: f64, length_s: f64) -> f64 {
         match self {
             Self::StartTimes => start_s + length_s / 2.0,
@@ -91,28 +91,30 @@ impl Inequality {
 /// tasks that share machines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relaxation<'a> {
-    /// The instance.
+    /// The jobs, tasks and machines.
     pub instance: &'a Instance,
     /// The objective to minimise.
     pub objective: Objective,
-    /// The sets of tasks that share machines. MSJO has one pool with all tasks.
+    /// The sets of tasks that share machines. In the problem of Ling et al. (MSJO) all tasks share
+    /// all machines: one pool.
     pub pools: Vec<Pool>,
-    /// The inequality that every set of tasks in a pool must satisfy.
+    /// The kind of inequality that every set of tasks in a pool must satisfy.
     pub inequality: Inequality,
 }
 
-/// The lower bound on the objective that constraint generation (COGE) found.
+/// A lower bound on the objective of all schedules, from a linear programme to which constraints
+/// were added as far as its solutions violated them (the paper's COGE).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// The value of the last linear programme: no schedule (within the pools) has a
-    /// smaller value.
+    /// The lower bound: the value of the last linear programme. No schedule that keeps tasks to the
+    /// machines of their pools has a smaller value.
     pub value: f64,
     /// The start times in the solution of the last linear programme (S^LP in the paper), in
     /// seconds.
     pub start_s: Vec<f64>,
-    /// The smallest value of the objective found for start times that violate no
-    /// constraint: after each programme, the start times of its solution are raised until
-    /// none is violated. So it is an upper bound on the value of the whole relaxation.
+    /// An upper bound on the optimum of the relaxation with all its constraints: the smallest
+    /// objective among start times that violate none. Such times are derived from the solution of
+    /// each linear programme solved, by raising its start times until no constraint is violated.
     pub no_violation_value: f64,
     /// The number of linear programmes solved.
     pub iterations: u32,
@@ -124,7 +126,8 @@ pub struct Bound {
 }
 
 impl<'a> Relaxation<'a> {
-    /// Returns the relaxation of MSJO, equations (1) to (4): all tasks share all machines.
+    /// Returns the relaxation of the problem of Ling et al. (MSJO), their equations (1) to (4):
+    /// every task may run on every machine.
     #[must_use]
     pub fn msjo(instance: &'a Instance, objective: Objective) -> Self {
         let all = Pool {
@@ -150,9 +153,10 @@ impl<'a> Relaxation<'a> {
         self.generate(eps, Cuts::COGE)
     }
 
-    /// Solves the whole relaxation to the relative precision `eps`, which is positive: its
-    /// value lies between [`Bound::value`] and [`Bound::no_violation_value`]. Adds other
-    /// constraints in each round than [`Self::coge`], and therefore needs fewer programmes.
+    /// Solves the relaxation with all its constraints to the relative precision `eps`, which is
+    /// positive: its optimum lies between [`Bound::value`] and [`Bound::no_violation_value`].
+    /// Chooses the constraints to add in each round otherwise than [`Self::coge`], and therefore
+    /// solves fewer linear programmes.
     ///
     /// # Errors
     /// As [`Self::coge`].
@@ -260,9 +264,9 @@ impl<'a> Relaxation<'a> {
         raised_s
     }
 
-    /// Returns the pool's tasks sorted by the key of the inequality; tasks with equal keys
-    /// are ordered by position. The sets whose inequality is checked are the prefixes of
-    /// this order.
+    /// Returns the pool's tasks sorted by [`Inequality::key`]; tasks with equal keys are ordered by
+    /// position. Only the prefixes of this order need to be checked: if they satisfy the
+    /// inequality, all sets of tasks do.
     fn order(&self, pool: &Pool, start_s: &[f64]) -> Vec<usize> {
         let machines = pool.machines as f64;
         let key = |at: usize| {
@@ -274,11 +278,13 @@ impl<'a> Relaxation<'a> {
         order
     }
 
-    /// Checks the inequality for each prefix of `order`. Returns the violated ones: the
-    /// lengths of the prefixes, ascending, with the right sides. Writes to `raised_s` the
-    /// start times raised until no prefix is violated: where a prefix still lacks an
-    /// amount, its last task and all later tasks start later by that amount divided by the
-    /// last task's length.
+    /// Checks, for each prefix of `order`, that the sum of length times start is at least
+    /// [`Inequality::right_side`]. Returns the violated prefixes, ascending, each with its right
+    /// side.
+    ///
+    /// Writes to `raised_s` start times that violate no prefix: where the sum of a prefix is too
+    /// small by some amount, its last task and all later tasks start later by that amount divided
+    /// by the last task's length.
     fn violated(
         &self,
         pool: &Pool,
@@ -379,8 +385,8 @@ impl<'a> Programme<'a> {
         }
     }
 
-    /// Returns the latest start times that do not delay the end of any job: neither the
-    /// objective nor any violation is larger than at `start_s`. For an objective of tasks,
+    /// Returns the latest start times that do not delay the end of any job. They have the objective
+    /// of `start_s`, and violate no constraint more than `start_s` does. For an objective of tasks,
     /// returns `start_s` as it is.
     fn late(&self, start_s: &[f64]) -> Vec<f64> {
         match self {
@@ -395,8 +401,9 @@ mod tests {
     use super::super::example::{job, one_job};
     use super::*;
 
-    /// One machine, maps of 1 s and 3 s of jobs of weights 1 and 9: the long one first,
-    /// 9 * 3 + 1 * 4. Without set rows both start at 0: 9 * 3 + 1.
+    /// One machine; a map of 1 s of a job of weight 1, and one of 3 s of a job of weight 9. At the
+    /// optimum the long map runs first: 9 * 3 + 1 * 4 = 31. Without constraints on sets of tasks
+    /// (`set_rows`) both would start at 0: 9 * 3 + 1 * 1 = 28.
     #[test]
     fn rows_are_added_until_none_is_violated() {
         let jobs = vec![
@@ -419,7 +426,8 @@ mod tests {
         assert!(early.no_violation_value >= 31.0 - 1e-6);
     }
 
-    /// Only precedence counts: released at 2, map 4, delay 1, reduce 3.
+    /// With enough machines only precedence counts. The job is released at 2 s; its longest chain
+    /// is a map of 4 s, 1 s until the output arrives, and a reduce of 3 s: it ends at 10 s.
     #[test]
     fn precedence_alone_gives_the_longest_chain() {
         let instance = one_job(5, 2.0, &[(4.0, 1.0), (2.0, 0.5)], &[3.0]);

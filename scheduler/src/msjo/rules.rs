@@ -36,18 +36,18 @@ impl Rule {
         })
     }
 
-    /// HUWF and HJWF as published: a plan made at once. Takes the tasks from a list by
-    /// rank, and plans each on the machine where it can start earliest, even if that
-    /// machine has to wait for the task; reduces join the list once all maps of their job
+    /// Builds the schedule at once, as the paper does for the rules by job, HUWF and HJWF. Takes
+    /// the tasks from a list by rank, and plans each on the machine where it can start earliest,
+    /// even if the machine has to idle until then. Reduces join the list once all maps of their job
     /// are *planned*.
     #[must_use]
     pub fn planned(self, instance: &Instance) -> Schedule {
         in_order(instance, &available_first(instance, &self.ranks(instance)))
     }
 
-    /// A machine that becomes free takes the first, by rank, of the tasks that may start,
-    /// and never waits for another one. STF and HTWF are published this way; for HUWF and
-    /// HJWF this is a variant without idle times.
+    /// Builds the schedule in which a machine that becomes free takes the first, by rank, of the
+    /// tasks that may start, and never idles to wait for another one. The paper does this for the
+    /// rules by task, STF and HTWF; for the rules by job it is a variant.
     #[must_use]
     pub fn non_idling(self, instance: &Instance) -> Schedule {
         non_idling(instance, &self.ranks(instance))
@@ -63,9 +63,9 @@ mod tests {
     use super::super::schedule::Objective;
     use super::*;
 
-    /// One machine. Job 0: weight 6, a map of 2 s whose output takes 1 s, a reduce of 4 s,
-    /// hence a weight of 1 per second of work. Job 1: weight 4, a map of 1 s, hence a
-    /// weight of 4 per second of work.
+    /// One machine. Job 0: weight 6, a map of 2 s whose output takes 1 s to arrive, a reduce of 4
+    /// s: 6 / (2 + 4) = 1 of weight per second of work. Job 1: weight 4, a map of 1 s: 4 of weight
+    /// per second of work.
     fn instance() -> Instance {
         let jobs = vec![
             job(0, 0.0, 6.0, &[(2.0, 1.0)], &[4.0]),
@@ -84,9 +84,9 @@ mod tests {
         assert_eq!(schedule.value(&instance(), Objective::Jobs), 52.0);
     }
 
-    /// HJWF prefers job 0, whose weight is highest. Its map ends at 2, and its reduce can
-    /// start at 3. The published variant has planned the reduce by then, so the machine
-    /// idles for a second. The non-idling one runs job 1's map in that second.
+    /// HJWF prefers job 0, the job with the highest weight. Its map ends at 2, and its reduce can
+    /// start at 3. The published variant plans the reduce right after its map, before job 1's map,
+    /// so the machine idles for a second. The non-idling one runs job 1's map in that second.
     #[test]
     fn hjwf_waits_when_planned_and_does_not_when_non_idling() {
         let rule = Rule::HighJobWeightFirst;
@@ -98,7 +98,8 @@ mod tests {
         assert_eq!(non_idling.value(&instance(), Objective::Jobs), 54.0);
     }
 
-    /// STF runs the map of 1 s, then the map of 2 s, whose reduce follows at 4 s.
+    /// STF runs the shortest task that may start: job 1's map of 1 s, then job 0's map of 2 s,
+    /// whose reduce follows at 4 s.
     #[test]
     fn stf_takes_the_shortest_of_those_that_may_start() {
         let schedule = Rule::ShortestTaskFirst.non_idling(&instance());
@@ -106,8 +107,8 @@ mod tests {
         assert_eq!(schedule.value(&instance(), Objective::Tasks), 12.0);
     }
 
-    /// Job 1's map weighs 3 and so goes first. Job 0's map weighs 1, and its reduce,
-    /// which weighs 9, cannot start yet.
+    /// HTWF runs the task with the highest weight of its own among those that may start: job 1's
+    /// map with 3 before job 0's map with 1. Job 0's reduce has 9, but waits for its map.
     #[test]
     fn htwf_looks_at_the_weight_of_tasks() {
         let mut jobs = vec![
@@ -126,9 +127,9 @@ mod tests {
         assert_eq!(schedule.value(&instance, Objective::Tasks), 78.0);
     }
 
-    /// HUWF prefers job 0, whose weight is 5 per second of work; that of job 1 is 1/8. Job
-    /// 0's reduce has to wait for the map's output: the published variant lets the machine
-    /// idle, the non-idling one starts job 1's long map.
+    /// HUWF prefers job 0, with a weight of 5 per second of work, to job 1 with 1/8. Job 0's reduce
+    /// has to wait for the map's output: the published variant lets the machine idle, the
+    /// non-idling one starts job 1's long map.
     #[test]
     fn huwf_waits_when_planned_and_does_not_when_non_idling() {
         let instance = long_map_beside_a_delay();

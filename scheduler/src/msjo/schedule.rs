@@ -4,12 +4,14 @@ use super::instance::Instance;
 use crate::model::NodeId;
 use thiserror::Error;
 
-/// An objective: a sum to minimise.
+/// The sum of weighted completion times that a schedule is to minimise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Objective {
-    /// The sum of the weighted completion times of jobs (TWJCT).
+    /// The sum over jobs of weight times completion time (TWJCT, total weighted job completion
+    /// time).
     Jobs,
-    /// The sum of the weighted completion times of tasks (TWTCT).
+    /// The sum over tasks of weight times completion time (TWTCT, total weighted task completion
+    /// time).
     Tasks,
 }
 
@@ -35,10 +37,11 @@ pub enum Violation {
     /// A task starts before its release, or before its machine is free at all.
     #[error("{0} starts before its release")]
     BeforeRelease(String),
-    /// A reduce starts before the output of a map has arrived.
+    /// A reduce, the first name, starts before the output of a map of its job, the second name, has
+    /// arrived.
     #[error("{0} starts before the output of {1} has arrived")]
     BeforeMap(String, String),
-    /// Two tasks run on a machine at once.
+    /// A task, the first name, starts on a machine where another one, the second name, still runs.
     #[error("{0} starts on a machine where {1} still runs")]
     Overlap(String, String),
 }
@@ -149,7 +152,7 @@ mod tests {
         assert_eq!(fifo.value(&instance, Objective::Tasks), 1275.0);
     }
 
-    /// Two maps of 4 s and 6 s whose output takes 2 s and 1 s, a reduce of 3 s.
+    /// Two maps of 4 s and 6 s, whose outputs take 2 s and 1 s to arrive, and a reduce of 3 s.
     #[test]
     fn infeasible_schedules_are_found() {
         let instance = one_job(2, 1.0, &[(4.0, 2.0), (6.0, 1.0)], &[3.0]);

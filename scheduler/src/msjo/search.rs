@@ -27,7 +27,8 @@ use rand_chacha::ChaCha8Rng;
 pub struct Search {
     /// Number of orders to try after those that the search starts from.
     pub tries: u32,
-    /// Seed of the moves: the same seed finds the same schedule.
+    /// Seed of the random changes that the search makes to the order of tasks: the same seed finds
+    /// the same schedule.
     pub seed: u64,
 }
 
@@ -215,10 +216,12 @@ mod tests {
     use super::super::mars::mars;
     use super::*;
 
-    /// One machine. Job 0: a map of 2 s whose output takes 3 s, a reduce of 1 s, weight 2.
-    /// Job 1: maps of 2 s and 1 s, weight 2. Both are worth 2/3 a second. Best: job 0's map
-    /// at 0, both maps of job 1 until 5, the reduce 5..6: 2 * 6 + 2 * 5 = 22. Job 1 first
-    /// is done at 3, and job 0 at 3 + 2 + 3 + 1 = 9: 24. MarS waits for the reduce.
+    /// One machine. Job 0, weight 2: a map of 2 s whose output takes 3 s to arrive, a reduce of 1
+    /// s. Job 1, weight 2: maps of 2 s and 1 s. Both have a weight of 2/3 per second of work.
+    ///
+    /// The best schedule fills the 3 s in which job 0's output is on its way: job 0's map at 0..2,
+    /// both maps of job 1 at 2..5, the reduce at 5..6: 2 * 6 + 2 * 5 = 22. With job 1 first, job 1
+    /// ends at 3, and job 0 at 3 + 2 + 3 + 1 = 9: 24. MarS lets the machine idle.
     #[test]
     fn the_delay_of_one_job_is_filled_with_another() {
         let jobs = vec![

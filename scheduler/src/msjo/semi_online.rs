@@ -5,11 +5,11 @@ use super::instance::{Instance, JobTasks};
 use super::schedule::Schedule;
 use crate::model::NodeId;
 
-/// The tasks that are known and have not started at the end of a batch interval, as an
-/// instance of their own.
+/// The problem that is left at the end of a batch interval, to be planned: the tasks that have
+/// arrived and have not started.
 struct Rest {
     instance: Instance,
-    /// The position of each task of `instance` in the instance with all jobs, also those
+    /// For each task of `instance`, its position in the instance with all jobs, including those
     /// that arrive later.
     whole: Vec<usize>,
 }
@@ -113,10 +113,11 @@ mod tests {
     use super::super::schedule::Objective;
     use super::*;
 
-    /// One machine, intervals of 10 s, high job weights first. Job 0 of weight 1 is
-    /// released at 0: planned at 10, maps 10..18 and 18..26. Job 1 of weight 2 is
-    /// released at 12 and planned at 20, while the second map runs: 26..31, before job
-    /// 0's reduce, whose input is there at 27: 31..34.
+    /// A task that runs when the next plan is made is not interrupted. One machine, a plan every 10
+    /// s, high job weights first. Job 0 (weight 1) is released at 0 and planned at 10: its maps run
+    /// at 10..18 and 18..26. Job 1 (weight 2) is released at 12 and planned at 20, while job 0's
+    /// second map runs: it gets 26..31. Job 0's reduce, whose input has arrived at 27, follows at
+    /// 31..34.
     #[test]
     fn tasks_that_run_at_the_end_of_an_interval_run_on() {
         let jobs = vec![

@@ -13,10 +13,11 @@ pub enum Intervals {
     /// The printed algorithm: no task of an interval starts before the interval's opening time, and
     /// all machines idle until then. The published ratios are out of reach this way.
     Opening,
-    /// Machines take the tasks of earlier intervals first, as soon as they are free. A free machine
-    /// waits for its next task.
+    /// Machines take the tasks of earlier intervals first, without waiting for an interval's
+    /// opening time. A free machine idles until the next task in this order may start.
     InOrder,
-    /// `InOrder`, except that a task that may start goes before one that may not start yet.
+    /// Machines take, of the tasks that may start, the first in the order of the intervals, so that
+    /// none idles while there is one.
     NonIdling,
 }
 
@@ -61,8 +62,9 @@ pub fn t_mars_of(instance: &Instance, start_s: &[f64], intervals: Intervals) -> 
     }
 }
 
-/// Returns the opening of each interval: 1 plus, for each earlier interval, its end and the total
-/// length of its tasks divided by the number of machines.
+/// Returns the opening time of each interval, in seconds: 1 plus, for each earlier interval, its
+/// end and the total length of its tasks divided by the number of machines. `number[task]` is the
+/// number of the task's interval, from 1.
 fn openings_s(instance: &Instance, number: &[usize]) -> Vec<f64> {
     let last = number.iter().copied().max().unwrap_or(0);
     let mut work_s = vec![0.0; last + 1];
@@ -116,7 +118,8 @@ mod tests {
         assert!((bound.value - 12.0).abs() < 1e-3, "{bound:?}");
     }
 
-    /// The reduce waits for the map's output from 1 s to 4 s; the other map may go first.
+    /// The first job's reduce has to wait from 1 s to 4 s for the map's output. In order, the
+    /// machine idles until then; without idling, it runs the other job's map.
     #[test]
     fn non_idling_lets_others_go_first() {
         let jobs = vec![

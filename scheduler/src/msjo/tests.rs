@@ -185,8 +185,8 @@ fn a_later_clock_shifts_the_bound_and_no_more() {
     }
 }
 
-/// The bound is that of the relaxation, in whatever way rows (constraints) were chosen for the linear
-/// programmes.
+/// Adding other constraints in each round (`converged`) leads to the same lower bound as the
+/// paper's choice (`coge`), to within the precision.
 #[test]
 fn the_converged_bound_is_that_of_all_rows() {
     for seed in 0..20 {
@@ -203,8 +203,9 @@ fn the_converged_bound_is_that_of_all_rows() {
     }
 }
 
-/// Theorem 3 of the paper: `mars` is at most 3 times as bad as the bound. Its assumptions hold in these
-/// instances: no map is longer than a reduce of its job, and all machines are free from the start.
+/// Theorem 3 of the paper: `mars` is at most 3 times as bad as the bound. Its assumptions hold in
+/// these instances: no map is longer than a reduce of its job, and all machines are free from the
+/// start.
 #[test]
 fn mars_keeps_the_bound_of_three_where_it_is_proven() {
     let mut proven = 0;

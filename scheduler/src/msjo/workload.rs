@@ -16,7 +16,8 @@ pub enum Weights {
     /// weights are then assigned in ascending order, so a job that is released later has a
     /// higher weight per second of work.
     IncreasingUnit,
-    /// The same as `IncreasingUnit`, but in descending order.
+    /// Weights are drawn as for [`Self::IncreasingUnit`], and assigned in descending order, so a
+    /// job that is released later has a lower weight per second of work.
     DecreasingUnit,
 }
 
@@ -41,8 +42,9 @@ pub struct RandomJobs {
     /// The weights of the jobs. The weights of tasks are always drawn as
     /// [`Weights::Random`].
     pub weights: Weights,
-    /// The time from a map's end until its output has arrived at the reduces, as a multiple
-    /// of the map's length; 2, or 0 for scenarios of the objective of tasks.
+    /// The time from a map's end until its output has arrived at the reduces, as a multiple of the
+    /// map's length: 2, or 0 in the scenarios that minimise the completion times of tasks instead
+    /// of jobs.
     pub delay_factor: f64,
 }
 

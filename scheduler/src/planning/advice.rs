@@ -28,14 +28,15 @@ pub struct Past {
 /// An isotonic regression: how often jobs met their goals, by the capacity that was free for them
 /// at their submission ([`Past::room`]).
 struct Predictor {
-    /// The steps of the regression, each a pool of jobs with similar [`Past::room`]: the smallest
-    /// room of a job in the pool, and the probability that such a job meets its goal. Both numbers
-    /// ascend.
+    /// An ascending step function from the room of a job to its probability. Each step (pool)
+    /// stands for the past jobs with similar [`Past::room`]: the smallest room among them, and the
+    /// probability that a job with this room, or more up to the next step, meets its goal.
     pools: Vec<(f64, f64)>,
 }
 
 impl Predictor {
-    /// Learns from past jobs in any order. Without past jobs every probability is 1/2.
+    /// Fits the regression to past jobs in any order. Without past jobs, every job gets the
+    /// probability 1/2.
     fn learn(mut past: Vec<Past>) -> Self {
         past.retain(|job| !job.room.is_nan());
         past.sort_by(|a, b| a.room.total_cmp(&b.room));
@@ -141,11 +142,11 @@ impl Policy for Observer<'_> {
 /// lies in it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ReliabilityBin {
-    /// Lower edge of the bin, inclusive.
+    /// Smallest predicted probability in the bin.
     pub from: f64,
-    /// Upper edge of the bin, exclusive except in the last bin.
+    /// Upper limit of the predicted probabilities in the bin; exclusive, except in the last bin.
     pub until: f64,
-    /// Number of jobs in the bin.
+    /// Number of jobs whose predicted probability lies in the bin.
     pub jobs: u32,
     /// Mean of the jobs' predicted probabilities.
     pub predicted: f64,
@@ -161,14 +162,15 @@ const EDGES: [f64; 13] = [
     0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.93, 0.97, 1.0,
 ];
 
-/// The jobs of one replica: the predicted probability of meeting the goal, 0 to 1, and
-/// whether the job met it.
+/// For each job of one simulation run (a replica): the predicted probability that it meets its
+/// goal, 0 to 1, and whether it met the goal.
 pub type Predictions = Vec<(f64, bool)>;
 
-/// Predicts each replica's jobs from the other half of the replicas (two-fold
-/// cross-validation), so that no job contributes to its own prediction. If one half met
-/// more goals than usual by chance, the predictions from it are too high and those from the
-/// other half too low, and both errors cancel.
+/// Predicts each replica's jobs from the replicas in the other half (two-fold cross-validation), so
+/// that no job contributes to its own prediction.
+///
+/// If one half met more goals than usual by chance, the predictions from it are too high, and those
+/// from the other half too low; over all replicas both errors cancel.
 #[must_use]
 pub fn predict_each_half(replicas: &[Vec<Past>]) -> Vec<Predictions> {
     let (first, second) = replicas.split_at(replicas.len() / 2);
@@ -183,8 +185,9 @@ pub fn predict_each_half(replicas: &[Vec<Past>]) -> Vec<Predictions> {
     predictions
 }
 
-/// A reliability diagram: compares the predicted probabilities of the jobs of all replicas
-/// with the part that met their goals. Bins without jobs are left out.
+/// A reliability diagram: sorts the jobs of all replicas into bins by predicted probability, and
+/// compares the mean prediction in each bin with the fraction of jobs that met their goals. Bins
+/// without jobs are left out.
 #[must_use]
 pub fn reliability(replicas: &[Predictions]) -> Vec<ReliabilityBin> {
     let groups = EDGES.windows(2).filter_map(|edges| {
@@ -291,10 +294,11 @@ mod tests {
         assert!(sure.count() >= 2, "the weeks are no test: {bins:?}");
     }
 
-    /// The free capacity of each job equals its work, so the regression has one pool. In the
-    /// first replica neither of two jobs meets its goal, in the second one of two does. Each
-    /// replica is predicted from the other, with half a met and half a missed goal added: the
-    /// first with 1.5 / 3, the second with 0.5 / 3.
+    /// All jobs have the same room, so the regression has one step, and all jobs get the same
+    /// probability: the fraction of past jobs that met their goals, with half a met and half a
+    /// missed goal added. In the first replica neither of two jobs meets its goal, in the second
+    /// one of two does. Each replica is predicted from the other: the first with the probability
+    /// 1.5 / 3, the second with 0.5 / 3.
     #[test]
     fn a_replica_is_predicted_from_the_other_half_only() {
         let replicas = [
@@ -311,10 +315,10 @@ mod tests {
         assert_eq!(rows, [(0.1, 2, 0.5), (0.5, 2, 0.0)]);
     }
 
-    /// 8 of 10 and 6 of 10 jobs met their goals. 7 are expected of each, and the
-    /// differences of 1 and -1 have a standard deviation of the square root of 2. The
-    /// standard error of their mean is 1, and of the frequency among 20 jobs 2 / 20; t is
-    /// 12.706.
+    /// In two replicas of 10 jobs, 8 and 6 met their goals: 7 are expected of each. The
+    /// differences, 1 and -1, have a standard deviation of the square root of 2, and their mean a
+    /// standard error of 1. The standard error of the fraction among all 20 jobs is then 2 / 20,
+    /// and Student's t for two replicas is 12.706.
     #[test]
     fn the_confidence_interval_comes_from_differences_between_replicas() {
         let replica = |met: usize| (0..10).map(|job| (0.75, job < met)).collect();

@@ -12,15 +12,15 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// A job on the machine, in the machine's own time: one unit of work takes one
-/// unit of time.
+/// A job on a single divisible machine, which stands for the cluster. Times are measured in the
+/// work that the machine can do: one unit of work takes one unit of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FluidJob {
     /// Earliest time at which the job's work may be done.
     pub release: f64,
     /// Latest time at which the job's work may be done.
     pub goal: f64,
-    /// Amount of work; positive.
+    /// Amount of work, in units of the machine's time; positive.
     pub work: f64,
 }
 
@@ -82,10 +82,11 @@ pub fn missed_exactly(jobs: &[FluidJob], branches_max: usize) -> Option<usize> {
     open.is_empty().then_some(best)
 }
 
-/// Tolerance for the rounding in sums of parts of jobs.
+/// Tolerance for rounding errors in a sum of missed fractions of jobs.
 pub(super) const ROUNDING: f64 = 1e-6;
 
-/// The decision of a branch of the search about a job: open, met, or missed.
+/// The assumption about a job in a branch of the branch-and-bound search: not decided yet, its goal
+/// is met, or its goal is missed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Open,
@@ -196,8 +197,9 @@ impl<'a> Relaxation<'a> {
     }
 }
 
-/// The times at which the machine is busy with work that can all be done in time: each period
-/// lasts from a release until no work waits. The order of service does not change them.
+/// The periods in which the machine works without a break, if it gets only work that can be done by
+/// the goals. Each lasts from the release of a job until no work waits. The order in which jobs are
+/// served does not change the periods.
 #[derive(Default)]
 struct BusyPeriods {
     /// Start and end of each busy period; the periods are ascending and disjoint.
@@ -238,8 +240,9 @@ impl BusyPeriods {
     }
 }
 
-/// A job that was released and is not done. Jobs are ordered by goal and then by number.
-/// The order never depends on the remaining work `left`, since each job waits once.
+/// A job that was released and is not done. Jobs are ordered by goal, then by number. The derived
+/// order would compare `left` (the remaining work) last, but never does, since no two entries have
+/// the same number.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct WaitingJob {
     goal: OrderedF64,
@@ -331,8 +334,8 @@ mod tests {
         assert_eq!(busy.start_of(31.0), 31.0);
     }
 
-    /// The jobs of a week fit or miss independently of the other weeks, so all weeks in one
-    /// problem must miss as much as each alone.
+    /// The jobs of one week do not compete with those of other weeks, so the bound for all weeks in
+    /// one problem must be the sum of the bounds for the single weeks.
     #[test]
     fn disjoint_weeks_miss_as_much_together_as_apart() {
         let seed = 62;

@@ -12,21 +12,22 @@
 
 use super::fluid::{FluidJob, ROUNDING, missed_exactly, missed_relaxed};
 
-/// The granularity of groups, in jobs: they begin and end at multiples of this number.
+/// Jobs are divided into groups at multiples of this many jobs, in the order of their releases, so
+/// that fewer divisions have to be tried.
 const STEP: usize = 5;
 
-/// The sizes of groups that are tried, in steps of [`STEP`] jobs. To save time, a group
-/// of s steps ends at a multiple of s / 4: the time for a group grows with the square of
-/// its size.
+/// The sizes of groups that are tried, in steps of [`STEP`] jobs. To save time, a group of s steps
+/// may end only at multiples of s / 4 steps: the time for a group grows with the square of its
+/// size.
 const SIZES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
-/// Largest product of branches and jobs in the exact search of a group.
+/// Limit of the branch-and-bound search for the exact result of a group: the number of branches
+/// times the number of jobs in the group.
 const BRANCHES_TIMES_JOBS_MAX: usize = 20_000;
 
-/// A lower bound on the number of missed jobs under any scheduler, never larger than
-/// [`missed_exactly`] of all jobs in any view.
-///
-/// `views`, at least one, are relaxations that hold the same jobs in the same order.
+/// A lower bound on the number of jobs that miss their goals under any scheduler: the sum over
+/// groups of jobs of the least number that a group misses. Never larger than [`missed_exactly`] of
+/// all jobs in any view.
 pub(super) fn missed_in_groups(views: &[Vec<FluidJob>]) -> usize {
     let jobs = views[0].len();
     let mut order: Vec<usize> = (0..jobs).collect();
@@ -71,8 +72,8 @@ fn range(begin: usize, end: usize, jobs: usize) -> std::ops::Range<usize> {
     begin * STEP..(end * STEP).min(jobs)
 }
 
-/// The smallest sum of missed parts of jobs in the fluid relaxation, rounded up to whole
-/// jobs.
+/// The least number of jobs that miss their goals: the sum of missed fractions of jobs in the
+/// linear relaxation, rounded up.
 fn missed_whole(jobs: &[FluidJob]) -> usize {
     (missed_relaxed(jobs) - ROUNDING).ceil().max(0.0) as usize
 }
@@ -107,8 +108,8 @@ mod tests {
         assert_eq!(missed_in_groups(&[days(0)]), 0);
     }
 
-    /// In the first view of the jobs, only the first day has more work than time, in the
-    /// second view only the second day.
+    /// The bound takes the better view (relaxation) for each group. In the first view only the jobs
+    /// of the first day have more work than time, in the second view only those of the second day.
     #[test]
     fn each_group_uses_the_view_with_the_largest_bound() {
         let view = |works: [f64; 2]| -> Vec<FluidJob> {

@@ -44,16 +44,18 @@ impl OfflineBound {
     }
 }
 
-/// Number of sets of instants at which the cluster is probed. Each set gives a lower bound, so any
-/// number is right: with more sets the bound may be higher, and takes longer to compute.
+/// Number of sets of equidistant instants at which the demand of the jobs is compared with the
+/// capacity of the cluster. Each set gives a lower bound on missed goals, and the largest counts:
+/// more sets may raise the bound, and take longer.
 const PROBES: u32 = 13;
 
-/// Largest number of instants in a set. If one task is so short beside the length of a run that
-/// there would be more, the capacity is not checked at instants: the other relaxations still
-/// give a bound, which may be lower.
+/// Largest number of instants in such a set. Instants are as far apart as the shortest task is
+/// long; if a run is so long beside this that there would be more, the capacity is not checked at
+/// instants. The other relaxations still give a bound, which may be lower.
 const INSTANTS_MAX: f64 = 10_000_000.0;
 
-/// The lower bound for one run of the simulator, over the jobs submitted within its window.
+/// Returns a lower bound, valid for any scheduler, on the number of goals missed in one run of the
+/// simulator, among the jobs submitted within its window.
 #[must_use]
 pub fn offline_bound(config: &SimConfig, jobs: &[SimJob]) -> OfflineBound {
     let (from_s, until_s) = config.window_s;
@@ -113,8 +115,9 @@ pub fn offline_bound(config: &SimConfig, jobs: &[SimJob]) -> OfflineBound {
     }
 }
 
-/// The greatest common divisor of the tasks' CPU demands, in hundredths of a core. It is one
-/// hundredth if nodes have slots by number: such tasks share the capacity in any proportion.
+/// The greatest common divisor of the tasks' CPU demands, in hundredths of a core: the capacity in
+/// use is a multiple of it. It is one hundredth if nodes have a fixed number of slots, because
+/// tasks in slots share the CPU in any proportion.
 fn unit_hundredths(config: &SimConfig, jobs: &[SimJob]) -> u32 {
     if config.nodes.iter().any(|node| node.slots.is_some()) {
         return 1;
@@ -133,7 +136,8 @@ fn gcd(a: u32, b: u32) -> u32 {
     }
 }
 
-/// For each job: the largest factor by which a task may run faster than its drawn length.
+/// Returns a function from a job to the largest speedup of its tasks: by this factor a task may run
+/// faster than in the length that was drawn for it at random.
 fn fastest_factor(config: &SimConfig) -> impl Fn(&SimJob) -> f64 + Copy {
     let accelerated = config
         .nodes
@@ -218,7 +222,7 @@ impl Requirements {
 struct Instants {
     offset_s: f64,
     apart_s: f64,
-    /// By instant: the sum of the capacity at all instants before it, in hundredths of a core.
+    /// `room[i]` is the sum of the capacities, in hundredths of a core, at the first `i` instants.
     room: Vec<f64>,
 }
 
@@ -237,7 +241,7 @@ impl Instants {
         }
     }
 
-    /// The sum of the capacity at all instants before `t_s`, in hundredths of a core.
+    /// The sum of the capacities, in hundredths of a core, at all instants before `t_s`.
     fn room_before(&self, t_s: f64) -> f64 {
         let instants = ((t_s - self.offset_s) / self.apart_s - 1e-9)
             .ceil()
@@ -290,7 +294,8 @@ mod tests {
         assert_eq!(missed(&cluster(12), &jobs), (0, 0));
     }
 
-    /// With a map of a nanosecond and one of 100 s, probing would take 10^12 instants.
+    /// The shortest task takes a nanosecond, so checking the capacity at instants as far apart
+    /// would take more than 10^12 of them.
     #[test]
     fn a_very_short_task_and_a_distant_goal_do_not_exhaust_memory() {
         let mut config = cluster(10);

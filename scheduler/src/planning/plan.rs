@@ -22,8 +22,8 @@ pub struct Outlook {
     /// Median of the job's ends over the simulated futures (draws of what may happen), in seconds;
     /// `None` if it does not end in most of them.
     pub finish_s: Option<f64>,
-    /// Time, in seconds, at which the job has ended in the fraction of the simulated futures that
-    /// the plan's confidence requires; `None` if it ends in fewer.
+    /// Time, in seconds, at which the job has ended in enough of the simulated futures for the
+    /// plan's confidence; `None` if it ends in fewer of them.
     pub safe_finish_s: Option<f64>,
     /// Fraction of the simulated futures in which the job meets its goal, 0 to 1; `None` without a
     /// goal.
@@ -41,13 +41,14 @@ pub struct Saving {
     /// The change of a weight, a goal, a number of maps, or the list of jobs.
     #[serde(flatten)]
     pub change: Change,
-    /// Cost for comparing changes. A later goal costs the delay as a part of the time until the
-    /// goal. Fewer maps cost the part of the work that is given up. More weight costs 0, because
-    /// all other jobs that meet their goals still meet them. Leaving out another job costs 1.
+    /// Cost for comparing changes: 0 for more weight, because all other jobs that meet their goals
+    /// still meet them; for fewer maps, the fraction of the work that is given up; for a later
+    /// goal, the delay divided by the time from the job's submission until its goal; 1 for removing
+    /// another job.
     pub cost: f64,
 }
 
-/// A change to the jobs in favour of one of them.
+/// A change of one job, or the removal of another, that lets the one job meet its goal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Change {
@@ -67,9 +68,9 @@ pub enum Change {
         /// The largest number of maps with which the job meets its goal with the plan's confidence.
         maps: u32,
     },
-    /// Another job is left out.
+    /// Another job is removed.
     Without {
-        /// The job to leave out.
+        /// The job to remove.
         job: JobId,
     },
 }
@@ -77,11 +78,11 @@ pub enum Change {
 /// One drawn future: the configuration of a cluster, and all jobs.
 pub type Future = (SimConfig, Vec<SimJob>);
 
-/// Weights that are tried, as multiples of the job's weight.
+/// Larger weights for a job at risk that are tried, as multiples of its weight.
 const WEIGHTS: [f64; 6] = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
-/// Longest delay of a goal that is tried, as a multiple of the time until the goal; or twice the delay of the
-/// job's end, if that is longer.
+/// How much later a goal is tried at most, as a multiple of the time from the job's submission
+/// until its goal; or twice the delay with which the job ends, if that is longer.
 const LATER_MAX: f64 = 32.0;
 
 /// Relative precision of goals and numbers of maps in a [`Saving`].
@@ -281,7 +282,8 @@ impl Planner<'_> {
     }
 
     /// For each job that the plan is about: the fraction of the futures in which the job meets its
-    /// goal; `None` without a goal. `runs` has the courses of these jobs in each future.
+    /// goal; `None` without a goal. `runs[future][index]` is the run of the job at position `index`
+    /// of `of_interest`.
     fn met(&self, runs: &[Vec<Run>]) -> Vec<Option<f64>> {
         let of = |(index, &id): (usize, &JobId)| {
             self.job(id).job.goal_s?;
@@ -291,13 +293,14 @@ impl Planner<'_> {
         self.of_interest.iter().enumerate().map(of).collect()
     }
 
-    /// Returns whether, with the change, the job at position `index` of `of_interest` meets its
-    /// goal in enough of the futures for the plan's confidence, and all other jobs that do so
-    /// without the change still do.
+    /// Returns whether, with the change, the job at position `index` of `of_interest` is safe
+    /// (meets its goal in enough of the simulated futures for the plan's confidence), and all other
+    /// jobs that are safe without the change still are.
     ///
-    /// Most changes do not save the job, so the search ends early: the futures in which the
-    /// job is late without the change come first, the first refutation stops the others, and
-    /// no simulation runs longer than until the last goal.
+    /// Most changes do not save the job, so the simulations are ordered and cut to find this out
+    /// early: the futures in which the job is late without the change come first, no future is
+    /// simulated once the answer is certain, and no simulation runs longer than until the last
+    /// goal.
     fn saves(&self, index: usize, change: Change) -> Result<bool, SimError> {
         let id = self.of_interest[index];
         let left_out = |other: usize| {
@@ -384,8 +387,8 @@ impl Planner<'_> {
         Ok(savings)
     }
 
-    /// Returns the change to the earliest later goal with which the job is safe; `None` if no
-    /// delay that is tried, see [`LATER_MAX`], is enough.
+    /// Returns the change that moves the job's goal to the earliest later time with which the job
+    /// is safe; `None` if not even the longest delay that is tried, see [`LATER_MAX`], is enough.
     fn later_goal(
         &self,
         index: usize,
@@ -420,9 +423,9 @@ impl Planner<'_> {
         }))
     }
 
-    /// Returns the change to the largest number of maps with which the job meets its goal
-    /// with the plan's confidence. The number is found by bisection between 0 and `maps`: a
-    /// smaller job is taken to be no less safe. `None` if there is no such number.
+    /// Returns the change that leaves the job as many of its maps as possible, so that it meets its
+    /// goal with the plan's confidence; `None` if there is no such number. The number is found by
+    /// bisection between 0 and `maps`, on the assumption that fewer maps never make the job later.
     fn fewer_maps(&self, index: usize, maps: u32) -> Result<Option<Saving>, SimError> {
         let (mut few, mut too_many) = (0, maps);
         while f64::from(too_many - few) > (PRECISION * f64::from(maps)).max(1.0) {
@@ -456,8 +459,8 @@ fn apply(jobs: &[SimJob], id: JobId, change: Change) -> Vec<SimJob> {
     jobs
 }
 
-/// Returns the job with its first `maps` maps, and with reduces in proportion, at least one if it has
-/// any.
+/// Returns the job with its first `maps` maps, and with reduces in proportion, at least one if it
+/// has any.
 fn with_maps(job: &SimJob, maps: u32) -> SimJob {
     let reduces = u64::from(job.reduces) * u64::from(maps) / u64::from(job.maps.max(1));
     SimJob {
@@ -505,9 +508,9 @@ mod tests {
         savings.find(|saving| kind(&saving.change))
     }
 
-    /// There is room for 30 maps until 300 s, and the jobs have 20 and 25. The policy gives
-    /// up the larger one. A goal 200 s later, at most ten maps, or leaving out the other job
-    /// would save it; more weight would cost the other job its goal.
+    /// Until 300 s there is time for 30 maps, and the two jobs have 20 and 25, so the policy gives
+    /// up the larger one. A goal 200 s later, at most ten maps, or removing the other job would
+    /// save it. More weight would save it too, but make the other job miss its goal.
     #[test]
     fn a_job_at_risk_has_savings_in_the_order_of_their_cost() {
         let futures = vec![future(0.0, 1, &[(1, 300.0, 20), (2, 300.0, 25)])];

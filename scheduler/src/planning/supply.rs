@@ -2,19 +2,19 @@
 
 use crate::availability::Availability;
 
-/// An upper bound on the CPU that tasks can hold over time: piecewise constant over
-/// control cycles, in hundredths of a core.
+/// An upper bound on the CPU that tasks can hold over time: piecewise constant over control cycles,
+/// in hundredths of a core.
 ///
-/// A task starts only if there is room in its control cycle, and then runs on while f(t)
-/// falls. If tasks take at most `task_s_max`, they hold at any instant no more than the
-/// largest capacity within the last `task_s_max`. And if all tasks hold multiples of
+/// A task starts only if there is room in its control cycle under the availability f(t), and then
+/// runs on even if f(t) falls. If tasks take at most `task_s_max`, they hold at any instant no more
+/// than the largest capacity within the last `task_s_max`. And if all tasks hold multiples of
 /// `unit_hundredths`, the bound is a multiple of it too.
 #[derive(Clone, Debug)]
 pub(super) struct Supply {
     cycle_s: f64,
     hundredths: Vec<f64>,
-    /// Work from 0 to the start of each cycle; the last element, to the end of the last
-    /// cycle.
+    /// The most work that tasks can do from 0 to the start of each cycle, in hundredths of a core
+    /// times seconds; the last element counts to the end of the last cycle.
     work_until: Vec<f64>,
 }
 

@@ -7,16 +7,15 @@ use crate::model::JobId;
 /// The unit in which a policy measures the free capacity of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Measure {
-    /// Slots bound to maps or reduces on nodes that have such slots, as in chapter 3 of the
-    /// thesis; resources on other nodes.
+    /// On nodes with separate slots for maps and reduces, the number of free slots, as in chapter 3
+    /// of the thesis; on other nodes, free resources.
     #[default]
     Slots,
-    /// Resource vectors (CPU, I/O, memory) on all nodes, as in the thesis's equations (10) and
-    /// (18).
+    /// Free CPU, I/O and memory on all nodes, as in the thesis's equations (10) and (18).
     Resources,
 }
 
-/// The tasks that may start in a slot whose task ends before the next decision.
+/// The tasks that may start in a slot that becomes free between two decisions of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Refill {
     /// Any task of the job that the placement gives the slot to.
@@ -32,7 +31,7 @@ pub enum Refill {
 pub struct Decision {
     /// The slots of each job on each node.
     pub placement: Placement,
-    /// The use of slots that become free before the next cycle.
+    /// The tasks that may start in slots that become free before the next cycle.
     pub refill: Refill,
     /// The jobs whose waits for slots near their input have changed, each with its new wait. The
     /// next view of the job must contain this wait.

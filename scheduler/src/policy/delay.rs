@@ -38,7 +38,7 @@ impl Policy for Delay {
     }
 }
 
-/// The jobs in fair order, and the wait of each.
+/// The jobs in fair order, and how long each has waited for a slot on a node with its input.
 struct Queue<'a> {
     view: &'a ClusterView,
     waits: Vec<Wait>,

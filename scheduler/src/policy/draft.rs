@@ -14,7 +14,8 @@ use crate::model::{NodeId, Pool, Resources, TaskKind};
 pub(super) struct Scope<'a> {
     pub view: &'a ClusterView,
     pub measure: Measure,
-    /// The one pool that the decision covers, or `None` for all nodes.
+    /// The pool of machines (with or without accelerators) that the decision covers; `None` if it
+    /// covers all nodes.
     pub pool: Option<Pool>,
 }
 
@@ -85,9 +86,9 @@ const KINDS: [TaskKind; 2] = [TaskKind::Map, TaskKind::Reduce];
 /// The capacity of the nodes that is free for further slots.
 #[derive(Debug)]
 enum FreeRoom {
-    /// The number of free slots, where all tasks need slots of one size.
+    /// The number of free slots, if all tasks demand the same resources.
     EqualSlots(u64),
-    /// Free resources per node, for slots of different sizes.
+    /// The free resources of each node, if tasks demand different resources.
     Room(Room),
 }
 
@@ -118,7 +119,8 @@ impl FreeRoom {
     }
 }
 
-/// The number of slots of each job, under construction.
+/// The numbers of slots that a policy gives to the jobs in a control cycle, while it adds them one
+/// by one.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     pub scope: Scope<'a>,
@@ -129,7 +131,7 @@ pub(super) struct Draft<'a> {
     pub capacity: Vec<Option<Resources>>,
     /// Number of slots in the draft, per job and kind of task.
     slots: Vec<[u32; 2]>,
-    /// Resources of one more task, per job and kind.
+    /// The resources that a task of the job needs, per job, for `[map, reduce]`.
     pub demand: Vec<[Resources; 2]>,
     /// The smallest demand of any task, per resource.
     pub least: Resources,
@@ -164,9 +166,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Lets running maps lose their slots to other jobs whose tasks do not fit beside them, as the
-    /// thesis's Algorithm 1 does (lines 14-19). The draft has slots that fit on empty nodes;
-    /// without this rule, a large task might never fit beside small ones that follow each other.
+    /// Returns this draft with a rule: running maps lose their slots to jobs whose tasks fit on an
+    /// empty node, but not beside these maps (the thesis's Algorithm 1, lines 14-19). Without it, a
+    /// large task might never start where small ones follow each other.
     pub fn yielding(self) -> Self {
         Self {
             yielding: true,
@@ -188,9 +190,9 @@ impl<'a> Draft<'a> {
         room
     }
 
-    /// Adds reduces as long as the cluster has free capacity, for each job up to the number that
-    /// `due` returns for its position, the most urgent job first (Algorithm 1, lines 1-9). They are
-    /// spread over the nodes when the slots are assigned to nodes.
+    /// Adds slots for reduces, job by job, the most urgent first, as long as the cluster has free
+    /// capacity (the thesis's Algorithm 1, lines 1-9). The job at position i gets at most `due(i)`
+    /// of them. Their nodes are chosen later.
     pub fn add_reduces(&mut self, due: impl Fn(usize) -> u32) {
         for job in self.scope.view.by_urgency(|job| due(job) > 0) {
             let due = due(job);
@@ -210,8 +212,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Returns true only if the free capacity suffices for no further slot; false does not prove
-    /// that it suffices for one.
+    /// Returns whether certainly no further slot of any job fits into the free capacity. If false,
+    /// one may fit or not.
     pub fn is_full(&self) -> bool {
         match &self.room {
             FreeRoom::EqualSlots(slots) => *slots == 0,

@@ -25,7 +25,8 @@ pub(crate) fn view(slots: u32, forecast_hundredths: f64, jobs: Vec<JobView>) -> 
     }
 }
 
-/// The jobs of `fit::tests::a_walk_by_hand`, submitted in reverse order.
+/// Three jobs with goals at 40, 60 and 100 s; the one with the latest goal was submitted first.
+/// `fit::tests::a_walk_by_hand` places the same tasks.
 pub(super) fn three_goals() -> Vec<JobView> {
     vec![
         job(1, 2.0, Some(40.0), 7),

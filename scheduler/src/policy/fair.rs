@@ -66,7 +66,7 @@ pub(super) fn fair_draft(view: &ClusterView) -> Draft<'_> {
     draft
 }
 
-/// Shares reduces and the slots of running tasks as [`Fair`] does. Each idle slot for maps goes to
+/// Gives slots to reduces and to running tasks as [`Fair`] does. Each idle slot for maps goes to
 /// the job whose position `choose` returns; `None` leaves the free capacity of the node idle in
 /// this cycle. `choose` gets the node, and a function that returns whether a pending map of a job
 /// could start there.
@@ -80,7 +80,8 @@ pub(crate) fn fair_with_idle_slots(
     placement.into()
 }
 
-/// A [`Share`] in less space, because the queue is walked once for each slot.
+/// The sort key of a job and a kind of its tasks among those that may get the next slot. It orders
+/// jobs as [`Share`] does, in less space, because the queue is changed once for each slot.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
     slots_for_weight: OrderedF64,
@@ -114,9 +115,9 @@ mod tests {
     use super::*;
     use crate::model::{Node, NodeId, Phase};
 
-    /// Four slots for three jobs: two for J1, the oldest, and one each for J2 and J3. J1 runs one
-    /// map, J3 two, and one slot is idle. The idle slot goes to J2, which runs nothing, though J1
-    /// has a goal. J1 gets the slot that J3 has to leave.
+    /// The fair shares of four slots are two for J1, the oldest, and one each for J2 and J3. J1
+    /// runs one map, J3 two, and one slot is idle. The idle slot goes to J2, which runs nothing,
+    /// though J1 has a goal. J3 has one slot more than its share, which J1 gets.
     #[test]
     fn a_free_slot_goes_to_the_job_that_runs_least() {
         let mut jobs = vec![

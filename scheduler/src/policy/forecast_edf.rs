@@ -34,13 +34,15 @@ use crate::model::TaskKind;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ForecastEdf;
 
-/// Part of the CPU that stays free of work that can wait. Chosen together with `GIVEN_UP_MAX` among
-/// 0, 0.05, 0.1, 0.2 and 0.3 on seeds 1001 and 1002 of the scenarios of figure 5.21.
+/// Part of the CPU that stays idle as long as no goal needs it, for jobs that may arrive and have
+/// to start at once. Chosen together with `GIVEN_UP_MAX` among 0, 0.05, 0.1, 0.2 and 0.3 on seeds
+/// 1001 and 1002 of the scenarios of the thesis's figure 5.21.
 pub const RESERVE: f64 = 0.1;
 
-/// Jobs that were given up, except for unmeasured ones, start tasks only while at most this part of
-/// the CPU is taken by them and the jobs before them. Chosen among 0, 0.3, 0.4, 0.5 and 0.8: a
-/// smaller part delays these jobs, a larger part makes other jobs miss their goals.
+/// Jobs that were given up start tasks only while at most this part of the CPU is taken by them and
+/// the jobs before them; except for jobs whose task lengths are not measured yet. Chosen among 0,
+/// 0.3, 0.4, 0.5 and 0.8: a smaller part delays these jobs, a larger part makes other jobs miss
+/// their goals.
 pub const GIVEN_UP_MAX: f64 = 0.4;
 
 impl Policy for ForecastEdf {
@@ -166,16 +168,16 @@ fn needed_hundredths(room: &RoomUntil<'_>, kept: &[KeptJob]) -> f64 {
     needed
 }
 
-/// The most CPU, as a fraction of all, for first maps of jobs that were given up because of an
-/// estimate; these maps measure the true length. A job that cannot meet its goal is worth one task;
-/// without this limit, many such jobs would make others miss their goals.
+/// The largest part of the CPU for maps that measure the true length of a job's tasks: one map of
+/// each job that was given up because of an estimate. Without this limit, many such jobs would make
+/// others miss their goals.
 pub const PROBING_MAX: f64 = 0.1;
 
 struct DraftFiller<'a> {
     draft: Draft<'a>,
     view: &'a ClusterView,
     workloads: &'a [Workload],
-    /// CPU of the slots in the draft, in hundredths of a core.
+    /// CPU that all slots added so far take, in hundredths of a core.
     used: f64,
     /// For each job, the number of its slots that may not wait for nodes that hold their input.
     urgent: Vec<u32>,
@@ -196,9 +198,9 @@ impl DraftFiller<'_> {
         }
     }
 
-    /// Adds one slot for `job` if the draft (the slots of all jobs so far) then uses at most
-    /// `spare` hundredths of a core, and at most `limit` hundredths. The first slot of the draft
-    /// may exceed `limit`, but not `spare`.
+    /// Adds one slot for `job`, unless all slots added so far then take more than `spare`
+    /// hundredths of a core, or more than `limit`. The very first slot may exceed `limit`, but not
+    /// `spare`.
     fn probe(&mut self, job: usize, limit: f64, spare: f64) {
         let Workload { kind, left, .. } = self.workloads[job];
         let view = &self.view.jobs[job];
@@ -211,10 +213,10 @@ impl DraftFiller<'_> {
         }
     }
 
-    /// Adds slots that `job` can use while the draft (the slots of all jobs so far) has at most
-    /// `limit` hundredths of a core. The first slot of the draft may exceed `limit`. Slots within
-    /// the first `needed` hundredths of the draft must start tasks at once: they do not wait for
-    /// nodes that hold their input.
+    /// Adds slots for `job` until it has all that it can use, or all slots added so far would take
+    /// more than `limit` hundredths of a core. The very first slot may exceed `limit`. Slots that
+    /// begin within the first `needed` hundredths are urgent: their tasks must start at once, and
+    /// do not wait for nodes that hold their input.
     fn fill(&mut self, job: usize, limit: f64, needed: f64) {
         let Workload { kind, left, .. } = self.workloads[job];
         let view = &self.view.jobs[job];
@@ -235,12 +237,13 @@ mod tests {
     use super::super::example::{job, slots, three_goals, view};
     use super::*;
 
-    /// Four slots, tasks of 10 s, goals at 40, 60 and 100 s with room for 16, 24 and 40 tasks. The
-    /// jobs need 7, 19 and 39 tasks by then, so all are kept, and the first goal takes all slots
-    /// but the reserve: three of four (90% are 3.6).
+    /// Four slots, tasks of 10 s. Until the goals at 40, 60 and 100 s there is time for 16, 24 and
+    /// 40 tasks; J1 needs 7 of them, J1 and J2 19, and all three jobs 39. So no job is given up.
+    /// J1, with the earliest goal, takes all slots but the reserve of 10%: three of four.
     ///
-    /// With one more map of J3, 40 of 40 are needed until 100 s: one task length later there would
-    /// be room for only 36. So four tasks must start now.
+    /// With one more map of J3, 40 of 40 tasks are needed until 100 s. If some started one task
+    /// length later, there would be time for only 36. So nothing may be held in reserve, and four
+    /// tasks start now.
     #[test]
     fn the_earliest_goal_that_can_be_met_goes_first() {
         let decide = |jobs| slots(&ForecastEdf.decide(&view(4, 400.0, jobs)), 3);

@@ -19,24 +19,25 @@ use super::view::ClusterView;
 use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
 
-/// A given-up job, which is expected to miss its goal. It still gets slots, before those jobs with
-/// reachable goals (kept on time) that can all spare the time for it.
+/// A job that is expected to miss its goal (given up), and its place among the kept jobs, those
+/// that can meet theirs. It gets slots before a kept job if this job and all later ones can spare
+/// the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlannedJob {
-    /// Position of the job in the view.
+    /// Position of the given-up job in the view's list of jobs.
     pub job: usize,
-    /// Position, among the jobs that are kept on time, of the job before which the given-up job is
-    /// placed; the number of these jobs if the given-up job comes after all of them.
+    /// Index, among the kept jobs in order of goals, of the job before which the given-up job gets
+    /// slots; the number of kept jobs if it comes after all of them.
     pub before: usize,
 }
 
-/// The most given-up jobs that get a place among the jobs that are kept on time; the others follow
-/// behind all of these.
+/// The most given-up jobs for which a place before kept jobs is sought, which bounds the cost of a
+/// decision; the others come after all kept jobs.
 const PLANNED_MAX: usize = 64;
 
-/// Chooses for each given-up job the kept job that it comes before. `given_up` has the jobs'
-/// positions in the view. The result is sorted by [`PlannedJob::before`], and by response ratio
-/// where that is equal.
+/// Chooses, for each given-up job, the kept job (one that can meet its goal) before which it gets
+/// slots. `given_up` has the jobs' positions in the view. The result is sorted by
+/// [`PlannedJob::before`], and by response ratio where that is equal.
 pub(super) fn plan_given_up(
     view: &ClusterView,
     room: &RoomUntil<'_>,
@@ -75,8 +76,8 @@ pub(super) fn plan_given_up(
     planned
 }
 
-/// Returns, for each kept job, the most work that could be done before it while it and all later
-/// kept jobs still met their goals.
+/// Returns, for each kept job, how much additional work could be done before it, without it or a
+/// later kept job missing its goal; in hundredths of a core times seconds.
 fn spare_from(room: &RoomUntil<'_>, kept: &[KeptJob]) -> Vec<f64> {
     let mut load = Load::default();
     let mut spare: Vec<f64> = (kept.iter())
@@ -130,11 +131,18 @@ mod tests {
             .collect()
     }
 
-    /// Four slots, and maps of 10 s. J1 to J4 meet their goals. Until these there is room for 8,
-    /// 16, 24 and 40 maps, and the maps due by then are 6, 7, 17 and 20, so 2, 9, 7 and 20 can be
-    /// spared. J9 is late and needs 5 maps. It goes before J2, the first job from which on all jobs
-    /// can spare 5. This leaves 4, 2 and 15 from J2 on. J8 is late and needs 3, so it goes before
-    /// J4.
+    /// Four slots, and maps of 10 s. J1 to J4 can meet their goals:
+    ///
+    /// | job | maps possible by its goal | maps due by then | maps to spare |
+    /// | --- | --- | --- | --- |
+    /// | J1 | 8 | 6 | 2 |
+    /// | J2 | 16 | 7 | 9 |
+    /// | J3 | 24 | 17 | 7 |
+    /// | J4 | 40 | 20 | 20 |
+    ///
+    /// J9 is late and has 5 maps. It goes before J2, the first job from which on all can spare 5
+    /// maps. This leaves 4, 2 and 15 maps to spare for J2, J3 and J4. J8 is late and has 3 maps, so
+    /// it goes before J4.
     #[test]
     fn a_late_job_goes_before_kept_jobs_that_can_all_wait() {
         let jobs = vec![
@@ -152,9 +160,10 @@ mod tests {
         assert_eq!(places(&view), [(9, 1), (8, 3), (7, 4)]);
     }
 
-    /// J1 has 40 maps, which take 100 s on four slots; J2 has 4 maps, which take 10 s. If J1 was
-    /// submitted 50 s ago and J2 10 s ago, the ratios of their waits to these times are 1/2 and 1;
-    /// after 350 and 20 s they are 3.5 and 2.
+    /// Late jobs are ordered by the time since their submission, divided by the time that their
+    /// maps take on all four slots: 100 s for the 40 maps of J1, 10 s for the 4 maps of J2. If J1
+    /// was submitted 50 s ago and J2 10 s ago, the ratios are 1/2 and 1, and J2 comes first; after
+    /// 350 and 20 s they are 3.5 and 2, and J1 comes first.
     #[test]
     fn small_jobs_rise_fast_and_large_ones_with_age() {
         let order = |first_s: f64, second_s: f64| {

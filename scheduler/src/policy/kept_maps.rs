@@ -10,8 +10,8 @@ use super::room::Room;
 use crate::model::Resources;
 use std::cmp::Reverse;
 
-/// Running maps that keep their slots so far in a new placement, by node. All are candidates for
-/// eviction, if a job's tasks fit on no node beside them.
+/// Running maps, by node, that keep their slots so far in a new placement. Where a task of another
+/// job fits on no node, some of them are evicted (lose their slots) to make room for it.
 #[derive(Debug)]
 pub(super) struct KeptMaps {
     /// For each node, the running maps that keep their slots so far; each is given by the position
@@ -21,12 +21,12 @@ pub(super) struct KeptMaps {
     bounds: Option<Bounds>,
 }
 
-/// The free resources of each node without the largest evictable map, and without all evictable
-/// maps.
+/// Upper bounds on the free resources of each node after evictions: `[0]` without its largest
+/// evictable map, `[1]` without all its evictable maps.
 #[derive(Debug)]
 struct Bounds([Room; 2]);
 
-/// The state of the placement that a search for maps reads.
+/// The part of a placement in progress that a search for maps to evict reads.
 pub(super) struct PlacementState<'a> {
     /// Free resources of each node beside the slots given so far.
     pub planned: &'a Room,
@@ -37,8 +37,8 @@ pub(super) struct PlacementState<'a> {
     pub spare: &'a dyn Fn(usize) -> usize,
 }
 
-/// The most nodes that one search looks at. Another node might have fewer maps to evict, but a
-/// longer search would hold up the placement of the next job.
+/// The most nodes that a search for the node with the fewest maps to evict looks at. Another node
+/// might have fewer, but a longer search would hold up the placement of the next job.
 const NODES_MAX: usize = 64;
 
 impl KeptMaps {
@@ -55,7 +55,8 @@ impl KeptMaps {
         self.on[node].push(job);
     }
 
-    /// For each running map that has kept its slot, the positions of its node and of its job.
+    /// The position of the node (in the cluster) and of the job (in the view) of each running map
+    /// that has kept its slot.
     pub fn slots(&self) -> impl Iterator<Item = (usize, usize)> {
         let nodes = self.on.iter().enumerate();
         nodes.flat_map(|(node, jobs)| jobs.iter().map(move |&job| (node, job)))
@@ -107,7 +108,8 @@ impl KeptMaps {
         Some((node, jobs))
     }
 
-    /// Recomputes the bounds on the free resources of a node after a change of its slots.
+    /// Recomputes the upper bounds on what evictions can free on a node, after a change of its
+    /// slots.
     pub fn correct_bounds(&mut self, node: usize, state: &PlacementState<'_>) {
         if let Some(bounds) = &mut self.bounds {
             bounds.correct(node, &self.on[node], state);
@@ -130,9 +132,9 @@ impl Bounds {
     }
 }
 
-/// The free resources of `node` if the largest of the evictable maps were gone, and if all of them
-/// were gone; both are `None` if no map can be evicted or nothing can be placed there. `jobs` has
-/// the job of each map on the node that may lose its slot.
+/// Upper bounds on the resources that evictions can free on `node`: its free resources without the
+/// largest evictable map, and without all of them. Both are `None` if no map can be evicted or
+/// nothing can be placed there. `jobs` has the job of each map on the node that may lose its slot.
 fn bounds_of(
     jobs: &[usize],
     node: usize,
@@ -164,8 +166,9 @@ fn evictable(jobs: &[usize], claimant: Option<usize>, state: &PlacementState<'_>
     evictable
 }
 
-/// Returns the positions, in `jobs`, of the fewest maps to evict from `node`, the largest first.
-/// `jobs` has the job of each map on the node.
+/// Returns as few maps as have to be evicted from `node` to make room for `demand` of the job
+/// `claimant`, as positions in `jobs`, the map with the largest demand first; `None` if evicting
+/// all of them is not enough. `jobs` has the job of each map on the node.
 fn fewest_to_evict(
     jobs: &[usize],
     claimant: usize,

@@ -16,17 +16,15 @@ pub struct Cell {
     pub slots: u32,
 }
 
-/// Slots per job and node, for maps (P^M) and reduces (P^R).
-///
-/// The cells are ordered by node, job and kind: iteration is deterministic, and the cells of a node
-/// are one slice.
+/// The placement matrix: how many slots for maps (the thesis's P^M) and for reduces (P^R) each job
+/// has on each node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     cells: Vec<Cell>,
 }
 
 impl Placement {
-    /// Builds the matrix from single slots, in any order.
+    /// Builds the matrix from one entry per slot, in any order.
     #[must_use]
     pub fn of_slots(mut slots: Vec<(NodeId, JobId, TaskKind)>) -> Self {
         slots.sort_unstable();
@@ -47,14 +45,14 @@ impl Placement {
         Self { cells }
     }
 
-    /// The cells, ordered by node, job and kind.
+    /// The entries of the matrix that are not zero, ordered by node, job and kind.
     #[must_use]
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// Number of slots of `job` for tasks of `kind` on all nodes: s_alloc for maps, r_alloc for
-    /// reduces.
+    /// Number of slots of `job` for tasks of `kind` on all nodes: the thesis's s_alloc for maps,
+    /// r_alloc for reduces.
     #[must_use]
     pub fn of(&self, job: JobId, kind: TaskKind) -> u32 {
         let cells = self.cells.iter();

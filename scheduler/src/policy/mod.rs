@@ -66,8 +66,8 @@ pub use view::{ClusterView, DELAYS_MAX, JobView, Preemption, ReduceStart, Runnin
 pub use weighted::{HighJobWeightFirst, HighUnitWeightFirst, ShortestTaskFirst};
 pub use workload::required_slots;
 
-/// A scheduling policy: a pure function, without the state and effects that the module page rules
-/// out.
+/// A scheduling policy: a pure function from a view of the cluster to a decision. It has no clock,
+/// no I/O, no randomness, and no state of its own from one cycle to the next.
 pub trait Policy: Send + Sync {
     /// The name of this policy for [`by_name`].
     fn name(&self) -> &'static str;

@@ -57,9 +57,10 @@ impl DueWork {
     }
 }
 
-/// The least time that the job still takes, in seconds. With preemption, running tasks count as
-/// unstarted work, because they may be paused. If all unfinished tasks of the kind that is placed
-/// next are running, the longest of their remaining times replaces the length of a whole task.
+/// The least time that the job still takes, in seconds: the lengths of its next task and of the
+/// phases after it. Where tasks can be paused, running ones count as unstarted work: if all that
+/// are left of the next kind (maps or reduces) are running, the longest of their remaining times
+/// replaces the length of the next task.
 fn tail_s(view: &ClusterView, job: &JobView, workload: &Workload) -> f64 {
     if view.preemption == Preemption::Never || job.pending(workload.kind) > 0 {
         return workload.tail_s;
@@ -69,13 +70,13 @@ fn tail_s(view: &ClusterView, job: &JobView, workload: &Workload) -> f64 {
     left_s.fold(0.0, f64::max) + workload.tail_s - workload.task_s
 }
 
-/// A job that can meet its goal together with the other kept jobs.
+/// A job that the policy keeps: it can meet its goal together with all other kept jobs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct KeptJob {
     pub due: DueWork,
-    /// The capacity that is free until the job's goal for tasks as long as those of the job, in
-    /// hundredths of a core times seconds. The job shares this capacity with the earlier kept jobs
-    /// whose tasks are as long or longer.
+    /// The capacity until the job's goal that tasks as long as its own can use, in hundredths of a
+    /// core times seconds. The job shares this capacity with the earlier kept jobs whose tasks are
+    /// as long or longer.
     pub room: f64,
 }
 
@@ -86,11 +87,11 @@ pub(super) struct Load {
     classes: [Class; CLASSES],
 }
 
-/// The jobs of a [`Load`] whose task lengths are in one class.
+/// The jobs of a [`Load`] whose tasks are of similar length; see [`CLASSES`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
     jobs: u32,
-    /// Unstarted work of these jobs, in hundredths of a core times seconds.
+    /// Unstarted work of the jobs in this class, in hundredths of a core times seconds.
     work: f64,
     /// Task length of the job added last, in seconds.
     task_s: f64,
@@ -223,13 +224,14 @@ struct RunningLoad {
     left_s: Vec<f64>,
     /// `work[i]`: CPU that the first i tasks use in total, in hundredths times seconds.
     work: Vec<f64>,
-    /// `hundredths[i]`: CPU that the tasks behind the first i use at a time, in hundredths of a
-    /// core.
+    /// `hundredths[i]`: CPU that all tasks but the first i use together while they run, in
+    /// hundredths of a core.
     hundredths: Vec<f64>,
 }
 
 impl RunningLoad {
-    /// Builds the load from pairs of remaining seconds and hundredths of a core.
+    /// Builds the load from a pair for each running task: the seconds until its end, and its CPU in
+    /// hundredths of a core.
     fn new(mut tasks: Vec<(f64, f64)>) -> Self {
         tasks.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut running_load = Self {
@@ -246,8 +248,8 @@ impl RunningLoad {
         running_load
     }
 
-    /// CPU used in the next `after_s` seconds, in hundredths times seconds. The run time of a task
-    /// after that does not count.
+    /// CPU that the running tasks use from now until `after_s` seconds from now, in hundredths
+    /// times seconds. Their use after that does not count.
     fn until(&self, after_s: f64) -> f64 {
         if self.left_s.is_empty() {
             return 0.0;
@@ -320,7 +322,8 @@ impl<'a> RoomUntil<'a> {
         }
     }
 
-    /// Room until `t_s` for divisible tasks, in hundredths of a core times seconds.
+    /// CPU that is free until `t_s` if work can be divided at will, in hundredths of a core times
+    /// seconds; [`Self::until`] also subtracts the time that complete tasks cannot use.
     pub fn fluid(&self, t_s: f64) -> f64 {
         let after_s = (t_s - self.now_s).max(0.0);
         let lasting_s = DEVIATION_S * (1.0 - (-after_s / DEVIATION_S).exp());
@@ -434,8 +437,10 @@ mod tests {
         assert_eq!(kept(&view(4, 400.0, jobs)), [1, 3]);
     }
 
-    /// Two nodes are idle, two become free after 4 and 8 s. Until 29 s each node has time for two
-    /// complete tasks of 10 s.
+    /// Two nodes are idle, two become free after 4 and 8 s. Until the goal at 29 s they have 29,
+    /// 29, 25 and 21 s: each has time for two complete tasks of 10 s, eight in all, and the rest
+    /// cannot be used. Until 18 s there is time for one task on each node, until 17 s on three of
+    /// them, until 9 s on none.
     #[test]
     fn only_complete_tasks_fit_between_the_end_of_a_task_and_the_goal() {
         let mut running = job(1, 0.0, None, 0);
@@ -476,8 +481,9 @@ mod tests {
         assert!(kept(&view).is_empty());
     }
 
-    /// Until 60 s a node has time for one task of 40 s and then for two of 10 s: four tasks of J1
-    /// and eight of J2 fill four nodes. Counted in tasks of 40 s, there would be room for J1 alone.
+    /// Four nodes; J1 has tasks of 40 s, J2 tasks of 10 s, and both goals are at 60 s. Each node
+    /// has time for one task of 40 s and then for two of 10 s: four tasks of J1 and eight of J2. If
+    /// only complete tasks of 40 s counted, there would be room for J1 alone.
     #[test]
     fn short_tasks_fill_the_time_that_long_ones_leave() {
         let mut long = job(1, 0.0, Some(60.0), 4);

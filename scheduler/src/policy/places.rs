@@ -45,10 +45,10 @@ impl Draft<'_> {
         Placement::of_slots(self.place_all())
     }
 
-    /// Like [`carry_out`](Self::carry_out), but first the maps with their input on an idle node go
-    /// to that node, those of the most urgent job first. A job with known places of its input then
-    /// leaves its slots beyond `urgent` unused, to wait for such a node for up to [`DELAYS_MAX`]
-    /// cycles in a row.
+    /// Like [`carry_out`](Self::carry_out), but prefers nodes with the maps' input. First the maps
+    /// with their input on an idle node go to that node, those of the most urgent job first. Then a
+    /// job whose input locations are known leaves its other slots unused, except for `urgent`, to
+    /// wait for such a node for up to [`DELAYS_MAX`] cycles in a row.
     ///
     /// `urgent[i]` is the number of slots for which the job at position i of the view may not wait.
     /// Also returns the jobs whose waits changed, with their new waits.
@@ -108,9 +108,9 @@ impl<'a> Places<'a> {
         places
     }
 
-    /// Gives slots of the draft to the running tasks of `job`, on their nodes, and takes the tasks'
-    /// demands from the free capacity: from `idle`, what is free now, and from `planned`, what is
-    /// free once the tasks without a slot have ended.
+    /// Lets the running tasks of `job` keep slots on their nodes, as many as the draft has for the
+    /// job. Subtracts the tasks' demands from the free capacity: from `idle`, which is free now,
+    /// and from `planned`, which is free once the tasks without a slot have ended.
     fn keep_running(
         &mut self,
         job: usize,
@@ -189,8 +189,8 @@ impl<'a> Places<'a> {
         self.note(job, node, kind);
     }
 
-    /// Places reduces where the fewest reduces are; of such nodes, where the fewest of the same job
-    /// are (Algorithm 1, lines 1-9).
+    /// Places each reduce on the node with the fewest reduces of all jobs; among equal nodes, on
+    /// the one with the fewest of the same job (the thesis's Algorithm 1, lines 1-9).
     fn spread_reduces(&mut self) {
         let kind = TaskKind::Reduce;
         if !self.order.iter().any(|&job| self.is_due(job, kind)) {
@@ -264,7 +264,8 @@ impl<'a> Places<'a> {
     }
 
     /// Like [`place_maps`](Self::place_maps), but one map at a time, to the job with the least
-    /// `rank`.
+    /// `rank`. `rank` gets the position of a job and the number of maps that the job runs or would
+    /// start.
     fn place_maps_to_least<R: Ord>(&mut self, rank: impl Fn(usize, u32) -> R) {
         let kind = TaskKind::Map;
         let entry = |job: usize, maps: u32| Reverse((rank(job, maps), job, maps));
@@ -281,8 +282,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Places maps until `job` has `slots` of them, or no node has enough free capacity for
-    /// another.
+    /// Places maps of `job` until it has `slots` slots for maps on nodes, or no node has enough
+    /// free capacity for another.
     fn place_maps_of(&mut self, job: usize, slots: u32) {
         let kind = TaskKind::Map;
         let demand = self.draft.demand[job][kind as usize];

@@ -19,7 +19,7 @@ pub(super) struct Room {
     left: Vec<Option<Resources>>,
     /// The lower bound of all demands. On a node with less, no task fits.
     least: Resources,
-    /// Number of leaves, a power of two.
+    /// Number of leaves of the tree: the number of nodes, rounded up to a power of two.
     leaves: usize,
     /// The tree. Vertex 1 is the root; the children of v are 2v and 2v + 1, and both are in
     /// `pairs[v]`; the root is in `pairs[0]`.
@@ -33,8 +33,9 @@ pub(super) struct Room {
     astray: usize,
 }
 
-/// The largest free amounts on the cluster nodes below each of two siblings in the tree. The
-/// siblings share a cache line because a search that visits one of them visits both.
+/// The data of two siblings in the tree: for each resource, the largest amount that any cluster
+/// node below has free. The siblings share a cache line because a search that visits one of them
+/// visits both.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 struct Pair {
@@ -58,8 +59,8 @@ impl Pair {
         self.memory[side] = most.memory;
     }
 
-    /// The largest free amounts on the cluster nodes below either of the two siblings, that is,
-    /// below their parent in the tree.
+    /// The larger amount of both siblings, for each resource: the most that any cluster node below
+    /// their parent has free.
     fn most(&self) -> Most {
         Most {
             cpu: self.cpu[0].max(self.cpu[1]),
@@ -69,20 +70,22 @@ impl Pair {
     }
 }
 
-/// A demand, or the largest free amounts on the cluster nodes below a vertex of the tree, in half
-/// the space of [`Resources`]: a search mostly waits for memory. Amounts are rounded, so a demand
-/// that seems to fit may not fit; a demand that fits always seems to fit.
+/// A demand; or, for a vertex of the tree, the largest free amount of each resource on any cluster
+/// node below it. It takes half the space of [`Resources`], because a search spends most of its
+/// time on cache misses. Amounts are rounded, so a demand that seems to fit may not fit; a demand
+/// that fits always seems to fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Most {
-    /// CPU in hundredths of a core, plus one; 0 if nothing can be placed on any cluster node below
-    /// the vertex, whatever the demand.
+    /// The demanded CPU, or the largest free CPU of a cluster node below the vertex, in hundredths
+    /// of a core, plus one; 0 if nothing can be placed on any of these nodes, whatever the demand.
     cpu: u32,
     /// I/O in bytes per second, as the bits that [`rounded`] returns.
     io: u32,
     memory: u32,
 }
 
-/// Returns the bits of `amount` as a 32-bit float. A larger amount never has smaller bits.
+/// Rounds `amount` to a 32-bit float and returns its bits, which compare as the amounts do: a
+/// larger amount never has smaller bits.
 const fn rounded(amount: u64) -> u32 {
     (amount as f32).to_bits()
 }
@@ -96,7 +99,7 @@ impl Most {
         })
     }
 
-    /// Returns whether `demand` may fit on a cluster node below the vertex.
+    /// Returns whether `demand` may fit on a cluster node below the vertex that `self` describes.
     const fn fits(&self, demand: &Self) -> bool {
         (demand.cpu <= self.cpu) & (demand.io <= self.io) & (demand.memory <= self.memory)
     }
@@ -109,8 +112,9 @@ impl Most {
 }
 
 impl Room {
-    /// Builds the tree. `None` stands for a node on which nothing can be placed, not even a task
-    /// that needs nothing. Each later demand must be at least `least` in every resource.
+    /// Builds the search tree over the nodes. `left` has the free resources of each node; `None`
+    /// for a node on which nothing can be placed, not even a task that needs nothing. All demands
+    /// that will be searched for must be at least `least` in every resource.
     pub fn new(left: Vec<Option<Resources>>, least: Resources) -> Self {
         let (count, leaves) = (left.len(), left.len().next_power_of_two());
         let mut room = Self {
@@ -200,9 +204,9 @@ impl Room {
         node
     }
 
-    /// Returns the roomiest node, and the number of vertices visited. The search goes from each
-    /// vertex to the child that may have more CPU, and back to the others that may have more than
-    /// it has found.
+    /// Returns the node with the most free CPU among those on which `demand` fits, and the number
+    /// of vertices visited. The search goes from each vertex to the child that may have more CPU,
+    /// and back to the others that may have more than it has found.
     fn search(&self, demand: &Resources) -> (Option<usize>, usize) {
         let most = Most::of(Some(*demand));
         // Vertices to go back to, with the most CPU below each: at most one per depth.
@@ -245,8 +249,8 @@ impl Room {
         }
     }
 
-    /// Sorts the nodes so that those with similar free resources are neighbours among the leaves of
-    /// the tree, with full nodes last. Searches then skip more of the tree.
+    /// Reorders the leaves of the tree so that nodes with similar free resources are neighbours,
+    /// with full nodes last. Searches can then skip more of the tree.
     fn sort(&mut self) {
         let (mut usable, full): (Vec<usize>, Vec<usize>) =
             (0..self.left.len()).partition(|&node| self.usable(node).is_some());
@@ -265,7 +269,7 @@ impl Room {
         self.astray = 0;
     }
 
-    /// Returns whether `demand` fits on some node.
+    /// Returns whether some node has enough free resources for `demand`.
     pub fn fits_anywhere(&self, demand: &Resources) -> bool {
         let mut found = false;
         self.visit_fitting(demand, &mut |_| {
@@ -286,8 +290,8 @@ impl Room {
         }
     }
 
-    /// Calls `visit` for the nodes of the cluster below `vertex` on which `demand` may fit,
-    /// until a call returns false. Returns false if a call did.
+    /// Calls `visit` for the cluster nodes whose leaves are below `vertex` and on which `demand`
+    /// may fit, until a call returns false. Returns false if a call did.
     fn visit_below(
         &self,
         vertex: usize,
@@ -313,9 +317,10 @@ fn amounts(of: &Resources) -> Amounts {
 /// The most nodes that stay unsorted: for so few, the order does not matter.
 const UNSORTED_MAX: usize = 8;
 
-/// Sorts `nodes` so that neighbours have similar amounts: halves the list by the resource in which
-/// the nodes differ most, and each half again, down to a few nodes. The first half gets as many
-/// nodes as a full subtree has leaves.
+/// Sorts `nodes`, which become leaves of the tree in this order, so that neighbours have similar
+/// free amounts: divides the list in two by the resource in which the nodes differ most, and each
+/// part again, down to a few nodes. The first part is a power of two, so that it fills a whole
+/// subtree.
 fn sort_alike(nodes: &mut [(Amounts, usize)]) {
     if nodes.len() <= UNSORTED_MAX {
         return;

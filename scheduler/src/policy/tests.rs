@@ -26,8 +26,9 @@ fn a_job_past_its_goal_needs_all_its_tasks_now() {
     assert_eq!(slots(&ReverseAdaptive.decide(&late), 2), [4, 0]);
 }
 
-/// J1 needs s_req = 200/90 slots, so three. The rest goes to the jobs without a goal, oldest first,
-/// before J1 gets a fourth.
+/// J1 has 200 s of work and 90 s until its last map must start: it needs 200 / 90 slots, rounded up
+/// to three. The other slots go to the jobs without a goal, the oldest, J3, first, before J1 gets a
+/// fourth.
 #[test]
 fn jobs_without_a_goal_get_what_the_goals_leave_in_order_of_submission() {
     let jobs = vec![
@@ -83,8 +84,8 @@ fn overlapped_reduces_are_spread_evenly_before_any_map() {
     );
 }
 
-/// J1 has no tasks left to start, so its running tasks are not a need. Where tasks cannot be
-/// paused, they run to their end and then J2 gets their slots.
+/// J1 has no tasks left to start, so it needs no slots, and J2 gets all four. Where tasks cannot be
+/// paused, J1's running tasks run to their ends, and J2's start after them.
 #[test]
 fn running_tasks_give_way_to_an_urgent_job() {
     let mut running = job(1, 0.0, Some(1e5), 0);
@@ -339,16 +340,20 @@ fn delay_scheduling_by_hand() {
     );
 }
 
-/// J1 needs 2 maps in 100 s, 20 / 90 = 0.22 of a slot; J2 needs the same. The input of J1 is on
-/// node 3, that of J2 on node 1.
+/// Each job has 2 maps of 10 s left and 90 s until its last map must start, so it needs 20 / 90 =
+/// 0.22 of a slot. The input of J1 is on node 3, that of J2 on node 1.
 ///
-/// At first both lack a slot and take any: J1, the older one, takes node 0, though its input is not
-/// there, and J2 takes node 1. Now both have the slots that they need. On node 2 both may decline
-/// and do. As no job is local, the first of them, J1, starts there after all. On node 3 J1 has no
-/// maps left; J2 declines, and starts there after all.
+/// In the first case no job has a slot, and the nodes are offered one after another:
+///
+/// | node | result |
+/// | --- | --- |
+/// | 0 | J1, the older job, takes it: a job that lacks slots takes any |
+/// | 1 | J2 takes it |
+/// | 2 | both jobs have the slots that they need and decline; then J1 takes it after all |
+/// | 3 | J1 has no maps left; J2 declines, and takes it after all |
 ///
 /// In the second case J1 already holds a slot and declines node 0; J2 lacks slots and takes it. J1
-/// declines node 1 too, where J2 is local, and takes node 2, because no other job is left.
+/// declines node 1 too, where J2's input is, and takes node 2, because no other job is left.
 #[test]
 fn data_affinity_by_hand() {
     let goal_s = Some(100.0);

@@ -19,8 +19,8 @@ pub enum Preemption {
     /// No effect on running tasks: a task without a slot in the placement runs to its end, and its
     /// slot drains. Used by the TaskTrackers of the thesis and by the simulator.
     Never,
-    /// Tasks are slowed down or paused, because a slot is a share of a core that pacing enforces.
-    /// Used by the live runtime.
+    /// A new placement slows running tasks down or pauses them in each cycle: a slot is a share of
+    /// a core, which pacing enforces. Used by the live runtime.
     EveryCycle,
 }
 
@@ -28,12 +28,13 @@ pub enum Preemption {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReduceStart {
-    /// As soon as there is room, so that the shuffle overlaps the maps (section 4.2.4). Reduces are
-    /// placed first; missing reduce slots lower the utility.
+    /// Reduces start as soon as there is room for them, so that their shuffle overlaps the maps
+    /// (section 4.2.4 of the thesis). They are placed before maps; missing reduce slots lower a
+    /// job's utility.
     Overlapped,
-    /// Reduces start once the job's maps are all done. Until then the work of the reduces counts as
-    /// work of the job in units of map tasks; after that they are placed by utility as maps are.
-    /// Used by the live runtime; an extension of the thesis.
+    /// Reduces start once the job's maps are all done. Until then their work counts as further maps
+    /// of the job; after that they get slots by utility as maps do. Used by the live runtime; an
+    /// extension of the thesis.
     AfterMaps,
 }
 
@@ -85,12 +86,12 @@ pub struct JobView {
     pub profile: Profile,
     /// True if the job has an accelerated version of its maps.
     pub accelerated: bool,
-    /// Measured mean length of the job's maps on each pool, in seconds; `None` until one has
-    /// finished there.
+    /// Measured mean length of the job's maps on regular machines and on those with accelerators
+    /// (the order of [`Pool::ALL`]), in seconds; `None` until one has finished there.
     pub map_s_on: [Option<f64>; 2],
     /// The pending splits and the nodes that hold them; `None` if all nodes are equally near.
     pub local: Option<PendingSplits>,
-    /// The wait that the policy returned in the last cycle.
+    /// The job's wait for a slot near its input, as the policy returned it in the last cycle.
     pub wait: Wait,
 }
 

@@ -68,8 +68,8 @@ fn work_s(job: &JobView) -> f64 {
     maps * job.profile.task_s(TaskKind::Map) + reduces * job.profile.task_s(TaskKind::Reduce)
 }
 
-/// Drafts as many slots as each job can use, by ascending `key` of a job and a kind of its tasks.
-/// Ties: the oldest job, then maps.
+/// Gives each job and kind of its tasks all slots that it can use, before the next one gets any, in
+/// ascending order of `key`. Ties: the oldest job, then maps.
 fn by(view: &ClusterView, key: impl Fn(&JobView, TaskKind) -> f64) -> Decision {
     let place = |job: &JobView, kind| (OrderedF64(key(job, kind)), job.job.age(), kind);
     let mut order: Vec<_> = (view.jobs.iter().enumerate())
@@ -123,7 +123,8 @@ mod tests {
         assert_eq!(decide(33), [20, 12, 1]);
     }
 
-    /// J3 has maps of 5 s; of the others the older comes first.
+    /// Shortest task first: J3, whose maps take 5 s, comes before J1 and J2, whose maps take 10 s;
+    /// of these the older, J1, comes first.
     #[test]
     fn stf_serves_the_shortest_tasks() {
         let mut jobs = three();

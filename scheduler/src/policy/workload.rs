@@ -15,13 +15,15 @@ pub(super) struct Workload {
     pub left: u32,
     /// Mean length mu of a task of `kind`, in seconds in its slot.
     pub task_s: f64,
-    /// CPU work of a task of `kind`, in hundredths of a core times seconds.
+    /// CPU work of a task of `kind`, in hundredths of a core times seconds: 3,000 for a task that
+    /// takes a core for 30 s.
     pub task_work: f64,
-    /// The work that has no slot yet, as a number of tasks. With preemption it includes the
-    /// remaining work of running tasks.
+    /// The number of tasks that still need a slot; fractions are parts of tasks. Reduces that start
+    /// after the maps count as the number of maps with the same work. If running tasks can be
+    /// paused, their remaining work counts too.
     pub unplaced_tasks: f64,
-    /// Sum of the remaining times of the running tasks in their slots, in seconds; 0 with
-    /// preemption, where this work is in `unplaced_tasks`.
+    /// Sum of the remaining times of the running tasks, in seconds. 0 if they can be paused,
+    /// because `unplaced_tasks` then includes their work.
     pub held_s: f64,
     /// Length of the phases still ahead, one task of each, in seconds: a task that starts this long
     /// before the goal just meets it.

@@ -3,17 +3,17 @@
 use super::traffic::below;
 use rand_chacha::ChaCha8Rng;
 
-/// The members, such as queues, with a length above 0, longest first. When a length
-/// changes by one, the member trades places with one other of the same length, so each
-/// change takes constant time.
+/// A set of members, such as queues, ordered by a length of each, longest first. Members of length
+/// 0 are not in it. When a length changes by one, the member trades places with one other of the
+/// same length, so each change takes constant time.
 ///
-/// `positions`, an argument of the methods, holds each member's index in `order`. The
-/// caller keeps it, with one element for each member.
+/// `positions`, an argument of the methods, holds each member's index in `order`. The caller keeps
+/// it, with one element for each member.
 #[derive(Debug)]
 pub(super) struct ByLength {
     order: Vec<u32>,
-    /// `at_least[n]` is the number of members whose length is n or more, for n from 1 to
-    /// the longest length.
+    /// `at_least[n]` is the number of members whose length is n or more, for n from 1 to the
+    /// longest length; its last index is the length of the longest member.
     at_least: Vec<u32>,
 }
 
@@ -25,7 +25,7 @@ impl ByLength {
         }
     }
 
-    /// The largest length, 0 if there is no member.
+    /// The length of the longest member; 0 if there is none.
     pub const fn max(&self) -> usize {
         self.at_least.len() - 1
     }
@@ -67,7 +67,7 @@ impl ByLength {
         }
     }
 
-    /// Swaps `member` with the member at position `to` in `order`.
+    /// Swaps `member` with the one at index `to` of `order`, and corrects the `positions` of both.
     fn swap(&mut self, member: u32, to: u32, positions: &mut [u32]) {
         let from = positions[member as usize];
         let other = self.order[to as usize];

@@ -19,10 +19,11 @@ use crate::model::NodeId;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Neighbouring nodes that are interchangeable in the linear programme.
+/// A class: neighbouring nodes that are interchangeable in the linear programme, because they are
+/// in one rack and may hold the data of the same streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeClass {
-    /// First node of the class.
+    /// The number of the first node of the class.
     pub first: u32,
     /// Number of nodes of the class.
     pub nodes: u32,
@@ -30,16 +31,16 @@ pub struct NodeClass {
     pub rack: Option<u32>,
 }
 
-/// A part of a plan: the tasks of one pattern (number of replicas in each class of nodes) that
-/// the nodes of one class serve at one distance from the data.
+/// A part of a plan: the tasks of one pattern that the nodes of one class serve at one distance
+/// from their data. A pattern stands for all tasks with the same number of replicas in each class
+/// of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Activity {
-    /// Index, in the list of patterns, of the tasks' pattern: the number of their replicas in
-    /// each class of nodes.
+    /// Index of the tasks' pattern in the list of patterns.
     pub pattern: usize,
-    /// Index, in the list of classes, of the class of the serving nodes.
+    /// Index of the serving nodes' class in [`Capacity::classes`].
     pub class: usize,
-    /// Distance of the nodes from the data.
+    /// The distance of the serving nodes from the tasks' data.
     pub locality: Locality,
     /// Tasks per slot that all nodes of the class serve together, at capacity.
     pub tasks_per_slot: f64,
@@ -48,14 +49,15 @@ pub struct Activity {
 /// The number of a task's replicas in each class of nodes: (class, replicas), classes ascending.
 type Pattern = Vec<(usize, u32)>;
 
-/// The boundary of the capacity region in the direction of a traffic's mix, and an optimal plan
-/// there.
+/// The most tasks that the cluster can serve without ever longer queues, in the mix of a model's
+/// traffic, and an optimal plan to serve them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Capacity {
-    /// Tasks per slot at the boundary of the capacity region, in the mix of the model's traffic.
+    /// The tasks per time slot at which the queues just begin to grow without limit, whichever
+    /// policy serves them.
     pub tasks_per_slot: f64,
-    /// The factor by which the arrival rates of the model can be multiplied at most:
-    /// `tasks_per_slot` divided by the model's own tasks per slot.
+    /// The factor by which the model's arrival rates can be multiplied at most: `tasks_per_slot`
+    /// divided by the tasks per slot that arrive in the model.
     pub scale: f64,
     /// The classes of interchangeable nodes, ascending and without gaps.
     pub classes: Vec<NodeClass>,
@@ -153,8 +155,9 @@ impl Capacity {
         })
     }
 
-    /// The position, in the list of patterns, of a task's pattern (the number of replicas in each
-    /// class of nodes). `None` if no stream has such tasks.
+    /// The position, in the list of patterns, of a task's pattern, which is the number of its
+    /// replicas in each class of nodes. `None` if the model's traffic has no tasks with this
+    /// pattern.
     pub(super) fn pattern_of(&self, task: &Task) -> Option<usize> {
         let mut pattern = Pattern::new();
         let mut classes: Vec<usize> = task.local_nodes().map(|node| self.class_of(node)).collect();
@@ -270,8 +273,9 @@ fn choose(n: u32, k: u32) -> f64 {
         .product()
 }
 
-/// The distances that the nodes of the class at index `class` can have from the data of a task
-/// with this pattern (number of replicas in each class of nodes).
+/// The distances that the nodes of the class at index `class` can have from the data of a task with
+/// this pattern (number of replicas in each class of nodes): local if some of them hold a replica;
+/// rack or remote for the others, if there are any.
 fn distances(
     pattern: &Pattern,
     class: usize,
@@ -321,14 +325,15 @@ mod tests {
         );
     }
 
-    /// The 800 nodes with data serve 0.8 tasks a slot each, the other 200 serve 0.2.
+    /// 800 nodes hold data and complete 0.8 tasks in each time slot. The other 200 read their input
+    /// remotely and complete 0.2: 640 + 40 = 680 in all.
     #[test]
     fn wangs_cluster_serves_680_tasks_a_slot() {
         near(capacity(Model::wang().cluster, &[(1.0, 0, 800, 3)]), 680.0);
     }
 
-    /// All data is on node 0 of four nodes in two racks, so the rates are 0.8 there, 0.5 beside
-    /// it, and 0.2 on the other two.
+    /// Two racks of two nodes, and all data on node 0. In each time slot node 0 completes 0.8
+    /// tasks, the other node of its rack 0.5, and each node of the other rack 0.2.
     #[test]
     fn a_single_type_gets_all_nodes_at_their_distance() {
         let racks = Cluster::racks(4, 2, [0.8, 0.5, 0.2]);
@@ -336,18 +341,20 @@ mod tests {
         near(capacity(Cluster::flat(4, 0.8, 0.2), &[(1.0, 0, 1, 1)]), 1.4);
     }
 
-    /// Two nodes have data of their own, with traffic 3 to 1. Node 0 serves 0.8 of its type.
-    /// Node 1 divides its slot: x for its own type at 0.8, the rest for the other type at 0.2.
-    /// So 0.8 + 0.2 (1 - x) = 3 x 0.8 x gives x = 1 / 2.6, a total of 4 x 0.8 x.
+    /// Two nodes have data of their own, with three times as many tasks for node 0 as for node 1.
+    /// Node 0 serves 0.8 of its own tasks in a time slot. Node 1 spends a part s of its time on its
+    /// own tasks, at 0.8, and the rest on those of node 0, at 0.2. So 0.8 + 0.2 (1 - s) is three
+    /// times 0.8 s, which gives s = 1 / 2.6 and a total of four times 0.8 s.
     #[test]
     fn two_types_share_the_node_with_less_load() {
         let flat = Cluster::flat(2, 0.8, 0.2);
         near(capacity(flat, &[(3.0, 0, 1, 1), (1.0, 1, 2, 1)]), 3.2 / 2.6);
     }
 
-    /// One stream over interchangeable nodes has the same capacity as one stream for each of
-    /// them, where the programme has every type and node of its own. The last value is computed
-    /// by hand: two nodes at 0.8, two beside them at 0.5, four at 0.2.
+    /// One stream over two interchangeable nodes has the same capacity as one stream for each of
+    /// them, which makes each node a class of its own. The capacity for the stream alone is
+    /// computed by hand: two nodes with the data at 0.8, two beside them in their rack at 0.5, four
+    /// at 0.2.
     #[test]
     fn interchangeable_types_counted_together_have_the_same_capacity() {
         let racks = Cluster::racks(6, 4, [0.8, 0.5, 0.2]);
@@ -361,7 +368,8 @@ mod tests {
         near(alone, 2.0 * 0.8 + 2.0 * 0.5 + 4.0 * 0.2);
     }
 
-    /// 100,000 racks of one node have 1.7 10^14 ways to place three replicas.
+    /// Each of 100,000 racks of one node is a class of its own, so there are 1.7 * 10^14 ways to
+    /// place three replicas (patterns): too many to list.
     #[test]
     fn a_cluster_with_too_many_kinds_of_nodes_is_refused_before_patterns_are_generated() {
         let model = Model {

@@ -26,11 +26,14 @@ pub struct Cluster {
     /// Number of nodes in a rack; racks are ranges of consecutive nodes. `None`: no racks, so
     /// two levels of locality only.
     pub rack_nodes: Option<u32>,
-    /// Alpha: the probability that a local task ends in a slot, in (0, 1].
+    /// The probability that a running task whose node holds its data ends in a time slot, in (0, 1]
+    /// (alpha in the literature).
     pub local: f64,
-    /// Beta: the probability that a rack-local task ends in a slot; `None` without racks.
+    /// The probability that a running task with data in the node's rack, but not on the node, ends
+    /// in a time slot (beta); `None` without racks.
     pub rack: Option<f64>,
-    /// Gamma: the probability that a remote task ends in a slot.
+    /// The probability that a running task without data in the node's rack ends in a time slot
+    /// (gamma).
     pub remote: f64,
 }
 
@@ -40,7 +43,7 @@ pub struct Cluster {
 pub struct ModelError {
     /// The invalid field, as a path such as `streams[0].until`.
     pub what: String,
-    /// The reason, and the values that are valid.
+    /// The reason why the field is invalid, with the values that are valid.
     pub why: String,
 }
 
@@ -58,7 +61,8 @@ const RATE_MIN: f64 = 1e-4;
 
 impl Cluster {
     /// A cluster without racks, with two levels of locality. `local` and `remote` are the
-    /// probabilities per slot that a task ends on a node with its data and on any other node.
+    /// probabilities that a running task ends in a time slot, on a node with its data and on any
+    /// other node.
     #[must_use]
     pub const fn flat(nodes: u32, local: f64, remote: f64) -> Self {
         Self {
@@ -70,8 +74,8 @@ impl Cluster {
         }
     }
 
-    /// A cluster with three levels of locality: racks of `rack_nodes`, and the rates alpha,
-    /// beta, gamma.
+    /// A cluster with racks of `rack_nodes` nodes, and so three levels of locality. `rates` are the
+    /// probabilities that a local, a rack-local and a remote task ends in a time slot.
     #[must_use]
     pub const fn racks(nodes: u32, rack_nodes: u32, rates: [f64; 3]) -> Self {
         Self {

@@ -39,13 +39,14 @@ impl Run {
     }
 }
 
-/// Unfinished jobs in a table. The entry of a finished job is reused.
+/// Unfinished jobs in a table. Tasks refer to their job by its position there ([`Task::job`]). The
+/// position of a finished job is reused.
 #[derive(Debug, Default)]
 struct Jobs {
-    /// For each entry: the id of its job, the slot of the job's arrival, and the number
-    /// of its unfinished tasks.
+    /// For each position: the id of the job, the time slot in which it arrived, and the number of
+    /// its unfinished tasks.
     table: Vec<(JobId, u64, u32)>,
-    /// For each entry of the table: the number of running tasks of its job.
+    /// For each position of `table`: the number of running tasks of the job.
     running: Vec<u32>,
     free: Vec<u32>,
     submitted: u64,
@@ -75,7 +76,8 @@ struct Service {
     cluster: Cluster,
     seed: u64,
     lengths: [Geometric; 3],
-    /// The nodes whose tasks end in slot t, at index t modulo (the longest length + 1).
+    /// A ring buffer over the coming time slots: at index t modulo (the longest length + 1), the
+    /// nodes whose tasks end in slot t.
     ends: Vec<Vec<NodeId>>,
     serving: Vec<Option<(Task, Locality)>>,
     idle: Vec<NodeId>,
@@ -123,7 +125,7 @@ pub fn simulate(
     simulate_observed(model, discipline, run, |_| {})
 }
 
-/// The system at the end of a slot.
+/// Counts at the end of a time slot of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndOfSlot {
     /// Number of the slot, from 0, including the warm-up.
@@ -207,7 +209,8 @@ fn choose(
     }
 }
 
-/// Ends the tasks whose last slot is `slot`.
+/// Ends the tasks that run for the last time in the time slot `slot`, and adds them to `sums`;
+/// `None` during the warm-up.
 fn end(
     discipline: &mut dyn Discipline,
     service: &mut Service,

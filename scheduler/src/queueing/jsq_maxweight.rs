@@ -9,13 +9,13 @@ use super::task::Task;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// A task joins the shortest of its local queues and the common queue. Let Q_m be the
-/// length of the queue of an idle node m, Q that of the common queue, and alpha and gamma
-/// the rates of local and remote tasks. The node serves its own queue if alpha Q_m >=
-/// gamma Q, else the common one.
+/// Each node has a queue, and one common queue holds tasks for any node. A task joins the shortest
+/// of the queues of the nodes with its data and the common queue. An idle node serves its own queue
+/// or the common one, whichever has the larger product of length and service rate (own tasks at the
+/// rate alpha, common ones at the rate gamma of remote tasks); its own if they are equal.
 ///
-/// The length of a queue includes its tasks in service (Wang, equation 1). In the paper a
-/// node idles if it chooses an empty common queue; here it then serves its own.
+/// The length of a queue includes its tasks in service (Wang, equation 1). In the paper a node
+/// idles if it chooses the common queue and no task waits there; here it then serves its own queue.
 #[derive(Debug)]
 pub(super) struct Common {
     cluster: Cluster,

@@ -9,16 +9,22 @@ use super::waiting::{Homes, Role, WaitingTasks};
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// Tasks are not routed: each waits at every node that holds its data, and the first of
-/// these nodes that becomes idle serves it. So no task waits at a busy node while another
-/// node with its data is idle. Under join-the-shortest-queue this happens when a queue
-/// drains faster than its length suggested.
+/// Tasks are not routed: each waits at every node that holds its data, and the first of these nodes
+/// that becomes idle serves it. So no task waits at a busy node while another node with its data is
+/// idle. Under join-the-shortest-queue this happens when a queue drains faster than its length
+/// suggested.
 ///
-/// Let alpha, beta and gamma be the rates at which a node serves local tasks, tasks of its rack
-/// and remote tasks. Node n has a price p(n), see [`Prices`]. The *homes* of a task are the local
-/// nodes whose price, when the task arrives, is close to the smallest among its local nodes. The
-/// *share* S(n) is the sum of 1 / (number of homes) over the waiting tasks with a home at n. An
-/// idle node m serves the candidate with the largest weight:
+/// An idle node m serves the candidate with the largest weight, which is a rate times a length. The
+/// rates alpha, beta and gamma are those of local tasks, tasks with data in the rack, and remote
+/// tasks. The lengths depend on:
+///
+/// - p(n), the price of node n: the cost of one more task there, see [`Prices`];
+/// - the *homes* of a task: those of the nodes with its data whose price, when the task arrives, is
+///   close to the smallest among them;
+/// - S(n), the *share* of node n: the sum of 1 / (number of homes) over the waiting tasks with a
+///   home at n.
+///
+/// The candidates and their weights are:
 ///
 /// - a task with a home at m: alpha (S(m) + (1 + [`NEARER`]) p(m));
 /// - the longest waiting of the other tasks whose data m holds: the same with S and p of the
@@ -37,36 +43,36 @@ pub(super) struct LateBinding {
     cluster: Cluster,
     waiting: WaitingTasks,
     prices: Prices,
-    /// By node n: the share S(n), the sum of 1 / (number of homes) over the waiting tasks with a
-    /// home at n; in units of 1 / [`UNITS`].
+    /// For each node n its share S(n), in units of 1 / [`UNITS`] tasks: the sum of 1 / (number of
+    /// homes) over the waiting tasks with a home at n.
     shares: Vec<u32>,
     idle: Vec<bool>,
-    /// For each node, the weight of its waiting tasks for another node of its rack that could
-    /// serve one of them, divided by the rate. Weights are stored as the bits of their floats: for
-    /// numbers that are not negative, bits and floats have the same order. The weight is 0 if no
-    /// node may help.
+    /// For each node, the length (S and price) with which its waiting tasks count for idle nodes of
+    /// its rack; 0 if none of these may help. Stored as the bits of the floats: for numbers that
+    /// are not negative, bits and floats have the same order.
     for_rack: Longest,
-    /// For each node, the weight of its waiting tasks for any other node that could serve one of
-    /// them, in the form of `for_rack`.
+    /// For each node, the length with which its waiting tasks count for any other idle node, stored
+    /// as in `for_rack`.
     for_any: Longest,
 }
 
-/// The number of units in a whole task. A task's share at a node is 1 / (number of homes), and
-/// this number is a multiple of 1, 2 and 3, the possible numbers of homes.
+/// The number of units in a whole task. A task counts 1 / (number of homes) at each of its homes,
+/// and this number is a multiple of 1, 2 and 3, the possible numbers of homes.
 const UNITS: u32 = 6;
-/// The fraction of the price that is added to the weight of nearer tasks, so that a node prefers
-/// them to farther ones of the same worth.
+/// The fraction of a node's price that is added to the length of nearer tasks, so that they go
+/// before farther ones of the same worth.
 const NEARER: f64 = 0.1;
-/// Number of waiting tasks that a node keeps for itself, instead of leaving them to an idle node
-/// of its rack, if that one finds equally good work at other nodes.
+/// A node with fewer waiting tasks than this (its stock) keeps them, if an idle node of its rack
+/// finds equally good work elsewhere.
 const STOCK: f64 = 6.0;
-/// A local node is a home if its price is at most `HOME_PRICE_MAX` times the smallest one
-/// plus `HOME_PRICE_SLACK` tasks: prices that are equal in the long run differ by a task or
-/// two.
+/// A node with a task's data is a home of the task if its price is at most `HOME_PRICE_MAX` times
+/// the smallest price among the nodes with this data, plus `HOME_PRICE_SLACK` tasks: prices that
+/// are equal in the long run differ by a task or two.
 const HOME_PRICE_MAX: f64 = 1.05;
 const HOME_PRICE_SLACK: f64 = 2.0;
-/// The benefit for tasks that have not arrived yet if an idle node with a price of 0 serves a task
-/// of another node now: those tasks wait less. It is a number of waiting tasks, like the share S.
+/// The benefit for tasks that have not arrived yet, if an idle node with a price of 0 serves a task
+/// of another node now: later tasks wait less there. It is a number of waiting tasks, which is
+/// added to those that wait there now.
 const TO_COME: f64 = 0.7;
 
 impl LateBinding {
@@ -90,13 +96,14 @@ impl LateBinding {
         f64::from(self.shares[node.0 as usize]) / f64::from(UNITS)
     }
 
-    /// Returns whether the tasks that wait at n end sooner if another node, at distance `level`,
-    /// serves one of them. `to_come` is the benefit for tasks that have not arrived yet, as a
-    /// number of waiting tasks.
+    /// Returns whether the tasks that wait at n end sooner if another node, at distance `level`
+    /// from their data, serves one of them. `to_come` is the benefit for tasks that have not
+    /// arrived yet, as a number of waiting tasks.
     ///
-    /// The last of the waiting tasks ends after S(n) / alpha slots if only nodes with its data
-    /// serve them, 1 / alpha later if n is busy, and after 1 / rate if the other node serves it.
-    /// An idle node needs no help with its next task, which it takes itself in this slot.
+    /// If only nodes with the data serve these S(n) tasks, one after another at the rate alpha of
+    /// local tasks, the last one ends after S(n) / alpha slots, or 1 / alpha later if n is busy.
+    /// The other node ends its task after 1 / rate slots. An idle node needs no help with its next
+    /// task, which it takes itself in this slot.
     fn gains(&self, n: NodeId, level: Locality, to_come: f64) -> bool {
         let busy = f64::from(u8::from(!self.idle[n.0 as usize]));
         let share = self.share(n);
@@ -104,15 +111,16 @@ impl LateBinding {
         share >= 2.0 - busy && share + busy + to_come >= self.cluster.local / rate
     }
 
-    /// Returns whether m should help n: take a task that waits at n, at this distance from its
-    /// data. Helping delays the tasks of m as it speeds up those of n, so future tasks count
-    /// only in so far as the price of m (the cost of one more task there) is below that of n.
+    /// Returns whether m should take a task that waits at n, at this distance from its data.
+    /// Helping delays later tasks of m as it speeds up those of n, so the benefit for later tasks
+    /// counts only as far as the price of m (the cost of one more task there) is below that of n.
     fn helps(&self, m: NodeId, n: NodeId, level: Locality) -> bool {
         let cheaper = 1.0 - self.prices.of(m) / self.prices.of(n).max(f64::MIN_POSITIVE);
         self.gains(n, level, TO_COME * cheaper.max(0.0))
     }
 
-    /// Recomputes the weights of `node`, whose share, price or task changed.
+    /// Recomputes the lengths with which the tasks at `node` count for other nodes, after a change
+    /// of its share, its price, or whether it is idle.
     fn update_weights(&mut self, node: NodeId) {
         let share = self.share(node);
         let price = self.prices.of(node);
@@ -143,13 +151,15 @@ impl LateBinding {
         }
     }
 
-    /// The weight of the tasks that have a home at n, for an idle node that holds their data.
+    /// The weight, for an idle node that holds their data, of the waiting tasks that have a home at
+    /// n.
     fn local_weight(&self, n: NodeId) -> f64 {
         self.cluster.local * (self.share(n) + (1.0 + NEARER) * self.prices.of(n))
     }
 
-    /// The node at which the next task of `node` waits, and the role of the task there: at home or
-    /// as a guest. `None` if `node` stays idle.
+    /// The node from whose waiting tasks `node` takes its next one, and the role of the task there:
+    /// at home, or as a guest, a task with data there whose homes are other nodes. `None` if `node`
+    /// stays idle.
     fn source(&mut self, node: NodeId, ties: &mut ChaCha8Rng) -> Option<(NodeId, Role)> {
         let mut best = (0.0, None);
         if self.shares[node.0 as usize] > 0 {
@@ -229,8 +239,8 @@ mod tests {
         Task::new(job, 0, &[node])
     }
 
-    /// The job that each of the idle nodes serves, one node after the other, with these
-    /// prices.
+    /// Lets each of the idle nodes in turn choose a task, with these prices of the nodes; returns
+    /// the job that each serves, `None` if it stays idle.
     fn serve(cluster: Cluster, prices: &[u64], tasks: &[Task], idle: &[u32]) -> Vec<Option<u32>> {
         let mut ties = ChaCha8Rng::seed_from_u64(1);
         let mut policy = LateBinding::with_prices(cluster, Prices::fixed(cluster, prices));
@@ -266,13 +276,14 @@ mod tests {
         assert_eq!(serve(FLAT, &prices, &tasks, &[0, 1]), [Some(0), None]);
     }
 
-    /// Node 0 is idle and serves its S(0) tasks at a rate of 0.8, so the last one ends after S /
-    /// 0.8 slots. Node 2 has none of the data, so a task there ends after 1 / 0.2 slots, as long
-    /// as 4 tasks take on node 0. Node 2 has a price of 0, so a benefit for future tasks counts as
-    /// 0.7 tasks. With three tasks, 3 + 0.7 < 4, and node 2 stays idle; with four, 4.7 >= 4, and
-    /// it helps. After node 0 has taken one of four, the other three and the busy node make 4.7
-    /// too. If node 2 has a higher price than node 0, there is no benefit for future tasks, and
-    /// 4 >= 4 still holds.
+    /// Node 2 has none of the data, so a task there ends after 1 / 0.2 slots, as long as 4 tasks
+    /// take on node 0 at the rate 0.8. It helps if at least 4 tasks count at node 0: those that
+    /// wait there, the one in service, and 0.7 for future tasks if node 2 has a price of 0.
+    ///
+    /// With three waiting tasks, 3.7 < 4, and node 2 stays idle; with four, 4.7 >= 4, and it helps.
+    /// After idle node 0 has taken one of four, the other three and the one in service make 4.7
+    /// too. If the price of node 2 is higher than that of node 0, future tasks do not count, and 4
+    /// tasks still suffice.
     #[test]
     fn a_node_helps_if_the_tasks_end_sooner() {
         let free = [100, 0, 0];
@@ -294,10 +305,11 @@ mod tests {
         assert_eq!(serve(RACKS, &prices, &of_node_0(2), &[1]), [Some(0)]);
     }
 
-    /// Node 1 compares its own task with those of node 0. A weight is the rate times (waiting
-    /// tasks + price), with 1.1 times the price for own tasks. Node 1 has one task and a price of
-    /// 100: 0.8 (1 + 1.1 x 100) = 88.8. Node 0 has 20 tasks and a price of p: 0.2 (20 + p). At p =
-    /// 400, where rate times price is 80 for both, this is 84; at p = 430 it is 90.
+    /// Node 1 prefers its own task up to about the price of node 0 at which both are worth the
+    /// same. A weight is the rate times (waiting tasks + price), with 1.1 times the price for own
+    /// tasks. Node 1 has one task and a price of 100: 0.8 * (1 + 1.1 * 100) = 88.8. Node 0 has 20
+    /// tasks and a price of p: 0.2 * (20 + p). At p = 400, where rate times price is 80 for both,
+    /// this is 84; at p = 430 it is 90.
     #[test]
     fn own_tasks_come_first_if_prices_are_at_the_boundary() {
         let mut tasks = of_node_0(20);
@@ -307,10 +319,12 @@ mod tests {
         assert_eq!(first(430), Some(0));
     }
 
-    /// Node 1 can help node 0 of its rack, or node 2. The weight of node 0 is 0.5 (S + p (1 + 0.1
-    /// (S - 6) / 6)), with S waiting tasks, a price of p = 100, and 6 as the stock that it should
-    /// keep; that of node 2 is 0.2 (10 + 250) = 52. With four tasks the former is 0.5 (4 + 96.7) =
-    /// 50.3 and node 0 keeps them; with six it is 0.5 (6 + 100) = 53.
+    /// Node 1 can help node 0 of its rack, or remote node 2. It leaves node 0 its stock of up to 6
+    /// tasks, unless the work there is better. The weight of node 0, with S waiting tasks and a
+    /// price of 100, is 0.5 * (S + 100 * (1 + 0.1 * (S - 6) / 6)); that of node 2, with 10 waiting
+    /// tasks and a price of 250, is 0.2 * (10 + 250) = 52. With S = 4 the former is 0.5 * (4 +
+    /// 96.7) = 50.3, and node 1 serves node 2; with S = 6 it is 0.5 * (6 + 100) = 53, and node 1
+    /// serves node 0.
     #[test]
     fn a_node_keeps_its_stock_while_its_rack_has_equally_good_work() {
         for (stock, job) in [(4, 99), (6, 0)] {
@@ -325,9 +339,9 @@ mod tests {
         }
     }
 
-    /// Job 0 has data on nodes 0 and 1. Node 1 has the lower price, so only it is a home of job
-    /// 0's task. So node 0 serves job 1 first, though it came later, and then job 0 rather than
-    /// idle.
+    /// Job 0 has data on nodes 0 and 1, but waits for node 1 first (its home), which has the lower
+    /// price. Node 0 serves job 1 before it, though job 1 came later. When node 0 would idle
+    /// otherwise, it serves job 0.
     #[test]
     fn a_node_serves_tasks_without_a_cheaper_home_first() {
         let tasks = [Task::new(0, 0, &[0, 1]), on(1, 0)];

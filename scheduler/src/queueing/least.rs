@@ -3,22 +3,23 @@
 use super::traffic::below;
 use rand_chacha::ChaCha8Rng;
 
-/// A key for each position, `u64::MAX` at first; each inner node has the smallest key
-/// below it and the number of its occurrences there.
+/// A tournament tree (segment tree) over numbered positions. Each position has a key, `u64::MAX` at
+/// first; each inner node of the tree has the smallest key below it and the number of its
+/// occurrences there.
 ///
-/// Changes are propagated up the tree only by queries. In a slot hundreds of keys change
-/// before the first query, and recomputing all inner nodes once is cheaper than one path
-/// for each change.
+/// Changes are propagated up the tree only by queries. In a slot hundreds of keys change before the
+/// first query, and recomputing all inner nodes once is cheaper than one path for each change.
 #[derive(Clone, Debug)]
 pub(super) struct Least {
     leaves: usize,
-    /// The smallest key and its count at each node. The root is at 1, and the leaves
-    /// follow the inner nodes.
+    /// For each node of the tree, the smallest key below it and the number of its occurrences. The
+    /// root is at 1, and the leaves, one for each position, follow the inner nodes.
     tree: Vec<(u64, u32)>,
-    /// Leaves that changed since the last query. The list stops growing once there are
-    /// enough changes for the query to recompute all nodes.
+    /// Leaves whose keys changed since the last query, so that the inner nodes above are out of
+    /// date. The list stops growing once it is long enough for the query to recompute all inner
+    /// nodes.
     stale: Vec<u32>,
-    /// A lower bound of all keys.
+    /// A lower bound of the keys of all positions, also while inner nodes are out of date.
     floor: u64,
 }
 
@@ -52,12 +53,12 @@ impl Least {
         };
     }
 
-    /// The number of keys.
+    /// The number of positions: a power of two.
     pub const fn positions(&self) -> usize {
         self.leaves
     }
 
-    /// Doubles the number of keys.
+    /// Doubles the number of positions. New ones have the key `u64::MAX`.
     pub fn grow(&mut self) {
         let mut larger = Self::new(2 * self.leaves);
         for position in 0..self.leaves {
@@ -82,7 +83,7 @@ impl Least {
         }
     }
 
-    /// Propagates all changes up the tree.
+    /// Brings the inner nodes of the tree up to date with all keys changed since the last query.
     fn propagate(&mut self) {
         if PATH * self.stale.len() > self.leaves {
             self.recompute_all();
@@ -102,13 +103,13 @@ impl Least {
         self.floor = self.tree[1].0;
     }
 
-    /// A lower bound of all keys. It costs nothing, while [`Self::min`] may have to
-    /// propagate changes.
+    /// A lower bound of the keys of all positions. It costs nothing, while [`Self::min`] may have
+    /// to propagate changes.
     pub const fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// The smallest key of all positions.
+    /// The smallest key of any position.
     pub fn min(&mut self) -> u64 {
         self.propagate();
         self.tree[1].0

@@ -2,7 +2,8 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The distribution of lengths of tasks at one rate.
+/// The geometric distribution of the lengths of tasks that end in each time slot with the same
+/// probability (`rate`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometric {
     /// The factor 1 / ln(1 - rate), at most 0, from the logarithm of a random number to a
@@ -30,11 +31,12 @@ impl Geometric {
     }
 }
 
-/// The smallest value of [`luck`].
+/// The smallest random number that [`luck`] returns: above 0, so that its logarithm is finite.
 const LEAST: f64 = 1.0 / (1_u64 << 53) as f64;
 
-/// The random number that determines the length of task `index` of job `job`: uniform in
-/// (0, 1], the same for every policy and at every distance.
+/// The random number, uniform in (0, 1], that determines the length of task `index` of job `job`.
+/// It is the same under every policy and wherever the task runs, so that policies are compared on
+/// the same tasks.
 pub(super) fn luck(seed: u64, job: u64, index: u32) -> f64 {
     let mut bytes = [0; 12];
     bytes[..8].copy_from_slice(&job.to_le_bytes());

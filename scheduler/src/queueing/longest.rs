@@ -5,7 +5,8 @@ use super::least::Least;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// A length for each node, 0 at first.
+/// The length of each node's queue, 0 at first, with a quick search for the longest queue of a rack
+/// or of all nodes.
 #[derive(Debug)]
 pub(super) struct Longest {
     cluster: Cluster,
@@ -36,8 +37,8 @@ impl Longest {
         u64::MAX - self.least.floor()
     }
 
-    /// The largest length in `node`'s rack, or of all nodes if `level` is remote; `node`
-    /// itself included.
+    /// The length of the longest queue in `node`'s rack, or of all nodes if `level` is remote; the
+    /// queue of `node` itself included.
     pub fn max(&mut self, node: NodeId, level: Locality) -> u64 {
         u64::MAX
             - match self.range(node, level) {
@@ -46,8 +47,8 @@ impl Longest {
             }
     }
 
-    /// Draws one of the nodes with the largest length: in the rack of `node`, or of all
-    /// nodes if `level` is remote.
+    /// Draws one of the nodes with the longest queue in the rack of `node`, or of all nodes if
+    /// `level` is remote.
     pub fn longest(&mut self, node: NodeId, level: Locality, ties: &mut ChaCha8Rng) -> NodeId {
         let at = match self.range(node, level) {
             Some((from, until)) => self.least.position_within(from, until, ties),

@@ -107,7 +107,8 @@ mod tests {
         assert!(!measured.is_stable());
     }
 
-    /// The run ended in its first slot, and one point has no slope.
+    /// The run ended in its first slot: the growth of the backlog is the slope of a line, which
+    /// needs at least two slots.
     #[test]
     fn one_slot_has_no_growth_and_unfinished_tasks_have_no_delay() {
         let mut sums = Sums::default();

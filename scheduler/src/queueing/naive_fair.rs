@@ -27,38 +27,43 @@ struct WaitingTasks {
     /// A position in `tasks`: nodes have taken all tasks before it.
     first: usize,
     left: usize,
-    /// An index for jobs with many tasks, built by the first search.
+    /// An index of the job's tasks by node, built by the first search; `None` before, and for jobs
+    /// with few tasks, which are searched one by one.
     on_node: Option<ByNode>,
-    /// The highest node with data of the job, plus one.
+    /// The highest number of a node with data of the job, plus one: the length of the lists by node
+    /// in [`ByNode`].
     nodes: usize,
     /// Number of the job in order of arrival.
     age: u64,
 }
 
-/// An index of one job's tasks, by the nodes that hold their data. A task whose data lies on
-/// several nodes is in the group of each of them.
+/// An index of one job's tasks by node. A node's group is the tasks whose data is on the node; a
+/// task whose data lies on several nodes is in the group of each of them.
 #[derive(Debug)]
 struct ByNode {
-    /// For each node, the first entry of its group in `tasks` whose task may still wait.
+    /// For each node, the index in `tasks` of the first entry of its group that may still wait:
+    /// nodes have taken all tasks of the group before it.
     from: Vec<u32>,
-    /// For each node, the end of its group in `tasks`.
+    /// For each node, the index in `tasks` behind the last entry of its group.
     until: Vec<u32>,
-    /// Positions in the job's list of tasks (`WaitingTasks::tasks`), in one group for each node:
-    /// the tasks with data on that node, in order of arrival.
+    /// The groups, one after another in the order of the nodes: positions of tasks in
+    /// `WaitingTasks::tasks`, in order of arrival within a group.
     tasks: Vec<u32>,
 }
 
-/// Fewest tasks of a job for which an index pays.
+/// Jobs with fewer tasks than this get no index by node: searching their tasks one by one is
+/// cheaper.
 const INDEXED_FROM: usize = 32;
-/// Largest number of nodes per task for which an index pays: an index has an entry for each node.
+/// Jobs with fewer than one task per this many nodes get no index by node, because it has an entry
+/// for each node.
 const NODES_PER_TASK_MAX: usize = 8;
 /// The number of low bits of a job's key that hold its age; the number of running tasks is above
 /// them.
 const AGE_BITS: u32 = 40;
 
 impl ByNode {
-    /// Builds the index by counting, which is much faster than sorting because there are
-    /// few nodes.
+    /// Builds the index by counting the tasks of each node (a counting sort), which is much faster
+    /// than sorting by comparison because there are few nodes.
     fn new(tasks: &[Task], nodes: usize) -> Self {
         let mut until = vec![0; nodes];
         for node in tasks.iter().flat_map(Task::local_nodes) {

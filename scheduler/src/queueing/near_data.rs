@@ -50,7 +50,8 @@ struct NearData {
 }
 
 impl NearData {
-    /// Adapts `policy`; `None` if it needs the arrival rates, which a view does not have.
+    /// Makes a policy of the queueing model a scheduling policy for jobs; `None` if it needs the
+    /// arrival rates of tasks, which the view of a cluster does not have.
     fn new(policy: &'static QueueingPolicy) -> Option<Self> {
         (!policy.knows_rates).then_some(Self { policy })
     }
@@ -71,7 +72,8 @@ impl Policy for NearData {
     }
 }
 
-/// The pending maps of a view in the queues of a policy.
+/// The pending maps of a cluster's view, queued as tasks of the queueing model under one of its
+/// policies.
 struct Queues {
     discipline: Box<dyn Discipline>,
     /// For each job, by its position in the view: the number of its running maps.
@@ -182,8 +184,9 @@ mod tests {
         })
     }
 
-    /// The decisions are those of the queueing model: Pandas leaves node 2 idle unless four tasks
-    /// wait at node 0 after node 0 has taken one, and MaxWeight helps at once.
+    /// The adapted policies decide as in the queueing model. Pandas lets node 2, which has none of
+    /// the data, serve a task of node 0 only if four tasks wait there after node 0 has taken one;
+    /// MaxWeight lets it help at once.
     #[test]
     fn idle_slots_are_offered_to_the_queues() {
         assert_eq!(owners("pandas", 4), [1, 2, 0]);

@@ -9,12 +9,12 @@ use super::task::Task;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// A task joins the shortest of its local queues. An idle node serves the queue with the largest
-/// weight by the [`Rule`].
+/// Each node has a queue. A task joins the shortest of the queues of the nodes with its data. An
+/// idle node serves the queue of the largest weight, which the [`Rule`] defines.
 ///
-/// For joining, the length of a queue includes its tasks in service. (The survey's equation
-/// (6) leaves them out, and it breaks all ties at random: here a node prefers its own
-/// queue, then its rack's.)
+/// For joining, the length of a queue includes its tasks in service. (The survey's equation (6)
+/// leaves them out, and it breaks all ties at random: here a node prefers its own queue, then its
+/// rack's.)
 #[derive(Debug)]
 pub(super) struct NodeQueues {
     cluster: Cluster,
@@ -23,12 +23,13 @@ pub(super) struct NodeQueues {
     longest: Longest,
 }
 
-/// The weight of a queue for an idle node. A queue without waiting tasks cannot be chosen.
+/// The weight that an idle node gives to each queue; it serves the queue with the largest one. A
+/// queue without waiting tasks cannot be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// The length, tasks in service included, times the rate of the node for the queue's tasks:
-    /// alpha for its own queue, beta in the rack, gamma elsewhere (the survey's equation 5;
-    /// equation 4 without racks, where the printed paper has beta for gamma).
+    /// The length, tasks in service included, times the rate at which the node serves tasks of the
+    /// queue: alpha for its own queue, beta in its rack, gamma elsewhere. This is the survey's
+    /// equation (5); without racks its equation (4), whose printed form has beta in place of gamma.
     MaxWeight,
     /// The node's own queue comes first. If it is empty, the node serves the longest queue of all,
     /// provided that at least alpha / gamma tasks wait there (the rate of local tasks over that of

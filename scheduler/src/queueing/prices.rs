@@ -6,48 +6,48 @@ use super::task::Task;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// The price of a waiting task at each node: the multipliers of the capacity's linear
-/// programme, in units of tasks.
+/// The price of each node: the cost of one more waiting task there, measured in waiting tasks.
 ///
-/// They are the queue lengths of a virtual second system. Every arriving task joins the
-/// shortest of its local queues there too, and nodes serve the queue with the largest rate
-/// times length (JSQ-MaxWeight). This is the subgradient method for the dual of the
-/// programme. If the virtual system is at the boundary of its capacity, its queues are
-/// proportional to the multipliers. It stays there, whatever the load of the real system
-/// is: after each arrival, nodes serve in turn only while more tasks wait than the target
-/// `held`. So the prices need neither a clock nor the arrival rates.
+/// Prices are the queue lengths of a simulated second system, the *virtual* one. Every arriving
+/// task joins the shortest of its local queues there too, and nodes serve the queue with the
+/// largest rate times length (JSQ-MaxWeight). After each arrival, nodes serve in turn only while
+/// more tasks wait than the target `held`. So the virtual system stays at the boundary of its
+/// capacity, whatever the load of the real system is, and prices need neither a clock nor the
+/// arrival rates.
 ///
-/// Each arrival moves prices by a task or two. At queues of a thousand tasks that is little
-/// enough to distinguish prices that differ by some hundredths.
+/// In theory this is the subgradient method for the dual of the capacity's linear programme: at the
+/// boundary the queues are proportional to the multipliers of its constraints.
+///
+/// Each arrival moves prices by a task or two. At queues of a thousand tasks that is little enough
+/// to distinguish prices that differ by some hundredths.
 #[derive(Debug)]
 pub(super) struct Prices {
     cluster: Cluster,
-    /// The virtual queue of each node, whose length, in units of 1 / [`UNITS`] tasks, is the
-    /// price of the node.
+    /// The length of each node's queue in the virtual system, which is the price of the node; in
+    /// units of 1 / [`UNITS`] tasks.
     queues: Longest,
     total: u64,
-    /// Target of `total`, the sum of all prices, in units of 1 / [`UNITS`] tasks. It grows
-    /// with the arrivals up to `held_max`: a small total gives rough prices after few
-    /// arrivals, a large one exact prices.
+    /// The number of tasks, in units of 1 / [`UNITS`], that the virtual system should hold: the
+    /// target of `total`, the sum of all prices. It grows with the arrivals up to `held_max`,
+    /// because prices are found after few arrivals if their sum is small, and exactly if it is
+    /// large.
     held: u64,
     held_max: u64,
-    /// The node that serves next in the virtual second system, whose queue lengths are the
-    /// prices.
+    /// The node that serves next in the virtual system.
     turn: u32,
-    /// Nodes whose price the last arrival changed.
+    /// Nodes whose price the last arrival changed; may have duplicates.
     changed: Vec<NodeId>,
 }
 
-/// The number of units in a task. Prices of waiting tasks are measured in tasks, as
-/// fixed-point numbers.
+/// The number of units in a task: queue lengths are fixed-point numbers.
 const UNITS: u64 = 1 << 20;
-/// Waiting tasks per node in the virtual second system, once their target has grown to
-/// `held_max`.
+/// Number of tasks per node that the virtual system holds in the long run, when its target `held`
+/// has reached `held_max`.
 const TASKS_PER_NODE: u64 = 1000;
-/// Number of arrivals after which `held`, the target for all tasks in the virtual system, has
-/// grown by one task, until it reaches `held_max`.
+/// With each this many arrivals, the target `held` for the number of tasks in the virtual system
+/// grows by one task, until it reaches `held_max`.
 const ARRIVALS_PER_HELD: u64 = 4;
-/// Slots of service each time that it is a node's turn to serve in the virtual system. One
+/// Number of time slots that a node serves, each time it is its turn in the virtual system. One
 /// slot would do as well, with four times as many turns.
 const SLOTS_PER_TURN: f64 = 4.0;
 
@@ -64,8 +64,8 @@ impl Prices {
         }
     }
 
-    /// Starts with these prices. The virtual system serves no task, which would lower a price,
-    /// before the sum of all prices exceeds `held_max`.
+    /// Starts with these prices, in tasks. They only rise with arriving tasks, since nodes of the
+    /// virtual system serve none before the sum of all prices exceeds `held_max`.
     #[cfg(test)]
     pub fn fixed(cluster: Cluster, prices: &[u64]) -> Self {
         let mut fixed = Self::new(cluster);
@@ -77,20 +77,18 @@ impl Prices {
         fixed
     }
 
-    /// The price of a task that waits at `node`: the length, in tasks, of the node's queue in
-    /// the virtual second system.
+    /// The price of `node`: the length, in tasks, of its queue in the virtual system.
     pub fn of(&self, node: NodeId) -> f64 {
         self.queues.get(node) as f64 / UNITS as f64
     }
 
-    /// The nodes where the last arrival changed the price of a waiting task; a node may
-    /// occur more than once.
+    /// The nodes whose price the last arrival changed; a node may occur more than once.
     pub fn changed(&self) -> &[NodeId] {
         &self.changed
     }
 
-    /// Adds an arriving task to the virtual second system. Lets the nodes there serve in turn
-    /// until at most `held` tasks wait in it.
+    /// Adds an arriving task to the virtual system, whose queues set the prices. Then its nodes
+    /// serve in turn until at most `held` tasks wait there.
     pub fn arrive(&mut self, task: &Task, ties: &mut ChaCha8Rng) {
         self.changed.clear();
         let shortest = (task.local_nodes()).min_by_key(|&node| self.queues.get(node));
@@ -140,9 +138,10 @@ mod tests {
         std::array::from_fn(|node| prices.of(NodeId(node as u32)))
     }
 
-    /// Two nodes have data of their own, with traffic 3 to 1. At the boundary node 1 serves
-    /// both types, so its slot is worth the same for both: 0.8 p(1) = 0.2 p(0), and p(0) =
-    /// 4 p(1). Together they hold 2,000 tasks: 1,600 and 400.
+    /// Two nodes have data of their own; three of four tasks have their data on node 0. With as
+    /// much load as the cluster can serve, node 1 serves tasks of both, so both must have the same
+    /// weight there: rate times price, 0.8 * p(1) = 0.2 * p(0), so that p(0) = 4 * p(1). The prices
+    /// sum to 2,000 tasks: 1,600 and 400.
     #[test]
     fn prices_are_the_multipliers_of_the_capacity() {
         let [first, second] = learn(Cluster::flat(2, 0.8, 0.2), &[0, 0, 0, 1]);

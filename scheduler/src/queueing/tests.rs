@@ -71,9 +71,10 @@ fn jsq_maxweight_with_a_common_queue_splits_and_weighs() {
     assert_eq!(served[6], None, "and no more");
 }
 
-/// Node 1 has one task, and the common queue has five or more tasks of node 0 (0.8 x 1 < 0.2
-/// x 5), so node 1 serves the common queue first. With three tasks in it, node 1 keeps its
-/// own.
+/// Node 1 serves its own queue or the common one, whichever has the larger product of length and
+/// rate: 0.8 for its own, 0.2 for the common one. Its own queue has one task. Of the ten tasks with
+/// data on node 0, five are in the common queue: 0.8 * 1 < 0.2 * 5, so node 1 serves that one. Of
+/// six tasks, three are there, and node 1 serves its own queue.
 #[test]
 fn jsq_maxweight_leaves_its_own_queue_when_the_common_one_is_heavier() {
     for (of_node_0, keeps) in [(10, false), (6, true)] {
@@ -85,8 +86,9 @@ fn jsq_maxweight_leaves_its_own_queue_when_the_common_one_is_heavier() {
     }
 }
 
-/// Node 0 has five tasks, node 2 has one. Node 2 compares 0.8 x 1 for its own queue with 0.2
-/// x 5 = 1 and helps node 0. With four the weights are equal and node 2 keeps its own.
+/// An idle node serves the queue with the largest product of length and rate: 0.8 for its own, 0.2
+/// for others. Node 2 has one task, node 0 has five: 0.8 * 1 < 0.2 * 5, so node 2 helps node 0.
+/// With four the weights are equal and node 2 keeps its own.
 #[test]
 fn jsq_maxweight_per_node_serves_the_largest_weight() {
     for (of_node_0, keeps) in [(5, false), (4, true)] {
@@ -98,9 +100,10 @@ fn jsq_maxweight_per_node_serves_the_largest_weight() {
     }
 }
 
-/// Node 1 is idle; node 0 of its rack has two tasks, node 2 of the other rack has x. Node 1
-/// compares 0.5 x 2 = 1 with 0.2 x: with five they are equal and the rack comes first, with
-/// six the other rack does.
+/// An idle node serves the queue with the largest product of length and rate: 0.5 in its rack, 0.2
+/// in the other rack. Node 0, in the rack of node 1, has two tasks, and node 2 of the other rack
+/// has five or six. Node 1 compares 0.5 * 2 = 1 with 0.2 * 5 = 1, and the rack comes first; 0.2 * 6
+/// is more, and the other rack comes first.
 #[test]
 fn jsq_maxweight_weighs_the_rack_between_local_and_remote() {
     for (far, served_job) in [(5, 0), (6, 2)] {
@@ -111,8 +114,9 @@ fn jsq_maxweight_weighs_the_rack_between_local_and_remote() {
     }
 }
 
-/// With alpha / gamma = 4, node 1 helps node 0 if four tasks wait there, but not with three.
-/// If node 1 has a task of its own, it serves that one, however many wait elsewhere.
+/// A node serves local tasks four times as fast (0.8) as remote ones (0.2). So node 1 helps node 0
+/// if four tasks wait there, but not with three. If node 1 has a task of its own, it serves that
+/// one, however many wait elsewhere.
 #[test]
 fn pandas_helps_only_where_a_task_gains() {
     let four: Vec<Task> = (0..4).map(|job| on(job, 0)).collect();
@@ -139,11 +143,14 @@ fn pandas_rack_helps_its_own_rack_first() {
     );
 }
 
-/// All tasks have data on node 0 and compare W / rate, with W = 0 everywhere at first. The
-/// first joins node 0 (then W = 1.25), the second node 1 at W = 0 in its rack (then W = 2).
-/// The third compares 1.25 / 0.8 = 1.56 at node 0, 1.25 / 0.5 = 2.5 in its rack, and 0 in
-/// the other rack: it goes there and W becomes 5; so does the fourth. The fifth compares
-/// 1.56, 2.5 and 6.25 and joins node 0. So node 0 has jobs 0 and 4, node 1 has job 1.
+/// Each node has a workload W, 0 at first: the slots that its assigned tasks take. A task adds 1 /
+/// rate: 1.25 on a node with its data (rate 0.8), 2 in the rack (0.5), 5 elsewhere (0.2). A task
+/// joins the node with the least W / rate.
+///
+/// All tasks have data on node 0. The first joins node 0 (W = 1.25 there), the second node 1 in its
+/// rack (W = 2). The third compares 1.25 / 0.8 = 1.56 at node 0, 2 / 0.5 = 4 at node 1, and 0 in
+/// the other rack: it goes there (W = 5), and so does the fourth, to the other node. The fifth
+/// joins node 0. So node 0 has jobs 0 and 4, node 1 has job 1.
 #[test]
 fn weighted_workload_joins_the_least_workload_for_the_rate_there() {
     let tasks: Vec<Task> = (0..5).map(|job| on(job, 0)).collect();
@@ -156,10 +163,13 @@ fn weighted_workload_joins_the_least_workload_for_the_rate_there() {
     assert!(far == [Some((2, 0)), Some((3, 0))] || far == [Some((3, 0)), Some((2, 0))]);
 }
 
-/// A node serves local tasks before remote ones that were sent to it earlier. Tasks 0 and 1
-/// have data on node 0 only; with two nodes and rates 0.8 and 0.2, task 1 is sent to node 1.
-/// Task 2 is local at node 1: W / rate is 5 / 0.8 = 6.25 there and 1.25 / 0.2 = 6.25 at node
-/// 0, a tie that the local node wins.
+/// A node serves local tasks before remote ones that were assigned to it earlier. Each node has a
+/// workload W, the slots that its assigned tasks take at their rates there: 1 / 0.8 = 1.25 with
+/// their data, 1 / 0.2 = 5 without. A task joins the node with the least W / rate.
+///
+/// Tasks 0 and 1 have data on node 0 only. Task 0 joins it (W = 1.25), and task 1 joins node 1 (W =
+/// 5). Task 2 has data on node 1: W / rate is 5 / 0.8 = 6.25 there and 1.25 / 0.2 = 6.25 at node 0,
+/// a tie that the local node wins.
 #[test]
 fn weighted_workload_serves_local_tasks_first() {
     let cluster = Cluster::flat(2, 0.8, 0.2);
@@ -310,9 +320,10 @@ fn backlog_is_load_times_delay() {
     }
 }
 
-/// One node with local tasks, served one at a time, is a discrete Geo/Geo/1 queue with
-/// Poisson arrivals. With load l and rate p, the mean number at the ends of slots is l (1 -
-/// p) / (p - l) + l^2 / (2 (p - l)): for 0.4 and 0.8 it is 0.4.
+/// One node whose tasks are all local is a discrete Geo/Geo/1 queue with Poisson arrivals. With l
+/// arriving tasks per slot, and a probability p that the task in service ends in a slot, the mean
+/// number of tasks at the ends of slots is l (1 - p) / (p - l) + l^2 / (2 (p - l)). For l = 0.4 and
+/// p = 0.8 this is 0.4.
 #[test]
 fn the_backlog_of_a_single_node_agrees_with_queueing_theory() {
     let model = Model {
@@ -372,11 +383,13 @@ fn invalid_models_are_refused_with_the_field_and_the_reason() {
     }
 }
 
-/// The type of a task is the set of nodes with its data: 0.7 tasks a slot have type {0},
-/// and 0.1 type {1}. In the optimal plan for the largest load, node 0 serves only its own
-/// type, and node 1 both. So node 0 idles though a task of type {1} waits. Node 1 takes the
-/// type with the larger weight, rate times waiting tasks: 0.2 x 5 of type {0} rather than
-/// 0.8 x 1 of its own, but its own rather than 0.2 x 3.
+/// The policy keeps to a plan, the optimal one for the largest load: which types of tasks each node
+/// serves. A type is the set of nodes with a task's data. 0.7 tasks a slot have type {0}, and 0.1
+/// type {1}; in the plan, node 0 serves only its own type, and node 1 both. So node 0 idles though
+/// a task of type {1} waits.
+///
+/// Node 1 serves the type with the larger product of rate and number of waiting tasks: 0.2 * 5 of
+/// type {0} rather than 0.8 * 1 of its own, but its own rather than 0.2 * 3.
 #[cfg(feature = "lp")]
 #[test]
 fn fluid_serves_only_the_basic_activities_of_the_plan() {
@@ -403,9 +416,10 @@ fn fluid_serves_only_the_basic_activities_of_the_plan() {
     }
 }
 
-/// Two nodes are overloaded, and also hold data that other nodes could serve. If a node
-/// served its waiting tasks by age alone, and helpers took the shared ones, the backlog
-/// would grow from 90% of the capacity on.
+/// Two nodes are overloaded, but some of their data is also on nodes with spare capacity. The
+/// policy must leave the tasks with this data to the other nodes. If each node served its waiting
+/// tasks by age alone, and helpers took the tasks with data elsewhere, the backlog would grow
+/// without limit from a load of 90% of the capacity on.
 #[cfg(feature = "lp")]
 #[test]
 fn late_binding_leaves_shared_data_to_nodes_with_spare_capacity() {

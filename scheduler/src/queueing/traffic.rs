@@ -22,12 +22,12 @@ pub struct Model {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {
-    /// Mean number of tasks per slot. Where loads are swept, only the proportions between streams
-    /// count.
+    /// Mean number of tasks of this stream that arrive in a time slot. Where the total load is
+    /// varied, only the ratios between the streams count.
     pub tasks_per_slot: f64,
     /// First node that may hold the stream's data.
     pub from: u32,
-    /// The node behind the last one that may hold the stream's data.
+    /// The end of the range of node numbers that may hold the stream's data, exclusive.
     pub until: u32,
     /// Number of nodes, 1 to 3, that hold a task's data. The nodes are drawn at random from those
     /// with numbers from `from` to before `until`.
@@ -133,7 +133,7 @@ impl Model {
         }
     }
 
-    /// The mean number of tasks of all streams per slot.
+    /// The mean number of tasks of all streams that arrive in a time slot.
     #[must_use]
     pub fn load(&self) -> f64 {
         self.streams.iter().map(|s| s.tasks_per_slot).sum()

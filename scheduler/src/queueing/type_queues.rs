@@ -10,17 +10,17 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A queue for each type of task (a set of nodes that hold the data) that has waiting
-/// tasks. The entry of a type whose queue is empty is reused for another type.
+/// A queue for each type of task (a set of nodes that hold the data) that has waiting tasks. Each
+/// such type has an index; that of a type whose queue is empty is reused for another type.
 #[derive(Debug)]
 pub(super) struct TypeQueues {
     cluster: Cluster,
-    /// For each entry: the waiting tasks of its type, in order of arrival.
+    /// For each type, by its index: the waiting tasks, in order of arrival.
     types: Vec<VecDeque<Task>>,
     places: HashMap<[NodeId; REPLICAS_MAX], usize, BuildHasherDefault<MixHasher>>,
     free: Vec<usize>,
-    /// The position of each type (set of nodes that hold the data) in each of the lists by
-    /// length that contain it, at most [`ORDERS`] for a type.
+    /// The position of each type in each of the [`ByLength`] lists that contain it; there are
+    /// [`ORDERS`] places for each type.
     positions: Vec<u32>,
     /// For each node: the types of tasks whose data is on the node, ordered by the length
     /// of their queues.
@@ -31,8 +31,8 @@ pub(super) struct TypeQueues {
     all: ByLength,
 }
 
-/// A hasher for a few small numbers from a trusted source. The standard hasher would take
-/// a fifth of the time of a slot.
+/// A hasher for a few small numbers from a trusted source. The standard hasher would take a fifth
+/// of the time that it takes to simulate a time slot.
 #[derive(Debug, Default)]
 struct MixHasher(u64);
 
@@ -54,8 +54,8 @@ impl Hasher for MixHasher {
     }
 }
 
-/// Largest number of lists by length that contain a type: one for each local node, one for
-/// each of their racks, and the list of all types.
+/// Largest number of [`ByLength`] lists that contain a type: one for each node with the data, one
+/// for each of their racks, and the list of all types.
 const ORDERS: usize = 2 * REPLICAS_MAX + 1;
 
 impl TypeQueues {
@@ -95,10 +95,9 @@ impl TypeQueues {
         at
     }
 
-    /// Calls `change` for each list of types by length that contains the type of `task`,
-    /// which has the entry `at`: the lists of its local nodes, of their racks, and of all
-    /// types. The arguments are the list, the number that the type has in this list, and
-    /// `positions`.
+    /// Calls `change` for each [`ByLength`] list that contains the type of `task`, whose index is
+    /// `at`: the lists of its local nodes, of their racks, and of all types. The arguments are the
+    /// list, the number that stands for the type in this list, and `positions`.
     fn in_orders(
         &mut self,
         at: usize,
@@ -121,7 +120,7 @@ impl TypeQueues {
         change(&mut self.all, member(ORDERS - 1), &mut self.positions);
     }
 
-    /// Removes the first waiting task of the type with the entry `at`.
+    /// Removes the first waiting task of the type at index `at`; `None` if there is none.
     pub fn pop(&mut self, at: usize) -> Option<Task> {
         let length = self.types[at].len();
         let task = self.types[at].pop_front()?;
@@ -135,9 +134,10 @@ impl TypeQueues {
         Some(task)
     }
 
-    /// The types of tasks with data within the distance `level` of `node`. These include
-    /// types with data nearer than `level`. They do no harm, because the same queue has a
-    /// weight at least as large when its own distance is considered.
+    /// The types of tasks with data on `node`, in its rack, or anywhere, by `level`; `None` if
+    /// there are no racks. Types with data nearer than `level` are included. This does no harm: the
+    /// caller multiplies lengths by a rate that falls with the distance, and also looks at these
+    /// types at their own distance, where their weight is at least as large.
     fn within(&self, node: NodeId, level: Locality) -> Option<&ByLength> {
         match level {
             Locality::Local => self.on_node.get(node.0 as usize),
@@ -146,21 +146,22 @@ impl TypeQueues {
         }
     }
 
-    /// The length of the longest queue of a type of tasks with data within this distance
-    /// of `node`; 0 if there is none.
+    /// The length of the longest queue among the types of tasks with data within the distance
+    /// `level` of `node`; 0 if no such task waits.
     pub fn max(&self, node: NodeId, level: Locality) -> usize {
         self.within(node, level).map_or(0, ByLength::max)
     }
 
-    /// Draws one of the types of tasks with the longest queue, among those with data
-    /// within the distance `level` of `node`; `None` if there is none.
+    /// Draws the index of one of the types with the longest queue, among those with data within the
+    /// distance `level` of `node`; `None` if there is none.
     pub fn longest(&self, node: NodeId, level: Locality, ties: &mut ChaCha8Rng) -> Option<usize> {
         let member = self.within(node, level)?.longest(ties)?;
         Some(member as usize / ORDERS)
     }
 
-    /// The type with the largest length times rate; ties are random. `rate` gets the first
-    /// task of a type, and returns `None` for a type that must not be served.
+    /// The index of the type with the largest product of queue length and rate; ties are random.
+    /// `rate` gets the first waiting task of a type, and returns `None` for a type that must not be
+    /// served. Returns `None` if no type may be served.
     #[cfg(feature = "lp")]
     pub fn heaviest(
         &self,

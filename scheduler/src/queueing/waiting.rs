@@ -3,43 +3,45 @@
 use super::task::Task;
 use crate::model::NodeId;
 
-/// The waiting tasks, each at all of its local nodes.
+/// The waiting tasks, each at all of its local nodes: those that hold its data.
 ///
-/// Some of a task's local nodes are its *homes*; at the others it is a *guest*. Each node
-/// has a list for either role. Taking a task leaves it in the lists of the other nodes,
-/// which skip it later: that is cheaper than finding it there.
+/// The cheapest of a task's local nodes are its *homes* (the caller chooses them); at the
+/// others the task is a *guest*. Each node has a list for either role. A task that one node
+/// takes stays in the lists of the other nodes, which skip it later: to search these lists
+/// at once would cost more.
 #[derive(Debug)]
 pub(super) struct WaitingTasks {
     places: Places,
-    /// For each node, two lists, indexed by [`Role`]: the tasks with a home at the node,
-    /// and the other tasks whose data is there (guests).
+    /// For each node, two lists, indexed by [`Role`]: the tasks that have the node as a home,
+    /// and the other tasks whose data is on the node (guests).
     lists: Vec<[List; 2]>,
 }
 
-/// A reusable index (place) for each waiting task. The place is free again after the task
-/// is taken.
+/// A number (place) for each waiting task, from a table of numbers that are used again after
+/// their task is taken. The tasks that had one number in turn differ in its count of uses.
 #[derive(Debug, Default)]
 struct Places {
-    /// For each place, the number of earlier tasks that had it.
+    /// For each place, the number of tasks that had it and were taken. An entry of a list is
+    /// stale if this number has grown since.
     uses: Vec<u32>,
+    /// The places that no waiting task has.
     free: Vec<u32>,
 }
 
-/// The tasks that wait at one node in one [`Role`]: those with a home there, or the
-/// guests.
+/// The tasks that wait at one node in one [`Role`]: as at one of their homes, or as guests.
 #[derive(Debug, Default)]
 struct List {
     /// Tasks in order of arrival, so the tasks of a job are next to each other.
     entries: Vec<Entry>,
     /// For each job, the range of its tasks in `entries`; oldest job first.
     parts: Vec<Part>,
-    /// Number of entries at which the next push drops those that were taken.
+    /// If there are this many entries, the next push first removes those of taken tasks.
     entries_max: usize,
 }
 
-/// A task in a list. It still waits if `uses` equals the number of earlier tasks that had
-/// its place, as [`Places`] counts them: the number grows when the task is taken from any
-/// list.
+/// A task in a list. The task still waits as long as `uses`, the count of its place when the
+/// task arrived, is equal to the present count in [`Places`]. That count grows when the task
+/// is taken from any list.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     task: Task,
@@ -48,8 +50,8 @@ struct Entry {
     uses: u32,
 }
 
-/// The entries of one job in the list of a node, as a range; some of their tasks may
-/// have been taken from the list of another node.
+/// The entries of one job in a [`List`], as a range of indices. Some of these tasks may have
+/// been taken from the list of another node.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     job: u32,
@@ -57,20 +59,21 @@ struct Part {
     until: u32,
 }
 
-/// The role of a waiting task at a node.
+/// The role of a waiting task at one of its local nodes: the node is one of its homes (its
+/// cheapest local nodes), or the task is a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Home,
     Guest,
 }
 
-/// The homes of a task: a bit for each of its local nodes, in their order, which is set if
-/// the node is a home.
+/// The homes of a task, the cheapest of its local nodes when it arrived: a bit for each local
+/// node, in their order, which is set if the node is a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Homes(u8);
 
 impl Homes {
-    /// The local nodes of `task` for which `is_home` returns true.
+    /// Makes homes of those local nodes of `task` for which `is_home` returns true.
     pub fn of(task: &Task, is_home: impl Fn(NodeId) -> bool) -> Self {
         let bits = task.local_nodes().enumerate();
         Self(bits.fold(0, |bits, (at, node)| bits | u8::from(is_home(node)) << at))
@@ -80,7 +83,7 @@ impl Homes {
         self.0.count_ones()
     }
 
-    /// The local nodes of `task`, each paired with true if it is one of the homes.
+    /// The local nodes of `task`, each paired with true if it is in this set of homes.
     fn marked(self, task: &Task) -> impl Iterator<Item = (NodeId, bool)> {
         (task.local_nodes().enumerate()).map(move |(at, node)| (node, self.0 & 1 << at != 0))
     }
@@ -92,8 +95,8 @@ impl Homes {
 }
 
 impl Places {
-    /// Takes a free place for a task. Returns it and the number of earlier tasks that had
-    /// it.
+    /// Takes a free place for a task. Returns the place and its count of earlier tasks, with
+    /// which stale entries of lists are recognized.
     fn take(&mut self) -> (u32, u32) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.uses.push(0);
@@ -154,8 +157,8 @@ impl List {
         self.entries_max = 2 * entries.len() + 64;
     }
 
-    /// Skips tasks that were taken at the start of a job's range, `part`. Returns whether
-    /// a task of the range still waits.
+    /// Moves the start of a job's range, `parts[part]`, past tasks that no longer wait.
+    /// Returns whether a task of the range still waits.
     fn advance(&mut self, part: usize, places: &Places) -> bool {
         let part = &mut self.parts[part];
         let entries = &self.entries[part.from as usize..part.until as usize];
@@ -164,8 +167,9 @@ impl List {
         part.from < part.until
     }
 
-    /// Returns the index in `parts` of the job with the fewest running tasks; of several,
-    /// the oldest. `running[j]` is the number of running tasks of job j.
+    /// Returns the index in `parts` of the job with the fewest running tasks among the jobs
+    /// with waiting tasks in this list; of several, the oldest. `running[j]` is the number of
+    /// running tasks of job j.
     fn fewest(&mut self, running: &[u32], places: &Places) -> Option<usize> {
         let mut best = (u32::MAX, None);
         let mut at = 0;
@@ -207,8 +211,8 @@ impl WaitingTasks {
         }
     }
 
-    /// The task that has waited longest at `node` of those that have their homes at other
-    /// nodes, with these homes.
+    /// Returns the guest at `node` (a task with data there, whose homes are other nodes) that
+    /// has waited longest, and its homes.
     pub fn oldest_guest(&mut self, node: NodeId) -> Option<(Task, Homes)> {
         let list = &mut self.lists[node.0 as usize][Role::Guest as usize];
         while !list.parts.is_empty() {
@@ -243,8 +247,8 @@ impl WaitingTasks {
 mod tests {
     use super::*;
 
-    /// Task 0 waits at nodes 0 and 1, with its home at 0 only. Task 1 of the same job and
-    /// task 2 of another job have their home at node 1.
+    /// Task 0 waits at its home, node 0, and as a guest at node 1. Task 1 of the same job and
+    /// task 2 of another job wait only at node 1, their home.
     #[test]
     fn a_task_that_one_node_took_is_skipped_by_the_others() {
         let mut waiting = WaitingTasks::new(2);

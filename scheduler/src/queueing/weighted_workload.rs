@@ -9,10 +9,11 @@ use super::task::Task;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// A task joins the node with the smallest workload divided by its rate there (equation
-/// 7). The workload is the expected time for all tasks that are routed to the node
-/// (equation 6), where the task in service counts 1 / rate. An idle node serves its local
-/// tasks, then its rack-local ones, then its remote ones.
+/// Weighted-workload routing, by equations 6 and 7 of the survey (see the [module](super)):
+/// a task joins the node with the smallest workload divided by the task's rate of service
+/// there (7). The workload is the expected time for all tasks that are routed to the node
+/// (6), where the task in service counts 1 / rate. An idle node serves its local tasks, then
+/// its rack-local ones, then its remote ones.
 ///
 /// Among nodes with equal values, a task prefers a local one, then one in a rack with its
 /// data, then a remote one; remaining ties are random. (The survey breaks all ties at

@@ -8,15 +8,15 @@ use std::collections::VecDeque;
 /// The most cycles that are kept: an hour at the default length.
 const CYCLES_MAX: usize = 4 * 3600;
 
-/// The most samples of jobs that are kept in all cycles together: 12 MB. With more than thirty jobs
-/// at a time, this limit is reached before `CYCLES_MAX`.
+/// The most job samples (one per job and control cycle) that are kept in all cycles together:
+/// 12 MB. With more than thirty jobs at a time, this limit is reached before `CYCLES_MAX`.
 const JOB_SAMPLES_MAX: usize = 500_000;
 
 /// The latest control cycles: those that have ended and are kept, and the present one.
 #[derive(Default)]
 pub(super) struct Cycles {
     closed: VecDeque<CycleSample>,
-    /// Number of job samples in all cycles that have ended.
+    /// Number of job samples (one per job and cycle) in `closed`, for the limit of memory.
     job_samples: usize,
     open: Option<CycleSample>,
 }

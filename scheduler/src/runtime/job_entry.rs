@@ -79,7 +79,8 @@ pub(super) struct JobEntry {
     pub name: String,
     pub tracker: Tracker,
     pub pacer: Arc<Pacer>,
-    /// The resources of the job's tasks; `None` for a lease, whose tasks are threads of the caller.
+    /// The code, input and processes for the job's tasks; `None` for a lease, under which threads
+    /// of the caller work.
     pub context: Option<Arc<JobContext>>,
     pub directory: Option<TempDir>,
     /// The runs of each finished map, in the order of emission.
@@ -141,8 +142,9 @@ impl JobEntry {
         most.unwrap_or(cores).clamp(1, cores.max(1))
     }
 
-    /// The job's claim on memory, in a cycle of `cycle_s` seconds that starts at `now_s`. Called
-    /// after the job has started the tasks that memory allowed.
+    /// The memory that the job's attempts hold and the tasks that wait for memory, for the choice
+    /// of attempts to preempt, in a control cycle of `cycle_s` seconds that starts at `now_s`.
+    /// Called after the job has started the tasks that memory allowed.
     pub fn holder(&self, now_s: f64, cycle_s: f64) -> Holder {
         // `concurrency` allows one task more than the share fills; no attempt is preempted for that
         // one.
@@ -229,7 +231,8 @@ impl JobEntry {
         }
     }
 
-    /// Stores the attempts that ended since the last call, and adds a notification about each.
+    /// Adds the attempts that ended since the last call to the job's report. If the job has a
+    /// journal, also appends an event for the journal about each to `notifications`.
     pub fn record_attempts(&mut self, notifications: &mut Vec<Notification>) {
         let job = self.tracker.job.id;
         let records = self.tracker.take_records();
@@ -259,8 +262,8 @@ impl JobEntry {
         used_cpu_s - std::mem::replace(&mut self.sampled_cpu_s, used_cpu_s)
     }
 
-    /// Makes an assignment of `work`, for a thread on the floor or in the idle class: see
-    /// [`Capacity::is_on_floor`](super::capacity::Capacity::is_on_floor).
+    /// Makes an assignment of `work` for a worker thread, which runs a task on the floor (in the
+    /// ordinary class with a high nice value) if `is_on_floor` is true, else in the idle class.
     pub fn assign(&mut self, work: Work, is_on_floor: bool) -> Assignment {
         if let Work::Task { attempt_state, .. } = &work {
             attempt_state.set_on_floor(is_on_floor);
@@ -308,8 +311,8 @@ pub(super) struct Assignment {
     /// True if a task is for a thread on the floor (the ordinary class, with a high nice value),
     /// not in the idle class. Commits ignore this.
     pub is_on_floor: bool,
-    /// The job's directory, to be removed when a commit or an abort starts; `None` for all other
-    /// work.
+    /// For a commit or an abort: the job's spill directory, which is removed first, because no task
+    /// reads it any more. `None` for all other work.
     pub directory: Option<TempDir>,
 }
 

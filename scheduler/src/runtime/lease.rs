@@ -46,8 +46,9 @@ pub fn leased_use() -> ThreadUse {
     }
 }
 
-/// The [`Payee`] of one thread under a lease: it charges the use of the thread to the lease, and
-/// adds it to the counters of all leases.
+/// The [`Payee`] of one thread under a lease (a share of CPU lent to threads of the caller): it
+/// charges the thread's CPU time and input to the lease, and adds the thread's waits and disk bytes
+/// to the process's sums over all leases.
 struct LeasePayee {
     pacer: Arc<Pacer>,
     /// The thread's use at the last read of the kernel's counters, and the time of that read.
@@ -69,8 +70,8 @@ impl LeasePayee {
         }
     }
 
-    /// Adds the thread's waiting time and disk bytes since the last read to the counters of all
-    /// leases.
+    /// Reads the kernel's counters of the thread, and adds its waiting time and disk bytes since
+    /// the last call to the sums over all leases.
     fn look(&self) {
         let now = ThreadUse::of_this_thread();
         let (before, _) = self.seen.replace((now, Instant::now()));

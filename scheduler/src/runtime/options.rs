@@ -40,7 +40,7 @@ pub struct Throttles {
 }
 
 impl Default for Throttles {
-    /// All limits are on.
+    /// Returns all throttles: idle class, pacing and yielding.
     fn default() -> Self {
         Self {
             idle_class: true,
@@ -70,7 +70,7 @@ pub struct RuntimeOptions {
     pub capacity: Arc<dyn CapacitySource>,
     /// Whether jobs are limited to the capacity of analytics.
     pub management: Management,
-    /// The limits on jobs if `management` limits jobs to the capacity of analytics.
+    /// The means by which jobs are held to that capacity, if `management` limits them to it.
     pub throttles: Throttles,
     /// The directory for spill files. The runtime creates it when absent, and gives only the user of
     /// the process permissions on what it creates.

@@ -322,7 +322,7 @@ impl Runtime {
     }
 
     /// Refuses new jobs, cancels the others, waits until they have ended and joins every thread
-    /// except those that were left behind. May be called more than once.
+    /// except those that hang in an attempt that was given up. May be called more than once.
     pub fn shutdown(&self) {
         let running: Vec<JobId> = {
             let mut state = self.shared.lock();

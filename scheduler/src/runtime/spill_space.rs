@@ -7,9 +7,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The default reserve that spills leave free, in bytes: twice the low-water mark of a database,
-/// below which it refuses writes. A writer that would use the reserve ends its job, and everything
-/// that the job has spilled is removed; until then the database can write on.
+/// The default reserve of free space that spills leave, in bytes: twice the low-water mark of a
+/// database, below which it refuses writes. A task whose spill would use the reserve fails its job,
+/// and everything that the job has spilled is removed; meanwhile the database can still write.
 const LEFT_BYTES: u64 = 128 << 20;
 
 /// The most bytes that a writer may write before it reads the free space again.
@@ -56,7 +56,7 @@ impl SpillSpace {
 }
 
 impl Default for SpillSpace {
-    /// Reads the free space from the file system.
+    /// Creates the limit for spills with the free space that the file system reports.
     fn default() -> Self {
         Self::new(|path| {
             let found = rustix::fs::statvfs(path)?;

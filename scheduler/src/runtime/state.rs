@@ -219,8 +219,8 @@ impl State {
         self.left_behind >= self.memory.attempts_limit()
     }
 
-    /// Fails the jobs that wait for memory if threads that were left behind hold all of it, perhaps
-    /// forever.
+    /// Fails the jobs that wait for memory if all of it is held by threads that hang in attempts
+    /// that were given up. They may hold it forever.
     fn fail_without_memory(&mut self) {
         if !self.memory_is_lost() {
             return;
@@ -237,7 +237,8 @@ impl State {
         }
     }
 
-    /// Leaves the thread of an attempt behind: it may hang forever.
+    /// Gives up the thread of an attempt that was ended and may hang forever: the runtime detaches
+    /// the thread, counts its memory as lost, and no longer waits for it.
     fn leave_behind(&mut self, attempt_state: &AttemptState) {
         // Dropping the handle detaches the thread. A thread that has not begun to run the attempt
         // will notice that it is stopped; so will a thread that waits for a process.
@@ -278,8 +279,8 @@ impl State {
         true
     }
 
-    /// Records the end of a job that was removed: in the history of this cycle, and in the jobs
-    /// that follow the removed one.
+    /// Records the end of a job that was removed: its CPU time in the sample of the present control
+    /// cycle, and its end in the jobs that wait to run after it.
     fn record_end(&mut self, job: &mut JobEntry, now_s: f64) -> JobStatus {
         let id = job.tracker.job.id;
         self.cycles.job_ended(id, job.sample());
@@ -318,7 +319,7 @@ pub(super) struct Shared {
     pub options: RuntimeOptions,
     pub clock: Arc<dyn Clock>,
     pub class: SchedulingClass,
-    /// True if a thread can leave the idle class again.
+    /// True if the system permits this process to move a thread out of the idle class again.
     pub can_raise: bool,
     /// The present scheduling class of tasks.
     pub class_of_tasks: Arc<TaskClass>,
@@ -375,7 +376,8 @@ impl Shared {
         self.kick(&mut state);
     }
 
-    /// Ends a lease, if `id` is one.
+    /// Ends a lease (a share of CPU for threads of the caller). Does nothing if `id` is that of a
+    /// job.
     pub fn release(&self, id: JobId) {
         let mut state = self.lock();
         if state.release(id, self.clock.now_s()) {
@@ -383,7 +385,8 @@ impl Shared {
         }
     }
 
-    /// Creates the pacer of a job that is about to be accepted.
+    /// Creates the pacer, which holds the tasks of one job to its share of CPU, for a job that is
+    /// about to be accepted.
     pub fn pacer(&self) -> Pacer {
         Pacer::new(
             Arc::clone(&self.clock),
@@ -414,8 +417,8 @@ impl Shared {
         false
     }
 
-    /// Fails every job up to the id `newest` with `cause`, except those that have ended, are in
-    /// their commit, or stop already.
+    /// Fails every job with an id up to `newest`, the last one submitted before the fault, with
+    /// `cause`, except those that have ended, are in their commit, or stop already.
     pub fn fail_up_to(&self, newest: JobId, cause: &str) {
         let mut state = self.lock();
         for (_, job) in state.jobs.range_mut(..=newest) {

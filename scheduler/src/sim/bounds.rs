@@ -19,7 +19,7 @@ pub const NODES_MAX: u64 = 100_000;
 pub const NODE_HUNDREDTHS_MAX: u32 = 1_000_000;
 /// Largest CPU of all nodes, in hundredths of a core: a control cycle counts it in 32 bits.
 pub const CLUSTER_HUNDREDTHS_MAX: u64 = 4_000_000_000;
-/// Largest number of typed slots of one node, of each kind.
+/// Largest number of map slots, and of reduce slots, of one node.
 pub const SLOTS_MAX: u32 = 10_000;
 /// Largest number of control cycles until the horizon.
 pub const CYCLES_MAX: f64 = 10_000_000.0;
@@ -39,11 +39,11 @@ pub const LOG_SD_MAX: f64 = 5.0;
 pub const FACTOR_MAX: f64 = 1_000_000.0;
 /// Largest input of a map, in bytes: a petabyte.
 pub const INPUT_BYTES_MAX: u64 = 1_000_000_000_000_000;
-/// Largest number of points of a sweep.
+/// Largest number of points (combinations of swept values) of a scenario.
 pub const POINTS_MAX: usize = 10_000;
-/// Largest number of replicas of a scenario.
+/// Largest number of replicas of a scenario: repetitions with other random numbers.
 pub const REPLICAS_MAX: u32 = 10_000;
-/// Largest number of runs: points times policies times replicas.
+/// Largest number of simulation runs of a scenario: points times policies times replicas.
 pub const RUNS_MAX: u64 = 1_000_000;
 /// Largest number of items in memory until the last run has ended. Each point of a sweep keeps its
 /// nodes, listed jobs and steps of series; each run keeps its listed jobs; the first replica of

@@ -15,8 +15,9 @@ use thiserror::Error;
 pub struct SimNode {
     /// Resources of the whole node.
     pub capacity: Resources,
-    /// Numbers of slots, for the policies that count slots. A node whose tasks need more
-    /// resources than it has slows them down.
+    /// Numbers of map slots and of reduce slots, for the policies that count slots. If no node has
+    /// any, these policies count resources, too. Tasks in slots may need more resources than the
+    /// node has; then they run slower.
     pub slots: Option<TypedSlots>,
     /// Kind of the node's hardware.
     pub pool: Pool,
@@ -26,11 +27,11 @@ pub struct SimNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// Whole nodes are available, first those that run most tasks. As in the thesis, f(t)
+    /// Analytics get whole nodes, first those that run most tasks. As in the thesis, f(t)
     /// is a number of nodes.
     #[default]
     WholeNodes,
-    /// The same part of every node's CPU is available.
+    /// Analytics get the same part of every node's CPU.
     Even,
 }
 
@@ -171,9 +172,10 @@ pub enum SimError {
          generate fewer or smaller ones"
     )]
     TooLarge {
-        /// The counted things, in the plural.
+        /// The things of which a run has too many, in the plural, such as `tasks`.
         what: &'static str,
-        /// The number of things, or of those counted until the limit was exceeded.
+        /// The number of these things in the run. The count may have stopped once it exceeded
+        /// `max`.
         count: u64,
         /// The largest count that is allowed.
         max: u64,

@@ -41,7 +41,7 @@ pub fn simulate(
 struct Engine<'a> {
     config: &'a SimConfig,
     policy: &'a dyn Policy,
-    /// True if the policy counts typed slots instead of resources.
+    /// True if the policy counts typed slots (for maps, for reduces) instead of resources.
     typed: bool,
     now_s: f64,
     events: Events,
@@ -50,7 +50,7 @@ struct Engine<'a> {
     /// All jobs, ordered by id. Positions of jobs elsewhere in the engine refer to this
     /// vector.
     jobs: Vec<JobRun>,
-    /// Positions of the jobs in the caller's order.
+    /// For each job, in the order in which the caller passed them: its position in `jobs`.
     input_order: Vec<usize>,
     /// Positions of the jobs that are submitted after the end of another one.
     followers: Vec<usize>,
@@ -235,7 +235,8 @@ impl<'a> Engine<'a> {
         self.account_phase(attempt);
     }
 
-    /// Adds to the job of an attempt the CPU that the attempt has held in its present phase.
+    /// Adds the CPU that an attempt has held since its present phase began to the account of the
+    /// attempt's job, and to that of the measured window.
     fn account_phase(&mut self, attempt: &Attempt) {
         let cpu = f64::from(attempt.demand.cpu_hundredths);
         self.jobs[attempt.job].tally.work += (self.now_s - attempt.phase_from_s) * cpu;
@@ -334,18 +335,19 @@ impl<'a> Engine<'a> {
         true
     }
 
-    /// The Task Scheduler of section 4.2.5 on one node: starts tasks until each job has the slots
-    /// of the placement there, or the node has no more free capacity.
+    /// Starts tasks on one node until each job has the slots there that the policy's placement
+    /// gives it, or the node has no more free capacity: the Task Scheduler of the thesis, section
+    /// 4.2.5.
     fn fill(&mut self, node: NodeId) {
         let cells = self.decision.placement.cells();
         let from = cells.partition_point(|cell| cell.node < node);
         self.fill_cells(node, from, self.decision.refill);
     }
 
-    /// Starts tasks as [`fill`](Self::fill) does, until each job has its slots on the node or no
-    /// capacity is free. `from` is the index of the node's first cell (the slots of one job on the
-    /// node) in the placement; returns the number of the node's cells. If several jobs wait for
-    /// capacity, the least satisfied one starts first. `refill` limits which tasks may start.
+    /// Starts tasks as [`fill`](Self::fill) does. A cell of the placement is the number of slots of
+    /// one job on one node, and `from` is the index of the node's first cell; returns the number of
+    /// the node's cells. If several jobs wait for capacity, the job with the smallest
+    /// [satisfaction](Self::satisfaction_of) goes first. `refill` limits which tasks may start.
     fn fill_cells(&mut self, node: NodeId, from: usize, refill: Refill) -> usize {
         let cells = &self.decision.placement.cells()[from..];
         let count = cells.partition_point(|cell| cell.node == node);
@@ -427,7 +429,8 @@ impl<'a> Engine<'a> {
         true
     }
 
-    /// Reschedules the ends of the tasks on the node at position `node` whose speed changed.
+    /// Called after a task on the node at position `node` has started, ended or begun another
+    /// phase: reschedules the ends of those tasks on the node whose speed has changed.
     fn settle(&mut self, node: usize) {
         if !self.typed || self.nodes[node].spec.slots.is_none() {
             return;

@@ -34,11 +34,11 @@ const fn median() -> f64 {
 const STEP_S: f64 = 900.0;
 
 impl ForecastError {
-    /// Draws a forecast of f(t), the availability in `config`, from 0 to its horizon. The
-    /// same seed draws the same forecast.
+    /// Draws a forecast of f(t), the availability in `config`, from time 0 to the simulation's
+    /// horizon. The same seed draws the same forecast.
     ///
-    /// The load is the cluster's capacity minus f(t). The forecast load never exceeds the
-    /// capacity.
+    /// The error is one of the load, which is the cluster's capacity minus f(t). The forecast
+    /// load never exceeds the capacity.
     #[must_use]
     pub fn draw(&self, config: &SimConfig, seed: u64) -> Availability {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -98,7 +98,8 @@ mod tests {
         assert_ne!(forecast, error.draw(&config, 8));
     }
 
-    /// The load is 3000 at all times.
+    /// The load is 3000 at all times. A forecast of its 0.8 quantile, say, is at least that high
+    /// in 80% of all steps.
     #[test]
     fn the_load_stays_below_its_quantile_with_that_frequency() {
         let f = Availability::constant(7000.0).unwrap();

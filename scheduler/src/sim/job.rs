@@ -5,7 +5,8 @@ use rand::{Rng, RngExt};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-/// The true lengths of tasks, in a slot of their own on a regular node.
+/// The true lengths of a job's tasks: their times on a regular node without other tasks that slow
+/// them down.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TaskLength {
     /// All tasks have the same length, in seconds.
@@ -14,7 +15,7 @@ pub enum TaskLength {
     LogNormal {
         /// Mean length in seconds.
         mean_s: f64,
-        /// Standard deviation of the logarithm of the length.
+        /// Standard deviation of the natural logarithm of a task's length.
         log_sd: f64,
     },
 }

@@ -53,7 +53,7 @@ pub(super) struct Tally {
     pub lost_attempts: u32,
     /// Total time for which attempts held slots, in seconds.
     pub slot_s: f64,
-    /// CPU that all attempts held, in hundredths of a core times seconds.
+    /// CPU that all attempts held, in hundredths of a core-second.
     pub work: f64,
 }
 
@@ -117,8 +117,9 @@ impl JobRun {
         (view.local.as_ref()).is_none_or(|local| local.first_on(node).is_some())
     }
 
-    /// Starts a pending task of the phase's kind, a local one if there is one.
-    /// There must be a pending task.
+    /// Starts a pending map or reduce, as the phase requires, on a node of the given pool
+    /// (regular or accelerated): a map whose input is on the node, if there is one. There must
+    /// be a pending task.
     pub fn start(
         &mut self,
         view: &mut JobView,

@@ -257,7 +257,8 @@ mod tests {
         }
     }
 
-    /// The jobs have no goal, a goal at 450, or a goal behind the end of the run.
+    /// None of the jobs ends before the run does, at 500 s. They have no goal, a goal at 450 s, or
+    /// a goal after the end of the run.
     #[test]
     fn jobs_that_never_end_have_no_makespan_and_miss_their_goals() {
         let never = |goal_s| JobRecord {
@@ -278,7 +279,8 @@ mod tests {
         assert_eq!((late.distance_s, late.makespan_s), (None, None));
     }
 
-    /// The job's goal of 10 s counts from an end that never came.
+    /// The job would have been submitted after the end of another job, which never ended. Its goal
+    /// is 10 s after that.
     #[test]
     fn a_job_that_was_never_submitted_misses_its_goal_without_a_tardiness() {
         let never = JobRecord {

@@ -18,7 +18,7 @@ pub(super) struct Attempt {
     pub demand: Resources,
     /// Time at which the task took its slot, in seconds.
     pub started_s: f64,
-    /// Start of the present phase, in seconds.
+    /// Start of `phase`, in seconds: the attempt's start, or the end of its shuffle.
     pub phase_from_s: f64,
     pub local: bool,
     /// Remaining time at `as_of_s`, in seconds at full speed; infinite during
@@ -42,7 +42,8 @@ impl Attempt {
 #[derive(Clone, Debug)]
 pub(super) struct NodeRun {
     pub spec: SimNode,
-    /// Number of losses of the node that have begun and not ended. They may overlap.
+    /// Number of failures of the node that last at present; they may overlap. The node is up
+    /// while it is 0.
     pub losses: u32,
     /// Resources of the running tasks; above the capacity for analytics while
     /// tasks drain.
@@ -116,8 +117,8 @@ impl NodeRun {
     }
 }
 
-/// The factor by which a task is slowed down on a node whose tasks demand more
-/// than it has.
+/// The time that a task with the demand `demand` takes, divided by its time alone: 1, or more
+/// if the tasks of its node together demand `used`, more than the node's `capacity`.
 fn slowdown(demand: &Resources, used: &Resources, capacity: &Resources) -> f64 {
     let ratio = |demand: u64, used: u64, capacity: u64| {
         if demand == 0 || used <= capacity {

@@ -10,9 +10,9 @@ use serde::Serialize;
 pub struct JobRecord {
     /// Id, submission, goal and weight.
     pub job: Job,
-    /// False for a job that was never submitted, because the run ended before its submission or
-    /// before the job that it follows. In the latter case its submission and goal count from an
-    /// end that never came.
+    /// False if the run ended before the job was submitted, or before the end of the job after
+    /// which it is submitted. In the latter case `job` has its submission and goal in seconds
+    /// after that end, which never came.
     pub was_submitted: bool,
     /// Number of map tasks.
     pub maps: u32,
@@ -80,7 +80,7 @@ pub struct TaskRecord {
     pub local: bool,
 }
 
-/// The CPU of each job after the decision of one control cycle.
+/// The CPU that tasks of each job hold after the policy's decision in one control cycle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShareSample {
     /// Start of the cycle in seconds.
@@ -92,8 +92,9 @@ pub struct ShareSample {
     /// CPU that the tasks really use, in hundredths of a core. It is less than they hold if typed
     /// slots let more tasks run on a node than it has resources for.
     pub used_hundredths: f64,
-    /// Satisfaction of each job with the decision, by equation (5): from minus infinity to 1,
-    /// ordered by job.
+    /// Satisfaction of each job with the decision, by the thesis's equation (5): the number of its
+    /// running tasks compared with those that it needs for its goal, from minus infinity to 1.
+    /// Ordered by job.
     pub utilities: Vec<(JobId, f64)>,
 }
 
@@ -110,10 +111,9 @@ pub struct SimReport {
     pub end_s: f64,
     /// The measured window, in seconds; it ends with the run at the latest.
     pub window_s: (f64, f64),
-    /// CPU held by tasks within the window, in hundredths of a core times
-    /// seconds.
+    /// CPU held by tasks within the window, in hundredths of a core-second.
     pub work_in_window: f64,
-    /// Integral over the window of f(t), the capacity left to analytics, in hundredths of a core
-    /// times seconds.
+    /// Integral over the window of f(t), the capacity left to analytics, in hundredths of a
+    /// core-second.
     pub available_in_window: f64,
 }

@@ -21,12 +21,12 @@ fn goals_met(report: &SimReport) -> usize {
     met.count()
 }
 
-/// Section 5.3.2: 100 nodes, three identical jobs submitted at 0, goals at 6.5,
+/// The thesis's section 5.3.2: 100 nodes, three identical jobs submitted at 0, goals at 6.5,
 /// 15 and 23.1 h, burstiness level 3.
 ///
-/// f(t) leaves 535, 1107 and 1332 node-hours until the goals; three jobs of 355
-/// node-hours use 80% of the last, the tightest one. The job that is due last has the
-/// lowest id, so that the order of submission does not help.
+/// f(t) leaves 535, 1107 and 1332 node-hours until the three goals. The last goal is the
+/// hardest to meet: until then the three jobs, 355 node-hours each, need 80% of what is left.
+/// The job that is due last has the lowest id, so that the order of submission does not help.
 fn motivating_example() -> (SimConfig, Vec<SimJob>) {
     let availability = Availability::sine_day(SineDay {
         mean_hundredths: 5750.0,
@@ -74,8 +74,9 @@ fn reverse_adaptive_meets_all_three_goals_of_the_motivating_example() {
 
 /// Jobs of the size that the thesis's figures imply, 426 node-hours each, with the
 /// thesis's control cycle: they use 96% of f(t), the capacity left to analytics, until
-/// the last goal. Fitting the jobs in reverse (Algorithm 2) makes the difference: RAS,
-/// which shares slots by the same rule but without it, is late twice.
+/// the last goal. The policy that plans the jobs backwards from their goals (the thesis's
+/// Algorithm 2) meets all three. RAS shares slots by the same rule, but without such a plan,
+/// and is late twice.
 #[test]
 fn reverse_adaptive_meets_all_three_goals_at_the_size_of_the_figures() {
     let (mut config, _) = motivating_example();

@@ -20,8 +20,8 @@ pub struct Variety {
     /// Tail index, above 1, of a Pareto distribution of sizes in place of the log-normal one:
     /// the smaller it is, the more of the work is in few jobs.
     pub maps_pareto: Option<f64>,
-    /// Parts of the jobs, 0 to 1, each with the length of their maps in seconds. The maps of
-    /// the remaining jobs have the profile's length.
+    /// Pairs of a fraction of the jobs, 0 to 1, and the length of the maps of these jobs in
+    /// seconds. The maps of the remaining jobs have the profile's length.
     pub other_map_s: Vec<(f64, f64)>,
     /// Range of the policy's initial estimate of a job's maps, as a factor of their true
     /// length; log-uniform between these two.
@@ -40,8 +40,8 @@ impl Default for Variety {
 }
 
 impl Variety {
-    /// Mean length of the maps of all jobs, in seconds. `map_s` is the length of the maps of
-    /// the jobs that are not in `other_map_s`.
+    /// Mean length of the maps of all jobs, in seconds, if the maps take `map_s` seconds in those
+    /// jobs to which no pair of `other_map_s` applies.
     #[must_use]
     pub fn mean_map_s(&self, map_s: f64) -> f64 {
         let parts: f64 = self.other_map_s.iter().map(|(part, _)| part).sum();
@@ -73,7 +73,8 @@ pub struct Workload {
     /// Range of a uniformly drawn factor. The time from the submission to the goal is this
     /// multiple of the length that the job has in isolation. `None`: no goals.
     pub goal_factor: Option<(f64, f64)>,
-    /// Slots of the empty cluster, which a job in isolation has to itself.
+    /// The number of slots of the empty cluster. The length of a job alone in them is the base of
+    /// its goal, see `goal_factor`.
     pub isolated_slots: f64,
     /// Replicas of each split; 0: input is equally near to all nodes.
     pub replicas: u32,

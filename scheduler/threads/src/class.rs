@@ -24,12 +24,13 @@ const IDLE: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSche
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SchedulingClass {
-    /// `SCHED_IDLE`: an ordinary thread that wakes up on the core of an idle-class thread mostly
-    /// displaces it within microseconds, but not always, so idle-class threads
-    /// [yield](crate::Yielding). While an idle-class thread runs in the kernel, it keeps its core
-    /// until its system call or page fault ends, or until the kernel itself looks for other threads
-    /// (with `preempt=none`, as on many servers). Where the kernel schedules by session or by cgroup,
-    /// this holds only between threads of the same session or cgroup.
+    /// `SCHED_IDLE`: the thread runs almost only while no ordinary thread needs its core. An
+    /// ordinary thread that wakes up there mostly displaces it within microseconds, but not always,
+    /// so idle-class threads [yield](crate::Yielding). While an idle-class thread runs in the
+    /// kernel, it keeps its core until its system call or page fault ends, or until the kernel
+    /// itself looks for other threads (with `preempt=none`, as on many servers). Where the kernel
+    /// schedules by session or by cgroup, all this holds only between threads of the same session
+    /// or cgroup.
     Idle,
     /// The ordinary class with the smallest part of a core (nice 19), where `SCHED_IDLE` is not
     /// granted: threads of the transactional side get nearly all of a core, but not always at once.

@@ -45,8 +45,8 @@ struct Every {
 
 impl Yielding {
     /// Creates the state for the calling thread, which yields when `every` (such as
-    /// [`YIELD_EVERY`]) has passed since the last time; never if its class is the ordinary one.
-    /// Asks the kernel for that class.
+    /// [`YIELD_EVERY`]) has passed since the last time; never if its scheduling class, which is
+    /// read from the kernel now, is the ordinary one.
     pub fn of_current_thread(every: Duration) -> Self {
         match current_class() {
             SchedulingClass::Normal => Self::never(),
@@ -77,9 +77,9 @@ impl Yielding {
         (self.0.as_ref()).is_some_and(|it| since(it.last.get()) >= it.every)
     }
 
-    /// Records that the thread has its core again from `now` on. Other threads may have had
-    /// the core for long, so the next interval counts from `now`; otherwise threads of one
-    /// core would only take turns.
+    /// Records that the thread has its core again, from `now` on, after a yield. The interval until
+    /// its next yield begins now. If it began at the yield, it would often have passed already, and
+    /// the yielding threads of a core would do nothing but switch.
     fn returned(&self, now: Instant) {
         if let Some(Every { last, .. }) = &self.0 {
             last.set(now);

@@ -22,7 +22,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// A row of the list.
+/// A row of the list of applications that the command prints.
 #[derive(Serialize)]
 struct Application {
     name: &'static str,

@@ -23,7 +23,8 @@ const SPILL: &str = "spill";
 pub(super) struct Exposure {
     data: PathBuf,
     group_readable: bool,
-    /// The exposed paths that the message names, the first ones by name, with their modes.
+    /// The exposed paths that the message lists, with their permission bits: the first few in
+    /// alphabetical order.
     named: Vec<(PathBuf, u32)>,
     /// The number of exposed paths that are not in `named`.
     unnamed: usize,

@@ -353,8 +353,8 @@ fn reasons(skipped: &[Skipped]) -> String {
     reasons.join("; ")
 }
 
-/// Fails if some files cannot be loaded. The error is that of malformed input if at least one file is
-/// malformed, but not if the system refused to read all of them.
+/// Fails if some files cannot be loaded. The error is that of malformed input, except if each of
+/// these files is one that the system refused to read.
 fn refuse(skipped: &[Skipped]) -> Result<()> {
     if skipped.is_empty() {
         return Ok(());

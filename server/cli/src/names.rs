@@ -8,8 +8,10 @@ pub(super) use ebb_tables::names::{TableName, end_of_prefix};
 
 use super::error::CliError;
 
+/// Refuses a table in ebb's own keyspace, which commands do not change.
+///
 /// # Errors
-/// When the table is in ebb's own keyspace, which commands do not change.
+/// If the table is in that keyspace.
 pub(super) fn refuse_system(name: &TableName) -> Result<(), CliError> {
     if name.keyspace == SYSTEM_KEYSPACE {
         Err(system_refused())

@@ -46,7 +46,8 @@ impl Printer {
         written.context(CANNOT_WRITE)
     }
 
-    /// Writes the lines of a [`table`].
+    /// Writes the lines of a [`table`]: `head` has the names of the columns, and `right` those of
+    /// the columns that are aligned to the right.
     pub(super) fn table(
         &mut self,
         head: &[&str],

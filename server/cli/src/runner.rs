@@ -41,8 +41,8 @@ pub(crate) struct FollowedJob<'r> {
 
 /// The place where a job runs.
 enum Place<'r> {
-    /// This process. The job is followed by its handle, because the history may not record the job,
-    /// and then its end is known to the handle alone.
+    /// The job runs in this process. The command follows the job by its handle and not by the
+    /// history, which may not be able to record the job.
     Own(RunningJob),
     Server(&'r JobsClient),
 }
@@ -129,7 +129,8 @@ impl Runner {
         })
     }
 
-    /// Cancels the jobs of a node of this process, and ends the node. A server goes on.
+    /// If the jobs run in a node of this process, cancels them and ends the node. If they run in a
+    /// server, does nothing: the server and its jobs go on.
     pub(crate) fn shutdown(&self) {
         if let Self::Own(node) = self {
             node.shutdown(Stop::Cancel);

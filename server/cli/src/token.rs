@@ -143,7 +143,8 @@ fn create(args: &Create) -> Result<()> {
 }
 
 /// Changes the tokens by `change`, with an entry in the audit log before and after it. `change`
-/// returns false if it changed nothing.
+/// returns false if it changed nothing. With `even_if_full`, the change is also made if the disk is
+/// too full for the entries.
 fn audited(
     data: &Path,
     entry: Entry,

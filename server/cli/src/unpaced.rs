@@ -16,7 +16,8 @@ pub(crate) fn is_set() -> bool {
     std::env::var_os(VARIABLE).is_some()
 }
 
-/// Returns `options`, with all cores for jobs and without the idle class if [`is_set`].
+/// Returns `options` for the node of a command. If `EBB_TEST_UNPACED` is set ([`is_set`]), jobs get
+/// all cores and do not run in the idle class.
 pub(crate) fn for_tests(mut options: NodeOptions) -> NodeOptions {
     if is_set() {
         let colocated = &mut options.colocated;

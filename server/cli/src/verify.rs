@@ -78,7 +78,7 @@ pub(super) fn run(args: Args) -> Result<()> {
 /// The kinds of files in which something is wrong.
 struct Kinds {
     sstables: bool,
-    /// Whether something is wrong in the manifest or in CURRENT.
+    /// True if something is wrong in the manifest, or in CURRENT, the file that names the manifest.
     manifest: bool,
     log: bool,
 }

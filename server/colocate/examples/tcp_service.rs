@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// that jobs used.
 type Measurement = [f64; 5];
 
-/// The load beside the service.
+/// The jobs beside which the service is measured: none, unmanaged ones, or co-located ones.
 #[derive(Clone, Copy)]
 enum Condition {
     Alone,
@@ -107,7 +107,8 @@ fn compare(seconds: f64, rate: f64, rounds: u32) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs the service with its client, and the jobs of the condition.
+/// Runs the service for `seconds` with a client that sends `rate` requests per second, and beside
+/// it the jobs of the condition. Returns the measurements.
 fn run(
     condition: Condition,
     store: &Store,

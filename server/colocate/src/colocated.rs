@@ -36,9 +36,10 @@ pub struct ColocatedOptions {
     /// forever.
     pub least_hundredths: u32,
     /// The *floor*: the cores that analytics get although other processes hold the CPU, unless the
-    /// service or the objective needs them; 0 for none. On the floor, analytics run outside of the
-    /// idle class, where threads would get next to nothing, and `least_hundredths` does not count.
-    /// There is no floor if `runtime` does not use the idle class, or does not pace.
+    /// service or the objective needs them; 0 for none. For the floor, analytics run in the
+    /// ordinary scheduling class with a high nice value: in the idle class, threads would get next
+    /// to nothing. Meanwhile the floor replaces `least_hundredths`. There is no floor if `runtime`
+    /// does not use the idle class, or does not pace.
     pub floor_cores: f64,
     /// The throughput of the disk that the service and analytics share, in bytes per second; `None`:
     /// analytics read without a limit.
@@ -104,7 +105,7 @@ pub enum ColocateError {
     /// The runtime did not start.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
-    /// The system refuses to start a thread.
+    /// The system refuses to start the thread that watches the service's latencies.
     #[error("cannot start the thread that watches latencies: {0}")]
     Watch(#[source] io::Error),
 }
@@ -240,7 +241,7 @@ impl Colocated {
     /// let lease = colocated.lease("report", LeaseOptions::default())?;
     /// let thread = lease.enter()?; // waits for a share
     /// for row in ["ebb", "and", "flow"] {
-    ///     thread.read(row.len())?; // waits while more was used than that
+    ///     thread.read(row.len())?; // waits while the lease has used more than its share
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

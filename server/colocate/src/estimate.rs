@@ -8,14 +8,16 @@ use ebb_scheduler::availability::Availability;
 
 use crate::monitor::MeasuredLoad;
 
-/// The time constant for transactional threads, in seconds: short enough to follow a day of load
-/// that is replayed within minutes, long enough not to follow a single flush.
+/// The time constant of the moving averages of CPU and disk use by transactional threads, in
+/// seconds: short enough to follow a day of load that is replayed within minutes, long enough not
+/// to follow a single flush.
 const TRANSACTIONAL_S: f64 = 0.35;
-/// The time constant for other processes, in seconds: their measurement is as coarse as the
-/// kernel's ticks.
+/// The time constant of the moving averages of CPU use by other processes and by analytics, in
+/// seconds: longer, because other processes are measured only in ticks of the kernel.
 const OTHERS_S: f64 = 2.0;
-/// The time constant for the mean capacity that analytics got, for plans without a forecast, in
-/// seconds: longer than a peak of the load, shorter than its day.
+/// The time constant of the moving average of the capacity that analytics got, in seconds. Without
+/// a forecast, policies plan with this average. Longer than a short peak of the load, and shorter
+/// than a day, over which the load rises and falls.
 const LEFT_S: f64 = 600.0;
 /// The CPU use of other processes, in cores, below which it is taken as 0. Less may be the rounding
 /// of ticks, or the machine's own background work.
@@ -33,7 +35,7 @@ pub(super) struct LoadEstimate {
 }
 
 impl LoadEstimate {
-    /// Adds a measurement.
+    /// Adds the measurement of one control cycle to the moving averages.
     pub(super) fn take(&mut self, load: &MeasuredLoad) {
         let weight = |constant_s: f64| 1.0 - (-load.length_s / constant_s).exp();
         let newest = load.transactional_cores;

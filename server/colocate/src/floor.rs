@@ -70,7 +70,8 @@ pub(crate) enum FloorDecision {
     /// Analytics get no CPU at the moment. Their threads stay outside of the idle class, because some of
     /// them could not leave that class again.
     Paused,
-    /// Analytics run on the floor, with at most this many hundredths of a core.
+    /// Analytics run on the floor, the minimum that they get beside busy processes: with at most
+    /// this many hundredths of a core.
     Floor { hundredths: u32 },
 }
 
@@ -79,8 +80,10 @@ impl FloorDecision {
         self != Self::Idle
     }
 
-    /// Returns the cores that the service's own threads, such as clients' scans, may use together on the
-    /// floor: at most `floor_cores`, even if goals of jobs raise the floor. `None` in the idle class.
+    /// Returns the cores that the service's own background threads, such as clients' scans, may use
+    /// together while analytics get only the floor, a minimum beside busy processes: at most
+    /// `floor_cores`, even if goals of jobs raise the floor. `None` while analytics run in the idle
+    /// class.
     pub(crate) fn shared_cores(self, floor_cores: f64) -> Option<f64> {
         match self {
             Self::Idle => None,
@@ -89,8 +92,9 @@ impl FloorDecision {
         }
     }
 
-    /// Returns the decision for the next control cycle, after a cycle with the decision `self`: whether
-    /// analytics run on the floor, their guaranteed CPU share, and how large it is. `floor_cores` is the
+    /// Returns the decision for the next control cycle, after a cycle with the decision `self`:
+    /// whether analytics run in the idle class, on what busy processes leave, or on the floor,
+    /// their guaranteed CPU share in the ordinary class, and how large it is. `floor_cores` is the
     /// guarantee; 0 means none.
     pub(crate) fn next(
         self,
@@ -124,8 +128,9 @@ impl FloorDecision {
     }
 }
 
-/// Returns the most cores that analytics get while other processes use all cores, if `floor_cores` are
-/// guaranteed to them: jobs in danger of missing their goals raise the guarantee.
+/// Returns the most cores that the floor, the guarantee for analytics while other processes use all
+/// cores, may have. It is `floor_cores` at first, and is raised for jobs in danger of missing their
+/// goals.
 pub(crate) fn most_cores(floor_cores: f64) -> f64 {
     RAISED_MAX * floor_cores
 }
@@ -202,7 +207,8 @@ mod tests {
         }
     }
 
-    /// If other processes take all that analytics leave, the decision settles in one class.
+    /// If other processes take all CPU that analytics leave, analytics stay in the idle class, or
+    /// on the floor, after at most one change.
     #[test]
     fn analytics_with_their_granted_capacity_settle_in_one_class() {
         for others_wanted in (0..=40).map(|twentieth| f64::from(twentieth) / 20.0) {

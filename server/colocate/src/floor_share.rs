@@ -35,8 +35,8 @@ impl FloorShare {
         }
     }
 
-    /// Sets the cores that the service's threads, such as clients' scans, may use together while other
-    /// processes use all cores. `None` turns this limit off, while other processes leave enough.
+    /// Sets the cores that the service's threads, such as clients' scans, may use together while
+    /// other processes use all cores; `None` for no limit, as soon as other processes leave enough.
     pub fn set(&self, cores: Option<f64>) {
         let now_s = self.now_s();
         (self.lock()).set_rate(cores.unwrap_or(0.0), BURST_S, now_s);
@@ -56,8 +56,8 @@ impl FloorShare {
         self.lock().charge(cpu.as_secs_f64(), now_s);
     }
 
-    /// Returns true if a thread that shares this CPU time may continue. Otherwise waits briefly and
-    /// returns false.
+    /// Returns true if the calling thread, one of those that use this CPU time together, may
+    /// continue. Otherwise waits briefly and returns false.
     pub fn may_go_on(&self) -> bool {
         let now_s = self.now_s();
         let mut bucket = self.lock();

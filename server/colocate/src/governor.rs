@@ -60,11 +60,13 @@ pub struct Machine {
     pub cores: u32,
     /// Cores that analytics never get.
     pub reserve_cores: f64,
-    /// The least capacity that analytics get, in hundredths of a core, whatever the load and the guard
-    /// need, except in pauses that measure the load alone.
+    /// The least capacity that analytics get, in hundredths of a core, whatever the load uses and
+    /// the guard of its latencies allows, except in pauses that measure the load alone.
     pub least_hundredths: u32,
-    /// Cores that analytics get while other processes hold the CPU; 0 for none. The load and the guard
-    /// have priority. This floor replaces `least_hundredths`, and is outside of the idle class.
+    /// The floor: cores that analytics get while other processes hold the CPU; 0 for none. The load
+    /// and the guard of its latencies have priority. Meanwhile the floor replaces
+    /// `least_hundredths`, and threads of analytics run in the ordinary scheduling class, not in
+    /// the idle class.
     pub floor_cores: f64,
     /// The throughput of the disk that load and analytics share, in bytes per second; `None`: analytics
     /// read without a limit.
@@ -146,10 +148,11 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the cores that the load, analytics and other processes may use together. `limit` is the CPU
-    /// limit of the cgroup, for the load and analytics together; other processes first use those
-    /// `reachable` cores that exceed the limit. `self.cores` is the limit rounded down, or a smaller
-    /// number that was configured and then replaces the limit.
+    /// Returns the cores that the load, analytics and other processes may use together. `reachable`
+    /// is the number of cores on which this process may run. `limit` is the CPU limit of its
+    /// cgroup, for the load and analytics together: if it is smaller, other processes can use the
+    /// rest of the reachable cores without taking any from them. `self.cores` is the limit rounded
+    /// down, or a smaller number that was configured and then replaces the limit.
     fn cores_with(&self, others_cores: f64, reachable: f64, limit: Option<CpuLimit>) -> f64 {
         let cores = f64::from(self.cores);
         let Some(limit) = limit.filter(|limit| limit.cores < reachable) else {
@@ -245,8 +248,9 @@ impl Governor {
         self.lock().guarded.to_vec()
     }
 
-    /// Returns the latency guard's decisions, one per measurement window, on windows that ended after
-    /// `t_s`, in seconds of the windows' time; oldest first.
+    /// Returns the latency guard's decisions, one per measurement window, on windows that ended
+    /// after `t_s`, oldest first. Here `t_s` counts from the start of the measurement of latencies,
+    /// not of the runtime.
     pub fn guarded_after(&self, t_s: f64) -> Vec<GuardSample> {
         self.lock().guarded.newest(|sample| sample.window.t_s > t_s)
     }
@@ -378,13 +382,14 @@ impl State {
         }
     }
 
-    /// Returns the fraction of the remaining capacity that analytics may use: 1 without a guard.
+    /// Returns the fraction, 0 to 1, of the capacity left by the load that the latency guard lets
+    /// analytics use: 1 if the load has no latency objective, and so no guard.
     fn allowed(&self) -> f64 {
         self.guard.as_ref().map_or(1.0, Guard::allowed)
     }
 
-    /// Returns the state of the load's latency objective, as input of the decision about a floor: a minimum
-    /// of `floor_cores` for analytics while other processes use all cores.
+    /// Returns the state of the load's latency objective. By it the governor decides whether
+    /// analytics get the floor, their minimum of `floor_cores` while other processes use all cores.
     fn objective(&self, floor_cores: f64) -> ObjectiveState {
         let most_hundredths = most_cores(floor_cores) * 100.0;
         let is_in_danger = |guard: &Guard| guard.is_in_danger(most_hundredths);
@@ -545,8 +550,9 @@ mod tests {
         }
     }
 
-    /// Returns a governor of two cores with a floor of 0.15, beside other processes that use 1.9 cores.
-    /// It does not measure the test's machine.
+    /// Returns a governor of two cores beside other processes that use 1.9 cores. Analytics are
+    /// guaranteed a floor of 0.15 cores beside busy processes, and otherwise `least_hundredths`. It
+    /// does not measure the test's machine.
     fn beside_others(least_hundredths: u32) -> Governor {
         let machine = Machine {
             least_hundredths,

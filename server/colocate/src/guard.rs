@@ -37,24 +37,26 @@ mod tests;
 /// Heracles.
 const SLACK_SHRINK: f64 = 0.05;
 /// Analytics may grow while the slack, (objective - latency) / objective, is above this. Heracles
-/// grows above 0.10, but after 15 seconds; a window's percentile is noisier than that of 15 seconds.
+/// uses 0.10 for latencies of 15 seconds; the windows here are shorter, so their percentiles are
+/// noisier.
 const SLACK_GROW: f64 = 0.20;
-/// The minimal number of requests in a measurement window, so that its percentile is more than its
-/// largest latency. Windows with fewer requests are merged.
+/// The minimal number of requests in a measurement window. With fewer, its 99th percentile would be
+/// just the latency of its slowest request or two, so such windows are merged.
 const REQUESTS_MIN: u64 = 200;
 /// The maximal length of merged windows, in seconds. Measurement windows with too few requests for a
 /// decision are merged until they have enough, or are this long.
 const GATHER_S_MAX: f64 = 1.0;
-/// The growth of the fraction, 0 to 1, of the free capacity that is allowed to analytics, per window
-/// with enough slack.
+/// The growth of the fraction, 0 to 1, of the free capacity that is allowed to analytics, after
+/// each measurement window whose latency had a slack above [`SLACK_GROW`].
 const GROWTH: f64 = 0.1;
-/// The slower growth, per window, of the fraction of the free capacity that is allowed to analytics,
-/// when this fraction comes near one at which the latency objective was in danger.
+/// The growth, instead of [`GROWTH`], of the fraction of the free capacity that is allowed to
+/// analytics, when it comes near a fraction at which the latency objective was in danger.
 const GROWTH_CAREFUL: f64 = 0.02;
 /// The least fraction of the free capacity that is allowed to analytics; smaller fractions are
 /// rounded down to 0.
 const ALLOWED_MIN: f64 = 0.02;
-/// The number of windows without growth after one in which the objective was missed.
+/// The number of measurement windows without growth of the fraction that is allowed to analytics,
+/// after a window in which the latency objective was missed.
 const COOLDOWN_WINDOWS: u32 = 5;
 /// The number of good windows, with a slack of at least [`SLACK_SHRINK`], that must pass after the
 /// latency objective was in danger. Only then may analytics again use the fraction of the free
@@ -65,8 +67,8 @@ const RETRY_WINDOWS: u32 = 100;
 /// capacity at which the latency objective was last in danger: half an hour of windows of a tenth of
 /// a second.
 const RETRY_WINDOWS_MAX: u32 = 18_000;
-/// The bound, after the latency objective was in danger, on the fraction of the free capacity that is
-/// allowed to analytics, divided by the fraction at which the danger began.
+/// After the latency objective was in danger, analytics may use at most this part of the fraction
+/// of the free capacity at which the danger began.
 const BELOW_TROUBLE: f64 = 0.8;
 /// A load counts as a different one if its request rate is below this fraction of the rate at which
 /// the objective was in danger.
@@ -116,7 +118,7 @@ pub enum Action {
     Hold,
     /// Less capacity.
     Shrink,
-    /// No capacity.
+    /// No capacity: analytics stop until the guard lets them grow again.
     Stop,
     /// No capacity for a moment, to measure the load alone.
     Pause,
@@ -126,13 +128,14 @@ pub enum Action {
 /// that analytics may use.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct GuardSample {
-    /// The window, or the union of merged windows.
+    /// The latencies by which the guard decided: one window, or several merged ones if one alone
+    /// had too few requests.
     pub window: LatencyWindow,
     /// (objective - latency) / objective: below 0 the objective is missed; 1 without requests, and
     /// while the latency of the load alone is unknown.
     pub slack: f64,
-    /// The objective's quantile of the load alone, in microseconds; `None` while it is unknown, or if
-    /// the objective does not depend on it.
+    /// The load's latency without analytics, at the objective's quantile, in microseconds; `None`
+    /// while it is unknown, or if the objective does not depend on it.
     pub alone_us: Option<f64>,
     /// The change of the capacity.
     pub action: Action,
@@ -147,11 +150,11 @@ struct Trouble {
     /// in danger.
     allowed: f64,
     requests_per_s: f64,
-    /// The number of windows that must keep the objective until analytics may use the fraction
-    /// `allowed` again.
+    /// The number of further measurement windows that must meet the objective before analytics may
+    /// use the fraction `allowed` again.
     windows_left: u32,
-    /// The number of windows from which `windows_left` is counted down. It doubles each time that the
-    /// objective is in danger again.
+    /// The number at which `windows_left` started. It doubles each time that the objective is in
+    /// danger again.
     windows: u32,
 }
 
@@ -208,11 +211,10 @@ impl Guard {
         matches!(&self.keeper, Keeper::OverAlone(price) if price.is_pausing())
     }
 
-    /// Returns whether the load misses its objective or is about to. `hundredths` is a capacity of
-    /// analytics, in hundredths of a core. It has an effect only if the objective is a
-    /// [multiple](Limit::OverAlone) of the latency without analytics. The load is about to miss such
-    /// an objective if it is known to miss the objective beside analytics that use this capacity or
-    /// less.
+    /// Returns whether the load misses its latency objective or is about to. For an objective that
+    /// is a [multiple](Limit::OverAlone) of the latency without analytics, returns whether the load
+    /// is known to miss it if analytics use `hundredths` hundredths of a core, or less. Otherwise
+    /// `hundredths` has no effect.
     pub(crate) fn is_in_danger(&self, hundredths: f64) -> bool {
         match &self.keeper {
             Keeper::Latency(controller) => controller.is_tight || controller.cooldown_windows > 0,
@@ -220,9 +222,10 @@ impl Guard {
         }
     }
 
-    /// Returns the price of analytics: for each fraction that they were allowed of the capacity left
-    /// by the load, the growth of the load's latencies. Ascending by the fraction; empty until the
-    /// latency of the load alone is known, and for an objective that is a latency.
+    /// Returns the price of analytics: for each fraction that they were allowed of the capacity
+    /// left by the load, the growth of the load's latencies. Ascending by the fraction; empty until
+    /// the latency of the load alone is known, and for an objective that is a fixed latency, not a
+    /// multiple of that.
     pub fn price(&self) -> Vec<PricePoint> {
         match &self.keeper {
             Keeper::Latency(_) => Vec::new(),
@@ -273,7 +276,8 @@ impl Guard {
 }
 
 impl Action {
-    /// Returns the action that changes one allowed fraction to another.
+    /// Returns the action that changes the fraction of the capacity allowed to analytics from
+    /// `before` to `now`.
     fn between(before: f64, now: f64) -> Self {
         match now {
             now if now > before => Self::Grow,
@@ -291,7 +295,8 @@ struct Controller {
     allowed: f64,
     cooldown_windows: u32,
     broken_before: bool,
-    /// True if the slack of the latest window was below [`SLACK_SHRINK`].
+    /// True if the latency of the latest window was near its objective, or above: the slack was
+    /// below [`SLACK_SHRINK`].
     is_tight: bool,
     trouble: Option<Trouble>,
     /// The latest windows, merged, while they have too few requests for a decision.
@@ -340,8 +345,9 @@ impl Controller {
         })
     }
 
-    /// Merges windows until they have enough requests; `None` until then. The latency of the merged
-    /// window is the maximum of the windows' latencies.
+    /// Merges a window with those held back so far. Returns the merged window once it has enough
+    /// requests for a decision or is long enough; until then holds it back and returns `None`. Its
+    /// latency is the maximum of the windows' latencies.
     fn gather(&mut self, window: LatencyWindow) -> Option<LatencyWindow> {
         let whole = match self.gathered.take() {
             None => window,

@@ -18,10 +18,10 @@ const SLOTS_MAX: u64 = 35_040;
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadHistory {
     step_s: f64,
-    /// The number of the first slot; slot 0 begins at time 0.
+    /// The number of the first slot that is kept. Slot n begins at time n * `step_s`.
     first: u64,
-    /// For each slot, the sum of cores times seconds over its measurements, and the number of
-    /// measured seconds.
+    /// For each slot, oldest first: the core-seconds that the load used in its measurements, and
+    /// the seconds measured. Their quotient is the slot's mean number of cores.
     slots: VecDeque<(f64, f64)>,
 }
 
@@ -48,8 +48,8 @@ impl LoadHistory {
     }
 
     /// Records that the load used `cores` cores from `from_s` to `to_s`. The measurement counts for
-    /// the slot of its middle, so it should be shorter than a slot; the measurements of a slot are
-    /// averaged over time. Measurements older than all slots are ignored.
+    /// the slot in which its middle is, so it should be shorter than a slot; the measurements of a
+    /// slot are averaged over time. Measurements older than all slots are ignored.
     pub fn record(&mut self, from_s: f64, to_s: f64, cores: f64) {
         let (length_s, middle_s) = (to_s - from_s, (from_s + to_s) / 2.0);
         if !(length_s > 0.0 && middle_s >= 0.0 && cores.is_finite()) {
@@ -63,8 +63,9 @@ impl LoadHistory {
         *seconds += length_s;
     }
 
-    /// Returns the slot of this number; `None` if it is older than all slots that are kept. Creates
-    /// the slot if the history ends before it, and drops the oldest slots above `SLOTS_MAX`.
+    /// Returns the core-seconds and the measured seconds of the slot with this number; `None` if
+    /// the slot is older than all that are kept. Creates the slot if the history ends before it,
+    /// and drops the oldest slots above `SLOTS_MAX`.
     fn slot(&mut self, number: u64) -> Option<&mut (f64, f64)> {
         let at = number.checked_sub(self.first)?;
         let too_many = (at + 1).saturating_sub(SLOTS_MAX);
@@ -105,9 +106,10 @@ impl LoadHistory {
     }
 }
 
-/// Returns f(t) over the forecast day, from 0 on, in hundredths of a core: `cores`, less the level
-/// that the load does not exceed with the probability `confidence`. The days of the history ran
-/// `faster` times as fast as the planned day. After that day, f(t) keeps its last value.
+/// Returns f(t), the capacity left to jobs over the forecast day, from 0 on, in hundredths of a
+/// core: `cores`, less the level that the load does not exceed with the probability `confidence`.
+/// The days of the history ran `faster` times as fast as the planned day, so times of the forecast
+/// are multiplied by `faster`. After that day, f(t) keeps its last value.
 ///
 /// # Errors
 /// If `confidence` is not between 0.01 and 0.99, or a number is not finite.

@@ -29,8 +29,9 @@ const GROUPING_POWER: u8 = 5;
 const LATENCY_NS_POWER: u8 = 36;
 const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 
-/// The number of shards, of 8 KiB each. Threads are assigned to shards in turn, so that two threads
-/// rarely write to the same cache line.
+/// The number of copies (shards) of the counts of latencies, of 8 KiB each. Threads are assigned to
+/// shards in turn, so that two threads rarely write to the same cache line; readers add the shards
+/// up.
 const SHARDS: usize = 8;
 
 /// The length of the windows over which latencies are summarized for the latency guard, which

@@ -203,9 +203,9 @@ impl Machine {
     }
 }
 
-/// Moves the use of transactional threads under leases from the load to analytics. The kernel
-/// no longer reports the use of a thread that has ended, so the load lacks this use while `leased`
-/// includes it; the difference is 0 at least.
+/// Moves `leased`, the resources that threads of the service used under leases, from the load to
+/// analytics. The kernel does not report the use of a thread that has ended, so `leased` may
+/// contain more than `load`, and the subtraction stops at 0.
 fn charge_leases([load, mut analytics]: [ThreadUse; 2], leased: ThreadUse) -> [ThreadUse; 2] {
     analytics += leased;
     [load - leased, analytics]

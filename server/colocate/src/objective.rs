@@ -57,7 +57,8 @@ impl Quantile {
         ("p99.9", Self::P999),
     ];
 
-    /// Returns the quantile as a number from 0 to 1.
+    /// Returns the quantile as a number from 0 to 1: the part of the requests that must be within
+    /// the objective, such as 0.99 for p99.
     pub fn part(self) -> f64 {
         match self {
             Self::P50 => 0.5,

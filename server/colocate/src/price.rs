@@ -34,8 +34,9 @@ pub(crate) const LEVELS: usize = 12;
 /// The time after a change of the fraction of the capacity that analytics may use, in seconds,
 /// during which latencies may still show the effect of the former fraction.
 const SETTLE_S: f64 = 0.1;
-/// The length of a unit: successive measurement windows are merged until they last this long, in
-/// seconds. A unit is shorter if a pause of analytics begins or ends within it.
+/// The length of a unit, one sample for the price, in seconds: successive measurement windows are
+/// merged until they last this long. A unit is shorter if a pause of analytics begins or ends
+/// within it.
 const UNIT_S: f64 = 0.5;
 /// The minimal number of pauses of analytics in which the load was measured, before its latency
 /// without analytics counts as known.
@@ -60,16 +61,18 @@ const PAUSES_LATEST: usize = 30;
 /// allowed ones for a level of analytics to count as too costly. By chance, this happens in one of
 /// forty evaluations.
 const SURE: f64 = 2.0;
-/// A level of analytics counted as too costly because too many requests were slower than the limit.
-/// It is tried again once these exceed the allowed number by fewer than this number of standard
-/// errors. Nothing is measured at the level meanwhile; only its measurements lose weight.
+/// The number of standard errors for a second try of a level (fraction of the free capacity for
+/// analytics) that was too costly. It is tried again once the requests above the latency limit
+/// exceed the allowed ones by fewer standard errors. Nothing is measured at the level meanwhile;
+/// only its old measurements lose weight.
 const RETRY: f64 = 1.0;
-/// Each level of analytics starts with this number of imagined units of measurements, half a second
-/// each. In these, exactly as many requests exceed the latency limit as the objective allows.
+/// The weight of the assumption, for each level of analytics, that exactly as many requests exceed
+/// the latency limit as the objective allows: it counts like this number of units of measurements,
+/// half a second each. So a few measurements alone do not make a level too costly.
 const PRIOR_UNITS: f64 = 3.0;
-/// A level of analytics at which the requests above the latency limit are more than this many times
-/// those that the objective allows is far too high: then half of the level is tried, otherwise the
-/// next lower one.
+/// If at a level of analytics more than this many times as many requests are above the latency
+/// limit as the objective allows, half of the level is tried next; if they are fewer but too many,
+/// the next lower level.
 const FAR: f64 = 4.0;
 /// The minimal time for which analytics keep a level, the fraction of the free capacity that they
 /// may use, before the next higher level is tried, in seconds.
@@ -105,26 +108,28 @@ pub struct PricePoint {
     /// The mean capacity that analytics had while `allowed` had this value, in hundredths of a
     /// core.
     pub granted_hundredths: f64,
-    /// The number of requests measured while `allowed` had this value.
+    /// The number of requests measured while analytics were allowed this fraction.
     pub requests: u64,
-    /// The time for which the load was measured while `allowed` had this value, in seconds.
+    /// The time for which the load was measured while analytics were allowed this fraction, in
+    /// seconds.
     pub seconds: f64,
     /// The objective's quantile of the latencies of the measured requests, in microseconds.
     pub latency_us: f64,
     /// The quotient of `latency_us` and the same quantile without analytics.
     pub over_alone: f64,
     /// The number of requests above the latency limit, divided by the number that the objective
-    /// allows: above 1 the objective is missed. The number is smoothed over all values of
-    /// `allowed`, so that it never falls as `allowed` grows.
+    /// allows: above 1 the objective is missed. Smoothed over all levels, so that it never falls as
+    /// the level, `allowed`, grows.
     pub above_limit: f64,
     /// The standard error of `above_limit`.
     pub above_limit_error: f64,
-    /// True if the load surely misses its objective at this level.
+    /// True if the level is too costly: the load misses its latency objective while analytics use
+    /// this fraction, by more than chance explains.
     pub is_dear: bool,
 }
 
-/// About half a second of measurements at one level of analytics; less if a pause of analytics
-/// began or ended meanwhile.
+/// About half a second of measurements at one level, the fraction of the free capacity that
+/// analytics may use; less if a pause of analytics began or ended meanwhile.
 #[derive(Debug, Clone)]
 struct Unit {
     t_s: f64,
@@ -132,16 +137,17 @@ struct Unit {
     level: usize,
     latencies: LatencyCounts,
     requests: u64,
-    /// The number of requests with a latency above the limit that the objective currently allows.
+    /// The number of requests above the latency limit, the objective's multiple of the present
+    /// latency without analytics.
     above: u64,
     /// The sum over windows of the granted capacity, in hundredths of a core, times the length of
     /// the window in seconds.
     granted: f64,
 }
 
-/// Weighted sums over units, each up to half a second of measurements: of the requests, of the
-/// requests above the latency limit, of the squares of both numbers, and of their product. The sums
-/// determine the fraction of requests above the limit, and its standard error.
+/// Sums over units (samples of up to half a second), weighted by their age: of the requests of a
+/// unit, of its requests above the latency limit, of the squares of these two numbers, and of their
+/// product. The sums determine the fraction of requests above the limit, and its standard error.
 #[derive(Debug, Clone, Copy, Default)]
 struct Evidence {
     above: f64,
@@ -169,15 +175,15 @@ impl Evidence {
         self
     }
 
-    /// Returns the fraction of requests above the latency limit, after `prior` imagined requests
-    /// are added. Of these, the fraction `lets` is above the limit.
+    /// Returns the fraction of requests above the latency limit. `prior` imagined requests are
+    /// added, a fraction `lets` of them above the limit, so that few measured requests give no
+    /// extreme result.
     fn part(&self, lets: f64, prior: f64) -> f64 {
         (self.above + lets * prior) / (self.requests + prior).max(1e-9)
     }
 
-    /// Returns the variance of the number of requests above the latency limit, per request. It
-    /// consists of the differences between units, each half a second of measurements, and of the
-    /// chance of single requests.
+    /// Returns the variance of the number of requests above the latency limit, per request: the
+    /// variance between units (samples of half a second), plus that of single requests.
     fn variance(&self) -> f64 {
         let part = self.part(0.0, 0.0);
         let spread = self.above2 - 2.0 * part * self.above_requests + part * part * self.requests2;
@@ -185,8 +191,8 @@ impl Evidence {
     }
 }
 
-/// The cost of one level of analytics to the load's latency, smoothed so that a higher level never
-/// costs less.
+/// The cost to the load's latency if analytics use one level (a fraction of the free capacity),
+/// smoothed so that a higher level never costs less.
 #[derive(Debug, Clone, Copy)]
 struct LevelPrice {
     level: usize,
@@ -212,8 +218,8 @@ pub(crate) struct Price {
     gathering: Option<Unit>,
     units: VecDeque<Unit>,
     alone_us: Option<f64>,
-    /// For each level of analytics, true if the load surely missed its latency objective at this
-    /// level, by the last evaluation.
+    /// For each level (fraction of the free capacity) of analytics, true if it was too costly at
+    /// the last evaluation: the load missed its latency objective by more than chance explains.
     dear: [bool; LEVELS + 1],
 }
 
@@ -408,8 +414,9 @@ impl Price {
         (-(now_s - unit.t_s).max(0.0) / HALF_LIFE_S).exp2()
     }
 
-    /// Returns the cost to the load's latency of each level of analytics that was tried, smoothed
-    /// so that a higher level never costs less; empty until the latency without analytics is known.
+    /// Returns, for each level (fraction of the free capacity) that analytics have tried, its cost
+    /// to the load's latency, smoothed so that a higher level never costs less. Empty until the
+    /// latency without analytics is known.
     fn curve(&self, now_s: f64) -> Vec<LevelPrice> {
         if self.alone_us.is_none() {
             return Vec::new();
@@ -507,8 +514,8 @@ impl Price {
         self.changed_s = now_s;
     }
 
-    /// Returns whether analytics run beside the load, and the load has enough requests for its
-    /// latency without analytics to become known eventually.
+    /// Returns whether analytics should pause now and then: they run beside the load, and requests
+    /// are frequent enough that pauses will show the load's latency without analytics.
     fn needs_pauses(&self) -> bool {
         let per_s_min = pauses::requests_per_s_min(ALONE_REQUESTS_MIN, ALONE_KEPT_S);
         let is_enough = |unit: &Unit| unit.requests as f64 >= per_s_min * unit.length_s;

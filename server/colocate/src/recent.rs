@@ -32,7 +32,8 @@ impl<T: Copy> Recent<T> {
         self.samples.back().copied()
     }
 
-    /// Returns the samples after the last one for which `is_new` is false, oldest first.
+    /// Returns the samples, oldest first, that are newer than the latest one for which `is_new` is
+    /// false.
     pub(crate) fn newest(&self, is_new: impl Fn(&T) -> bool) -> Vec<T> {
         let back = self.samples.iter().rev();
         let mut newest: Vec<T> = back.take_while(|sample| is_new(sample)).copied().collect();

@@ -22,9 +22,10 @@ pub trait LatencySource: Send {
     fn ended(&mut self) -> Vec<ObservedWindow>;
 }
 
-/// Feeds a governor's guard, which limits analytics so that the load's latencies keep their
-/// objective, with windows of these latencies until this value is dropped. When the last watch
-/// of a governor is dropped, the guard is reset and allows everything.
+/// A thread that passes the measured latencies of a load, window by window, to the guard of a
+/// governor, which limits analytics to keep the latencies within their objective. Dropping this
+/// value ends the thread. When the last watch of a governor is dropped, the guard is reset and
+/// allows everything.
 #[derive(Debug)]
 pub struct GuardWatch {
     /// The thread ends when this sender is dropped.
@@ -64,7 +65,8 @@ impl Drop for Registration {
 }
 
 impl GuardWatch {
-    /// Starts a thread that polls `source` for windows.
+    /// Starts a thread that regularly fetches the ended windows of measured latencies from
+    /// `source`.
     ///
     /// # Errors
     /// If the system refuses to start one.
@@ -134,7 +136,8 @@ mod tests {
         }
     }
 
-    /// A source that returns no measurements, like a service that does not record latencies.
+    /// A source without measurements, like a service that does not record latencies. Counts how
+    /// often it is polled.
     struct Idle(Arc<Mutex<u32>>);
 
     impl LatencySource for Idle {

@@ -6,8 +6,8 @@ use ebb_colocate::runtime::{LeaseOptions, Runtime, RuntimeOptions, Throttles, le
 use ebb_colocate::{Colocated, ColocatedOptions, LoadMonitor};
 use ebb_test_support::wait;
 
-/// Returns options without the idle class: beside a build, threads of that class make hardly any
-/// progress.
+/// Returns options without the kernel's idle class (the lowest scheduling class): while a compiler
+/// keeps the cores busy, threads of that class make hardly any progress.
 fn options() -> RuntimeOptions {
     RuntimeOptions {
         throttles: Throttles {
@@ -18,8 +18,8 @@ fn options() -> RuntimeOptions {
     }
 }
 
-/// Uses 0.3 s of CPU under a lease. Returns the CPU time that counted as analytics and as load
-/// meanwhile, in seconds.
+/// Uses 0.3 s of CPU time on a thread under a lease (a permit for analytics). Returns the CPU time,
+/// in seconds, that was meanwhile counted as used by analytics, and by the load of requests.
 fn compute_under_lease() -> (f64, f64) {
     let runtime = Runtime::start(options()).unwrap();
     let lease = runtime.lease("query", LeaseOptions::default()).unwrap();

@@ -45,7 +45,8 @@ pub fn of_encoding(error: EncodeError<ErrorResponse>) -> ErrorResponse {
     }
 }
 
-/// The error of an invalid key: one in a statement, or a damaged one that a read returned.
+/// Returns the error for an invalid key: for a damaged one that was read from the store, or an
+/// invalid one in a statement.
 pub fn of_key(error: KeyError) -> ErrorResponse {
     match error {
         KeyError::Corrupt { .. } => damaged(&error),

@@ -38,7 +38,8 @@ thread_local! {
 
 struct FloorThread {
     share: Arc<FloorShare>,
-    /// The nice value that the thread gets when it enters the floor, the CPU share of scans.
+    /// The nice value (CPU priority) of the thread while it runs within the floor, the CPU share of
+    /// scans.
     nice: i32,
     place: Place,
 }
@@ -58,13 +59,12 @@ enum Place {
 struct Account {
     /// The total CPU time of the thread at the last charge.
     cpu: Duration,
-    /// The time from which on the next charge is due: then the CPU time since the last one is
-    /// charged.
+    /// The time of the next charge: of the CPU time since the last one.
     settle_at: Instant,
 }
 
-/// The effect on the calling thread's scheduling class of [`settle`], which charges the thread's
-/// CPU time to the share of scans.
+/// The effect of [`settle`] (which charges the calling thread's CPU time to the share of scans) on
+/// the scheduling class of the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settled {
     /// The thread has stayed in its scheduling class.
@@ -76,8 +76,8 @@ pub(crate) enum Settled {
     LeftBehind,
 }
 
-/// Permits the calling thread, which is in the normal scheduling class, to move later to the floor:
-/// to run within the CPU share of scans, `share`.
+/// Registers the calling thread, which is in the normal scheduling class, for the floor: the thread
+/// may later move into the CPU share of scans, `share`.
 pub(crate) fn allow(share: &Arc<FloorShare>) {
     FLOOR.set(Some(FloorThread {
         share: Arc::clone(share),
@@ -110,9 +110,9 @@ pub(crate) fn lower() {
     });
 }
 
-/// Settles the CPU time of the calling thread. A thread on the floor charges the CPU share of scans
-/// for the time that the thread has used, and waits until the thread may use more, or until
-/// `is_over` returns true. If the share is turned off, the thread moves to the idle class. A thread
+/// Charges the CPU time that the calling thread has used to the CPU share of scans (the floor), if
+/// the thread runs within that share. Waits until the thread may use more, or until `is_over`
+/// returns true. If the share is turned off, the thread moves to the kernel's idle class. A thread
 /// in the idle class moves to the floor if the share is turned on and the kernel permits the move.
 pub(crate) fn settle(now: Instant, is_over: impl Fn(Instant) -> bool) -> Settled {
     FLOOR.with_borrow_mut(|floor| match floor {

@@ -42,8 +42,8 @@ impl Listing {
         &self.rows
     }
 
-    /// Appends the body of a RESULT as [`write_in`](Self::write_in) does for version 4. Only
-    /// results with a column of the type `duration` have another body in other versions.
+    /// Appends the body of a RESULT in version 4 of the protocol. In other versions, only results
+    /// with a column of the type `duration` have another body.
     pub fn write(&self, out: &mut BytesMut) {
         self.write_in(out, Version::V4);
     }

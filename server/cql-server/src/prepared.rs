@@ -29,7 +29,7 @@ pub struct Prepared {
     /// A hash of the text and the keyspace, which paging states contain.
     pub(super) hash: u64,
     pub(super) text: Box<str>,
-    /// The number of tokens in the text.
+    /// The number of tokens in the text, for an estimate of the memory that the statement takes.
     pub(super) tokens: usize,
     /// The markers, as in the response to PREPARE.
     pub(super) markers: Columns,

@@ -25,16 +25,16 @@ use super::call::{Lane, Statement};
 /// The longest statement text in the list, in bytes.
 const STATEMENT_BYTES_MAX: usize = 1024;
 
-/// The queries that wait for, or run on, other threads than that of their connection. Writes in the
-/// commit lane are not listed.
+/// The queries that wait for, or run on, other threads than that of their connection. Writes on the
+/// thread that commits writes in groups (the commit lane) are not listed.
 #[derive(Debug, Default)]
 pub struct Queries {
     listed: Mutex<BTreeMap<u64, Arc<Query>>>,
     last_id: AtomicU64,
 }
 
-/// A request that waits or runs in a [`Lane`] on another thread than that of its connection, and the
-/// client that sent it.
+/// A request that waits for, or runs on, another thread than that of its connection (see [`Lane`]),
+/// and the client that sent it.
 pub(super) struct Query {
     pub address: SocketAddr,
     pub user: Arc<User>,

@@ -132,7 +132,8 @@ impl Session {
         Ok(outcome)
     }
 
-    /// Executes a statement, which must succeed, and returns its first change.
+    /// Executes a statement, which must succeed. Returns the first change of the schema that it
+    /// makes; `None` if it makes none.
     #[track_caller]
     pub(super) fn run(&mut self, text: &str) -> Option<SchemaChange> {
         match self.try_outcome(text) {

@@ -93,7 +93,8 @@ pub(crate) trait Destination {
     fn output_of_any_keys(&self, rows: Arc<RecordFormat>) -> Result<Arc<dyn Output>, JobError>;
 }
 
-/// The parts of a job that do not come from the options of its application.
+/// The parts of a job that do not come from the options of its application: the opened inputs, the
+/// destination of the rows, and resources.
 pub(crate) struct Materials<'a> {
     /// The inputs, as many as the application takes, with the formats of their rows.
     pub(crate) inputs: Vec<(Arc<dyn Input>, RecordFormat)>,

@@ -62,7 +62,8 @@ pub enum Grouping {
     /// The key up to its last colon, which groups the lines of loaded files by file. A key
     /// without a colon is a group of its own.
     Key,
-    /// The values of these columns; a column that a row lacks counts as empty text.
+    /// Rows with the same values of these columns are a group; a column that a row lacks counts as
+    /// empty text.
     Columns(Columns),
 }
 
@@ -140,7 +141,8 @@ impl Mapper for GroupMapper {
     }
 }
 
-/// Adds up the values of a key, each a CSV record `rows,bytes`. Both the combiner and the reducer.
+/// Adds up the numbers of rows and bytes of a key, from values that are CSV records `rows,bytes`.
+/// The job uses this function as the combiner and as the reducer.
 fn add(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
     let (mut rows, mut bytes) = (0_u64, 0_u64);
     while let Some(value) = values.next_value()? {

@@ -66,7 +66,7 @@ pub enum JobError {
     /// text names the state and the remedy.
     #[error("{0}")]
     State(String),
-    /// A change was requested of a job that has already ended.
+    /// The job to be changed, for example cancelled, has already ended.
     #[error("{application} {id} {how}: there is nothing to {change}")]
     Ended {
         application: String,

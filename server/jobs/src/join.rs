@@ -110,7 +110,7 @@ pub struct JoinSide {
 #[derive(Debug)]
 enum On {
     RowKey,
-    /// A column that is a part of the row.
+    /// A column of the row, by its index.
     Column(usize),
     /// A field outside of the columns of the row, for example a member of a JSON object.
     Other(Columns),
@@ -219,8 +219,8 @@ const LEFT: u8 = 0;
 const RIGHT: u8 = 1;
 
 impl SideMapper {
-    /// Returns whether the result contains rows of `side` (the byte) that have no match on the
-    /// other side.
+    /// Returns whether the result contains rows of one side that have no match on the other side.
+    /// `side` is the byte [`LEFT`] or [`RIGHT`].
     fn keeps_unpaired(&self, side: u8) -> bool {
         side == LEFT && self.kind == JoinKind::Left
     }

@@ -215,7 +215,7 @@ pub struct PageRank {
     jobs_done: u32,
     nodes: u64,
     relay: Relay,
-    /// The computation of the job that was returned last, which `describe` encodes.
+    /// The computation of the job that `next` returned last. `describe` encodes it.
     step: Option<Step>,
 }
 
@@ -285,7 +285,8 @@ impl PageRank {
         }
     }
 
-    /// Returns the formula by which the shares in the output of the job before become ranks.
+    /// Returns the formula for computing the ranks of nodes from their shares in the output of the
+    /// job before.
     fn ranking(&self) -> Result<Ranking, TaskError> {
         let nodes = self.nodes as f64;
         if self.jobs_done == 1 {
@@ -367,14 +368,15 @@ impl Chain for PageRank {
     }
 }
 
-/// The computation of a job of the chain.
+/// The computation of one of the jobs that a ranking consists of.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 enum Step {
     /// Computes the links of each node from the input.
     Links,
-    /// Computes shares from ranks.
+    /// Computes the ranks of nodes from their shares, and divides each rank among the nodes that
+    /// the node links to: the sum of these parts is the next share of a node.
     Shares(Ranking),
-    /// Computes ranks from shares.
+    /// Computes the final ranks of nodes from their shares.
     Ranks(Ranking),
 }
 
@@ -391,7 +393,8 @@ impl Ranking {
     }
 }
 
-/// The value of a node in the rows between two jobs:
+/// The share of a node (the sum of the ranks that its links pass to it), and its own links, as the
+/// value in the rows between two jobs:
 ///
 /// ```text
 ///   share, f64 LE | per link: length of the name, u32 LE | name
@@ -519,8 +522,8 @@ impl Mapper for StepMapper {
     }
 }
 
-/// Returns the sum of the shares among the values of a node, and its links if one of the values has
-/// them.
+/// Returns the sum of the shares in the values of a node, and the encoded links of the node if a
+/// value has them.
 fn add_up(values: &mut Values<'_>) -> Result<(f64, Option<Vec<u8>>), TaskError> {
     let (mut sum, mut links) = (0.0, None);
     while let Some(value) = values.next_value()? {

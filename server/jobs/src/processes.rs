@@ -47,9 +47,9 @@ fn command() -> Command {
     command
 }
 
-/// Runs tasks of the job that `build` makes from the parent's description; `None` if this
-/// process was not started to run tasks. Once the job is made, the process may open only a
-/// few more files.
+/// Runs tasks of the job that `build` makes from the parent's description; `None` if this process
+/// was not started to run tasks. Once the job is made, with its input open, the process may open
+/// only [`FILES_MAX`] more files.
 pub(super) fn serve_tasks<E: Display>(
     build: impl FnOnce(&[u8]) -> Result<JobSpec, E>,
 ) -> Option<ExitCode> {

@@ -53,8 +53,9 @@ impl SeenColumns {
         })
     }
 
-    /// Creates the flags of [`new`](Self::new) for the columns by which a job joins: that of the left
-    /// side (index 0) and that of the right side (index 1).
+    /// Creates the flags of [`new`](Self::new) (whether a column occurred in any record) for the
+    /// two columns by which a job joins: that of the left side (index 0) and that of the right side
+    /// (index 1).
     pub(super) fn of_sides(left: &str, right: &str) -> Arc<Self> {
         Arc::new(Self {
             columns: vec![
@@ -64,16 +65,16 @@ impl SeenColumns {
         })
     }
 
-    /// Updates the flags of all columns after a record was read. `fields` are the record's fields for
-    /// these columns, in the same order.
+    /// Records that a record was searched for all columns, and which of them it had. `fields` are
+    /// the record's fields for these columns, in the same order.
     pub(super) fn record(&self, fields: &Fields) {
         for at in 0..self.columns.len() {
             self.record_one(at, fields.has(at));
         }
     }
 
-    /// Updates the flags of the column with the index `at` after a record was searched for the column;
-    /// `is_there` is true if the record had it.
+    /// Records that a record was searched for the column with the index `at`; `is_there` is true if
+    /// the record had it.
     pub(super) fn record_one(&self, at: usize, is_there: bool) {
         let column = &self.columns[at];
         set(&column.was_looked_for);
@@ -89,8 +90,9 @@ impl SeenColumns {
         columns.all(|column| column.occurred.load(Ordering::Relaxed))
     }
 
-    /// Returns the job `spec`, changed so that it fails before the commit of its output if one of the
-    /// columns did not occur. A column that no record was searched for is not required.
+    /// Returns the job `spec`, changed so that it fails before the commit of its output if no
+    /// record had one of the columns, which is then probably misspelt. A column for which the job
+    /// searched no record may be missing.
     pub(super) fn required(self: Arc<Self>, spec: JobSpec) -> JobSpec {
         let output = SeenOutput {
             inner: Arc::clone(&spec.output),
@@ -108,6 +110,8 @@ impl SeenColumns {
         columns.flat_map(|column| [&column.was_looked_for, &column.occurred])
     }
 
+    /// Checks that each column for which records were searched occurred in one of them.
+    ///
     /// # Errors
     /// When records were searched for a column, and none had it.
     fn check(&self) -> Result<(), InvalidInput> {

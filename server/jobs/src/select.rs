@@ -55,7 +55,7 @@ pub struct SelectRequest {
     pub keep: f64,
 }
 
-/// Returns the default of `keep`: all rows.
+/// Returns the default of `keep`, the fraction of the rows that are kept: 1, all rows.
 fn all() -> f64 {
     1.0
 }

@@ -30,7 +30,7 @@ Examples:
 Without a scenario: figure 5.21 of the thesis. `ebb sim run` does the same on all
 cores at once.";
 
-/// Simulate a scenario under policies; each record is one replica.
+/// Simulate a scenario under policies; each record is one repetition under one policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -134,8 +134,8 @@ impl Order {
         self.by.names().is_empty() && !self.numeric && !self.reverse
     }
 
-    /// Returns new flags, which the map tasks of one job share and set if the columns of the order
-    /// occur.
+    /// Returns flags, all unset, one for each column to sort by. The map tasks of a job share and
+    /// set them if a row has the column, so that a job with a misspelt column fails.
     pub(super) fn seen(&self) -> Arc<SeenColumns> {
         SeenColumns::new(self.by.names())
     }

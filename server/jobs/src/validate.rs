@@ -84,14 +84,14 @@ struct Summary {
     records: u64,
     checksum: u128,
     misplaced: u64,
-    /// The sort key of the first value, which is compared with the last value of the summary before
-    /// this one.
+    /// The sort key of the first value that is summarized, to compare it with `last` of the values
+    /// before.
     first: Vec<u8>,
-    /// The sort key of the last value, which is compared with the first value of the summary after
-    /// this one.
+    /// The sort key of the last value that is summarized, to compare it with `first` of the values
+    /// that follow.
     last: Vec<u8>,
-    /// The first value; `None` if its bytes are the same as those of its sort key, which is in
-    /// `first`.
+    /// The first value that is summarized (the first of the input's order, not the least), for the
+    /// report if it is misplaced; `None` if its bytes equal its sort key, `first`.
     first_value: Option<Vec<u8>>,
     /// The first value that is less than the value before it; `None` if there is none.
     misplaced_first: Option<Vec<u8>>,
@@ -110,7 +110,7 @@ impl Summary {
         }
     }
 
-    /// Adds the summary `next` of the values that follow directly on those of this one.
+    /// Extends this summary by `next`, the summary of the values that come right after.
     fn add(&mut self, next: Self) {
         if self.records == 0 {
             *self = next;

@@ -24,7 +24,7 @@ pub(crate) struct Columns {
     pub(crate) upper_bounds: Vec<Entry<Vec<u8>>>,
 }
 
-/// The sums and bounds of a column over all row groups.
+/// The sums of a column's sizes and counts, and its bounds, over all row groups of a file.
 #[derive(Default)]
 struct Sums {
     size_bytes: i64,
@@ -39,7 +39,7 @@ enum Bounds {
     /// No row group has had a value.
     #[default]
     Empty,
-    /// The bounds, in Parquet's serialization of values.
+    /// The least and the greatest value of the column, each in Parquet's serialization.
     Known {
         lower: Vec<u8>,
         upper: Vec<u8>,
@@ -133,14 +133,17 @@ impl Sums {
     }
 }
 
-/// The order of the bytes of a bound, and their form in Iceberg.
+/// The form of a bound (a least or greatest value of a column) in Parquet's statistics: it decides
+/// how bounds are compared and converted to Iceberg's form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// A signed integer, little endian in Parquet and in Iceberg.
+    /// An integer with a sign, little endian in both formats.
     LittleEndian,
-    /// An unscaled integer, little endian in Parquet; in Iceberg big endian, of the fewest bytes.
+    /// A decimal that Parquet stores as an integer of 32 or 64 bits, little endian. Iceberg has the
+    /// digits without the point as an integer too, but big endian, in the fewest bytes.
     SmallDecimal,
-    /// An unscaled integer, big endian in Parquet; in Iceberg also, of the fewest bytes.
+    /// A decimal that Parquet stores as an integer in a byte array of fixed length, big endian.
+    /// Iceberg's form differs only in that it has the fewest bytes.
     LargeDecimal,
     /// Bytes, ordered as unsigned.
     Bytes,
@@ -186,7 +189,7 @@ impl Form {
         }
     }
 
-    /// Returns a bound in Iceberg's serialization of single values.
+    /// Converts a bound from Parquet's form to Iceberg's serialization of single values.
     fn single_value(self, bytes: Vec<u8>) -> Vec<u8> {
         match self {
             Self::SmallDecimal | Self::LargeDecimal => {

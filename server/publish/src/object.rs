@@ -22,7 +22,8 @@ const FETCH_BYTES_MIN: u64 = 128 << 10;
 /// that takes 50 ms for a request, a column is read at 80 MiB/s.
 const FETCH_BYTES_MAX: u64 = 4 << 20;
 
-/// The size and the number of the parts, ranges of an object's bytes, that a reader keeps in memory.
+/// The limits on the byte ranges of an object, called parts, that a reader keeps in memory: how
+/// many, and the least size of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     /// The least number of bytes that one request fetches.
@@ -32,8 +33,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The window for looking up keys in a data file: one part (range of bytes in memory) for each column of a
-    /// key, if the key has at most four columns.
+    /// The window for looking up keys in a data file: up to four parts (byte ranges in memory), one
+    /// for each column of the key. Keys of more columns share them.
     pub(crate) const SEARCH: Self = Self {
         fetch_bytes: FETCH_BYTES_MIN,
         parts_max: 4,
@@ -77,7 +78,9 @@ impl Part {
         (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
     }
 
-    /// Returns whether `start` lies in this part of the object, behind its first byte, or right at its end.
+    /// Returns whether `start`, the place of a read, lies in this part of the object behind its
+    /// first byte, or right at its end: then the read continues the column that was read from this
+    /// part.
     fn reaches(&self, start: u64) -> bool {
         let end = self.start.saturating_add(self.bytes.len() as u64);
         self.start < start && start <= end

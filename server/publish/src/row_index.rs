@@ -34,8 +34,9 @@ const CRC_BYTES: usize = 4;
 /// The size of the length in front of each key, in bytes.
 const LENGTH_BYTES: usize = 4;
 
-/// The number of rows from one key of an index to the next, as long as all keys together have no more than
-/// [`KEY_BYTES_MAX`]. A reader decodes a page of some thousand rows anyway.
+/// The least distance, in rows, between two rows whose keys an index has. It is doubled until all
+/// keys take no more than [`KEY_BYTES_MAX`]. A smaller distance would not make lookups faster,
+/// because a reader decodes a page of some thousand rows anyway.
 const STRIDE_MIN: u64 = 256;
 
 /// The greatest size of all keys of an index, in bytes. Every writer and every reader of a data file holds these
@@ -111,7 +112,8 @@ impl RowIndexBuilder {
     }
 }
 
-/// Removes every second key.
+/// Drops every second key of an index that would become too large, and doubles `stride`, the number
+/// of rows from one key to the next.
 fn thin(keys: &mut Vec<Box<[u8]>>, stride: &mut u64) {
     let mut place = 0_usize;
     keys.retain(|_| {

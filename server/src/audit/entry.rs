@@ -57,8 +57,8 @@ pub struct Entry {
     /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<u64>,
-    /// The roles and the identities of certificates that the statement names. Some are constants of the
-    /// statement, so `action` lacks them.
+    /// The roles and the identities of certificates that the statement names. Some are constants
+    /// (strings) in it, and `action` has the statement without its constants.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// Whether the statement makes a role a superuser; `None` if it leaves that as it is.

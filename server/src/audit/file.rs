@@ -133,7 +133,8 @@ impl AuditFile {
         Ok(())
     }
 
-    /// The path of the full file with this number. 0 stands for the file that lines are appended to.
+    /// Returns the path of the full file, which is no longer written, with this number from 1; for
+    /// 0, the path of the file that lines are appended to.
     fn full(&self, number: u32) -> PathBuf {
         match number {
             0 => self.path.clone(),

@@ -299,7 +299,8 @@ fn line(id: u64, entry: &Entry, result: &str, left_out: u64) -> Vec<u8> {
         result: &'a str,
         #[serde(flatten)]
         entry: &'a Entry,
-        /// The number of refused logins since the last one that has an entry.
+        /// The number of refused logins that have no entry, since the last one that has; `None` if
+        /// there are none.
         #[serde(skip_serializing_if = "Option::is_none")]
         left_out: Option<u64>,
     }

@@ -55,7 +55,8 @@ const FAILURE_LINES: (f64, f64) = (50.0, 10.0);
 pub(super) struct Access {
     node: Arc<Node>,
     tokens: WatchedTokens,
-    /// Names of this server, beside `localhost` and addresses.
+    /// The names of this server that a `Host` header may have. It may also have `localhost` or an
+    /// IP address.
     hosts: Vec<String>,
     pub sessions: Sessions,
     requests: Rates<String>,

@@ -14,7 +14,7 @@ struct Frozen {
     at_unix_ms: u64,
     seconds: u32,
     notes: Vec<String>,
-    /// Responses by path, without the query.
+    /// The server's responses, by the path of the request without its query parameters.
     answers: Map<String, Value>,
 }
 

@@ -73,8 +73,8 @@ impl HealthServer {
         self.address
     }
 
-    /// Has checks report the readiness of `node` from now on. Calls after the first one have no
-    /// effect.
+    /// Makes health checks return the readiness of `node` from now on. Calls after the first one
+    /// have no effect.
     pub fn ready(&self, node: &Arc<Node>) {
         self.node.get_or_init(|| Arc::downgrade(node));
     }

@@ -22,8 +22,9 @@ use crate::tokens::Principal;
 /// have a megabyte.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
-/// A job in a list, with the properties by which lists choose jobs. As JSON it has the view, and the outline
-/// for roles that may not read what the job reads.
+/// A job in a list, with the properties by which lists choose jobs. It is returned as the JSON in
+/// `view`, or in `outline`, a view without options and errors, to a role that may not read the
+/// job's input.
 #[derive(Debug)]
 pub(super) struct ListedJob {
     pub id: String,

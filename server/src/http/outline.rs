@@ -24,7 +24,7 @@ const HIDDEN: &str = "not shown: the role of this token may not read what the jo
 pub(super) enum Reads {
     /// These tables, possibly none, and nothing else.
     Tables(Vec<TableName>),
-    /// Files of the server's machine, or something that this build does not know.
+    /// Files of the server's machine, or a kind of input that this build does not know.
     Others,
 }
 
@@ -43,8 +43,8 @@ impl Reads {
         }
     }
 
-    /// Returns whether the principal may see the options and the errors of a job that reads this. A token
-    /// without a role may, whatever its scope.
+    /// Returns whether the principal may see the options and the errors of a job with this input. A
+    /// principal without a role may, whatever the scope of its token.
     pub(super) fn are_open_to(&self, principal: &Principal) -> bool {
         if principal.role.is_none() {
             return true;

@@ -44,8 +44,9 @@ pub(super) fn check_job(principal: &Principal, request: &JobRequest) -> Result<(
     }
 }
 
-/// Checks that a job of the principal may read a table. The keyspace of the system needs scope `admin`, as in
-/// [`check_rows`]: the output of a job may be a table that others read.
+/// Checks that a job of the principal may read a table. For a table of the system's keyspace it
+/// takes the scope `admin`, as for reading its rows in [`check_rows`], because the job could copy
+/// the rows into a table that others may read.
 ///
 /// # Errors
 /// Names the scope or the permission that is missing.

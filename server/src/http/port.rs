@@ -43,12 +43,12 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 impl Port {
-    /// The server at `url`, with the `token` for it. `authorities` is a file of certificates in
-    /// PEM.
+    /// Returns the server at `url` (`http://HOST:PORT` or `https://HOST:PORT`), with the `token`
+    /// for it. `authorities` is a file of certificates in PEM.
     ///
     /// # Errors
-    /// When `url` is not an address of this form, or is `https` and there are no authorities. Also when
-    /// the token cannot be part of a request.
+    /// When `url` has another form, or is `https` and there are no authorities. Also when the token
+    /// cannot be part of a request.
     pub(super) fn at(
         url: &str,
         token: Option<String>,

@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A source of queries. A node does not depend on CQL's sockets, so the program that starts both
-/// servers provides it.
+/// A source of the running CQL queries, which lists and kills them. A node does not depend on the
+/// CQL server, so the program that starts both the CQL and the HTTP server provides this.
 pub trait Queries: Debug + Send + Sync {
-    /// Returns the queries, the oldest first.
+    /// Returns the queries that run at present, the oldest first.
     fn list(&self) -> Vec<QueryView>;
 
     /// Kills a query. Returns `None` if there is none with this id, and false if it goes on, because it

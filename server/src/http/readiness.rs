@@ -133,8 +133,8 @@ impl Readiness {
     }
 }
 
-/// Describes calls to the disk that are stuck, by the longest of them. A check needs no token, so the
-/// directory of the file is left out.
+/// Describes calls to the disk that are stuck, by the longest of them. It has the name of the file,
+/// but not its directory, because health checks are answered to clients without a token.
 fn hang(longest: &StuckCall, calls: usize) -> String {
     let name = longest.path.file_name().unwrap_or_default();
     let (call, name, s) = (longest.call, name.display(), longest.lasts.as_secs());

@@ -127,8 +127,8 @@ fn check_below(root: &Path, path: &Path, what: &str) -> Result<(), Problem> {
     }
 }
 
-/// Returns whether a path lies below `root` once all symbolic links in both are followed. Nothing need be at
-/// the path. A path that begins with `root` may be relative, as `root` may be.
+/// Returns whether a path lies below `root` after all symbolic links in both are followed. Nothing
+/// need be at the path. It must be absolute or begin with `root`, which may be relative.
 fn is_below(root: &Path, path: &Path) -> io::Result<bool> {
     let given = root;
     let root = given.canonicalize()?;

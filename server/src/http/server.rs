@@ -78,7 +78,8 @@ pub struct HttpOptions {
     pub queries: Option<Arc<dyn Queries>>,
     /// The configuration of the program, to be shown.
     pub configuration: Configuration,
-    /// A bound on the connections over TCP, and on those over the socket; `None` for 512 and 128.
+    /// The most connections over TCP, and, counted separately, over the socket; `None` for 512 over
+    /// TCP and 128 over the socket.
     pub connections_max: Option<u32>,
     /// The audit log of the program; `None`: the server opens the log of the database's directory itself.
     pub audit: Option<Arc<AuditLog>>,

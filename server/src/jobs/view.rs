@@ -38,7 +38,7 @@ pub struct Run {
 /// An input as a report names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReadInput {
-    /// The name of the table, or of the files.
+    /// The name of the table, or the names of the files, that the job reads.
     pub name: String,
     /// The snapshot of the table.
     pub snapshot: Option<String>,
@@ -50,13 +50,15 @@ pub struct ReadInput {
 /// How far a job is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobProgress {
-    /// The number of the job of the chain that runs, from 1.
+    /// The number of the job that runs now, from 1, in a chain of jobs that run one after the
+    /// other.
     pub step: u32,
     /// The number of jobs in the chain; 1 for a single job.
     pub steps: u32,
     /// How far the running job of the chain is.
     pub status: JobStatus,
-    /// The reason why the job made little progress lately, if it did and could have made more.
+    /// The reason why the job, though it had tasks to run, made little progress lately; null if it
+    /// made progress, or if no reason is known.
     #[serde(default)]
     pub waits: Option<Wait>,
     /// The progress of a backup or a verification, which has no tasks.

@@ -13,8 +13,8 @@ pub(crate) const WINDOW_S: f64 = 2.0;
 /// A fraction (0 to 1) of the cores that a job could use. A job that gets at least this much counts as one
 /// that waits for nothing.
 const PROGRESS_RATIO: f64 = 0.5;
-/// The least fraction (0 to 1) of the free cores that messages show as a percentage. Jobs that may use less
-/// count as stopped.
+/// The least fraction (0 to 1) of the free cores that messages show as the percentage that jobs may
+/// use. Jobs that may use less are called stopped.
 const ALLOWED_RATIO_MIN: f64 = 0.01;
 
 /// The reason why a job that could run makes little progress.
@@ -23,7 +23,7 @@ const ALLOWED_RATIO_MIN: f64 = 0.01;
 pub enum Wait {
     /// Other jobs come first, by the policy.
     Jobs {
-        /// Cores that the other jobs get, as the sum of their shares.
+        /// Cores that all jobs except for this one get, as the sum of their shares.
         share_cores: f64,
         /// Cores that are left for all jobs.
         left_cores: f64,
@@ -122,10 +122,10 @@ pub(crate) fn runnable_tasks(status: &JobStatus) -> u32 {
 }
 
 impl Wait {
-    /// Returns the reason why a running job with this many runnable tasks used only `used_cores` lately;
-    /// `None` if they are at least half of the cores that it could use. Other jobs are the reason if the
-    /// job's share, `share_hundredths` of a core, is less than half of the cores that it could use alone.
-    /// Otherwise [`of`](Self::of) finds the reason, if there is one.
+    /// Returns the reason why a running job with `tasks` runnable tasks used only `used_cores`
+    /// lately; `None` if it used at least half of the cores that its tasks could use. Other jobs
+    /// are the reason if the job's share, `share_hundredths` of a core, is less than half of the
+    /// cores that it would get alone. Otherwise [`of`](Self::of) finds the reason, if there is one.
     pub(crate) fn now(
         tasks: u32,
         (used_cores, share_hundredths): (f64, u32),
@@ -145,8 +145,9 @@ impl Wait {
         })
     }
 
-    /// Returns the reason why a job with this many runnable tasks used only `used_cores`. `None` if they are
-    /// at least half of the cores that it could use, or if `beside` shows no reason.
+    /// Returns the reason why a job with `tasks` runnable tasks used only `used_cores`. `None` if
+    /// the job used at least half of the cores that its tasks could use, or if `beside` shows no
+    /// reason.
     pub(crate) fn of(tasks: u32, used_cores: f64, beside: &Beside) -> Option<Self> {
         let could_cores = f64::from(tasks.min(beside.job_cores));
         let needed_cores = could_cores * PROGRESS_RATIO;
@@ -261,8 +262,10 @@ mod tests {
 
     use super::*;
 
-    /// Returns a sample of a machine with two cores. The load uses `load` of them, other processes use
-    /// `others`.
+    /// Returns a sample of a machine with two cores. The load uses `load` of them, other processes
+    /// use `others`. The guard, which limits jobs to keep the latency objective, lets them use the
+    /// fraction `allowed` of the rest. `limit` are the cores of the cgroup's limit, and the
+    /// fraction of periods in which it was used up.
     fn beside(load: f64, others: f64, allowed: f64, limit: Option<(f64, f64)>) -> Beside {
         let limit = limit.map(|(cores, throttled_ratio)| CpuLimit {
             cores,

@@ -21,19 +21,20 @@ pub(super) struct Ahead {
     policy: &'static str,
 }
 
-/// The difference between a job's start by the runtime's time and its start by the machine's clock, in
-/// milliseconds, above which the clock counts as set since the start. There is always a small difference: a job
-/// is recorded before the split of its input, and submitted to the runtime after the split. If the split takes
-/// longer than this, the goal is computed as after a change of the clock, which gives the right goal, too.
+/// The difference between the two clocks (the runtime's and the machine's) at a job's start, in
+/// milliseconds, above which the machine's clock counts as set since then. There is always a small
+/// difference: a job is recorded before its input is split, and submitted to the runtime after
+/// that. If the split takes longer than this limit, the goal is computed as if the clock had been
+/// set, and is right as well.
 const CLOCKS_DIFFER_MS: u64 = 1000;
 
 /// A moment by both clocks. The time of the runtime goes on evenly. The clock of the machine may be set, and
 /// goes on while the machine sleeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct BothTimes {
-    /// In seconds of the runtime's time.
+    /// The moment in seconds of the runtime's time.
     pub s: f64,
-    /// In milliseconds since 1970.
+    /// The moment by the machine's clock, in milliseconds since 1970.
     pub unix_ms: u64,
 }
 
@@ -147,7 +148,8 @@ impl Ahead {
 mod tests {
     use super::*;
 
-    /// Returns the start of a job and the moment 60 seconds later. In between, the clock was set by `set_ms`.
+    /// Returns the start of a job and, as the present, the moment 60 seconds later, each by both
+    /// clocks. In between, the machine's clock was set by `set_ms`.
     fn clock_set_by(set_ms: i64) -> [BothTimes; 2] {
         let begun = BothTimes {
             s: 17.25,

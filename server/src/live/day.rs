@@ -12,9 +12,9 @@ pub(super) const SECONDS_MAX: usize = 3600;
 pub(super) const COARSE_SECONDS: usize = 10;
 /// The number of coarse samples, of ten seconds each, that are kept.
 const COARSE_MAX: usize = 8640;
-/// The most CPU shares of jobs that are kept in the samples of each length, one share for each job
-/// and sample: 5 MB. With more than fifty jobs at a time, the one-second samples cover less than an
-/// hour.
+/// The most points of CPU use (one per job and sample) that are kept in the one-second samples, and
+/// the most in the coarse samples; either takes 5 MB. With more than fifty jobs at a time, the
+/// one-second samples then cover less than an hour.
 const JOB_POINTS_MAX: usize = 200_000;
 /// The most changes of the guard's action that are kept. The guard, which limits jobs to keep the latency
 /// objective, decides ten times a second.
@@ -51,8 +51,8 @@ pub struct GuardChange {
     pub at_unix_ms: u64,
     /// The new action: `grow`, `hold`, `shrink`, `stop` or `pause`.
     pub action: String,
-    /// The bound on the cores of jobs from then on, as a fraction (0 to 1) of the cores that the
-    /// load leaves.
+    /// The most cores that jobs may use after the change, as a fraction (0 to 1) of the cores that
+    /// the load leaves.
     pub allowed_ratio: f64,
     /// (objective - latency) / objective; negative if the objective is missed.
     pub slack_ratio: f64,
@@ -63,7 +63,7 @@ pub struct GuardChange {
 pub struct JobShare {
     /// The id of the job.
     pub job_id: String,
-    /// The application of the job.
+    /// The name of the job's application, such as `grep`.
     pub name: String,
     /// Pairs of the end of a sample, in milliseconds since 1970, and the cores used in it.
     #[schema(value_type = Vec<Vec<f64>>)]
@@ -163,8 +163,8 @@ impl Day {
         self.gathered.len() >= COARSE_SECONDS
     }
 
-    /// Removes samples of the present or later, and changes of the guard's action that are later than the
-    /// present: the clock was set back after them. Readers need ascending times.
+    /// Removes samples of the present or later, and changes of the latency guard's action that are
+    /// later than the present: the clock was set back after them. Readers need ascending times.
     fn forget_from(&mut self, now_unix_ms: u64) {
         self.seconds.forget_from(now_unix_ms);
         self.coarse.forget_from(now_unix_ms);
@@ -206,8 +206,8 @@ impl Day {
         self.coarse.push(Moment { point, jobs }, COARSE_MAX);
     }
 
-    /// Adds a decision of the guard if its action differs from the last one. Returns whether it
-    /// does.
+    /// Adds a decision of the latency guard, which limits jobs to keep the latency objective, if
+    /// its action is another one than that of the last decision here. Returns whether it was added.
     pub(super) fn push_guard(&mut self, change: GuardChange) -> bool {
         let is_same = |last: &GuardChange| last.action == change.action;
         if self.guard.back().is_some_and(is_same) {

@@ -29,9 +29,9 @@ const STREAMS_MAX: usize = 256;
 /// The number of groups of streams, called steps, which get an event one after the other. With the most
 /// streams there can be, a step has 13.
 const STEPS: u32 = 20;
-/// The time from the delivery of an event to one step (group of streams) until its delivery to the
-/// next step. The last stream gets an event 0.19 s after the first one: events of one second do not
-/// mix with those of the next, and people do not notice.
+/// The time between the deliveries of an event to two steps (groups of streams). The last step gets
+/// it 0.19 s after the first: events of one second do not mix with those of the next, and people do
+/// not notice.
 const STEP: Duration = Duration::from_millis(10);
 /// The first event of a stream whose client missed events that are no longer kept: it has to fetch
 /// the state again.
@@ -74,7 +74,7 @@ pub struct Subscription {
 }
 
 impl Events {
-    /// A queue whose ids are above `last_id`.
+    /// Creates an empty queue of events. The first event gets the id `last_id` + 1.
     pub(super) fn after(last_id: u64) -> Self {
         Self(Mutex::new(Queue {
             kept: VecDeque::new(),

@@ -96,13 +96,15 @@ impl Requests {
 struct Gatherer {
     shared: Arc<Shared>,
     requests: Requests,
-    /// The rates of requests over ten seconds.
+    /// The source of the latency quantiles of the coarse samples, each over ten seconds of
+    /// requests.
     coarse_requests: Requests,
     /// The time of the latest control cycle that was read, in seconds of the runtime's time.
     cycle_s: f64,
     /// The time of the latest load sample that was read, in seconds of the runtime's time.
     load_s: f64,
-    /// The time of the latest decision of the guard that was read, in seconds of the guard's time.
+    /// The time of the latest decision of the latency guard that was read, in seconds of the
+    /// guard's own clock.
     window_s: f64,
     /// The times in which the guard, which limits jobs to keep the latency objective, leaves them
     /// no CPU time. Their begins and ends are logged.
@@ -112,8 +114,8 @@ struct Gatherer {
     /// The earliest time of the next look ahead, which predicts when jobs end, in seconds of the runtime's
     /// time.
     look_ahead_at_s: f64,
-    /// The time of the next check of the bytes that publications pin, in seconds of the runtime's
-    /// time.
+    /// The earliest time of the next look at how many bytes of old versions are kept for the next
+    /// publications, in seconds of the runtime's time.
     look_at_pins_s: f64,
     /// The names of the jobs in the last sample, by the runtime's ids.
     names: BTreeMap<JobId, Arc<JobName>>,
@@ -253,8 +255,9 @@ impl Gatherer {
         moment
     }
 
-    /// Looks at the guard's decisions since the last sample. Keeps each change of its action, sends an
-    /// event for it, and logs when jobs stop getting CPU time and when they get some again.
+    /// Reads the decisions since the last sample of the latency guard, which limits jobs to keep
+    /// the latency objective. Keeps each change of the guard's action, sends an event for it, and
+    /// logs when jobs stop getting CPU time and when they get some again.
     fn guard(&mut self, now_unix_ms: u64) {
         let Some(governor) = self.shared.node.governor() else {
             return;
@@ -332,8 +335,9 @@ impl Gatherer {
         self.snapshots = Some(now);
     }
 
-    /// Releases those pins of publications whose old versions take too much of the disk. Does nothing
-    /// before the next check is due.
+    /// Releases those pins of publications that take too much of the disk: a pin keeps old
+    /// versions, so that the next publication can write only changes. Does nothing before the next
+    /// check is due.
     fn pins(&mut self, now_s: f64) {
         if now_s < self.look_at_pins_s {
             return;

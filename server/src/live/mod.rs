@@ -98,8 +98,8 @@ pub struct Load {
     pub objective: Option<ObjectiveView>,
     /// The samples, the oldest first.
     pub samples: Vec<LoadPoint>,
-    /// The changes of the action of the guard, which limits the cores of jobs to keep the objective; the
-    /// oldest first.
+    /// The decisions by which the guard, which limits the cores of jobs to keep the objective,
+    /// changed its action; the oldest first.
     pub guard: Vec<GuardChange>,
     /// The CPU use of each job.
     pub shares: Vec<JobShare>,
@@ -117,7 +117,8 @@ pub struct ObjectiveView {
 }
 
 impl Live {
-    /// Starts the sampling thread.
+    /// Starts the thread that samples the load and the jobs of the node once a second, for the
+    /// views and the events.
     ///
     /// # Errors
     /// When the system refuses a thread.

@@ -50,8 +50,9 @@ pub struct Forecast {
 pub struct ForecastPoint {
     /// The moment, in milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// Cores that the load, other processes and the guard are expected to keep from jobs: the cores
-    /// of the machine less the reserve, less those that are forecast for jobs.
+    /// Cores that jobs are expected not to get, because the load or other processes use them, or
+    /// because the guard limits jobs to keep the latency objective: the cores of the machine less
+    /// the reserve, less those that are forecast for jobs.
     pub load_cores: f64,
     /// The lower end of the interval around `load_cores`. By the errors of past forecasts, the
     /// actual value is above it in 95 of 100 cases. 0 until five forecasts of one minute have been
@@ -139,7 +140,8 @@ pub(super) struct ForecastErrors {
     open: Option<Window>,
 }
 
-/// A window that has not ended: its forecast, and the measurements since its begin.
+/// A window of time that has not ended: the cores that were forecast for jobs in it, and the
+/// measurements since its begin.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     from_s: f64,
@@ -149,8 +151,9 @@ struct Window {
 }
 
 impl ForecastErrors {
-    /// Adds a measurement: in the `length_s` seconds before `now_s`, jobs could use `cores`.
-    /// `planned` is the forecast from now on, in hundredths of a core.
+    /// Adds a measurement: in the `length_s` seconds before `now_s`, jobs could use `cores`. If a
+    /// window of the forecast has ended, keeps its error and begins the next one, with `planned`:
+    /// the forecast from now on, in hundredths of a core.
     pub(super) fn take(&mut self, now_s: f64, length_s: f64, cores: f64, planned: &Availability) {
         if let Some(open) = &mut self.open {
             open.cores_s += cores * length_s;
@@ -182,9 +185,10 @@ impl ForecastErrors {
         }
     }
 
-    /// Returns the forecast errors for both ends of the interval around a forecast, the least one
-    /// first: past errors were below the first, or above the second, with a frequency of [`TAIL`]
-    /// each. `None` before [`WINDOWS_MIN`] forecasts were compared with measurements.
+    /// Returns two quantiles of the errors of past forecasts, in cores (measured less forecast),
+    /// for the ends of the interval around a forecast: a fraction of [`TAIL`] of the errors was
+    /// below the first, and as many above the second. `None` before [`WINDOWS_MIN`] forecasts were
+    /// compared with measurements.
     fn interval(&self) -> Option<(f64, f64)> {
         if self.errors.len() < WINDOWS_MIN {
             return None;

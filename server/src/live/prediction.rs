@@ -25,8 +25,9 @@ use super::sum;
 const ERRORS_MAX: usize = 64;
 /// The number of jobs that the prior, an assumption about the errors of predictions, counts for.
 const BELIEVED: f64 = 5.0;
-/// The standard deviation of the errors in the prior. An error is the logarithm of the ratio of the
-/// actual remaining time of a job to the predicted one.
+/// The standard deviation of the errors that the prior, an assumption before any job has ended,
+/// has. An error is the logarithm of the ratio of the actual remaining time of a job to the
+/// predicted one.
 const BELIEVED_SD: f64 = 0.2;
 /// The 95th percentile of the normal distribution: the interval contains 9 of 10 cases.
 const Z: f64 = 1.645;
@@ -60,8 +61,8 @@ pub(super) struct Ledger {
     followed: BTreeMap<String, Followed>,
     /// The logarithms of the ratio of the actual remaining time to the predicted one, by job.
     errors: VecDeque<f64>,
-    /// |end - predicted end|, divided by the time that remained at the prediction, for the jobs of
-    /// `errors`.
+    /// The relative errors of the predictions for the same jobs: |end - predicted end|, divided by
+    /// the time that remained at the prediction.
     parts: VecDeque<f64>,
 }
 
@@ -146,7 +147,8 @@ impl Ledger {
         }
     }
 
-    /// The errors of the predictions at half of the jobs' time.
+    /// Returns the errors of the predictions: for each job, of the last one in the first half of
+    /// its time.
     pub(super) fn error(&self) -> PredictionErrorView {
         let jobs = self.parts.len();
         PredictionErrorView {

@@ -8,7 +8,8 @@ use ebb_colocate::{Action, GuardSample};
 /// change, the log would have hundreds.
 const CALM_SAMPLES: u32 = 10;
 
-/// The state of the search for stops: whether the guard leaves jobs no CPU time at present.
+/// The state of the search for stops: whether the guard, which limits jobs to keep the latency
+/// objective, leaves them no CPU time at present.
 #[derive(Debug, Default)]
 pub(super) struct Stops {
     is_stopped: bool,

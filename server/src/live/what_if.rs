@@ -21,7 +21,7 @@ use super::ahead::Ahead;
 use crate::jobs::ReadJobs;
 use crate::node::Node;
 
-/// The most tasks of a kind that a hypothetical job may have.
+/// The most map tasks that a hypothetical job may have, and the most reduce tasks.
 const TASKS_MAX: u32 = 1_000_000;
 /// The longest task and the latest goal, in seconds: ten years.
 const SECONDS_MAX: f64 = 315_360_000.0;
@@ -110,7 +110,8 @@ pub struct Victim {
     pub finish_with_unix_ms: Option<u64>,
 }
 
-/// See [`Live::what_if`](super::Live::what_if).
+/// Predicts when a hypothetical job would end, and which goals other jobs would miss beside it: see
+/// [`Live::what_if`](super::Live::what_if).
 pub(super) fn answer(shared: &Shared, what_if: &WhatIf) -> Result<WhatIfAnswer, JobError> {
     let began = Instant::now();
     let node = &shared.node;

@@ -64,8 +64,9 @@ fn classic(text: &str) -> String {
     out
 }
 
-/// Returns `_total` for the `# TYPE` line of a counter, and nothing for other lines: the suffix that the
-/// older format needs behind the name.
+/// Returns the suffix of the metric's name in `line` that the older format of Prometheus requires
+/// and OpenMetrics leaves out: `_total` if `line` is the `# TYPE` line of a counter, otherwise
+/// nothing.
 fn suffix(line: &str) -> &'static str {
     if line.starts_with("# TYPE ") && line.ends_with(" counter") {
         "_total"

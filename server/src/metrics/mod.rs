@@ -52,7 +52,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// The metrics of `node` alone.
+    /// Returns the metrics of `node`, without those of other collectors, which can be added.
     pub fn of(node: Arc<Node>) -> Self {
         let mut prefixed = Registry::with_prefix(PREFIX);
         prefixed.register_collector(Box::new(NodeCollector(node)));

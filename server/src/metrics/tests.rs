@@ -106,8 +106,8 @@ fn every_sample_is_declared_once_with_a_text_and_in_basic_units() {
     }
 }
 
-/// A load and a guard with every metric that they can have. A real node has some of them only after it
-/// has measured for a while.
+/// A collector of all metrics of the load and of the latency guard. A real node has some of them
+/// only after it has measured for a while.
 #[derive(Debug)]
 struct Measured;
 

@@ -41,7 +41,8 @@ impl ByteRate {
     }
 }
 
-/// The counts of the bytes that a piece of work had done at some times of the last ten seconds.
+/// The numbers of bytes that a piece of work had done in all, at some times of the last ten
+/// seconds.
 #[derive(Debug)]
 struct Window {
     bytes_done: u64,

@@ -22,7 +22,7 @@ use crate::jobs::{JobEnd, Wait};
 /// The steps of a job, each of them one job of the runtime. Only a chain has more than one.
 struct Steps {
     runtime: Arc<Runtime>,
-    /// The source of the later steps; `None` for a job of one step.
+    /// The source of the jobs of a chain; `None` for a single job.
     chain: Option<Box<dyn Chain>>,
     /// The goal of the whole job: the time by which its last step shall have ended, in seconds of the
     /// runtime's time.
@@ -69,13 +69,14 @@ impl Steps {
         Ok((steps, handle))
     }
 
-    /// Returns the number of steps.
+    /// Returns the number of steps: 1, or the number of jobs in the chain.
     fn length(&self) -> u32 {
         self.chain.as_ref().map_or(1, |chain| chain.length())
     }
 
-    /// Submits step `number`. `done` is the report of the step before. The remaining steps get equal
-    /// parts of the time that is left until the goal.
+    /// Submits step `number`, the next job of the chain; `None` if there is none. `done` is the
+    /// report of the step before. This step and each later one get an equal part of the time that
+    /// is left until the goal.
     fn next(
         &mut self,
         number: u32,

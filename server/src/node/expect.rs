@@ -9,13 +9,13 @@ use ebb_jobs::{JobError, Work};
 use super::Node;
 use crate::jobs::{Estimate, ReadInput};
 
-/// The known facts about an open job.
+/// The facts that are known about a job whose inputs are open, before it starts.
 pub(super) struct Prospect {
     /// The profile in the history of earlier jobs like this one.
     pub(super) known: Option<KnownProfile>,
     /// The estimate, if the caller of [`prospect`] passed the free cores.
     pub(super) estimate: Option<Estimate>,
-    /// The inputs as a report names them.
+    /// The inputs, as the job's view names them.
     pub(super) inputs: Vec<ReadInput>,
 }
 

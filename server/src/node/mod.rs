@@ -97,7 +97,8 @@ use self::spills::Spills;
 pub use self::store::{StoreRequests, StoreWindows};
 use crate::jobs::Restart;
 
-/// A node. Dropping it parks the running jobs, as [`shutdown`](Self::shutdown) does.
+/// A node: jobs, and a database if it has one. Dropping it parks the running jobs, so that the next
+/// node can start them again: see [`shutdown`](Self::shutdown).
 pub struct Node {
     registry: Arc<Registry>,
     history: OnceLock<History>,
@@ -106,7 +107,8 @@ pub struct Node {
     last_backup_unix_ms: AtomicU64,
     site: Site,
     policy: &'static str,
-    /// The co-location loop; `None` if the cores that jobs may use are fixed.
+    /// The loop that measures the load and sets how many cores jobs may use; `None` if that number
+    /// is fixed.
     colocated: Option<Colocated>,
     runtime: Arc<Runtime>,
     checker: Mutex<Option<FileChecker>>,

@@ -39,15 +39,16 @@ impl Pace {
     }
 }
 
-/// The times at which bytes are due. Work that was slower than the rate earns no credit: with it, later work
-/// would run at full speed.
+/// The computation of the waits by which work keeps to a rate. Work that was slower than the rate
+/// earns no credit, or later work would run at full speed.
 #[derive(Debug)]
 struct Schedule {
     bytes_per_s: f64,
     bytes_done: u64,
-    /// The time at which the bytes so far are due.
+    /// The time at which the bytes so far may have been done at the rate, in seconds since the
+    /// begin of the work.
     due_s: f64,
-    /// The time of the last call of `wait_s`.
+    /// The time of the last call of `wait_s`, in seconds since the begin of the work.
     seen_s: f64,
 }
 

@@ -24,7 +24,7 @@ struct Shared {
     record: JobRecord,
     request: JobRequest,
     policy: &'static str,
-    /// `None` if the cores that jobs may use are fixed.
+    /// The governor, which sets how many cores jobs may use; `None` if that number is fixed.
     governor: Option<Arc<Governor>>,
     inputs: Vec<ReadInput>,
     estimate: Option<Estimate>,
@@ -264,7 +264,8 @@ impl RunningJob {
         self.lock().stop
     }
 
-    /// Notes that another job, a backup or a verification of the node runs.
+    /// Records that another job, a backup or a verification runs on the node. The time that this
+    /// job takes then shows nothing about its estimate.
     pub(super) fn note_company(&self) {
         self.lock().had_company = true;
     }

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use ebb_jobs::{JobError, ScratchDir};
 
-/// The folder for sorted runs and waiting rows, which is removed when this is dropped. It lies in the
-/// database's directory, in the directory of the options, or in the system's folder for temporary files.
+/// The folder for temporary files of jobs: sorted runs, and rows that wait for the commit. It is
+/// removed when this is dropped. It lies in the database's directory, in the directory of the
+/// options, or in the system's folder for temporary files.
 pub(super) struct Spills {
     // Dropped first: the parent is removed only if it is empty.
     scratch: Option<ScratchDir>,

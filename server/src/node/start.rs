@@ -19,7 +19,9 @@ use super::registry::JobClaim;
 use super::running::RunningJob;
 use crate::jobs::{Estimate, Restart};
 
-/// See [`Node::submit_as`] and [`Node::submit_changed`].
+/// Starts a job. If it has a single step, `change` is applied to its specification. `submission`,
+/// if given, is recorded with the job, for retries of the request. See [`Node::submit_as`] and
+/// [`Node::submit_changed`].
 pub(super) fn submit(
     node: &Node,
     request: JobRequest,

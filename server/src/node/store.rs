@@ -12,7 +12,7 @@ use ebb_storage::{Db, Meter};
 pub struct StoreRequests(Meter);
 
 impl StoreRequests {
-    /// Counts the requests of `db` from now on.
+    /// Starts counting the requests of `db`.
     pub fn new(db: &Db) -> Self {
         Self(db.meter())
     }
@@ -46,7 +46,7 @@ pub struct StoreWindows {
     quantile: Quantile,
     window: Duration,
     started: Instant,
-    /// The end of the last window.
+    /// The end of the last window that was returned.
     ended: Instant,
 }
 

@@ -21,8 +21,9 @@ pub enum Announcement<'a> {
         keyspace: &'a str,
         /// The name of the expired snapshot.
         snapshot: &'a str,
-        /// The keyspace as it was at the snapshot; `None` if no client has read tables of
-        /// `system_schema` that listed the snapshot.
+        /// The keyspace as it was at the snapshot. `None` if no client has read tables of
+        /// `system_schema` that listed the snapshot, so that none has to learn about the tables in
+        /// it.
         then: Option<&'a KeyspaceSchema>,
     },
 }

@@ -45,7 +45,8 @@ pub struct Catalog {
     snapshots: Arc<SnapshotKeyspaces>,
     announcements: Arc<Announcements>,
     roles: RoleStore,
-    /// The records of the node that were unreadable when the catalog was opened, and were replaced.
+    /// The records of the node itself that could not be read when the catalog was opened, and were
+    /// then replaced by new ones.
     node_damage: Vec<Unreadable>,
     /// Locked during a change of the schema. A change takes the locks of the roles while it holds
     /// this one.
@@ -67,8 +68,8 @@ impl CatalogState {
         Self { schema, tables }
     }
 
-    /// Returns the state of a schema that was read from the records. Tables that are in `known` stay the
-    /// same.
+    /// Returns the state of a schema that was read from the records. Tables that are in `known`
+    /// keep their objects, so that all threads share one for each table.
     fn of(store: &SchemaStore, loaded: LoadedSchema, known: &Tables) -> Self {
         let LoadedSchema { schema, mut tables } = loaded;
         let of_keyspace = |keyspace: &Arc<KeyspaceSchema>| {
@@ -123,8 +124,9 @@ impl CatalogState {
     }
 }
 
-/// Replaces the stored records of a keyspace and its tables by the ones in memory, if these are in
-/// service. So damage that was found meanwhile takes nothing out of service.
+/// Prepares a new read of the schema: replaces the stored records of a keyspace and its tables by
+/// those in memory, if these are in service. So damage that was found meanwhile takes nothing out
+/// of service.
 fn keep(stored: &mut StoredKeyspace, state: &CatalogState) {
     let Some(keyspace) = state.schema.keyspace(&stored.name) else {
         return;

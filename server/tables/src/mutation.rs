@@ -11,21 +11,21 @@ use std::sync::LazyLock;
 /// A deliberate fault that breaks one rule of visibility, to prove that the tests detect it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mutation {
-    /// The fault that deletions of partitions and of ranges hide no row.
+    /// Deletions of partitions and of ranges of rows hide no row.
     DeletionsHideNothing,
-    /// The fault that deletions of ranges hide no row; those of partitions do.
+    /// Deletions of ranges of rows hide no row; those of partitions do.
     RangesHideNothing,
-    /// The fault that regular cells from before their column was dropped are visible again; static
-    /// cells stay hidden.
+    /// Regular cells from before their column was dropped are visible again; static cells stay
+    /// hidden.
     DroppedCellsShow,
-    /// The fault that cells and markers stay visible after their time to live.
+    /// Cells and row markers stay visible after their time to live.
     NothingExpires,
-    /// The fault that a row without a live marker does not exist, whatever cells it has.
+    /// A row without a live marker does not exist, whatever cells it has.
     OnlyMarkersCount,
-    /// The fault that a row exists if it has a cell of a column that was dropped and not added again.
+    /// A row exists if it has a cell of a column that was dropped and not added again.
     GoneColumnsCount,
-    /// The fault that the static columns are a row of their own in a partition that has other rows,
-    /// too.
+    /// A partition with rows gives one more row, for its static columns. (Only one without rows
+    /// may.)
     StaticRowsBesideRows,
 }
 

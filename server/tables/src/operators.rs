@@ -45,10 +45,13 @@ pub fn merge_operators() -> MergeOperators {
     MergeOperators::default().with(CqlRow::default())
 }
 
-/// The merge operator of rows and of headers of partitions; the key determines which of them is
-/// merged. For the store's purge, a partition is one group of keys. Its header is the head of the
-/// group: the key whose value can delete content of all of them. The record of the schema and the
-/// entries of indexes are plain values, whose versions the store drops by its own rules.
+/// The merge operator of CQL tables: merges the writes of a row or of a partition's header (its
+/// deletions and static columns); the key shows which of them it is.
+///
+/// For the purge of deleted content, the keys of a partition are one group, and the header is the
+/// head of the group: the store passes it to the purge of the rows, because its deletions may hide
+/// them. The record of the schema and the entries of indexes are plain values, whose versions the
+/// store drops by its own rules.
 #[derive(Debug, Clone, Default)]
 pub struct CqlRow {
     grace_periods: GracePeriods,
@@ -124,9 +127,10 @@ impl MergeOperator for CqlRow {
         }
     }
 
-    /// Purges garbage. Content that the header's deletions hide is purged even if the grace period
-    /// is unknown: the same merge may also purge the header, at a moment when the grace period is
-    /// known, and content that was kept would reappear.
+    /// Removes garbage (tombstones and expired values that no reader needs) and content that the
+    /// deletions in the partition's header hide. Hidden content must go even if the grace period is
+    /// unknown: later in the same merge it may be known, the header's deletions may be removed, and
+    /// content that had been kept would reappear.
     fn purge(
         &self,
         key: &[u8],

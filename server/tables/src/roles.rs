@@ -47,7 +47,8 @@ pub struct RoleStore {
 /// The roles whose records cannot be read.
 #[derive(Debug, Clone, Default)]
 struct UnreadableRoles {
-    /// The roles by name. Bytes of names that are not UTF-8 are replaced.
+    /// The unreadable records by the names of their roles. In names that are not UTF-8, bytes are
+    /// replaced by U+FFFD.
     named: BTreeMap<Arc<str>, UnreadableRecords>,
     /// The reason why some names of roles cannot be read; `None` if all can.
     hidden: Option<Arc<str>>,
@@ -57,7 +58,7 @@ struct UnreadableRoles {
 /// only in bytes that are not UTF-8, because U+FFFD is shown for these.
 #[derive(Debug, Clone)]
 struct UnreadableRecords {
-    /// The reason why the first record is unreadable.
+    /// The reason why the first one of the records cannot be read.
     why: Arc<str>,
     keys: Vec<Bytes>,
 }
@@ -93,8 +94,8 @@ impl UnreadableRoles {
 struct StoredRoles {
     roles: Roles,
     unreadable: UnreadableRoles,
-    /// The names of roles with the snapshots that they created. Records of roles list these snapshots only
-    /// if an earlier version of ebb wrote them.
+    /// The snapshots that roles created, by the name of the role. Only records of roles that an
+    /// earlier version of ebb wrote list such snapshots.
     listed: Vec<(Arc<str>, Vec<OwnedSnapshot>)>,
 }
 
@@ -165,9 +166,9 @@ impl RolesState {
         &self.roles
     }
 
-    /// Returns the error for an existing but unreadable role. A readable role is never mistaken for
-    /// an unreadable one whose name is shown alike, because bytes that are not UTF-8 are shown as
-    /// U+FFFD.
+    /// Returns the error for a role whose stored record is unreadable. It is shown under a name in
+    /// which U+FFFD replaces bytes that are not UTF-8. A readable role may really have this name;
+    /// then there is no error.
     pub fn unreadable(&self, name: &str) -> Option<SchemaError> {
         let is_read = self.roles.get(name).is_some();
         let unreadable = self.unreadable.of(name).filter(|_| !is_read);
@@ -246,8 +247,8 @@ impl RoleStore {
         Ok(store)
     }
 
-    /// Reads unreadable roles again, and the snapshots that roles created. Roles that are in service stay
-    /// as they are.
+    /// Reads the roles that were unreadable again, and the records of who created which snapshot.
+    /// Roles that are in service stay as they are.
     ///
     /// # Errors
     /// If the store failed: the same roles are in service as before.

@@ -58,7 +58,8 @@ pub fn keyspace_with_tables_at(
     Ok(then)
 }
 
-/// A snapshot as a keyspace.
+/// The state of a keyspace in a snapshot, with a name of its own, so that CQL reads it like a
+/// keyspace.
 #[derive(Debug, Clone)]
 pub struct SnapshotKeyspace {
     /// The name of the snapshot's keyspace, as in `ks@s`.
@@ -83,7 +84,8 @@ pub(super) struct SnapshotKeyspaces {
     known: Mutex<KnownKeyspaces>,
 }
 
-/// Listed snapshots by name, each with the current keyspace that its schema was computed from.
+/// By the name of a listed snapshot: the schema of the current keyspace, and the keyspace of the
+/// snapshot that was computed from it.
 type KnownKeyspaces = HashMap<String, (Arc<KeyspaceSchema>, SnapshotKeyspace)>;
 
 impl SnapshotKeyspaces {
@@ -204,8 +206,8 @@ mod tests {
         (db, CatalogState::new(schema, HashMap::new()), snapshots)
     }
 
-    /// Regression: the end of a snapshot, with a lock of the database held, waited for the files that a
-    /// listing read.
+    /// Regression: a snapshot that expired while a listing read files waited for these reads, and
+    /// held a lock of the database meanwhile.
     #[test]
     fn a_snapshot_that_expires_while_a_listing_reads_it_is_forgotten_at_once_and_for_good() {
         let (db, state, snapshots) = with_snapshot();

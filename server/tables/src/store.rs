@@ -40,7 +40,7 @@ pub(super) struct SchemaStore {
     creations: Table,
 }
 
-/// A table with a new record.
+/// A table, and the changed record of its schema, to be stored.
 #[derive(Debug)]
 pub(super) struct ChangedTable {
     pub(super) table: Table,

@@ -27,9 +27,9 @@ use super::error::Result;
 use super::operators::CQL_ROW;
 use crate::names::SYSTEM_KEYSPACE;
 
-/// The state of an existing keyspace.
+/// The first byte in the record of an existing keyspace.
 pub(super) const PRESENT: u8 = 1;
-/// The state of a keyspace that is being dropped with everything in it.
+/// The first byte in the record of a keyspace that is being dropped with everything in it.
 pub(super) const DROPPING: u8 = 2;
 
 /// The table of the records of keyspaces, in [`SYSTEM_KEYSPACE`].
@@ -170,11 +170,12 @@ impl Tables {
     }
 }
 
-/// The reason why a keyspace cannot be read whose interrupted drop is not completed.
+/// The reason for not reading a keyspace whose drop was interrupted and must not be completed.
 const NOT_LISTED: &str = "its record says that it is being dropped, but it has tables or snapshots \
                           that the record does not list";
 
-/// Returns the record that marks a keyspace as being dropped, with the fingerprints of its tables.
+/// Returns the record that marks a keyspace as being dropped. It has a fingerprint of each table's
+/// schema record, so that a restart completes the drop only for these tables.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
@@ -190,9 +191,10 @@ pub(super) fn dropping_record(db: &Db, keyspace: &str) -> Result<Vec<u8>> {
     Ok(value)
 }
 
-/// Returns whether the keyspace contains nothing but the tables that the record of the drop lists.
-/// Earlier versions did not list tables: their drop is completed if there are none. Snapshots alone
-/// prove nothing, because they may contain tables of any time.
+/// Returns whether the interrupted drop of a keyspace may be completed: the keyspace contains only
+/// tables that the drop's record lists. A record of an earlier version lists none, so then the
+/// keyspace must have no tables. Snapshots alone prove nothing, because they may contain tables of
+/// any time.
 fn is_drop_proved(db: &Db, keyspace: &str, value: &[u8], tables: &Tables) -> Result<bool> {
     if tables.has_others {
         return Ok(false);
@@ -271,7 +273,8 @@ fn keyspace_names(db: &Db, records: Option<&Table>) -> Result<BTreeSet<String>> 
     Ok(names)
 }
 
-/// Returns whether the creation of a table was interrupted: see the module's introduction.
+/// Returns whether a crash interrupted the creation of a table: the creation is noted as under way,
+/// and the table is empty.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.

@@ -20,9 +20,9 @@ use super::error::Result;
 /// The key of the stored upper bound on all assigned timestamps, in `ebb_system.node`.
 const BOUND_KEY: &[u8] = b"timestamp_bound_us";
 
-/// The distance of a new bound above the timestamp that reached the old bound. A server that is
-/// restarted within this time waits until the clock has reached the old bound: see
-/// [`Timestamps::until_bound`].
+/// The stored bound lies above all assigned timestamps. When a timestamp reaches it, the new bound
+/// is that timestamp plus these microseconds. A server that restarts sooner waits for the clock to
+/// reach the bound: see [`Timestamps::until_bound`].
 const AHEAD_US: i64 = 100_000;
 
 /// The source of timestamps, for any number of threads.
@@ -79,14 +79,12 @@ impl Timestamps {
         })
     }
 
-    /// Returns the time until the clock reaches the stored upper bound of the timestamps that an earlier
-    /// process may have assigned; from then on timestamps follow the clock. A server waits for that before
-    /// it serves. Otherwise its own timestamps would be ahead of the clock, and its conditional writes, or
-    /// its drop of a column that is added again, would hide later writes whose timestamps come from
-    /// drivers.
+    /// Returns how long a server must wait before it serves: until the clock has reached the stored
+    /// bound above the timestamps of the process before it. Otherwise its timestamps would be ahead
+    /// of the clock, and would prevail over later writes to which drivers give the current time.
     ///
-    /// Returns zero if the bound is further ahead of the clock than 100 ms, the most that a server
-    /// sets it: then the clock was set back, and the wait could take as long as it was set back.
+    /// Returns zero if the bound is more than 100 ms ahead of the clock, further than a server sets
+    /// it: the clock was set back, and the wait might be long.
     pub fn until_bound(&self) -> Duration {
         let bound_us = self.bound_us.load(Ordering::Acquire);
         match bound_us.saturating_sub(self.now_us()) {
@@ -171,8 +169,9 @@ mod tests {
         assert_eq!(timestamps.next_us().unwrap(), 5_007_000);
     }
 
-    /// Regression: after a restart, timestamps were ahead of the clock. A column that was dropped then and
-    /// added again did not show values that drivers wrote later.
+    /// Regression: after a restart, timestamps were ahead of the clock. If a column was dropped
+    /// then and added again, values that drivers wrote after the drop counted as older than it, and
+    /// did not show.
     #[test]
     fn timestamps_follow_the_clock_of_a_server_that_waits_at_its_start() {
         let node = node(&MemDisk::new());

@@ -15,7 +15,7 @@ pub enum LoadError {
         path: PathBuf,
         /// The line that the row begins in, from 1.
         line: u64,
-        /// The problem, and a remedy.
+        /// The fault of the row, and a way to correct it.
         problem: String,
     },
     /// A file cannot be read to its end.
@@ -30,7 +30,7 @@ pub enum LoadError {
     #[error("{}: {problem}; nothing was loaded", path.display())]
     File {
         path: PathBuf,
-        /// The problem, and a remedy.
+        /// The fault of the file, and a way to correct it.
         problem: String,
     },
     /// Two rows have the same key.
@@ -41,9 +41,9 @@ pub enum LoadError {
     )]
     Duplicate {
         key: Vec<u8>,
-        /// The file and the line of the first row.
+        /// The file and the line of the earlier of the two rows.
         first: (PathBuf, u64),
-        /// The file and the line of the second row.
+        /// The file and the line of the later one.
         second: (PathBuf, u64),
     },
     /// The caller cancelled the load.

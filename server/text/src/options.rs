@@ -54,8 +54,8 @@ pub struct LoadOptions {
 }
 
 impl Default for LoadOptions {
-    /// Lines of text, with as many threads as cores, at most four: there are rarely more disks to
-    /// read from.
+    /// Each line of text is a row, because there is no key column. There are as many threads as
+    /// cores, but at most four, because files rarely lie on more disks.
     fn default() -> Self {
         Self {
             format: None,

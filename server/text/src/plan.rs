@@ -36,8 +36,9 @@ pub(super) fn tasks(files: &[TextFile], max_bytes: Option<u64>) -> Vec<Task<'_>>
     tasks
 }
 
-/// Sorts tasks so that the line keys of their files ascend. Returns false if no order of whole
-/// files achieves that, because the key prefix of one file is the beginning of that of another.
+/// Sorts tasks so that the keys of lines (the file's name, then the line's number) ascend from file
+/// to file. Returns false if no order of whole files achieves that, because the key prefix of one
+/// file is the beginning of that of another.
 pub(super) fn sort_by_line_keys(tasks: &mut [Task<'_>]) -> bool {
     tasks.sort_by_cached_key(|task| task.file.key_prefix());
     tasks.windows(2).all(|pair| {

@@ -207,7 +207,8 @@ impl Iterator for WrittenKeys {
     }
 }
 
-/// The keys that the older snapshot has in ranges that were deleted since.
+/// An iterator over the keys of the older snapshot that lie in ranges deleted between the two
+/// snapshots.
 #[derive(Debug)]
 struct DeletedKeys {
     open: Option<Range>,

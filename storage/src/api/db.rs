@@ -320,8 +320,8 @@ impl Db {
     }
 
     /// Lists the data that is lost with the damaged, missing and unreadable files of a table if no
-    /// backup has them. Reads every file of the table, and changes nothing. A part counts as lost
-    /// only after two reads past all caches.
+    /// backup has them. Reads every file of the table, and changes nothing. A block counts as lost
+    /// only if it could not be read twice, past all caches.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is no such table; [`Error::Io`].

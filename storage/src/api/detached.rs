@@ -244,7 +244,7 @@ impl DetachedTable {
 }
 
 impl Description {
-    /// Returns the store of the files.
+    /// Returns the table store that has the files of the described table.
     ///
     /// # Errors
     /// `InvalidRequest` if the options lack the described store, or if another database is now in

@@ -269,8 +269,8 @@ impl SnapshotTable {
         self.view.get_many_in(&self.core, keys, None)
     }
 
-    /// Reads the values of some keys in the snapshot, newest writes first: as
-    /// [`View::get_many_until`].
+    /// Reads the values of some keys in the snapshot, and begins with the newest writes. Stops once
+    /// `enough` returns true: see [`View::get_many_until`].
     pub fn get_many_until<K: AsRef<[u8]>>(
         &self,
         keys: &[K],

@@ -27,11 +27,11 @@ const BYTES_MAX: usize = 512 << 20;
 /// The estimated memory of a key beside its bytes: the reference counts, and its places in the
 /// write set and in the map.
 const POINT_OVERHEAD_BYTES: usize = 112;
-/// A commit of more keys than this is not added to the map, but searched by itself: adding that
-/// many keys would take long under the order lock.
+/// The keys of a commit are added to the index's `map`, unless they are more than this: adding that
+/// many under the order lock would take long. Conflict checks search such a commit by itself.
 const MAPPED_POINTS_MAX: usize = 1024;
-/// A commit may remove this many keys from the index, and two more for each key that it adds, so
-/// that the index can shrink.
+/// Each commit removes about this many keys of older commits from the index, and two more for each
+/// key that it adds, so that the index can shrink.
 const PRUNED_POINTS_MIN: usize = 64;
 
 /// The writes that living transactions may be in conflict with.
@@ -47,19 +47,20 @@ pub(crate) struct Conflicts {
 struct Index {
     /// For each sequence number, the number of living transactions that read at it.
     living: BTreeMap<SeqNo, usize>,
-    /// All commits of the index, in their order.
+    /// The recent commits whose writes the index has, oldest first.
     commits: VecDeque<Arc<Commit>>,
-    /// The last writes of each key, without those of the commits in `wide`, which have too many
-    /// keys or write ranges.
+    /// The sequence numbers of the last writes of each key. Those of the commits in `wide`, which
+    /// have too many keys or deleted ranges, are left out.
     map: BTreeMap<TableKey, Writes>,
-    /// The commits with too many keys for `map`, or with ranges.
+    /// The recent commits with too many keys for `map`, or with deleted ranges. A conflict check
+    /// searches each of them.
     wide: VecDeque<Arc<Commit>>,
     bytes: usize,
     /// The newest commit that was removed from the index: commits up to this number may be missing.
     forgotten: SeqNo,
 }
 
-/// The last writes of a key; 0 where there is none.
+/// The sequence numbers of the last commits that wrote a key.
 #[derive(Debug, Default, Clone, Copy)]
 struct Writes {
     /// The number of the last put or delete of a key; 0 if there is none.
@@ -105,7 +106,7 @@ impl Conflicts {
     }
 
     /// Registers a transaction that reads at `at`, the last sequence number that a commit has got.
-    /// Called under the order lock: a commit that has no number yet will record its keys.
+    /// Called under the order lock, so that every commit numbered above `at` will record its keys.
     pub(crate) fn begin(&self, at: SeqNo) {
         let mut index = self.index.lock().unwrap();
         *index.living.entry(at).or_default() += 1;
@@ -163,7 +164,8 @@ impl Conflicts {
         Ok(())
     }
 
-    /// Records the keys of the commit that starts at `seq`. Called under the order lock.
+    /// Records the keys of the commit that starts at `seq`. Called under the order lock. Returns
+    /// older commits that no transaction needs, to be freed without the lock.
     pub(crate) fn record(&self, seq: SeqNo, write_set: WriteSet) -> Pruned {
         let mut index = self.index.lock().unwrap();
         // The last transaction may have ended a moment ago.

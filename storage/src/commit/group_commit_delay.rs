@@ -13,11 +13,12 @@ const SYNC_TIME_MIN: Duration = Duration::from_micros(200);
 /// A group waits at most for the time of a sync divided by this, so that a wait in vain costs less
 /// time than a successful one saves.
 const SYNC_TIME_FRACTION: u32 = 2;
-/// After a wait that brought too few members, some groups do not wait: 1, and twice as many after
-/// each further wait of this kind, up to this number.
+/// After a wait that brought too few further commits, the next group does not wait. Each further
+/// such wait doubles the number of groups that do not wait, up to this number.
 const SKIPPED_MAX: u32 = 256;
 
-/// Measurements of the disk and of the writers.
+/// Decides how long a group of commits waits for more of them, from measurements of the disk and of
+/// the writers.
 #[derive(Debug, Default)]
 pub(super) struct GroupCommitDelay {
     /// The duration of a sync: an average in which recent syncs weigh more.
@@ -25,17 +26,17 @@ pub(super) struct GroupCommitDelay {
     /// The number of commits in the last group, plus those that were in the next group when the
     /// sync of the last one ended.
     writers: usize,
-    /// The number of groups to come that do not wait for more members.
+    /// How many of the next groups do not wait, because the last wait brought too few commits.
     skipped: u32,
-    /// The number of groups that go without a wait after the last wait: the value from which
-    /// `skipped` counts down. It doubles with each wait in vain.
+    /// The value of `skipped` after the last wait: 0 if that brought enough commits, otherwise 1,
+    /// then twice as many after each further wait in vain.
     skipped_next: u32,
 }
 
 /// A wait for more commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hold {
-    /// The number of members that ends the wait.
+    /// The number of commits in the group at which it waits no longer.
     pub(super) wanted: usize,
     pub(super) time_max: Duration,
 }
@@ -110,8 +111,8 @@ mod tests {
         assert_eq!(after(32, 32, Duration::from_micros(50)).hold(32), None);
     }
 
-    /// Groups wait ever more seldom for writers that do not come back as soon as they are woken,
-    /// and often again once the writers do.
+    /// Groups wait ever more seldom if writers that were woken do not come back at once, and often
+    /// again as soon as the writers do.
     #[test]
     fn waits_in_vain_grow_rare() {
         let mut delay = after(2, 2, SYNC);

@@ -26,13 +26,13 @@ use crate::sync::{Condvar, Mutex};
 #[derive(Debug)]
 pub(crate) struct Groups<T> {
     state: Mutex<State<T>>,
-    /// The leader of the open group waits here, and no other thread.
+    /// The leader (the first commit) of the open group waits here, and no other thread.
     turn: Condvar,
 }
 
 #[derive(Debug)]
 struct State<T> {
-    /// The members of the open group, in the order in which they came.
+    /// The commits in the open group, in the order in which they joined.
     members: Vec<T>,
     open: Arc<Group>,
     /// Whether a group is being written and synced. The open group, which collects members, has to
@@ -40,12 +40,12 @@ struct State<T> {
     is_busy: bool,
     is_leader_waiting: bool,
     delay: GroupCommitDelay,
-    /// The number of members that ends the leader's wait; 0 if the leader does not wait for
-    /// members.
+    /// The number of commits in the open group at which its leader waits no longer for more; 0
+    /// while it does not wait for them.
     wanted: usize,
 }
 
-/// The part of a group's state that its sleeping members wait for.
+/// The state of a group of commits for which all but its leader sleep.
 #[derive(Debug, Default)]
 struct Group {
     outcome: Mutex<Outcome>,
@@ -56,13 +56,13 @@ struct Group {
 enum Outcome {
     #[default]
     Open,
-    /// The results of the members, in the order in which they came.
+    /// The results of the group's commits, in the order in which they joined.
     Ended(Vec<Result<()>>),
     /// The leader panicked.
     Abandoned,
 }
 
-/// A member's place in its group, to be passed to [`Groups::wait`] once.
+/// The position of a commit in its group, to be passed to [`Groups::wait`] once.
 #[derive(Debug)]
 #[must_use = "the first of a group does the work of all of it"]
 pub(crate) struct Seat {
@@ -85,7 +85,8 @@ impl<T> Groups<T> {
         }
     }
 
-    /// Adds a commit to the open group.
+    /// Adds a commit to the open group, the one that is synced next. If it is the first of the
+    /// group, the caller's [`Groups::wait`] does the work for all.
     pub(crate) fn join(&self, member: T) -> Seat {
         let mut state = self.state.lock().unwrap();
         state.members.push(member);
@@ -133,8 +134,8 @@ impl<T> Groups<T> {
         own
     }
 
-    /// Waits until no other group syncs, and perhaps for more members; then closes
-    /// the open group.
+    /// Waits until no other group syncs, and perhaps for more commits. Then closes the open group,
+    /// and returns its commits with the right to sync them.
     fn take_turn(&self) -> (Turn<'_, T>, Vec<T>) {
         let mut state = self.state.lock().unwrap();
         while state.is_busy {
@@ -197,7 +198,7 @@ impl<T> Drop for Turn<'_, T> {
 /// panics before, the drop of the guard wakes the members, which then panic, too.
 struct End<'a> {
     group: &'a Group,
-    /// Whether the group has one member only. Then no thread sleeps, and the wake-up, a system
+    /// Whether the group has one commit only. Then no thread sleeps, and the wake-up, a system
     /// call, is left out.
     is_alone: bool,
 }

@@ -71,7 +71,8 @@ pub(crate) enum Op<'a> {
         /// The deleted keys; never empty.
         range: KeyRange,
     },
-    /// The run has no commit number yet: it gets the number of this operation.
+    /// Adds an ingested run. The versions in it have no sequence number yet: they get the number of
+    /// this operation.
     Ingest {
         table: TableId,
         run: RunMeta,

@@ -14,7 +14,7 @@ use crate::varint;
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
 /// The largest size of an operation on one key beside key and value: its kind, a table's id and the
-/// two lengths, of 32 bits each.
+/// two lengths, each a varint of 32 bits, which takes up to five bytes.
 const OP_OVERHEAD_BYTES_MAX: usize = 1 + 3 * 5;
 
 /// Encoded writes. An invalid write adds nothing, and leaves the reason for its refusal.
@@ -105,8 +105,8 @@ impl Payload {
         self.count as usize
     }
 
-    /// Returns the operations as they are written to the WAL if the commit is at `now_ms`, and how
-    /// many they are.
+    /// Returns the operations in the form of the WAL, and their number. Times to live count from
+    /// `now_ms`, the time of the commit.
     ///
     /// # Errors
     /// `InvalidRequest` if one of them is invalid.

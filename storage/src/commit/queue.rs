@@ -53,8 +53,9 @@ struct Pending {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place(u64);
 
-/// The duty to end a commit. Dropping it without [`Ticket::publish`] (a failed commit, a panic)
-/// gives the numbers up without applying them, so that no commit behind it waits for ever.
+/// The duty to end a commit that has its sequence numbers. Dropping it without [`Ticket::publish`]
+/// (a failed commit, a panic) leaves these numbers without a write, so that no later commit waits
+/// for ever.
 #[derive(Debug)]
 pub(crate) struct Ticket<'a> {
     queue: &'a CommitQueue,

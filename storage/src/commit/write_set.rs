@@ -139,7 +139,7 @@ impl WriteSet {
         }
     }
 
-    /// Sorts the points, and combines those of the same key.
+    /// Sorts the points (single keys), and combines those of the same key.
     fn settle(&mut self) {
         self.points.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         self.points.dedup_by(|later, first| {

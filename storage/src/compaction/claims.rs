@@ -35,7 +35,7 @@ pub(crate) struct Claim<'a> {
     runs: Vec<RunId>,
     is_long: bool,
     writes_bytes: u64,
-    /// The bytes that the merge has yet to write, by the estimate at its beginning.
+    /// The bytes of disk space that are reserved for the rest of the merge's output, estimated.
     reserved_bytes: Cell<u64>,
 }
 
@@ -111,8 +111,8 @@ impl Claims {
         }
     }
 
-    /// Returns the exclusive limit of the bytes that the next merge may read; `None` if no merge
-    /// may begin.
+    /// Returns the limit below which the input of the next merge must stay, in bytes; `None` if no
+    /// merge may begin.
     pub(crate) fn bytes_below(&self) -> Option<u64> {
         let under_way = self.state.lock().unwrap().under_way;
         self.lanes.bytes_below(under_way)
@@ -128,7 +128,7 @@ impl Claims {
         self.state.lock().unwrap().under_way.merges
     }
 
-    /// Returns the number of merges that have ended.
+    /// Returns the number of merges that have ended so far, for [`Self::wait_for_another_end`].
     pub(crate) fn ended(&self) -> u64 {
         self.state.lock().unwrap().ended
     }
@@ -145,8 +145,8 @@ impl Claims {
 }
 
 impl Claim<'_> {
-    /// Reduces the merge's reserve to the bytes that it has yet to write, after it has written
-    /// `bytes` in all: the disk no longer reports these as free either.
+    /// Reduces the disk space that is reserved for the merge, after it has written `bytes` in all:
+    /// the disk no longer reports these bytes as free, so they would count twice.
     pub(crate) fn note_written(&self, bytes: u64) {
         let reserved_bytes = self.writes_bytes.saturating_sub(bytes);
         let before = self.reserved_bytes.replace(reserved_bytes);

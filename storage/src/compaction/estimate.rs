@@ -37,8 +37,8 @@ pub(crate) fn debt_bytes(picker: &dyn CompactionPicker, table: &TableShape<'_>) 
     debt_bytes
 }
 
-/// Estimates the shape of the run that a merge of `runs`, newest first, leaves. The estimate
-/// has the id of the oldest input, which the merge removes.
+/// Estimates the shape of the run into which `runs`, newest first, would be merged. The estimate
+/// has the id of the oldest input, as the new run has none yet.
 ///
 /// # Panics
 /// If `runs` is empty.
@@ -74,7 +74,7 @@ pub(super) struct Overwritten {
     entries: u64,
     /// The bytes that the merge would save, approximately.
     pub(super) bytes: u64,
-    /// All keys of which at least one of these runs hides versions in older runs.
+    /// The keys with a version in one of these runs that hides an older one in an older run.
     all: KeySketch,
 }
 

@@ -12,7 +12,7 @@ use crate::key::RunId;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rewriting {
     pub(crate) run: RunId,
-    /// Bytes of the run that were kept for readers that are gone, approximately.
+    /// The bytes of the run that no reader needs any more, approximately.
     pub(crate) garbage_bytes: u64,
     /// The runs below the run to be rewritten.
     pub(crate) older: Vec<RunId>,
@@ -23,7 +23,8 @@ pub(crate) struct Rewriting {
     pub(crate) expires: bool,
 }
 
-/// The rewritings of a table that gained nothing.
+/// The rewritings of single runs of one table that gained nothing, so that none is repeated in
+/// vain.
 #[derive(Debug, Default)]
 pub(crate) struct Fruitless {
     tried: Vec<Tried>,
@@ -32,8 +33,9 @@ pub(crate) struct Fruitless {
 #[derive(Debug)]
 struct Tried {
     rewriting: Rewriting,
-    /// The time from which on the rewriting may be tried again though its inputs are the same, in
-    /// milliseconds since the Unix epoch. It counts only if values in the run expire.
+    /// The time after which the rewriting may be tried again though nothing else has changed,
+    /// because values have expired, in milliseconds since the Unix epoch. Of use only if values in
+    /// the run expire.
     again_ms: u64,
     wait_ms: u64,
 }

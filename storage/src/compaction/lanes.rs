@@ -18,13 +18,13 @@ pub(crate) struct Lanes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct UnderWay {
     pub(crate) merges: usize,
-    /// The number of long merges among `merges`.
+    /// The number of long merges (see [`Lanes::long_bytes`]) among `merges`.
     pub(crate) long: usize,
 }
 
 impl Lanes {
-    /// Returns the exclusive limit of the bytes that the next merge may read; `None` if no merge
-    /// may begin.
+    /// Returns the limit below which the input of the next merge must stay, in bytes; `None` if no
+    /// merge may begin. If long merges take all threads but one, the next merge must be short.
     pub(crate) fn bytes_below(self, under_way: UnderWay) -> Option<u64> {
         let long_max = (self.merges_max - 1).max(1);
         if under_way.merges >= self.merges_max {

@@ -49,7 +49,7 @@ impl Pick {
         }
     }
 
-    /// Returns the positions of the picked runs among the `runs` of the table, which are neighbours.
+    /// Returns the positions of the picked runs, which are neighbours, in `runs`, the table's list.
     ///
     /// # Errors
     /// The reason why the pick cannot be carried out.

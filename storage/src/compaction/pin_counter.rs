@@ -34,7 +34,8 @@ impl AddAssign for PinnedBytes {
     }
 }
 
-/// Counts what the snapshots of one table pin, key by key.
+/// Counts the bytes of versions that the snapshots of one table pin (keep from being dropped), key
+/// by key.
 #[derive(Debug)]
 pub(crate) struct PinCounter<'a> {
     merger: &'a Merger,
@@ -43,11 +44,11 @@ pub(crate) struct PinCounter<'a> {
     with: &'a Boundaries,
     /// The boundaries that would be left without the snapshots: those of the views.
     without: &'a Boundaries,
-    /// The lone snapshots, by the positions of their boundaries. A snapshot is lone if no view and
-    /// no other snapshot has the same boundary. Each has its two neighbouring boundaries, and the
-    /// bytes that it pins alone.
+    /// For each lone snapshot, by the position of its boundary (its commit) in `with`: the two
+    /// boundaries beside it, and the bytes that it pins alone. A snapshot is lone if no view and no
+    /// other snapshot has the same boundary.
     alone: BTreeMap<usize, (Boundaries, PinnedBytes)>,
-    /// The bytes that all snapshots pin together, also those that share their commit with others.
+    /// The bytes that merges would drop without any snapshot.
     together: PinnedBytes,
 }
 
@@ -140,10 +141,10 @@ impl<'a> PinCounter<'a> {
     }
 }
 
-/// Returns the bytes by which the versions `after` are smaller than the versions `before` of a key:
-/// uncompressed, and as bytes of files. `weight` returns, for a version, the ratio of file size to
-/// uncompressed size. The bytes of files follow from the weights of the versions that are gone, and
-/// of those that changed because operands were folded into them.
+/// Returns the bytes that a key takes less with the versions `after` than with the versions
+/// `before`, both uncompressed and in files. `weight` returns, for a version, the ratio of file
+/// size to uncompressed size. It is applied to the versions that are gone, and to those that
+/// changed because operands were folded into them.
 fn gone(
     key: &[u8],
     before: &[Version],

@@ -46,14 +46,14 @@ pub(crate) struct PinEstimates {
     pub(crate) together: PinEstimate,
 }
 
-/// Sums over the runs of one stripe: the runs that were written between two successive bookmarks
-/// (commits at which snapshots read).
+/// The keys and bytes of the runs of one stripe together. A stripe has the runs that were written
+/// between two successive bookmarks (commits at which snapshots read).
 #[derive(Default)]
 struct Stripe {
     keys: KeySketch,
     /// The sum, over the runs, of the number of different keys in each run.
     distinct: u64,
-    /// Bytes of the runs, without versions that are hidden in their own run.
+    /// The bytes of the runs, without versions that something newer in the same run hides.
     bytes: u64,
 }
 
@@ -107,8 +107,8 @@ pub(crate) fn pin_estimates(runs: &[&Run], bookmarks: &[SeqNo]) -> PinEstimates 
 
 impl Stripe {
     /// Estimates the bytes of this stripe (the runs that were written between two successive
-    /// snapshots) that are hidden by newer versions of the same keys, if `keys` is a sketch of the
-    /// keys of newer stripes.
+    /// snapshots) that only snapshots keep, because newer stripes have newer versions of the same
+    /// keys. `keys` is a sketch of the newer stripes' keys.
     fn pinned_by(&self, keys: &KeySketch) -> PinEstimate {
         let mut union = keys.clone();
         union.union(&self.keys);

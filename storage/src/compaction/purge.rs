@@ -56,7 +56,8 @@ impl OtherParts {
     }
 }
 
-/// Purges the values of one merge, key by key.
+/// Drops parts of the values that one merge writes, key by key, as far as the table's merge
+/// operator permits: expired content, and deletions that hide nothing any more.
 #[derive(Debug)]
 pub(crate) struct Purger<'a> {
     table: &'a str,
@@ -72,15 +73,15 @@ pub(crate) struct Purger<'a> {
     has_failed: bool,
 }
 
-/// The group (keys with a common prefix) of the last key that belongs to a group.
+/// The group (keys with a common prefix) to which the last key with a group belongs.
 #[derive(Debug)]
 struct OpenGroup {
     prefix: Vec<u8>,
     /// The values of the group's head, the key whose value can delete content of all keys of the
-    /// group: one for each stripe (the commits between two neighbouring boundaries) that has one,
-    /// as it was before its own purge. The other keys are purged by these values, because a purged
-    /// head may have lost its deletion. Empty if the group's first key is no head, or has operands
-    /// that cannot be folded.
+    /// group: each is that which the readers of one stripe (the commits between two neighbouring
+    /// boundaries) see, with the index of that stripe. The other keys are purged by these values as
+    /// they were before the head was purged itself, because it may have lost its deletion then.
+    /// Empty if the group's first key is no head, or has operands that cannot be folded.
     heads: Vec<(usize, Bytes)>,
     is_head_purged: bool,
 }
@@ -122,8 +123,9 @@ impl<'a> Purger<'a> {
         !self.group.as_ref().is_some_and(is_in) || mutation::is(Mutation::EndInGroups)
     }
 
-    /// Purges the retained versions of a key, newest first; keys must come in ascending
-    /// order. `bottom` is true if no older version of the key is anywhere else.
+    /// Drops from `versions`, those of a key that are retained, newest first, the content that no
+    /// reader needs. Keys must come in ascending order. `bottom` is true if no older version of the
+    /// key is anywhere else.
     pub(crate) fn purge(&mut self, key: &[u8], versions: &mut Vec<Version>, bottom: bool) {
         let stripes: Vec<_> = versions
             .iter()
@@ -213,8 +215,8 @@ impl<'a> Purger<'a> {
     }
 
     /// Returns the value of the group's head (the key whose value can delete content of the group's
-    /// other keys) that the readers of a stripe see; `None` if there is none, or the key is no
-    /// member of the group (`is_member` is false).
+    /// other keys) that the readers of a stripe (the commits between two neighbouring boundaries)
+    /// see; `None` if there is none, or the key is no member of the group (`is_member` is false).
     fn head(&self, is_member: bool, stripe: usize) -> Option<&[u8]> {
         let open = self.group.as_ref().filter(|_| is_member)?;
         let any = mutation::is(Mutation::PurgeUnderLaterHeads);
@@ -223,7 +225,8 @@ impl<'a> Purger<'a> {
         of_stripe.map(|(_, value)| &value[..])
     }
 
-    /// Returns, for each version, the least timestamp of the other versions.
+    /// Returns, for each version, the least timestamp in the values of the other versions. A
+    /// deletion may be dropped only if its own timestamp is below that.
     fn least_beside(&self, key: &[u8], versions: &[Version]) -> Vec<i64> {
         if versions.len() == 1 || mutation::is(Mutation::PurgeBesideOtherStripes) {
             return vec![i64::MAX; versions.len()];

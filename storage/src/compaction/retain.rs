@@ -38,19 +38,19 @@ pub(crate) struct KeptVersion {
     pub(crate) version: Version,
     /// The index of the run that the version is written to; the oldest is 0.
     pub(crate) part: usize,
-    /// The first and the last boundary at which readers need the version, if a newer version or
-    /// range tombstone of the same run hides it from all later readers. `None` if nothing in this
-    /// run hides the version: then the version does not count as garbage of the run when its
-    /// readers are gone.
+    /// The first and the last boundary (commit at which readers read) for which alone the version
+    /// is kept: later readers see a newer version or a range tombstone of the same run instead.
+    /// Once these boundaries are gone, the version is garbage. `None` if nothing in this run hides
+    /// the version: then it never counts as the run's garbage.
     pub(crate) only_for: Option<(SeqNo, SeqNo)>,
 }
 
 impl<'a> Retain<'a> {
-    /// Returns the versions that [`Retain::versions`] keeps, newest first, each with the index of
-    /// the run that it is written to, and with its readers. The ascending `splits` are sequence
-    /// numbers, which cut the versions into runs: those numbered up to the first split go into part
-    /// 0. `covering` and `bottom` are as in [`Retain::versions`]. `versions` is empty afterwards.
-    /// Versions that a `purger` removes are not returned.
+    /// Returns the versions that [`Retain::versions`] keeps, newest first, with the output run of
+    /// each and the boundaries for which it is kept. The ascending sequence numbers `splits` cut
+    /// the output into runs: versions numbered up to the first split go into run 0. `covering` and
+    /// `bottom` are as in [`Retain::versions`]. `versions` is empty afterwards. Versions that a
+    /// `purger` removes are not returned.
     pub(crate) fn kept<'v>(
         self,
         key: &[u8],

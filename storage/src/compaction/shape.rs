@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::key::{RunId, SeqNo};
 use crate::sstable::KeySketch;
 
-/// A table, as far as a picker needs it.
+/// The properties of a table by which a picker decides what to merge.
 #[derive(Debug, Clone, Copy)]
 pub struct TableShape<'a> {
     /// The keyspace that the table is in.
@@ -21,14 +21,14 @@ pub struct TableShape<'a> {
     pub is_idle: bool,
 }
 
-/// A run, as far as a picker needs it.
+/// The properties of a run by which a picker decides what to merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunShape {
     /// The number of the run, which no other run of the database ever had.
     pub id: RunId,
     /// The number of bytes of the run's files.
     pub bytes: u64,
-    /// Bytes of the run's largest file that has versions.
+    /// Bytes of the run's largest file, files with range tombstones alone left out.
     pub largest_file_bytes: u64,
     /// The number of versions and range tombstones in the run's files.
     pub entries: u64,
@@ -36,9 +36,8 @@ pub struct RunShape {
     pub keys: u64,
     /// The number of tombstones among the versions.
     pub tombstones: u64,
-    /// The keys of which the run hides older versions in older runs. `None` if the run may hide
-    /// more, because it has range tombstones, or if it may lose versions of its own, because values
-    /// expire.
+    /// The keys with a version in this run that hides an older one in an older run. `None` if other
+    /// versions may be dropped as well: the run has range tombstones, or values in it expire.
     pub overwrites: Option<Arc<KeySketch>>,
     /// About how many of the bytes were kept for snapshots and views that are gone:
     /// rewriting the run gives them back.

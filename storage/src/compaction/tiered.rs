@@ -14,8 +14,8 @@ use super::estimate::overwritten;
 use super::pick::{CompactionPicker, Pick};
 use super::shape::{RunShape, TableShape};
 
-/// Whether merges respect the boundaries that snapshots draw. Content is right
-/// in every case; this decides where versions lie.
+/// Whether merges join runs that different snapshots see. This decides only in which files versions
+/// lie: every reader sees the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Bounding {
     /// Only runs that the same snapshots see are merged, as in the thesis.
@@ -24,7 +24,7 @@ pub enum Bounding {
     /// that different snapshots see are merged, too.
     #[default]
     Preferred,
-    /// Merges ignore the boundaries that snapshots draw.
+    /// Merges ignore snapshots when they choose runs.
     Off,
 }
 
@@ -43,7 +43,7 @@ pub struct TieredPicker {
     /// runs exceeds this multiple of their estimated size as one run; above 1. A smaller factor
     /// means less space and more writing. Default: 2.
     pub space_amplification_max: f64,
-    /// Whether merges respect the boundaries that snapshots draw.
+    /// Whether merges join runs that different snapshots see.
     pub bounding: Bounding,
 }
 
@@ -129,7 +129,8 @@ impl TieredPicker {
 struct Limits {
     runs_before_merge: usize,
     space_max: f64,
-    /// Whether the stratum has the oldest run of the table.
+    /// Whether the stratum (neighbouring runs that the same snapshots see) has the oldest run of
+    /// the table.
     is_bottom: bool,
 }
 
@@ -178,8 +179,8 @@ impl TieredPicker {
     }
 }
 
-/// Returns whether runs of which `garbage_bytes` are garbage are at least `times` as large as they
-/// would be without the garbage.
+/// Returns whether runs with `garbage_bytes` that no reader needs are at least `times` as large as
+/// they would be without these bytes.
 fn exceeds(runs: &[RunShape], garbage_bytes: u64, times: f64) -> bool {
     let bytes = total(runs);
     bytes as f64 >= bytes.saturating_sub(garbage_bytes) as f64 * times

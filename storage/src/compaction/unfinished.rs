@@ -23,8 +23,8 @@ use crate::runs::RunMeta;
 pub(crate) struct Unfinished {
     /// The positions, in the table's list of runs, of the runs that are still to be merged.
     pub(crate) inputs: Range<usize>,
-    /// Whether the run that follows the inputs in the list (the next older one) is the output so
-    /// far.
+    /// Whether the merge has output so far: the run that follows the inputs in the table's list of
+    /// runs (the next older one).
     pub(crate) has_output: bool,
     /// Whether the merge waits for a damaged file to be restored, or for a run that is left out.
     pub(crate) is_stuck: bool,
@@ -37,7 +37,8 @@ impl Unfinished {
         self.has_output.then_some(self.inputs.end)
     }
 
-    /// Returns the positions of the inputs and of the output so far.
+    /// Returns the positions, in the table's list of runs, of the inputs and of the output so far,
+    /// which are neighbours.
     pub(crate) fn runs(&self) -> Range<usize> {
         self.inputs.start..self.inputs.end + usize::from(self.has_output)
     }

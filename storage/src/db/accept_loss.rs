@@ -80,7 +80,8 @@ impl Engine {
         Ok(replaced)
     }
 
-    /// Claims the run of a file once no merge has it; `None` if the run no longer has the file.
+    /// Waits until no merge has claimed the run of a file, then claims it, and returns the claim
+    /// with the run; `None` if the run no longer has the file.
     fn claim_file(
         &self,
         table: &TableCore,

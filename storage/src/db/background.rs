@@ -21,9 +21,9 @@ const RELEASE_EVERY: Duration = Duration::from_millis(100);
 /// A snapshot that has expired and could not be deleted is tried again after
 /// this time.
 const EXPIRY_WAIT_MIN: Duration = Duration::from_millis(100);
-/// The threads read the clock at least this often while a snapshot is to expire, or a run is to be
-/// merged again. This clock may differ from the one that ends waits: it may be set, or the machine
-/// may sleep.
+/// The threads read the wall clock at least this often while a snapshot is to expire, or a run is
+/// to be merged again. Their waits end by another clock, which does not show that the wall clock
+/// was set, or that the machine slept.
 const CLOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Work that found no space is tried again after this time, then after twice as long each time, up
@@ -79,7 +79,8 @@ struct Requests {
     flush: bool,
     help_flush: bool,
     compact: bool,
-    /// Whether the time at which a snapshot expires has changed.
+    /// A request to look at the clock again: a snapshot has another expiry, or holds must be
+    /// released.
     time: bool,
     stop: bool,
 }

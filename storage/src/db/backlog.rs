@@ -42,10 +42,11 @@ struct Behind {
 }
 
 impl Backlog for Write<'_> {
-    /// Returns how far the largest of the backlogs holds up the write. If the flush or merge that
-    /// would shorten a backlog finds no space on the disk, this backlog does not throttle the
-    /// write: a throttled write waits for tokens, which only finished flushes and merges bring. At
-    /// its hard limit such a backlog makes the write fail, because the write might wait for ever.
+    /// Decides by the largest of the backlogs whether the write goes on, is throttled or stalls. If
+    /// the flush or merge that would shorten a backlog finds no space on the disk, this backlog
+    /// does not throttle the write: a throttled write waits for tokens, which only finished flushes
+    /// and merges bring. At its hard limit such a backlog makes the write fail, because the write
+    /// might wait for ever.
     fn look(&self) -> Result<Admission> {
         let mut worst = 0.0_f64;
         let mut behind = Behind::default();

@@ -12,9 +12,9 @@ use crate::snapshots::Bookmark;
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     keyspaces: BTreeMap<String, BTreeMap<String, Arc<TableCore>>>,
-    /// Dropped tables that snapshots cover.
+    /// Dropped tables that snapshots still show.
     dropped: BTreeMap<TableId, Arc<TableCore>>,
-    /// Dropped tables that no snapshot covers, and that readers still hold.
+    /// Dropped tables that no snapshot shows, and that readers still use.
     forgotten: Vec<Arc<TableCore>>,
     /// The largest id that a table ever had.
     last_table_id: TableId,
@@ -77,7 +77,7 @@ impl Catalog {
         self.forgotten.extract_if(.., unread).collect()
     }
 
-    /// Returns the dropped tables that only their readers keep.
+    /// Returns the dropped tables that no snapshot shows, and that readers still use.
     pub(super) fn forgotten(&self) -> &[Arc<TableCore>] {
         &self.forgotten
     }

@@ -29,7 +29,8 @@ pub(super) struct CheckRecord {
     looked_ms: u64,
     /// The time of the last check of any file.
     checked_ms: u64,
-    /// For each file the time of its last check, or a time before which it was not there.
+    /// For each file the time of its last check. For an unchecked file, a time before it was
+    /// written: its age counts from then on.
     files: HashMap<FileId, u64>,
 }
 

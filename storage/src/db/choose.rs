@@ -134,8 +134,8 @@ fn room(engine: &Engine, left_bytes: u64) -> Option<u64> {
     Some(room_bytes(free_bytes, engine.claims.reserved_bytes()))
 }
 
-/// Returns the free space that ordinary merges leave. A table store apart from the database's
-/// directory has no log and no manifest that need space.
+/// Returns the free space that an ordinary merge must leave to the log and the manifest, in bytes:
+/// none if the tables are in a store of their own.
 fn left_bytes(engine: &Engine) -> u64 {
     match &engine.options.table_store {
         Some(_) => 0,
@@ -285,8 +285,8 @@ fn shapes(
     version.runs.iter().map(shape).collect()
 }
 
-/// Returns the first of the unfinished merges that can go on within the limits, with the bytes
-/// that it needs on the disk; and whether one of them lacks space.
+/// Returns the first of the unfinished merges whose next part may run within the limits, with the
+/// bytes that this part needs on the disk; and whether a part was passed over for lack of space.
 fn next_part(
     engine: &Engine,
     version: &TableVersion,
@@ -436,8 +436,8 @@ fn next_pick(
     Ok(Some((work, room_bytes)))
 }
 
-/// Returns the inputs that decide whether a rewriting of `run` alone gains anything; `older` are
-/// the runs below it.
+/// Returns the facts that decide whether a rewriting of `run` alone gains anything. `older` are the
+/// table's runs that are older than `run`.
 pub(super) fn rewriting(
     engine: &Engine,
     run: &Run,

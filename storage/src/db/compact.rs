@@ -23,9 +23,9 @@ const CHUNK_BYTES: u64 = 256 << 10;
 
 /// Does the next merge of a table; false if no further merge is worth it, or the table is gone.
 ///
-/// Merges of one table may go on beside each other, and beside flushes: the runs below a merge may
-/// be merged meanwhile, but never get a version of a key that they did not have, and an output
-/// replaces its inputs by their ids.
+/// Merges of one table may go on beside each other, and beside flushes. Older runs may be merged
+/// meanwhile, but never get a version of a key that they did not have; and runs are replaced by id,
+/// not by position.
 pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
     let Some(chosen) = choose(engine, table)? else {
         return Ok(false);
@@ -177,7 +177,8 @@ fn note_rewritten(engine: &Engine, table: &TableCore, run: RunId) {
 struct Written {
     /// The run that was written; `None` if no version was needed.
     output: Option<Arc<Run>>,
-    /// The key at which the next part begins; `None` after the last part.
+    /// The key at which the next part of a merge in several parts begins; `None` if this part was
+    /// the last.
     rest: Option<Bytes>,
 }
 

@@ -71,7 +71,8 @@ pub(crate) struct Engine {
     pub(super) dir: PathBuf,
     pub(crate) options: Options,
     pub(crate) runs: RunStore,
-    /// The disk of the log, which holds spare descriptors.
+    /// The disk of the log. It keeps spare file descriptors, to be closed when the process has no
+    /// other left.
     pub(super) log_disk: PatientDisk,
     /// The files of `runs` that are open.
     pub(super) open_files: Arc<OpenFiles>,
@@ -131,12 +132,13 @@ pub(crate) struct Engine {
     pub(super) reserve: Reserve,
     /// The low-water mark: the free space on the disk that writes and merges must leave.
     pub(super) low_water: LowWater,
-    /// The times of the checks of files; `None` until the first look for a file to check, unless
-    /// the opening has read them.
+    /// The times of the last checks of SSTables; `None` if the opening found no record of them,
+    /// until the first look for a file to check.
     pub(super) check_record: Mutex<Option<CheckRecord>>,
     /// The lock that is held during a check of a file. No thread waits for it.
     pub(super) checking_file: Mutex<()>,
-    /// Number of backups that made a folder of links.
+    /// The number of backups since the opening that made a folder of hard links, to name the next
+    /// folder.
     pub(crate) backups: AtomicU64,
     /// The lock of the directory, released with the engine; `None` if the caller holds it.
     pub(super) _lock: Option<Box<dyn LockGuard>>,
@@ -176,7 +178,7 @@ impl Capture<'_> {
             .collect()
     }
 
-    /// Releases the files: from now on the database may remove them.
+    /// Allows the database to remove the captured files from now on.
     pub(crate) fn release(&mut self) {
         drop(self.hold.take());
     }
@@ -273,11 +275,11 @@ impl Engine {
         self.manifest.lock().unwrap().inspect()
     }
 
-    /// Makes an edit durable, and then shows its effect to readers. `edit` makes the edit for the
-    /// current state. If `edit` returns `None`, because the tables were dropped meanwhile or a
-    /// merge replaced the run, this does nothing and returns false. Under the lock of the
-    /// manifest either both steps are done or none. Removes the files of the `fresh` runs if the
-    /// manifest certainly does not name them.
+    /// Makes an edit of the manifest durable, and then its effect visible to readers, by `show`.
+    /// `edit` returns the edit for the current state, or `None` if the tables were dropped
+    /// meanwhile or a merge replaced the run: then nothing is done, and the result is false. Other
+    /// threads see no state in between, because the manifest is locked. Removes the files of the
+    /// `fresh` runs unless the manifest names them, or may name them after a failure.
     pub(crate) fn install(
         &self,
         fresh: &[Arc<Run>],
@@ -519,8 +521,8 @@ impl FileNumbers for Engine {
 }
 
 impl Drop for Engine {
-    /// Removes the files that only wait for readers: no reader is left, and the directory is still
-    /// locked.
+    /// Removes the files that were kept for readers alone. No reader is left, and the directory is
+    /// still locked.
     fn drop(&mut self) {
         let catalog = self.catalog.get_mut().unwrap_or_else(|e| e.into_inner());
         for table in catalog.tables() {

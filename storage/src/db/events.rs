@@ -18,7 +18,7 @@ pub enum Event<'a> {
         keyspace: &'a str,
         /// The table of the memtable.
         table: &'a str,
-        /// Bytes of the files; 0 if no version of the memtable was needed.
+        /// Bytes of the new files; 0 if no reader needs any version of the memtable.
         bytes: u64,
     },
     /// Runs of a table were merged: all of their keys or, in one part of a long merge, a range of
@@ -61,8 +61,8 @@ pub enum Event<'a> {
         keyspace: &'a str,
         /// The table.
         table: &'a str,
-        /// The path of the damaged or missing file. New files have what could be read of it, if
-        /// anything could. The damaged file is removed once no reader needs it.
+        /// The path of the damaged or missing file. Whatever could be read of it is in new files.
+        /// The damaged file is removed once no reader needs it.
         path: &'a Path,
         /// The number of versions and range tombstones that are lost.
         entries_lost: u64,
@@ -80,7 +80,7 @@ pub enum Event<'a> {
     },
     /// Writes, flushes or merges find space again.
     DiskFreed {
-        /// The kind of work that finds space.
+        /// The kind of work that finds space again.
         space_use: SpaceUse,
     },
     /// A call to the disk has not returned for five seconds. Everything that waits for this call waits
@@ -90,7 +90,7 @@ pub enum Event<'a> {
         path: &'a Path,
         /// The kind of the call.
         call: DiskCall,
-        /// The approximate time since the start of the call.
+        /// The approximate time for which the call has been under way.
         lasts: Duration,
     },
     /// A call to the disk has returned that was stuck.
@@ -103,9 +103,9 @@ pub enum Event<'a> {
         took: Duration,
     },
     /// Merges leave out a run, because a file of the run cannot be read; nothing else is held up.
-    /// Either a merge or a check ended with this error, or got wrong bytes three times from a file
-    /// that is whole. Or a file that did not open failed to open again. Files that did not open when
-    /// the database was opened are only in the statistics.
+    /// Sent after a merge or a check failed with `cause`, or got wrong bytes three times from a
+    /// file that is whole on the disk, or after a file could not be opened again. A file that could
+    /// not be opened with the database causes no event, and is only in the statistics.
     LeftOut {
         /// The table's keyspace.
         keyspace: &'a str,
@@ -137,7 +137,7 @@ pub enum SpaceUse {
     /// Writes, which go to the log. They are refused without space, and below the low-water mark
     /// ([`Options::low_water_bytes`](crate::Options::low_water_bytes)).
     Writes,
-    /// Flushes, which are tried again: the log has what they could not write.
+    /// Flushes, which are tried again. Their content is still in the log.
     Flushes,
     /// Merges, which are tried again.
     Merges,
@@ -148,7 +148,7 @@ pub enum SpaceUse {
 pub(super) enum Shortage {
     /// The log could not grow.
     Log,
-    /// Writes would leave less than the low-water mark.
+    /// Writes are refused: they would leave less free space than the low-water mark.
     LowWater,
     /// A flush found no space.
     Flushes,

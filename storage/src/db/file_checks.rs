@@ -173,9 +173,9 @@ impl Engine {
     }
 
     /// Handles the error of a check: puts a damaged file into quarantine, and leaves a run that
-    /// could not be read out of merges for a while, as after a merge that fails. Does nothing and
-    /// returns false if a merge has the run now, no further merge may begin, or the run is no
-    /// longer in its table. Does nothing and returns true if the table is gone.
+    /// could not be read out of merges for a while, as after a merge that fails. Returns true if
+    /// there is no more to do, also because the table is gone. Returns false, without an effect, if
+    /// a merge has the run now, no further merge may begin, or the run is no longer in its table.
     fn meet_failed_check(&self, check: &FileCheck<'_>, error: Error) -> Result<bool> {
         let tables = self.tables();
         let Some(table) = tables.iter().find(|table| table.id == check.table) else {

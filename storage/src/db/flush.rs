@@ -29,7 +29,7 @@ use crate::version::TableVersion;
 /// side has at least the bytes of a full memtable divided by this number.
 const SPLIT_FRACTION: usize = 8;
 
-/// The number of flushed bytes after which throttled writers get tokens for them.
+/// The number of flushed bytes after which throttled writers get a token for each of them.
 const CREDIT_BYTES: u64 = 64 << 10;
 
 /// A memtable that was written as runs, which no reader sees yet.
@@ -49,7 +49,7 @@ impl Written {
         self.table.id
     }
 
-    /// Returns whether readers see the runs in place of the memtable.
+    /// Returns whether the runs are installed: readers see them in place of the memtable.
     pub(super) fn is_seen(&self) -> bool {
         let version = self.table.peek();
         let mut frozen = version.frozen.iter();
@@ -161,7 +161,8 @@ fn next_to_flush(version: &TableVersion) -> Option<Arc<Memtable>> {
     mutation::replace(oldest, Mutation::FlushNewestFirst, newest).cloned()
 }
 
-/// Returns the number of the first truncation in the frozen memtables above this one.
+/// Returns the sequence number of the first truncation in the frozen memtables that are newer than
+/// this one; `None` if they have none.
 fn truncation_above(version: &TableVersion, memtable: &Arc<Memtable>) -> Option<SeqNo> {
     let frozen = version.frozen.iter();
     first_truncation(frozen.take_while(|other| !Arc::ptr_eq(other, memtable)))
@@ -250,7 +251,7 @@ fn write_runs(
 }
 
 /// Returns the bookmarks (commits of snapshots) at which the flush splits the memtable into runs,
-/// ascending: those for which each run becomes large enough.
+/// ascending: as many as leave each run large enough.
 fn splits(memtable: &Memtable, bookmarks: &[SeqNo], memtable_bytes: usize) -> Vec<SeqNo> {
     if bookmarks.is_empty() {
         return Vec::new();
@@ -262,9 +263,9 @@ fn splits(memtable: &Memtable, bookmarks: &[SeqNo], memtable_bytes: usize) -> Ve
     choose_splits(&bytes, bookmarks, (memtable_bytes / SPLIT_FRACTION).max(1))
 }
 
-/// Returns the bookmarks (commits of snapshots) at which a memtable is split, ascending. Each of
-/// them has at least `worth` bytes between the split before and itself, and at least `worth` newer
-/// bytes. `bytes[i]` is the number of bytes between the bookmarks `i - 1` and `i`.
+/// Returns the bookmarks (commits of snapshots) at which a memtable is split into runs, ascending:
+/// each run gets at least `worth` bytes. `bytes[i]` is the number of bytes between the bookmarks
+/// `i - 1` and `i`.
 fn choose_splits(bytes: &[usize], bookmarks: &[SeqNo], worth: usize) -> Vec<SeqNo> {
     let mut above: usize = bytes.iter().sum();
     let mut below = 0;

@@ -24,7 +24,8 @@ use crate::sync::{Condvar, Mutex};
 /// The runs of a round are installed once they come from this many memtables, or have
 /// [`INSTALL_BYTES`], or no memtable is left to write.
 const INSTALL_TABLES: usize = 64;
-/// The runs of a round are installed once they have this many bytes: see [`INSTALL_TABLES`].
+/// The runs of a round (flushes of several tables) are installed once they have this many bytes in
+/// all: see [`INSTALL_TABLES`].
 const INSTALL_BYTES: u64 = 4 << 20;
 
 /// The round of flushes that is under way, if one is.
@@ -126,8 +127,8 @@ impl Worker<'_> {
         next
     }
 
-    /// Records the outcome of writing a memtable of `table`, and returns the written memtables that
-    /// are to be installed now.
+    /// Records the outcome of writing a memtable of `table`. Returns the written memtables for the
+    /// caller to install: none before there are enough of them, or no other is left to write.
     fn note(&self, table: &TableCore, outcome: Result<Option<Written>>) -> Vec<Written> {
         let mut inside = self.lock();
         match outcome {

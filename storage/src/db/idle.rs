@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::key::SeqNo;
 
-/// Up to this many point reads, in the time after which a database is idle, count as no activity.
+/// A database is idle after a time without activity. Up to this many point reads in that time count
+/// as none.
 const READS_MAX: u64 = 100;
 
 /// The activity of a database so far, to be compared at intervals.
@@ -18,8 +19,8 @@ pub(super) struct Activity {
 pub(super) struct IdleWatch {
     after: Duration,
     seen: Activity,
-    /// The time at which the activity was `seen`. Since then there was no write, and hardly any
-    /// read.
+    /// The time at which the activity was `seen`. Since then there was no write, and at most
+    /// [`READS_MAX`] reads.
     since: Instant,
 }
 
@@ -33,7 +34,8 @@ impl IdleWatch {
         }
     }
 
-    /// Returns whether the database is idle.
+    /// Compares the activity `found` now with that `seen` before. Returns whether there was none
+    /// for so long that the database counts as idle.
     pub(super) fn look(&mut self, found: Activity, now: Instant) -> bool {
         let reads = found.reads.saturating_sub(self.seen.reads);
         if found.last != self.seen.last || reads > READS_MAX {
@@ -42,7 +44,7 @@ impl IdleWatch {
         now.duration_since(self.since) >= self.after
     }
 
-    /// Returns the time to wait before the next look.
+    /// Returns the time to wait before the activity is looked at again.
     pub(super) fn pause(&self, now: Instant) -> Duration {
         match self.after.saturating_sub(now.duration_since(self.since)) {
             // The database stays idle until there is activity.

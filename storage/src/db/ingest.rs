@@ -208,7 +208,7 @@ impl<'a> AdoptedFiles<'a> {
         Ok(opened.into_iter().unzip())
     }
 
-    /// Makes the drop leave the files in the directory.
+    /// Keeps the files in the directory when this is dropped.
     fn keep(&mut self) {
         self.kept = true;
     }

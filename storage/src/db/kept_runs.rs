@@ -27,7 +27,8 @@ pub(super) struct KeptRuns<'a> {
     groups: Option<GroupSizes<'a>>,
     /// The exclusive upper bound of the keys of the runs; `None` for no bound.
     end: Option<Bytes>,
-    /// The runs, oldest first; one more than there are `splits`.
+    /// The output runs, oldest first. The ascending sequence numbers `splits` separate them, so
+    /// there is one run more than splits.
     parts: Vec<Part<'a>>,
 }
 
@@ -47,9 +48,10 @@ impl Part<'_> {
 }
 
 impl<'a> KeptRuns<'a> {
-    /// Returns runs of `table`, to be written in this form and cut at the ascending `splits`.
-    /// `origins` has, for each run, oldest first, the first and the last sequence number of the
-    /// part of the table's history that the run has.
+    /// Returns the output of a flush or a merge, to be written in this form. The ascending sequence
+    /// numbers `splits` cut the output into runs. `origins` has, for each run, oldest first, the
+    /// first and the last of the sequence numbers of which the run has all versions that are still
+    /// needed.
     pub(super) fn new(
         engine: &'a Engine,
         table: &'a TableCore,
@@ -126,8 +128,9 @@ impl<'a> KeptRuns<'a> {
             .sum()
     }
 
-    /// Adds those of a key's `versions` (newest first) that are kept, and empties the list. The
-    /// other arguments are as for [`Retain::versions`]. Keys ascend.
+    /// Adds those of a key's `versions` (newest first) that some reader needs, and empties the
+    /// list. The other arguments are as for [`Retain::versions`]. Keys must come in ascending
+    /// order.
     pub(super) fn add(
         &mut self,
         key: &[u8],
@@ -154,8 +157,9 @@ impl<'a> KeptRuns<'a> {
         Ok(())
     }
 
-    /// Adds the only version of a key under no range tombstone, a put that does not expire. It is
-    /// always kept. Most keys are of this kind, and need no copy.
+    /// Adds a key that has a single version: a put that does not expire, and that no range
+    /// tombstone covers. Such a version is always kept. Most keys are of this kind, and need no
+    /// copy.
     pub(super) fn add_only(&mut self, key: &[u8], seq: SeqNo, value: &[u8]) -> Result<()> {
         if let Some(groups) = &mut self.groups {
             groups.add(key, plain_bytes(key, value));
@@ -165,10 +169,10 @@ impl<'a> KeptRuns<'a> {
         part.builder.add_slices(key, seq, Kind::Put, value)
     }
 
-    /// Finishes the runs, and adds to them those of the range `tombstones` that have to be kept.
+    /// Finishes the runs, and adds those of the range `tombstones` that still hide something.
     /// Returns the runs newest first, without empty ones. `has_older` returns whether older runs
-    /// have anything in a range. `span` is the union of the spans of the merged runs; `None`, for a
-    /// flush, stands for the span of the kept versions.
+    /// have anything in a range. `span` is the union of the merged runs' ranges of sequence
+    /// numbers; `None`, for a flush, stands for the range of the kept versions.
     pub(super) fn finish(
         mut self,
         span: Option<(SeqNo, SeqNo)>,

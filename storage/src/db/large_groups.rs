@@ -14,7 +14,7 @@ use crate::sync::Mutex;
 pub struct LargeGroup<'a> {
     /// The table's keyspace.
     pub keyspace: &'a str,
-    /// The table that has the group.
+    /// The table that has the keys of the group.
     pub table: &'a str,
     /// The prefix of the keys in the group.
     pub prefix: &'a [u8],
@@ -24,7 +24,7 @@ pub struct LargeGroup<'a> {
 
 type Callback = Arc<dyn Fn(&LargeGroup<'_>) + Send + Sync>;
 
-/// A callback for groups that have more than `above_bytes`.
+/// A callback for groups of keys with more bytes than `above_bytes`.
 #[derive(Clone)]
 struct Listener {
     above_bytes: u64,
@@ -97,7 +97,8 @@ impl GroupSizes<'_> {
         }
     }
 
-    /// Ends the last group, and reports it if it is large.
+    /// Ends the group of keys that is being measured, and reports it to the listeners whose limit
+    /// it exceeds.
     pub(super) fn end_group(&mut self) {
         let large = LargeGroup {
             keyspace: &self.table.keyspace,

@@ -36,7 +36,8 @@ struct Failure {
 }
 
 impl LeftOut {
-    /// Leaves a run out from now on, and returns the time until the retry, in milliseconds.
+    /// Leaves a run out of merges from now on, because of `error`. Returns the time until merges
+    /// try again to read it, in milliseconds.
     pub(super) fn add(&self, run: RunId, error: &Error, now_ms: u64) -> u64 {
         let mut all = self.0.lock().unwrap();
         let doubled = |last: &Failure| (2 * last.wait_ms).min(WAIT_MAX_MS);
@@ -50,7 +51,7 @@ impl LeftOut {
         wait_ms
     }
 
-    /// Forgets the failures of these runs.
+    /// Lets merges read these runs again, and forgets that they could not be read.
     pub(super) fn remove(&self, runs: impl IntoIterator<Item = RunId>) {
         let mut all = self.0.lock().unwrap();
         for run in runs {
@@ -75,7 +76,7 @@ impl LeftOut {
         self.0.lock().unwrap().is_empty()
     }
 
-    /// Returns whether a run is left out, and its wait is over.
+    /// Returns whether a run is left out of merges, and the time has come to try again to read it.
     pub(super) fn is_due(&self, run: RunId, now_ms: u64) -> bool {
         let all = self.0.lock().unwrap();
         let failure = all.get(&run);
@@ -114,7 +115,8 @@ impl LeftOut {
         times.filter(|&retry_ms| retry_ms > after_ms).min()
     }
 
-    /// Returns the error of one of the runs of [`Self::all`].
+    /// Returns the error of any one of the runs in [`Self::all`], which could not be read; `None`
+    /// if there are none.
     fn error(&self) -> Option<Error> {
         let all = self.0.lock().unwrap();
         let failed = all.values().find(|failure| failure.retry_ms > 0);
@@ -154,7 +156,8 @@ impl Engine {
         times.min()
     }
 
-    /// Returns the error for which merges leave out a run, if they do.
+    /// Returns the error of any one run that could not be read, in any table; `None` if there is
+    /// none.
     pub(super) fn left_out_error(&self) -> Option<Error> {
         let mut tables = self.tables().into_iter();
         tables.find_map(|table| table.left_out.error())

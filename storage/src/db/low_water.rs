@@ -22,30 +22,31 @@ use crate::error::{Error, Result};
 use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
-/// The bytes of the log after which a write looks at the free space again. Writes in between may
-/// use space below the mark, so this is a small part of the mark.
+/// A write looks at the free space again once the log has grown by this many bytes. Writes in
+/// between may use space below the mark, so this is a small part of the mark.
 const LOOK_EVERY_BYTES: u64 = 1 << 20;
 
 /// The low-water mark, and the length of the log at which a write looks at the free space next.
 #[derive(Debug)]
 pub(super) struct LowWater {
-    /// The low-water mark from the options; 0 for none. A large manifest raises only `mark_bytes`.
+    /// The free space that writes leave at least, from the options; 0 turns the mark off. A large
+    /// manifest raises `mark_bytes` above this.
     least_bytes: u64,
     mark_bytes: AtomicU64,
-    /// A write looks at the free space if it makes the log at least this long, counted since the
-    /// opening.
+    /// The length that the log must reach, counted since the opening, for a write to look at the
+    /// free space again.
     look_at: AtomicU64,
-    /// The bytes of the write that was refused last, until a look finds enough space for it.
-    /// Flushes look for that much: for a smaller write there may be space, and then the large one
-    /// would begin a shortage again and again.
+    /// The bytes of the write that was refused last, until a look at the free space finds enough
+    /// for it. Flushes look for that much. If they looked for less, writes would be accepted, the
+    /// large one would be refused again, and so on.
     refused_bytes: AtomicU64,
-    /// Whether the last look found less free space than twice the mark.
+    /// Whether the last look at the free space found less than twice the low-water mark.
     is_near: AtomicBool,
 }
 
 impl LowWater {
-    /// Returns the mark of a database with a manifest of `manifest_bytes`. The next write looks at
-    /// the free space.
+    /// Returns the low-water mark (the free space that writes must leave) of a database with a
+    /// manifest of `manifest_bytes`. The next write looks at the free space.
     pub(super) fn new(least_bytes: u64, manifest_bytes: u64) -> Self {
         Self {
             least_bytes,
@@ -72,8 +73,8 @@ impl LowWater {
         self.least_bytes > 0 && log_bytes >= self.look_at.load(Ordering::Relaxed)
     }
 
-    /// Records the outcome of a look at the free space: no space for a write of `refused_bytes`, or
-    /// enough space if that is `None`.
+    /// Records the outcome of a look at the free space: too little for a write of `refused_bytes`,
+    /// or enough if that is `None`. `log_bytes` is the present length of the log.
     fn note_look(&self, log_bytes: u64, refused_bytes: Option<u64>) {
         let look_at = match refused_bytes {
             Some(_) => 0,
@@ -85,9 +86,10 @@ impl LowWater {
     }
 }
 
-/// Returns the low-water mark: `least_bytes`, or more if the manifest is large. Any edit, also one
-/// that drops a table, may begin a new manifest, with its copy, beside the old one. The file
-/// `RESERVE` holds back as much again.
+/// Returns the low-water mark (the free space that writes must leave): `least_bytes`, or twice the
+/// size of the manifest with its copy if that is more. Any edit, also one that drops a table, may
+/// begin a new manifest, with its copy, beside the old one. The file `RESERVE` holds back as much
+/// again.
 fn mark_bytes(least_bytes: u64, manifest_bytes: u64) -> u64 {
     match least_bytes {
         0 => 0,
@@ -101,7 +103,8 @@ fn is_short(free_bytes: u64, mark_bytes: u64, bytes: u64) -> bool {
 }
 
 impl Engine {
-    /// Returns the free space that ordinary work leaves, in bytes.
+    /// Returns the low-water mark: the free space, in bytes, that writes and merges leave on the
+    /// disk.
     pub(crate) fn low_water_bytes(&self) -> u64 {
         self.low_water.mark_bytes()
     }

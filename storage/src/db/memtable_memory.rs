@@ -30,7 +30,8 @@ use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::version::TableVersion;
 
-/// The memory is added up again after one part in this many of the budget was written to the log.
+/// The memory of all memtables is added up again each time the log has grown by the budget divided
+/// by this number.
 const LOOK_FRACTION: u64 = 128;
 const LOOK_BYTES_MIN: u64 = 64 << 10;
 
@@ -46,13 +47,13 @@ pub(super) struct MemtableMemory {
     /// If a table has this many frozen memtables, no further one is frozen: it would only hold up
     /// the writers of the table.
     frozen_max: usize,
-    /// The bytes of all memtables, which hold up writers; 0 while no memtable is frozen, because
-    /// open ones are not flushed and writers would wait in vain.
+    /// The bytes that count when a writer is admitted: those of all memtables. 0 while no memtable
+    /// is frozen, because open ones are not flushed and writers would wait in vain.
     pressing_bytes: AtomicU64,
-    /// The lock for adding up the memory: it makes the newest sum the one that is stored last.
-    /// Never held during an fsync, because writers wait for it.
+    /// Locked while the sizes of the memtables are read and their sum is stored, so that an older
+    /// sum never replaces a newer one. Never held during an fsync, because writers wait for it.
     adding_up: Mutex<()>,
-    /// A writer adds the memory up again once this many bytes were written to the log.
+    /// The length of the log at which a writer adds the memory up again.
     look_at: AtomicU64,
 }
 
@@ -135,13 +136,14 @@ impl MemtableMemory {
         (self.budget_bytes / LOOK_FRACTION).max(LOOK_BYTES_MIN)
     }
 
-    /// Returns whether enough was written to the log for the memory to be added up again.
+    /// Returns whether the log, with `log_bytes` now, has grown enough for the memory of all
+    /// memtables to be added up again.
     fn is_due(&self, log_bytes: u64) -> bool {
         log_bytes >= self.look_at.load(Ordering::Relaxed)
     }
 
-    /// Waits until no other thread adds up sizes, then adds up those that `look` returns. Returns
-    /// false if `look` returns `None`.
+    /// Adds up the sizes of memtables that `look` returns, and stores the sum. Waits until no other
+    /// thread does so. Returns false if `look` returns `None`.
     fn add_up(&self, look: impl FnOnce() -> Option<Vec<Sizes>>) -> bool {
         let _one = self.adding_up.lock().unwrap();
         look().inspect(|sizes| self.note(sizes)).is_some()
@@ -175,7 +177,8 @@ impl MemtableMemory {
         Some((tables, sizes))
     }
 
-    /// Stores the sum; `adding_up` must have been locked before the sizes were read.
+    /// Stores the sum of the sizes of all tables' memtables; `adding_up` must have been locked
+    /// before the sizes were read.
     fn note(&self, tables: &[Sizes]) {
         let all = Sizes::sum(tables);
         let pressing_bytes = match all.frozen {
@@ -290,7 +293,8 @@ mod tests {
         assert!(impatient.to_freeze(&[frozen(500, 1)]).is_empty());
     }
 
-    /// With any number of tables of any sizes, enough of them are frozen.
+    /// Memtables are frozen until the open ones take at most 3/8 of the budget, whatever the number
+    /// and the sizes of the tables.
     #[test]
     fn as_many_are_frozen_as_have_to_be() {
         let memory = MemtableMemory::new(1 << 20, 3);

@@ -285,8 +285,9 @@ fn refuse_headless(disk: &dyn Disk, dir: &Path, tables: &dyn TableStore) -> Resu
 
 /// Refuses a manifest that may have lost its last edits. Such a manifest names files that merges
 /// have removed since, and does not name those that the merges wrote: the opening would remove
-/// these as orphans. A file that is missing for another reason leaves a gap. If a crash has left
-/// an orphan meanwhile, both cases look the same, and the opening is refused, too.
+/// these as orphans. So the opening is refused if a named file is missing and there is an orphan.
+/// The file may be missing for another reason, and a crash may have left the orphan; this looks the
+/// same. A file that is missing without an orphan in the directory is taken for lost.
 fn refuse_old_manifest(
     tables: &dyn TableStore,
     manifest: &Manifest,
@@ -369,8 +370,8 @@ fn open_tables(
     Ok((catalog, damaged))
 }
 
-/// Records the files that do not open. If an edit finds no space, the next opening meets its file
-/// again.
+/// Records in the manifest the files that could not be opened. Ends early if an edit finds no
+/// space: the next opening finds the same files.
 fn record_damaged(manifest: &mut Manifest, edits: Vec<Edit>) -> Result<()> {
     for edit in edits {
         match manifest.commit(edit) {

@@ -16,10 +16,11 @@ use crate::version::{Source, TableVersion};
 /// The bytes that snapshots pin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotPins {
-    /// The bytes that merges free if one snapshot, or one hold
-    /// ([`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot)), alone is deleted. The key is
-    /// its keyspace and its name. Zero if a view (an open reader), or another snapshot or hold,
-    /// shows the state of the same commit, because it needs the same versions.
+    /// For each snapshot and each hold
+    /// ([`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot)), by its keyspace and its name:
+    /// the bytes that merges free if it alone is deleted. Zero if a view (an open reader), or
+    /// another snapshot or hold, shows the state of the same commit, because it needs the same
+    /// versions.
     pub alone: BTreeMap<(String, String), PinnedBytes>,
     /// The bytes that merges free if all these snapshots and holds are deleted. May be more than
     /// the sum of `alone`, which lacks the versions that several of them need.
@@ -76,8 +77,8 @@ impl Engine {
         Ok(Some(SnapshotPins { alone, together }))
     }
 
-    /// Estimates the bytes of a table that snapshots pin, without versions that are hidden in
-    /// their own run.
+    /// Estimates the bytes of a table that snapshots pin (keep from being dropped). Versions that
+    /// something newer in the same run hides are left out.
     pub(crate) fn pin_estimates(&self, table: &TableCore, version: &TableVersion) -> PinEstimates {
         let bookmarks = self.snapshots.bookmark_seqs(table.span());
         let mut estimates = estimate(table, version, &bookmarks);
@@ -158,7 +159,7 @@ fn count(
     Ok(Some((alone, together)))
 }
 
-/// Returns the sizes of some runs.
+/// Returns the total size of some runs, in files and uncompressed.
 fn stored<'r>(runs: impl Iterator<Item = &'r Run>) -> PinnedBytes {
     let mut stored = PinnedBytes::default();
     for run in runs {
@@ -168,7 +169,7 @@ fn stored<'r>(runs: impl Iterator<Item = &'r Run>) -> PinnedBytes {
     stored
 }
 
-/// Returns the bytes of files for each byte of keys and values.
+/// Returns the ratio of file size to uncompressed size; 1 where nothing is stored.
 fn weight(stored: PinnedBytes) -> f64 {
     match stored.plain_bytes {
         0 => 1.0,

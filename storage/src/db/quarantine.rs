@@ -24,8 +24,9 @@ use crate::runs::{FileMeta, Quarantine, Run, RunFile};
 use crate::sstable::SsTable;
 use crate::sync::Ordering;
 
-/// After this many merges or checks in a row that found damage in files that are whole on the disk,
-/// the run is left out of merges for a while. Until then the merge is tried again at once.
+/// After this many merges or checks in a row that found damage, while a second reading finds the
+/// file whole on the disk, its run is left out of merges for a while: the memory may be at fault.
+/// Until then the merge is tried again at once.
 const SUSPICIONS_MAX: u64 = 3;
 
 impl Engine {
@@ -95,7 +96,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Notes that a merge read all of its inputs, or dropped them unread.
+    /// Notes that a merge read all of its inputs, or dropped them unread: earlier failures of these
+    /// runs count no more.
     pub(super) fn note_sound_merge(&self, table: &TableCore, inputs: &[Arc<Run>]) {
         if self.suspicions.load(Ordering::Relaxed) > 0 {
             self.suspicions.store(0, Ordering::Relaxed);
@@ -137,8 +139,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends the quarantine of the files that are whole after all: every block is read past all
-    /// caches, and verifies. Returns their paths; `None` if `goes_on`, which is called before each
+    /// Ends the quarantine of each file in which a reading of all blocks, past all caches, finds no
+    /// damage. Returns the paths of these files; `None` if `goes_on`, which is called before each
     /// file, returned false.
     ///
     /// # Errors
@@ -233,7 +235,7 @@ impl Engine {
     }
 }
 
-/// Returns the file of these runs that has this path in errors, with its run.
+/// Returns the file of these runs that errors name by `path`, with its run and its number.
 fn file_of<'a>(runs: &'a [Arc<Run>], path: &Path) -> Option<(RunId, FileNumber, &'a Arc<SsTable>)> {
     runs.iter().find_map(|run| {
         let mut files = run.open_files();

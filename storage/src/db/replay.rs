@@ -113,9 +113,10 @@ pub(super) fn replay_wal(
 }
 
 struct Replay<'a> {
-    /// The tables, each with the number up to which its runs have all writes.
+    /// The tables, each with the sequence number up to which its runs have all writes.
     tables: HashMap<TableId, (Arc<TableCore>, SeqNo)>,
-    /// The number up to which the manifest has the operations on snapshots.
+    /// The sequence number up to which the manifest has the operations on snapshots. Newer ones are
+    /// replayed.
     bookmarks_as_of: SeqNo,
     /// The largest id that a table ever had. An id up to this one that no table has is that of a
     /// removed table.
@@ -214,8 +215,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Returns the table of the write numbered `seq`; `None` if the table is gone, or its runs
-    /// already have the write. A table that never was is an error.
+    /// Returns the table to which the write numbered `seq` must be applied; `None` if the table was
+    /// dropped, or its runs already have the write. A table that never existed is an error.
     fn unflushed(&self, table: TableId, seq: SeqNo) -> Result<Option<&TableCore>, String> {
         match self.tables.get(&table) {
             Some((core, flushed_seq)) => Ok((seq > *flushed_seq).then_some(&**core)),
@@ -231,8 +232,8 @@ impl Replay<'_> {
         seq > self.bookmarks_as_of || mutation::is(Mutation::ReplayKnownBookmarks)
     }
 
-    /// Notes after each commit that its memtables need the segment of its record, and freezes full
-    /// ones.
+    /// Called after each replayed commit: notes that its memtables need the WAL segment of its
+    /// record, and freezes full ones.
     fn note_segment(&mut self, segment: &Segment) {
         for id in self.touched.drain() {
             let Some((table, _)) = self.tables.get(&id) else {

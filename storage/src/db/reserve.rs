@@ -34,22 +34,23 @@ const FREE_FRACTION: u64 = 16;
 /// that waited for space may have taken it.
 const TRIES_MAX: usize = 4;
 
-/// The file is written and read in chunks of this size.
+/// The file `RESERVE` is written and read in chunks of this size.
 const CHUNK_BYTES: usize = RESERVE_BYTES_MIN as usize;
 
-/// The file that holds space back.
+/// The file `RESERVE`, which holds disk space back for operations that give space back.
 #[derive(Debug)]
 pub(super) struct Reserve {
     path: PathBuf,
     /// The file has the bytes that a generator with this seed makes.
     seed: u64,
-    /// The length of the file, in bytes; `None` until it is known.
+    /// The length of the file `RESERVE`, in bytes; `None` until it is known.
     held_bytes: Mutex<Option<u64>>,
 }
 
 impl Reserve {
-    /// Returns the reserve of a database. Each database has other bytes, so that a file system that
-    /// stores equal blocks once has nothing to save.
+    /// Returns the reserve (a file that holds space back) of a database. The files of two databases
+    /// have different bytes, because equal ones would hold nothing back on a file system that
+    /// stores equal blocks once.
     pub(super) fn new(dir: &Path, database: DatabaseId) -> Self {
         let (seed, _) = database.0.split_first_chunk::<8>().expect("16 bytes");
         Self {

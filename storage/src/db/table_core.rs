@@ -35,16 +35,17 @@ pub(crate) struct TableCore {
     /// The last commit before the drop; [`NOT_DROPPED`] before one. Changes under the order lock: no
     /// commit that enters after a drop writes to the table.
     dropped_after: AtomicU64,
-    /// The number of requests to look for merges (`Signal::merges_asked`) when the table last
-    /// needed none.
+    /// The count of requests to look for merges (`Signal::merges_asked`) at the last look that
+    /// found none for this table. It is looked at again once there are more requests.
     merged_as_of: AtomicU64,
-    /// The merges that the picker proposed without success.
+    /// The proposals of the picker that were refused or gained nothing, so that they are not
+    /// repeated.
     pub(super) picks: Picks,
-    /// The runs that merges leave out for a while.
+    /// The runs that merges leave out for a while, because they could not be read.
     pub(super) left_out: LeftOut,
     /// The lock for replacing the version, never held while doing I/O.
     replacing: Mutex<()>,
-    /// Versions that were replaced and may still be read.
+    /// Replaced versions of the table (lists of its memtables and runs) that may still be read.
     retired: Mutex<Vec<Arc<TableVersion>>>,
 }
 
@@ -159,8 +160,8 @@ impl TableCore {
         }
     }
 
-    /// Returns whether the table needed no merge when it was last looked at, and nothing has
-    /// requested another look since. `asked` is the number of all such requests so far.
+    /// Returns whether the last look at the table found no merge, and no other look was requested
+    /// since. `asked` is the present count of such requests.
     pub(super) fn is_merged_as_of(&self, asked: u64) -> bool {
         self.merged_as_of.load(Ordering::Relaxed) == asked
     }
@@ -189,7 +190,7 @@ impl TableCore {
         self.release_retired();
     }
 
-    /// Returns whether any holder but the caller has the table, or something that reads it.
+    /// Returns whether anyone but the caller still uses the table, or one of its versions.
     pub(super) fn is_held(self: &Arc<Self>) -> bool {
         self.release_retired() > 0
             || Arc::strong_count(self) > 1

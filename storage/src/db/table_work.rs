@@ -12,8 +12,8 @@ pub(super) struct TableWork {
     /// Whether the runs are dropped unread, because no reader needs them. Otherwise they become one
     /// run.
     pub(super) drops: bool,
-    /// Whether an unfinished merge goes on: the output is appended to the run that follows `runs`
-    /// in the list (the next older one), which is the output so far.
+    /// Whether an unfinished merge goes on: the output is appended to its output so far, the run
+    /// that follows `runs` in the table's list (the next older one).
     pub(super) has_output: bool,
 }
 
@@ -27,7 +27,8 @@ impl TableWork {
         }
     }
 
-    /// Returns the positions of all runs that no other merge may take meanwhile.
+    /// Returns the positions of the runs that no other merge may take meanwhile: the inputs, and
+    /// the output so far.
     pub(super) fn claimed(&self) -> Range<usize> {
         self.runs.start..self.runs.end + usize::from(self.has_output)
     }

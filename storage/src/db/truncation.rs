@@ -21,8 +21,8 @@ use crate::meter::RequestKind;
 use crate::mutation::{self, Mutation};
 use crate::options::WriteOptions;
 
-/// While flushes find no space, a table takes truncations until it has this many frozen memtables.
-/// Each truncation adds one, and readers look into all of them.
+/// The number of frozen memtables of a table from which on it refuses truncations while flushes
+/// find no space. Each truncation adds one, and readers look into all of them.
 const FROZEN_MAX: usize = 64;
 
 impl Engine {
@@ -68,8 +68,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Flushes the memtables of a table while a truncation in one of them hides a run from all
-    /// readers. It hides the content of older memtables, too, so these flushes write little.
+    /// Flushes memtables of a table, oldest first, as long as a truncation in one of them hides a
+    /// run from all readers: once it is flushed, the run can be dropped. The truncation hides the
+    /// content of older memtables, too, so these flushes write little.
     fn flush_up_to_truncation(&self, table: &Arc<TableCore>) -> Result<()> {
         while self.hides_run(table)
             && let Some(written) = write_oldest(self, table)?
@@ -88,7 +89,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns whether a truncation in a frozen memtable hides a run of the table from all readers.
+    /// Returns whether a truncation in a frozen memtable hides a run of the table from all readers,
+    /// so that flushing it allows the run to be dropped.
     fn hides_run(&self, table: &TableCore) -> bool {
         let version = table.version();
         let Some(truncation) = first_truncation(&version.frozen) else {
@@ -101,10 +103,10 @@ impl Engine {
     }
 }
 
-/// Returns the number of the first truncation in these memtables; `None` if there is none. Callers
-/// need no later one: if a later truncation hides data that is older than the memtables from all
-/// readers, the first truncation does so, too, because no boundary lies between that data and the
-/// later truncation.
+/// Returns the sequence number of the first truncation in these memtables; `None` if there is none.
+/// Callers need no later one: if a later truncation hides data that is older than the memtables
+/// from all readers, the first truncation does so, too, because no boundary (commit at which
+/// readers read) lies between that data and the later truncation.
 pub(super) fn first_truncation<'a>(
     memtables: impl IntoIterator<Item = &'a Arc<Memtable>>,
 ) -> Option<SeqNo> {

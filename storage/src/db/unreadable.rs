@@ -27,8 +27,8 @@ impl Engine {
         }
     }
 
-    /// Ends the wait of all runs that merges leave out, and tries again to open the files that did
-    /// not open.
+    /// Lets merges try at once to read the runs that they leave out, and tries again to open the
+    /// files that did not open.
     ///
     /// # Errors
     /// As [`Self::retry_unreadable`].
@@ -57,7 +57,8 @@ impl Engine {
         }
     }
 
-    /// Tries again to open the files of the runs whose wait is over. The caller holds `reopening`.
+    /// Tries again to open the files of left-out runs for which the time of the next try has come.
+    /// The caller holds the lock `reopening`.
     fn open_due_again(&self) -> Result<()> {
         for table in self.tables() {
             if table.left_out.is_empty() {

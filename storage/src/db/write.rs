@@ -14,9 +14,8 @@ use crate::mutation::{self, Mutation};
 use crate::options::{Durability, WriteOptions};
 use crate::wal::Position;
 
-/// Writes of more than this wait for the disk by themselves and are inserted by
-/// their own threads, beside each other. Below, waking a thread costs more than
-/// inserting for it.
+/// A commit of more bytes than this joins no group: its own thread waits for the disk and inserts
+/// it, beside others. For a smaller one, waking the thread costs more than inserting for it.
 const GROUPED_BYTES_MAX: usize = 64 << 10;
 
 /// The operations that a commit inserts into memtables.
@@ -28,7 +27,7 @@ struct Insertion {
     first: SeqNo,
 }
 
-/// A commit that waits for the disk.
+/// A commit that waits in a group for the sync of the log.
 #[derive(Debug)]
 pub(super) struct Member {
     position: Position,

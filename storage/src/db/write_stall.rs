@@ -14,7 +14,8 @@ use crate::sync::{Condvar, Mutex};
 pub(super) enum Admission {
     /// The write goes on at once.
     Free,
-    /// The write goes on once it has paid this number of tokens.
+    /// The write goes on once there is this number of tokens for it, or after
+    /// [`Backlog::throttle_wait_max`]. Flushes and merges add a token for each byte.
     Throttled(u64),
     /// The write waits until background work is done.
     Stalled,
@@ -33,10 +34,11 @@ pub(super) trait Backlog {
     /// the first wait, and again whenever a piece of work has ended.
     fn ask(&self);
 
-    /// Returns the longest time that the writer waits for tokens.
+    /// Returns the time after which the writer goes on without tokens.
     fn throttle_wait_max(&self) -> Duration;
 
-    /// Counts the write, before its first wait of each kind. Called with the lock held.
+    /// Counts the write as throttled or stalled, once for each. Called before the wait, with the
+    /// lock of the stall held.
     fn waits(&self, admission: Admission);
 }
 
@@ -71,7 +73,7 @@ struct Inside {
     tokens: Tokens,
     /// The number of pieces of background work that ended.
     works_ended: u64,
-    /// How often the result of [`Backlog::look`] may have changed.
+    /// The number of changes so far after which [`Backlog::look`] may return another result.
     changes: u64,
 }
 
@@ -218,7 +220,8 @@ mod tests {
         }
     }
 
-    /// Admits every writer when it is dropped, by a panic too, so that none waits on.
+    /// Admits every writer when it is dropped, also by a panic, so that no thread of the test waits
+    /// for ever.
     struct AdmitOnDrop<'a>(&'a WriteStall, &'a Shared);
 
     impl Drop for AdmitOnDrop<'_> {

@@ -19,12 +19,13 @@ pub(super) struct Limit {
     /// The level above which writers are slowed. A level up to this limit does not count as a
     /// backlog.
     pub(super) soft: f64,
-    /// The level at which writers wait; at least `soft`.
+    /// The level at which writers stall; at least `soft`.
     pub(super) hard: f64,
 }
 
 impl Limit {
-    /// Returns the pressure of a level: from 0 at the soft limit to 1 at the hard one and above.
+    /// Returns the pressure on writers at a level: from 0 at the soft limit to 1 at the hard one
+    /// and above.
     pub(super) fn pressure(self, level: f64) -> f64 {
         if level >= self.hard {
             return 1.0;
@@ -34,7 +35,7 @@ impl Limit {
 }
 
 /// The limit for the number of runs of a table; it counts only while there is a merge to wait for.
-/// The soft limit is that of the picker that is used unless another one is given.
+/// The soft limit is that of the default picker.
 pub(super) const RUNS: Limit = Limit {
     soft: 24.0,
     hard: 48.0,
@@ -51,8 +52,9 @@ pub(super) fn memtable_limit(frozen_max: usize) -> Limit {
     }
 }
 
-/// Returns the level of memtables: the number of frozen ones, and how full the open one is. 0
-/// without any frozen one, because no thread works on the open one.
+/// Returns how far the flushes of a table are behind: the number of frozen memtables, plus the
+/// share (up to 1) of the open one that is full. 0 without any frozen one, because no thread works
+/// on the open one.
 pub(super) fn memtable_level(frozen: usize, open_bytes: usize, bytes_max: usize) -> f64 {
     match frozen {
         0 => 0.0,
@@ -60,12 +62,12 @@ pub(super) fn memtable_level(frozen: usize, open_bytes: usize, bytes_max: usize)
     }
 }
 
-/// The highest price of a byte, in tokens. Without this bound, a large write just below the hard
-/// limit would leave a debt that outlives the pressure.
+/// The most tokens that a byte costs. Without this bound, a large write just below the hard limit
+/// would leave so large a debt that writers still waited after the pressure had gone.
 const PRICE_MAX: f64 = 64.0;
 
-/// Returns the tokens that a write of `bytes` costs: one for a byte at a pressure of one half, none
-/// without pressure.
+/// Returns the tokens that a write of `bytes` costs: none at a pressure of 0, one for each byte at
+/// one half, and ever more towards 1.
 pub(super) fn cost_bytes(bytes: usize, pressure: f64) -> u64 {
     let price = (pressure / (1.0 - pressure)).min(PRICE_MAX);
     (bytes as f64 * price).ceil() as u64
@@ -77,9 +79,9 @@ const WAIT_UNIT_BYTES: usize = 4 << 10;
 const WAIT_UNIT: Duration = Duration::from_millis(1);
 const WAIT_UNITS_MAX: usize = 8;
 
-/// Returns the longest time that a write of `bytes` waits for tokens. Background work may bring no
-/// tokens for a second, during a long fsync. In that second one writer fills at most 4 MiB, a part
-/// of a memtable, if no write has more than 32 KiB.
+/// Returns the longest time that a write of `bytes` waits for tokens. Background work may bring
+/// none for a second, during a long fsync. One writer whose writes have up to 32 KiB then goes on
+/// with 4 MiB at most, a part of a memtable.
 pub(super) fn throttle_wait_max(bytes: usize) -> Duration {
     let units = bytes.div_ceil(WAIT_UNIT_BYTES).clamp(1, WAIT_UNITS_MAX);
     WAIT_UNIT * units as u32
@@ -89,7 +91,7 @@ pub(super) fn throttle_wait_max(bytes: usize) -> Duration {
 /// them.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    /// The tokens that are left; below 0 after a write that cost more than there were.
+    /// The tokens that are left for writes; below 0 after a write that cost more than there were.
     balance_bytes: i64,
     max_bytes: i64,
 }
@@ -173,7 +175,8 @@ mod tests {
         }
     }
 
-    /// Freezing a full memtable does not change the pressure on writers.
+    /// A full memtable slows writers as much as one more frozen one, so freezing it changes
+    /// nothing.
     #[test]
     fn a_full_memtable_presses_as_much_as_one_frozen_more() {
         for frozen_max in 0..5 {
@@ -218,8 +221,8 @@ mod tests {
         assert_eq!(cost_bytes(0, 1.0), 0);
     }
 
-    /// Writes of any sizes cost, together, no more than the tokens that background work added,
-    /// those at the start, and the cost of one more write.
+    /// Writes of any sizes cost, together, no more than the tokens that were there at the start,
+    /// those that background work added, and the cost of one more write.
     #[test]
     fn writes_are_admitted_in_proportion_to_the_work_done() {
         for pressure in [0.1, 0.5, 0.9, 0.999] {

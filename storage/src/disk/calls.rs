@@ -19,14 +19,14 @@ use super::stuck::DiskCall;
 /// The number of calls that can be noted at once. A call that finds no free slot is made without a
 /// note. A disk that hangs is found nevertheless, because the noted calls hang as well.
 const SLOTS: usize = 128;
-/// The number of slots in which a call looks for a free one. If it finds none, it is made without a
-/// note.
+/// The number of slots in which a call looks for a free one, to note itself. If it finds none, it
+/// is made without a note.
 const TRIES: usize = 4;
 
 /// The number of bits of a [`Note`] that hold the number of the file.
 const FILE_BITS: u32 = 40;
-/// The number of bits of a [`Note`] that hold the low bits of the number of calls that its thread
-/// has made.
+/// The number of bits of a [`Note`] that hold the low bits of a count: that of the calls that its
+/// thread has made.
 const COUNT_BITS: u32 = 22;
 
 /// The content of a slot, in the table of calls under way, during a call: the kind of the call, the
@@ -52,7 +52,7 @@ impl Note {
         }
     }
 
-    /// Returns the number of the file in the table of names.
+    /// Returns the number of the file, for a lookup of its path in [`Names`].
     fn file(self) -> u64 {
         self.0 & ((1 << FILE_BITS) - 1)
     }
@@ -62,8 +62,8 @@ impl Note {
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// The slot that this thread tries first for the note of a call, and the number of calls that
-    /// this thread has made.
+    /// The slot, in the table of calls under way, that this thread tries first, and the number of
+    /// calls that this thread has made.
     static THREAD: (usize, Cell<u64>) = (THREADS.fetch_add(1, Ordering::Relaxed), Cell::new(0));
 }
 
@@ -75,7 +75,8 @@ pub(crate) struct DiskCalls {
     names: Mutex<Names>,
 }
 
-/// The paths of the open files, by numbers that are not used again.
+/// The paths of the open files, by the numbers that notes have in their place. No number is used
+/// again.
 #[derive(Debug, Default)]
 struct Names {
     last: u64,
@@ -102,7 +103,7 @@ impl DiskCalls {
         }
     }
 
-    /// Returns the calls under way with their slots.
+    /// Returns the calls under way, each as the index of its slot and its note.
     pub(super) fn under_way(&self) -> impl Iterator<Item = (usize, Note)> {
         let notes = self.slots.iter().map(|slot| slot.load(Ordering::Relaxed));
         let taken = notes.enumerate().filter(|(_, note)| *note != 0);
@@ -142,7 +143,8 @@ impl Drop for NotedCall<'_> {
     }
 }
 
-/// A file whose calls are noted. Its name is known until this is dropped.
+/// A file whose calls are noted while they are under way. Its path is registered for the notes
+/// until this is dropped.
 #[derive(Debug)]
 pub(super) struct NotedFile {
     calls: Arc<DiskCalls>,

@@ -247,9 +247,9 @@ impl WriteFile for DiskFile {
         self.0.sync_data()
     }
 
-    /// Shares the open file description of the writer, and so its error state: the kernel reports a
-    /// failed write-back once, to the handle that syncs first. A failure of either handle must be
-    /// treated as a failure of the file.
+    /// Returns a handle with the open file description of the writer, and so with its error state:
+    /// the kernel reports a failed write-back once, to the handle that syncs first. A failure of
+    /// either handle must be treated as a failure of the file.
     fn syncer(&self) -> io::Result<Box<dyn SyncFile>> {
         Ok(Box::new(DiskFile(self.0.try_clone()?)))
     }

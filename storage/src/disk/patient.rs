@@ -42,7 +42,8 @@ enum Patience {
 }
 
 impl Patience {
-    /// Returns the number of tries of a call; `None` for any number.
+    /// Returns how often a call without a free file descriptor is tried before it fails; `None`:
+    /// until it succeeds.
     fn tries_max(self) -> Option<u64> {
         match self {
             Self::Reads => Some(TRIES_MAX),
@@ -72,8 +73,9 @@ struct Home {
     lock: SharedLock,
 }
 
-/// A lock that is held until its [`HeldLock`] drops. (A weak reference would not do: a check under way
-/// would hold the lock for longer, and the next opening would be refused.)
+/// A lock that is released when its [`HeldLock`] drops, even while another thread checks the lock.
+/// (A weak reference would not do: the check would keep the lock, and the next opening would be
+/// refused.)
 #[derive(Debug, Clone)]
 struct SharedLock(Arc<RwLock<Option<Box<dyn LockGuard>>>>);
 
@@ -129,7 +131,8 @@ impl PatientDisk {
         &self.files
     }
 
-    /// Holds spare descriptors on a file that is there, as far as the process has any left.
+    /// Opens an existing file a few times, as spare descriptors to be closed when the process has
+    /// no other left. There are fewer if the process has hardly any left now.
     pub(crate) fn hold_spares(&self, path: &Path) {
         self.files.hold_spares(|| self.disk.open_read(path));
     }
@@ -152,7 +155,8 @@ impl PatientDisk {
         Err(io::Error::new(io::ErrorKind::NotADirectory, error))
     }
 
-    /// Repeats `call` until there is a descriptor, while the database is open.
+    /// Repeats `call` as long as there is no free file descriptor: without a limit, once the
+    /// database is open.
     fn writing<T>(&self, call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         self.calling(Patience::Writes, call)
     }

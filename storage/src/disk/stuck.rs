@@ -53,15 +53,15 @@ pub(crate) enum StuckChange {
     Returned(StuckCall),
 }
 
-/// The calls that were under way at the last look, by their slots.
+/// The calls that were under way when they were last looked at, by the index of their slot.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     seen: BTreeMap<usize, ObservedCall>,
-    /// The time of the last look, since any fixed moment.
+    /// The time of the last look at the calls, measured from any fixed moment.
     now: Duration,
 }
 
-/// A call that was under way at a look.
+/// A call that was under way when the calls were last looked at.
 #[derive(Debug)]
 struct ObservedCall {
     note: Note,
@@ -82,8 +82,9 @@ impl ObservedCall {
 }
 
 impl Looks {
-    /// Returns the changes since the last look, given the calls that are `under_way` now. `now` is
-    /// the time since any fixed moment. `path_of` returns the path of the file of a call.
+    /// Returns the calls that are stuck, and those that are stuck no more, since the last look.
+    /// `under_way` are the calls now, each with the index of its slot. `now` is the time since any
+    /// fixed moment. `path_of` returns the path of the file of a call.
     pub(super) fn look(
         &mut self,
         now: Duration,
@@ -113,13 +114,13 @@ impl Looks {
         ended.map(StuckChange::Returned).chain(stuck).collect()
     }
 
-    /// Returns whether a call was under way at the last look.
+    /// Returns whether a call was under way when the calls were last looked at.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(super) fn has_calls(&self) -> bool {
         !self.seen.is_empty()
     }
 
-    /// Returns the calls that were stuck at the last look, the longest first.
+    /// Returns the calls that were stuck when they were last looked at, the longest first.
     pub(super) fn stuck(&self) -> Vec<StuckCall> {
         let calls = self.seen.values();
         let mut stuck: Vec<_> = calls.filter_map(|seen| seen.stuck_call(self.now)).collect();
@@ -132,7 +133,8 @@ impl Looks {
 mod tests {
     use super::*;
 
-    /// Looks at these calls `ms` milliseconds after the begin.
+    /// Looks at the calls `under_way`, each with the index of its slot, `ms` milliseconds after the
+    /// start of the test.
     fn look(looks: &mut Looks, ms: u64, under_way: &[(usize, Note)]) -> Vec<StuckChange> {
         let now = Duration::from_millis(ms);
         looks.look(now, under_way.iter().copied(), |_| Some("f".into()))

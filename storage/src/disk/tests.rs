@@ -8,7 +8,7 @@ use super::{Disk, LocalDisk};
 use crate::file_system::{FileSystem, copy};
 use crate::simulation::MemDisk;
 
-/// Runs one claim on both implementations, each in an empty directory.
+/// Runs one check (`claim`) on both implementations of [`Disk`], each in an empty directory.
 fn on_both(claim: impl Fn(&dyn Disk, &Path)) {
     let temp = tempfile::tempdir().unwrap();
     claim(&LocalDisk::default(), temp.path());

@@ -44,13 +44,13 @@ impl DiskWatch {
         looks.look(now, self.calls.under_way(), |note| self.calls.path(note))
     }
 
-    /// Returns whether a call was under way at the last look.
+    /// Returns whether a call was under way when the calls were last looked at.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn has_calls(&self) -> bool {
         self.looks.lock().unwrap().has_calls()
     }
 
-    /// Returns the calls that were stuck at the last look, the longest first.
+    /// Returns the calls that were stuck when they were last looked at, the longest first.
     pub(crate) fn stuck(&self) -> Vec<StuckCall> {
         self.looks.lock().unwrap().stuck()
     }
@@ -142,8 +142,8 @@ impl TableFiles for WatchedDisk {
     }
 }
 
-/// An open file whose calls are noted. Its syncers share `noted`, which registers the path of the
-/// file for the notes.
+/// An open file whose calls are noted while they are under way. The handles that sync it share
+/// `noted`, which registers the path of the file for the notes.
 #[derive(Debug)]
 struct WatchedFile<F> {
     file: F,

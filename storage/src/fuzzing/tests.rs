@@ -97,8 +97,8 @@ fn decode_mutated(seed: u64) {
     }
 }
 
-/// Writes the inputs that real files give, once a format has changed:
-/// `cargo test -p ebb-storage --lib write_the_corpora -- --ignored`.
+/// Writes the seed inputs of the fuzz targets anew, from real files. To be run after a change of a
+/// format: `cargo test -p ebb-storage --lib write_the_corpora -- --ignored`.
 #[test]
 #[ignore = "it writes into the source tree"]
 fn write_the_corpora() {

@@ -33,10 +33,12 @@ impl ReadPoint {
 /// (snapshots and holds) and the live views (open readers).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Boundaries {
-    /// The sequence numbers at which some reader reads (the boundaries), ascending, each once.
+    /// The sequence numbers at which readers read (the boundaries), ascending, each once. Readers
+    /// see only the newest version of a key between two of them.
     seqs: Vec<SeqNo>,
     /// For each stripe (the commits between two neighbouring boundaries), the earliest read time of
-    /// a reader that can see it. The times ascend; there is one more than there are `seqs`.
+    /// a reader that can see it, in milliseconds since the Unix epoch: whatever has expired by then
+    /// has expired for all of them. The times ascend; there is one more than there are `seqs`.
     judged_ms: Vec<u64>,
 }
 
@@ -61,7 +63,7 @@ impl Boundaries {
         Self { seqs, judged_ms }
     }
 
-    /// Returns the two neighbours of the boundary at the position `at`, without this boundary: the
+    /// Returns boundaries without the one at the position `at`, and only its two neighbours: the
     /// two stripes (the commits between two neighbouring boundaries) that it separates become one,
     /// with the read time of the upper stripe.
     pub(crate) fn joined_at(&self, at: usize) -> Self {
@@ -94,8 +96,8 @@ impl Boundaries {
         next.is_some_and(|&next| next <= to)
     }
 
-    /// Returns the first and the last of the boundaries for which a version is kept though there is
-    /// a `newer` one of its key; `None` if there are none.
+    /// Returns the first and the last of the boundaries at which readers see a version though there
+    /// is a `newer` one of its key; `None` if there are none.
     pub(crate) fn needed_by(&self, version: SeqNo, newer: SeqNo) -> Option<(SeqNo, SeqNo)> {
         let needed = self.seqs.get(self.stripe(version)..self.stripe(newer))?;
         Some((*needed.first()?, *needed.last()?))
@@ -103,6 +105,7 @@ impl Boundaries {
 
     /// Returns the earliest time by which a reader of a stripe (the commits between two
     /// neighbouring boundaries) decides what has expired, in milliseconds since the Unix epoch.
+    /// Only what has expired by then may be dropped.
     pub(crate) fn judged_ms(&self, stripe: usize) -> u64 {
         let now = self.judged_ms.len() - 1;
         self.judged_ms[mutation::replace(stripe, Mutation::PurgeForAll, now)]

@@ -36,11 +36,12 @@ pub(crate) fn ttl_ms(ttl: Duration) -> u64 {
 /// The time with which the expiry of puts is compared.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ReadTime<'a> {
-    /// The fixed time of one reader.
+    /// The time of one reader, which stays the same, in milliseconds since the Unix epoch.
     At(u64),
     /// The current time; the clock is read only if an entry has an expiry.
     Now(&'a MonotonicClock),
-    /// The earliest time of all present and future readers.
+    /// The earliest time of all present and future readers, in milliseconds since the Unix epoch:
+    /// whatever has expired by then has expired for all of them.
     EarliestOf(u64),
 }
 
@@ -49,7 +50,7 @@ pub(crate) enum ReadTime<'a> {
 pub(crate) enum Verdict {
     Live,
     Expired,
-    /// Live for the earliest reader, and perhaps expired for others.
+    /// Live for the reader with the earliest time, and perhaps expired for others.
     Undecided,
 }
 

@@ -33,7 +33,7 @@ impl FileNumber {
 }
 
 impl Default for FileNumber {
-    /// Returns the first number of a series.
+    /// Returns the first number that a file gets, 1.
     fn default() -> Self {
         Self(1)
     }

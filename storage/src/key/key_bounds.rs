@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::KeyRange;
 use crate::hex;
 
-/// The longest key, in bytes, that bounds keep whole. Longer ones are cut, so that a manifest of
-/// many files stays small: the first key to its beginning, the last key to the end of all keys with
-/// the same beginning.
+/// The longest key, in bytes, that bounds keep whole. Longer ones are cut to this length, so that a
+/// manifest of many files stays small. The range then begins at the prefix of the first key, and
+/// ends after all keys with the prefix of the last one.
 const KEY_BYTES_MAX: usize = 256;
 
 /// A range of keys that is not empty. The bounds of a file contain all of its keys, and may be

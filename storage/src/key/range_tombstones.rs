@@ -26,12 +26,13 @@ pub(crate) struct RangeTombstone {
     pub(crate) seq: SeqNo,
 }
 
-/// A range over which the same tombstones lie.
+/// A range within which no tombstone begins or ends, so that the same ones lie over each of its
+/// keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fragment {
     /// The deleted keys; never empty.
     pub(crate) range: KeyRange,
-    /// The numbers of the tombstones, newest first, at least one.
+    /// The sequence numbers of the tombstones, newest first, at least one.
     pub(crate) seqs: Vec<SeqNo>,
 }
 
@@ -44,9 +45,9 @@ pub(crate) struct RangeTombstones {
 
 impl RangeTombstones {
     /// Cuts tombstones, in any order, into fragments (key ranges within which no tombstone begins
-    /// or ends). Of the numbers of a fragment between two neighbouring `boundaries`, only the
-    /// newest is kept: a reader stands at a boundary or above all, and so needs no older one.
-    /// Without boundaries all numbers are kept.
+    /// or ends), each with the sequence numbers of its tombstones. Of those between two
+    /// neighbouring `boundaries` (sequence numbers at which readers read), only the newest is kept,
+    /// because no reader needs an older one. Without boundaries all are kept.
     ///
     /// A sweep over the ends of the ranges takes time n log n for n tombstones, and more for each
     /// number in the result. (If all numbers are kept, these may be n²: n ranges from the first key
@@ -120,12 +121,12 @@ impl RangeTombstones {
         self.seqs().count() as u64
     }
 
-    /// Returns the numbers of all fragments, in no order.
+    /// Returns the sequence numbers of the tombstones in all fragments, in no order.
     pub(crate) fn seqs(&self) -> impl Iterator<Item = SeqNo> + '_ {
         self.fragments.iter().flat_map(|f| f.seqs.iter().copied())
     }
 
-    /// Returns the numbers of the tombstones over a key, newest first.
+    /// Returns the sequence numbers of the tombstones over a key, newest first.
     pub(crate) fn over(&self, key: &[u8]) -> &[SeqNo] {
         let after = self.fragments.partition_point(|f| *f.range.start <= *key);
         match after.checked_sub(1).map(|at| &self.fragments[at]) {
@@ -134,7 +135,7 @@ impl RangeTombstones {
         }
     }
 
-    /// Returns the number of the newest tombstone over a key that a reader at `seq` sees.
+    /// Returns the sequence number of the newest tombstone over a key that a reader at `seq` sees.
     pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
         let over = self.over(key);
         let newer = over.partition_point(|&tombstone| tombstone > seq);
@@ -146,8 +147,8 @@ impl RangeTombstones {
         self.reaching(range).next().is_some()
     }
 
-    /// Returns whether every key of a range lies under a fragment for whose oldest number `fits`
-    /// returns true.
+    /// Returns whether tombstones cover every key of a range, and `fits` returns true for the
+    /// oldest tombstone (its sequence number) of each fragment in the range.
     pub(crate) fn cover(&self, range: &KeyRange, fits: impl Fn(SeqNo) -> bool) -> bool {
         let mut from = Some(&range.start);
         for fragment in self.reaching(range) {
@@ -179,11 +180,11 @@ impl RangeTombstones {
         Some(first.range.hull(&last.range))
     }
 
-    /// Returns the fragments that flush and compaction keep. Of each fragment, the newest tombstone
-    /// of each stripe (the commits between two neighbouring boundaries) is kept. The oldest of
-    /// these is dropped, too, if no boundary lies below it and `has_older` returns false for its
-    /// range, because it then hides nothing: no older source has anything there, and the flush or
-    /// merge drops the versions that it hides.
+    /// Returns the tombstones that flush and compaction keep. Of each fragment (a key range within
+    /// which no tombstone begins or ends), the newest tombstone of each stripe (the commits between
+    /// two neighbouring boundaries) is kept. The oldest of these is dropped, too, if no boundary
+    /// lies below it and `has_older` returns false for its range, because it then hides nothing: no
+    /// older source has anything there, and the flush or merge drops the versions that it hides.
     pub(crate) fn retained(
         &self,
         boundaries: &Boundaries,
@@ -238,8 +239,8 @@ impl RangeTombstones {
         Self::joined(self.reaching(range).map(within))
     }
 
-    /// Returns the fragments in order, without those that have no number; neighbours with the same
-    /// numbers become one.
+    /// Makes fragments of key ranges, in order, with the sequence numbers of the tombstones over
+    /// each. Leaves out ranges without any, and joins neighbours that have the same ones.
     fn joined(parts: impl Iterator<Item = (KeyRange, Vec<SeqNo>)>) -> Self {
         let mut joined: Vec<Fragment> = Vec::new();
         for (range, seqs) in parts.filter(|(_, seqs)| !seqs.is_empty()) {
@@ -265,8 +266,8 @@ impl RangeTombstones {
     }
 }
 
-/// Returns the numbers that `over` has as keys, newest first: all of them, or, with `boundaries`,
-/// only the newest between each two neighbouring ones.
+/// Returns the sequence numbers that are the keys of `over`, newest first: all of them, or, with
+/// `boundaries`, only the newest between each two neighbouring ones.
 fn kept(over: &BTreeMap<SeqNo, usize>, boundaries: Option<&Boundaries>) -> Vec<SeqNo> {
     let Some(boundaries) = boundaries else {
         return over.keys().rev().copied().collect();

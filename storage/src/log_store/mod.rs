@@ -27,9 +27,9 @@ pub trait LogStore: FileSystem {
     /// if it is already locked. The lock should outlast the removal of the file.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>>;
     /// Takes a shared lock on a lock file until the guard drops, and writes nothing.
-    /// `ErrorKind::WouldBlock` if the file is locked by [`LogStore::lock`]; `ErrorKind::NotFound` if
-    /// it does not exist, and nothing else can be locked in its place; `ErrorKind::Unsupported` if the
-    /// disk has no shared locks.
+    /// `ErrorKind::WouldBlock` if the file is locked by [`LogStore::lock`]; `ErrorKind::NotFound`
+    /// if it does not exist, and its directory cannot be locked instead; `ErrorKind::Unsupported`
+    /// if the disk has no shared locks.
     fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let _ = path;
         Err(io::ErrorKind::Unsupported.into())
@@ -38,8 +38,8 @@ pub trait LogStore: FileSystem {
 
 /// Holds a lock until dropped.
 pub trait LockGuard: Send + Sync + Debug {
-    /// Returns whether the path of the locked directory still leads to it, and not to nothing or to
-    /// another directory. A guard that cannot find this out returns `true`.
+    /// Returns whether the locked directory is still at its path. Returns false if it was moved
+    /// away, or another one is there now; true if the guard cannot find this out.
     fn is_in_place(&self) -> io::Result<bool> {
         Ok(true)
     }

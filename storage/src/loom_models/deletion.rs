@@ -33,8 +33,8 @@ impl Deletion {
         })
     }
 
-    /// Deletes the snapshot in the engine's own order: returns once the record of the deletion is
-    /// in the file.
+    /// Deletes the snapshot by the engine's steps: its record is in the log file before the
+    /// versions of the snapshot may be dropped.
     fn delete(&self) {
         let (ticket, lsn) = self.queue.enter(1, |seq| self.wal.push(seq, 1, b"delete"));
         self.wal.write_to(lsn).unwrap();
@@ -42,7 +42,8 @@ impl Deletion {
         ticket.publish();
     }
 
-    /// Runs a merge from the moment when its input is fixed to its edit of the manifest.
+    /// Does the part of a merge after the choice of its input: looks which snapshots need versions,
+    /// and syncs the log before the edit of the manifest.
     fn merge(&self) {
         let kept = self.snapshots.bookmark_seqs(span());
         self.wal.sync_all().unwrap();

@@ -21,7 +21,7 @@ use crate::version::TableVersion;
 const OLD: &str = "/000001.sst";
 const NEW: &str = "/000002.sst";
 
-/// A table of one run, which a merge replaces.
+/// A model of a table and its files: one run, which a merge replaces while readers may have it.
 struct Files {
     disk: MemDisk,
     table: Arc<TableCore>,

@@ -121,9 +121,10 @@ fn loom_a_leader_without_a_sync_is_caught() {
 
 const RECORD_HEADER_BYTES: u64 = 28;
 
-/// Runs two commits at once, then a third one. The larger of the two finds no space until it has
-/// been refused once, and the other is refused with it if both are written together. With `lies`, a
-/// truncation of the log, to remove a refused record, returns success without any effect.
+/// Runs two commits at once, then a third one. The disk has no space for the larger of the two, and
+/// the other one is refused, too, if both are written together. There is space for the third. With
+/// `lies`, the truncation that should remove a refused record from the log has no effect, but
+/// returns success.
 fn no_space(lies: bool) {
     explore(move || {
         let full = Arc::new(AtomicBool::new(true));
@@ -175,7 +176,8 @@ fn loom_a_record_without_space_is_refused_and_others_are_written() {
     no_space(false);
 }
 
-/// Deliberate fault: the part of a refused record that found space stays in the file.
+/// Deliberate fault: the truncation that should remove a partly written record has no effect, so a
+/// part of a refused commit stays in the file.
 #[test]
 #[should_panic(expected = "what is refused is there")]
 fn loom_a_cut_without_effect_is_caught() {

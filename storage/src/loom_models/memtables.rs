@@ -13,14 +13,14 @@ use crate::read::{MergeOperator, MergeOperators, Merger};
 use crate::snapshots::Lifetime;
 use crate::version::{Lookup, TableVersion};
 
-/// A table whose every commit is one version.
+/// A model of a table's memtables: each commit writes one version of the same key.
 struct Writes {
     queue: CommitQueue,
     table: Arc<TableCore>,
 }
 
 impl Writes {
-    /// A model with version 1 written.
+    /// Returns the model after its first commit, number 1.
     fn new() -> Arc<Self> {
         let writes = Arc::new(Self {
             queue: CommitQueue::new(SeqNo(0)),
@@ -44,7 +44,8 @@ impl Writes {
         memtable
     }
 
-    /// Writes in the engine's own order: the memtable is pinned under the order lock.
+    /// Writes as the engine does: takes the open memtable under the order lock, where the commit
+    /// gets its number, too.
     fn write(&self) {
         let (ticket, memtable) = self.queue.enter(1, |_| self.pin());
         memtable.insert(b"k", ticket.first(), Kind::Put, b"");
@@ -91,8 +92,9 @@ fn loom_a_frozen_memtable_has_all_up_to_its_end() {
     switch_beside_writers(Writes::write);
 }
 
-/// Deliberate fault: the memtable is pinned before the commit takes its sequence number. A switch
-/// in between freezes the memtable at a lower number.
+/// Deliberate fault: a writer takes the memtable before its commit has a sequence number. If the
+/// table switches to a new memtable in between, the commit is numbered above the end of the frozen
+/// one.
 #[test]
 #[should_panic(expected = "is not what it says")]
 fn loom_a_memtable_pinned_before_the_order_lock_is_caught() {
@@ -170,14 +172,15 @@ fn folds_beside_a_writer(number: impl Fn(&Operands) -> SeqNo + Send + Sync + 'st
     });
 }
 
-/// A reader stores a fold of visible versions in the memtable: no version is inserted below the
-/// fold later.
+/// A reader stores a fold (the value merged of the operands that it sees) in the memtable: no
+/// operand that belongs into it is inserted later.
 #[test]
 fn loom_a_fold_has_all_that_it_stands_for() {
     folds_beside_a_writer(|operands| operands.queue.visible());
 }
 
-/// Deliberate fault: the reader folds commits although earlier commits are not in the memtable yet.
+/// Deliberate fault: a reader folds (merges, and stores) operands although earlier commits are not
+/// in the memtable yet.
 #[test]
 #[should_panic(expected = "an operand is not in the fold")]
 fn loom_a_fold_of_what_is_not_decided_is_caught() {

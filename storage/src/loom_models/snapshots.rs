@@ -21,7 +21,7 @@ struct OneKey {
 }
 
 impl OneKey {
-    /// A model with version 1 written.
+    /// Returns the model with version 1 of the key written.
     fn new() -> Arc<Self> {
         Arc::new(Self {
             queue: CommitQueue::new(SeqNo(1)),
@@ -36,7 +36,8 @@ impl OneKey {
         ticket.publish();
     }
 
-    /// Returns the input of a flush: all versions up to a number that is visible.
+    /// Returns the versions that a flush reads: all up to the last number given out, once they are
+    /// visible.
     fn fix_input(&self) -> Vec<SeqNo> {
         let end = self.queue.pause(|next| SeqNo(next.0 - 1));
         self.queue.wait_visible(end);
@@ -45,7 +46,8 @@ impl OneKey {
         input
     }
 
-    /// Does the rest of a flush: keeps the versions that a boundary needs, and drops the others.
+    /// Does the rest of a flush: drops the versions of `input` that no reader needs, neither at one
+    /// of the `boundaries` nor above them.
     fn install(&self, input: &[SeqNo], boundaries: &Boundaries) {
         let mut kept: Vec<_> = input
             .iter()
@@ -94,7 +96,8 @@ pub(super) fn record() -> SnapshotRecord {
     }
 }
 
-/// Calls `act` beside a writer and a flush, and `look` with its result when all are done.
+/// Calls `act` while a thread writes the key and another one calls `flush`. When all are done,
+/// calls `look` with the result of `act`.
 fn beside_a_write<T>(
     flush: impl Fn(&OneKey) + Copy + Send + Sync + 'static,
     act: impl Fn(&OneKey) -> T + Copy + Send + Sync + 'static,
@@ -143,8 +146,9 @@ fn loom_a_flush_keeps_what_a_snapshot_created_meanwhile_sees() {
     });
 }
 
-/// Deliberate fault: the commit at which a snapshot reads is registered only once the commit that
-/// creates the snapshot is done.
+/// Deliberate fault: the number at which a snapshot reads (its bookmark) is registered only when
+/// the commit that creates the snapshot is visible. A flush in between may drop versions of the
+/// snapshot.
 #[test]
 #[should_panic(expected = "is gone")]
 fn loom_a_bookmark_registered_after_the_order_lock_is_caught() {
@@ -203,7 +207,8 @@ fn loom_a_view_loaded_then_registered_is_caught() {
     );
 }
 
-/// Deliberate fault: a flush reads the boundaries before its input is fixed.
+/// Deliberate fault: a flush looks which numbers readers read at (the boundaries) before it fixes
+/// its input. A view may begin in between.
 #[test]
 #[should_panic(expected = "is gone")]
 fn loom_boundaries_read_before_the_input_is_fixed_are_caught() {

@@ -130,8 +130,8 @@ fn loom_no_update_is_lost_among_transactions() {
     });
 }
 
-/// Deliberate fault: a transaction loads the visible number first, and registers it later; the keys
-/// of commits in between were not recorded.
+/// Deliberate fault: a transaction looks up the last visible commit first, and registers as a
+/// reader of it later. Commits in between do not record their keys.
 #[test]
 #[should_panic(expected = "is lost")]
 fn loom_a_transaction_registered_behind_its_number_is_caught() {

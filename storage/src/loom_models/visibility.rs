@@ -99,7 +99,8 @@ fn loom_an_abandoned_commit_delays_no_other() {
     });
 }
 
-/// Deliberate fault: a commit that fails keeps its place, so no later commit becomes visible.
+/// Deliberate fault: a commit that fails keeps its place in the queue, so no later commit becomes
+/// visible.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_a_place_kept_for_ever_is_caught() {

@@ -248,8 +248,8 @@ impl<'a> Backup<'a> {
         Ok(Some(self.info))
     }
 
-    /// Marks the state as that of a backup, and raises the numbers of the segments of its log, if
-    /// necessary, to numbers that are free in the directory. Returns by how much they were raised.
+    /// Marks the state as that of a backup. If an older backup in the directory has log segments,
+    /// raises the numbers of the new ones above theirs. Returns by how much they were raised.
     fn number_log(&mut self, segments: &[(FileNumber, u64)]) -> u64 {
         let state = &mut self.capture.state;
         let first = segments.first().map(|(number, _)| number.0);
@@ -378,7 +378,7 @@ impl<'a> Backup<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Links an SSTable to a temporary name in the backup.
+    /// Links an SSTable to a temporary name in the backup, where a damaged file still has its name.
     fn link_again(&mut self, number: FileNumber, tmp: &Path) -> Result<Way> {
         self.target.note(tmp);
         // An interrupted backup may have left one.

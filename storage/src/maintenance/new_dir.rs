@@ -53,8 +53,8 @@ impl NewDir {
         Ok(new)
     }
 
-    /// Makes the directory the database with this state. The caller has written the files of the
-    /// database, and their bytes are durable.
+    /// Writes the manifest with this state, so that the directory is a database from now on. The
+    /// caller has written all other files, and their bytes are durable.
     pub(crate) fn complete(mut self, state: State) -> Result<()> {
         self.sync()?;
         let made = Manifest::create_with(self.log_store.clone(), &self.dir, state).map(drop);

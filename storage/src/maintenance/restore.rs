@@ -41,7 +41,8 @@ pub struct RestoredFile {
     pub detail: String,
 }
 
-/// See [`Db::restore`](crate::Db::restore).
+/// Replaces damaged files of the database by those of the backup in `dir`: see
+/// [`Db::restore`](crate::Db::restore).
 pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
     engine.check_access()?;
     let in_backup = files_by_id(engine, dir)?;

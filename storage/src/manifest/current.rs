@@ -86,7 +86,8 @@ impl Current {
             .collect())
     }
 
-    /// Reads the newest of the named manifests that still has a copy.
+    /// Reads the newest manifest of those that CURRENT and its copy name and of which a copy
+    /// exists.
     ///
     /// # Errors
     /// As [`Self::manifests`]; [`Error::Corruption`] if none of the named manifests exists.

@@ -36,7 +36,8 @@ struct OpenCopy {
 
 impl Inspection {
     /// Reads CURRENT and its copy, and opens the copies of the live manifest. No edit may be made
-    /// meanwhile. See [`Current::damage_beside`] for `is_exact`.
+    /// meanwhile. `written` is the number of bytes that each copy must have; `None` if nothing was
+    /// written since the opening. See [`Current::damage_beside`] for `is_exact`.
     ///
     /// # Errors
     /// [`Error::Io`] for a lack of descriptors, memory or permission.

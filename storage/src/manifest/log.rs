@@ -154,9 +154,9 @@ impl Manifest {
     }
 
     /// Makes the state that was read durable, before anything relies on it. After a failed fsync,
-    /// edits and the content of CURRENT can be read that never reach the disk, because the system
-    /// takes their pages for clean. So a manifest with edits, or with a damaged copy, is replaced
-    /// by a new one.
+    /// edits and the content of CURRENT may be in the system's cache only, and never reach the
+    /// disk, because the system takes these pages for clean. So a manifest with edits, or with a
+    /// damaged copy, is replaced by a new one.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::DiskFull`] if CURRENT and its copy cannot be synced. If a new
@@ -392,8 +392,8 @@ impl OpenCopies {
         })
     }
 
-    /// Syncs both copies of the manifest, unless a test has switched on the deliberate fault
-    /// `unless`. Both copies are written before the first is synced: then most file systems write
+    /// Syncs both copies of the manifest. (Tests leave the syncs out by the deliberate fault
+    /// `unless`.) Both copies are written before the first is synced: then most file systems write
     /// both by one commit of their journal.
     fn sync(&mut self, unless: Mutation) -> Result<()> {
         let mut files = self.files.iter_mut().zip(&self.paths);
@@ -607,8 +607,8 @@ mod tests {
         }
     }
 
-    /// The record that could not be cut off may be in one copy, and the next opening reads it from
-    /// there.
+    /// A record that failed is cut off both copies. If that fails, a copy may still have the
+    /// record, and the next opening would apply it.
     #[test]
     fn a_cut_that_fails_ends_all_edits() {
         for cut in 1..=2 {

@@ -23,7 +23,7 @@ pub(super) struct Replayed {
     pub(super) edits: usize,
     /// The offset at which the last record ends.
     pub(super) end: usize,
-    /// The damage of single copies, which lost nothing.
+    /// The damage of single copies where another copy was readable, so that nothing is lost.
     pub(super) damage: Vec<Error>,
 }
 
@@ -198,8 +198,8 @@ impl<'a> Records<'a> {
         Ok(Some(record))
     }
 
-    /// Checks that no copy has a good record behind the offset at which no copy has one. Then at
-    /// most a torn edit is at that offset.
+    /// Checks that no copy has a good record after the current offset, where none has one. Then at
+    /// most a torn edit is there.
     fn check_end(&self) -> Result<()> {
         for copy in self.copies {
             let later = later_record(&copy.bytes, self.at);

@@ -107,8 +107,9 @@ pub(crate) enum Edit {
     Compact {
         table: TableId,
         inputs: Vec<RunId>,
-        /// The key range that is still to be merged: the key ranges of the inputs now begin where
-        /// it begins. `None` if all keys were merged: then the inputs are removed.
+        /// The key range that is still to be merged, after one part of a merge in parts: the inputs
+        /// stay, and only their keys from its start on count. `None` if all keys were merged: then
+        /// the inputs are removed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rest: Option<KeyBounds>,
         /// The run that has the output of the earlier parts of this merge, and to which the output
@@ -133,8 +134,8 @@ pub(crate) enum Edit {
         file: FileNumber,
         by: FileMeta,
     },
-    /// Gives up a file that is damaged or cannot be read: other files, perhaps none, have its
-    /// readable part. A run without files is removed.
+    /// Gives up a file that is damaged or cannot be read: the files `by`, perhaps none, have its
+    /// readable part, and take its place. A run that has no files left is removed.
     AcceptLoss {
         table: TableId,
         file: FileNumber,
@@ -152,7 +153,7 @@ pub(crate) enum Edit {
     },
 }
 
-/// The runs of the oldest memtable of a table.
+/// The flush of the oldest memtable of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FlushedTable {
@@ -415,7 +416,8 @@ impl State {
         found.expect("it was checked")
     }
 
-    /// Applies those operations on snapshots that are newer than the state.
+    /// Applies those of an edit's operations on snapshots that are newer than the state; `None` if
+    /// it has none.
     fn note_snapshots(&mut self, changes: Option<SnapshotChanges>) {
         let deaf = mutation::is(Mutation::KeepOldBookmarks) && self.bookmarks.as_of > SeqNo::ZERO;
         if let Some(changes) = changes.filter(|_| !deaf) {
@@ -437,10 +439,10 @@ mod tests {
     use super::*;
     use crate::snapshots::{SnapshotOp, SnapshotRecord};
 
-    /// Regression: a compaction had read the bookmarks and waited for its fsync; meanwhile a
-    /// snapshot was created, and a flush recorded it, so that its WAL segment was removed. The
-    /// compaction's edit then brought the older list back, and the snapshot was gone after a
-    /// restart (a deleted one was back).
+    /// Regression: a compaction read the bookmarks (the list of snapshots) and waited for its
+    /// fsync. Meanwhile a snapshot was created, and a flush recorded it, so that its WAL segment
+    /// was removed. Then the compaction's edit brought the older list back, and after a restart the
+    /// snapshot was gone (or a deleted one was back).
     #[test]
     fn an_edit_that_comes_late_does_not_bring_older_bookmarks_back() {
         let create = |seq| {

@@ -85,7 +85,7 @@ impl Arena {
         take(newest, bytes)
     }
 
-    /// Bytes of all pieces, with the headers and the unused rest of full chunks.
+    /// Bytes of all allocations, with the headers of the chunks and the unused ends of full chunks.
     pub(super) fn bytes(&self) -> usize {
         // In this order a chunk that becomes full meanwhile is not counted twice.
         let full = self.full_bytes.load(Ordering::Acquire);

@@ -26,7 +26,8 @@ use crate::key::{RangeTombstone, SeqNo};
 /// The number of tombstones at which the tail (the list of those that arrived last) becomes a
 /// sorted index.
 const TAIL_LEN: usize = 16;
-/// The number of indexes of one size class that are merged into an index of the next larger class.
+/// The number of indexes (sorted lists of tombstones) of one size class that are merged into an
+/// index of the next larger class.
 const FAN_IN: usize = 4;
 /// The largest number of tombstones in an index: such an index is not merged any more, because
 /// sorting it takes a writer a few milliseconds.
@@ -41,8 +42,8 @@ const KEY_OVERHEAD_BYTES: usize = 48;
 pub(crate) struct DeletedRanges {
     /// The tombstones that arrived last, oldest first.
     tail: Vec<Arc<RangeTombstone>>,
-    /// The sorted tombstones, in indexes of several size classes; those of the largest class come
-    /// first.
+    /// The tombstones before those in `tail`, as sorted indexes of several size classes, the
+    /// largest class first.
     indexes: Vec<Arc<TombstoneIndex>>,
     /// The memory of the keys of all tombstones.
     key_bytes: usize,

@@ -63,7 +63,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Whether the entry comes before this place.
+    /// Whether this position lies after the entry, in the order of the list.
     #[inline(always)]
     fn is_after(&self, entry: Entry<'_>) -> bool {
         let header = entry.header();
@@ -96,9 +96,11 @@ pub(crate) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
+    /// Wraps a pointer to a node.
+    ///
     /// # Safety
-    /// The node is one of a list that lives for as long as `'a`, and was found by a
-    /// link of it that was loaded with Acquire.
+    /// The node is in a list that lives for as long as `'a`, and the pointer was loaded with
+    /// Acquire from a link of that list.
     unsafe fn new(node: NonNull<Node>) -> Self {
         Self {
             node,
@@ -200,9 +202,10 @@ struct Tower<'a> {
 }
 
 impl<'a> Tower<'a> {
-    /// Returns the link of a level, which must be below the height of the tower: the head has
-    /// all levels, and a search reaches a node only on levels that the node has. An operand
-    /// has one more link.
+    /// Returns the link to the next node on a level, which must be below the height of the tower:
+    /// the head has all levels, and a search reaches a node only on levels that the node has. A
+    /// merge operand has one more link, at the index of its height, which leads to its fold (stored
+    /// merge result).
     #[inline(always)]
     fn link(self, level: usize) -> &'a Link {
         // SAFETY: the links of a node are written before it is linked, those of the
@@ -244,8 +247,9 @@ struct Unlinked<'a> {
 pub(crate) struct SkipList {
     head: [Link; HEIGHT_MAX],
     arena: Arena,
-    /// The [`Bytes`] that lie in nodes: the list drops them one by one, because nodes are not
-    /// dropped. The lock is that of std for the reason given at [`ChunkPool`].
+    /// All [`Bytes`] values in nodes, so that the drop of the list drops them, too: the arena frees
+    /// the memory of nodes without dropping what is in them. The lock is that of std for the reason
+    /// given at [`ChunkPool`].
     shared_values: Mutex<Vec<SharedValue>>,
     shared_bytes: AtomicUsize,
 }
@@ -296,10 +300,11 @@ impl SkipList {
         self.link(node, Ordering::Release);
     }
 
-    /// Stores a fold at `operand`, a version of this list, for later readers: the result of the
-    /// operand and all older versions of its key. All older versions must be in the list: readers
-    /// that use the fold miss a version that is inserted below it later. Returns false if the
-    /// arena's newest chunk has no room: a reader never takes the arena's lock to add a chunk.
+    /// Stores a fold, the merged value of `operand` and all older versions of its key, beside the
+    /// operand, so that later readers need not merge them again. All those older versions must be
+    /// in the list by now: readers that use the fold miss an older version that is inserted later.
+    /// Returns false, and stores nothing, if the arena's newest chunk has no room: a reader never
+    /// takes the arena's lock to add a chunk.
     pub(crate) fn leave_fold(&self, operand: Entry<'_>, kind: Kind, value: &[u8]) -> bool {
         self.publish_fold(operand, kind, value, Ordering::Release)
     }

@@ -31,7 +31,8 @@ pub(crate) struct Memtable {
     /// The range tombstones. They are replaced as a whole, so that no reader waits; `None` before
     /// the first range tombstone.
     range_tombstones: ArcSwapOption<DeletedRanges>,
-    /// Set with the first range tombstone. While it is not set, reads check nothing else.
+    /// Set with the first range tombstone. While it is not set, reads do not look for range
+    /// tombstones.
     has_range_tombstones: AtomicBool,
     /// Held while `range_tombstones` is replaced, so that two writers do not lose a tombstone.
     replacing: Mutex<()>,
@@ -54,8 +55,9 @@ pub(crate) struct Memtable {
     /// The last sequence number, set when the memtable is frozen: no entry has a higher one, and no
     /// entry of a later memtable has this or a lower one.
     end_seq: OnceLock<SeqNo>,
-    /// An ingested run that stands among the memtables, until the older ones are flushed. A
-    /// memtable with a run has no entries.
+    /// An ingested run (a sorted file that was added whole), if this memtable is only a placeholder
+    /// for one: the run is newer than the memtables before it, so it joins the other runs only when
+    /// these are flushed. Such a memtable has no entries.
     run: Option<Arc<Run>>,
     /// Whether the commit that ingested `run` failed, so that no reader sees this memtable.
     abandoned: AtomicBool,

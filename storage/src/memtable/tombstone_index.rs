@@ -39,16 +39,16 @@ pub(super) struct TombstoneIndex {
     tombstones: Vec<Placed>,
     /// The newest sequence number over each interval; 0 if no tombstone lies over it.
     newest: Vec<SeqNo>,
-    /// The place in `seqs` at which the sequence numbers of each node begin: those of node i end at
-    /// `nodes[i + 1]`. Node 1 is the root, 2i and 2i + 1 are the children of i, and with n
-    /// intervals the leaf of interval i is n + i.
+    /// The tree over the intervals, a segment tree: node i has the tombstones with the sequence
+    /// numbers `seqs[nodes[i]..nodes[i + 1]]`. Node 1 is the root, 2i and 2i + 1 are the children
+    /// of i, and with n intervals the leaf of interval i is n + i.
     nodes: Vec<u32>,
     /// The sequence numbers of the tombstones at all nodes, node by node; those of each node newest
     /// first.
     seqs: Vec<SeqNo>,
 }
 
-/// A tombstone over the intervals `from..to`.
+/// A tombstone over the intervals with the indexes `from..to`.
 #[derive(Debug, Clone, Copy)]
 struct Placed {
     from: u32,
@@ -113,7 +113,8 @@ impl TombstoneIndex {
         Self::of_placed(points, tombstones)
     }
 
-    /// Builds an index of tombstones, newest first, over the intervals between these points.
+    /// Builds an index from the ascending bounds of its intervals and the tombstones over them,
+    /// newest first.
     fn of_placed(points: Vec<Bytes>, tombstones: Vec<Placed>) -> Self {
         let intervals = points.len();
         let mut nodes = vec![0; 2 * intervals + 1];
@@ -177,7 +178,8 @@ impl TombstoneIndex {
         seen.max()
     }
 
-    /// The number of points that are less than or equal to `key`.
+    /// The number of `points` (keys at which ranges begin or end) that are less than or equal to
+    /// `key`.
     fn points_up_to(&self, key: &[u8]) -> usize {
         let (start, rest) = key.split_at(self.prefix_bytes.min(key.len()));
         match start.cmp(&self.points[0][..self.prefix_bytes]) {
@@ -227,8 +229,8 @@ fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Calls `at` with the number of each node of the tree over `intervals` intervals that has the
-/// tombstone.
+/// Calls `at` with the number of each tree node that the tombstone is stored at, if the tree has
+/// `intervals` leaves. Together these nodes have exactly the leaves of the tombstone's intervals.
 fn for_nodes(intervals: usize, placed: &Placed, mut at: impl FnMut(usize)) {
     let mut from = placed.from as usize + intervals;
     let mut to = placed.to as usize + intervals;

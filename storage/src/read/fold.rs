@@ -29,13 +29,14 @@ pub(crate) struct Fold<'a> {
     base: Base,
 }
 
-/// The state of a key below its operands.
+/// The version that a key's merge operands are applied to: the newest older version that is not an
+/// operand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Base {
-    /// The base may be among versions that are not read yet.
+    /// Not known yet: the put or deletion may be among versions that are not read yet.
     Open,
     Value(Bytes),
-    /// The base has no value: the key was deleted, or its put expired.
+    /// No value: the key was deleted, or its put expired.
     Nothing,
     /// A put that is expired for some of the readers and not for others.
     Undecided,
@@ -158,7 +159,8 @@ impl<'a> Fold<'a> {
         merger.fold(key, &self.operands, base).map(Some)
     }
 
-    /// Returns the operands, newest first, and their base.
+    /// Returns the collected merge operands, newest first, and the put, deletion or nothing that
+    /// they are to be applied to.
     pub(crate) fn into_parts(self) -> (Vec<Bytes>, Base) {
         let base = match self.base {
             Base::Open if self.is_covered() => Base::Nothing,

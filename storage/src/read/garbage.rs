@@ -55,7 +55,7 @@ pub struct Group<'k> {
     pub is_head: bool,
 }
 
-/// The state of the table around one value that may be purged.
+/// The facts by which a merge operator decides whether one value may be purged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PurgeContext<'a> {
     /// The table, as `KEYSPACE.TABLE`.
@@ -69,9 +69,10 @@ pub struct PurgeContext<'a> {
     /// purges together with the head. [`i64::MAX`] if there are no other versions, [`i64::MIN`] if
     /// the timestamp is not known.
     pub oldest_elsewhere: i64,
-    /// The value of the head of the key's [`Group`] as the readers of this value see it, before the
-    /// head itself is purged. `None` if the key is the head, is in no group, or if this merge does
-    /// not have the head.
+    /// The value of the head of the key's [`Group`], which can delete content of all keys of the
+    /// group. It is the head's value as the readers of the purged value see it, not as this merge
+    /// purges it. `None` if the key is the head, is in no group, or if this merge does not have the
+    /// head.
     pub head: Option<&'a [u8]>,
 }
 

@@ -22,11 +22,12 @@ pub enum FilterPrefix {
     Operator,
 }
 
-/// The kind of prefixes in the filters of a file, as the file records it.
+/// The way in which the prefixes in the bloom filters of a file were cut from its keys, as the file
+/// records it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PrefixesOf {
-    /// See [`FilterPrefix::Bytes`].
+    /// This many first bytes of each key: see [`FilterPrefix::Bytes`].
     Bytes(u32),
     /// See [`FilterPrefix::Operator`]; this is the name of the merge operator that returns the
     /// prefixes.
@@ -59,7 +60,7 @@ impl KeyPrefixes {
         }
     }
 
-    /// The kind of prefixes that the filters have, as files record it.
+    /// The way in which prefixes for bloom filters are cut from keys, as files record it.
     pub(crate) fn of(&self) -> &PrefixesOf {
         &self.of
     }

@@ -15,8 +15,8 @@ use crate::key::{Cursor, Version, compare_versions};
 #[derive(Debug)]
 pub(crate) struct Merge<C, const BACKWARD: bool> {
     sources: Vec<C>,
-    /// The positions in `sources` of the sources that are not at their end, in the order of their
-    /// versions.
+    /// The sources that are not at their end, as indexes into `sources`, in the order of the
+    /// versions at which they stand.
     line: Vec<usize>,
 }
 

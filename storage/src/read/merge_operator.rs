@@ -81,8 +81,9 @@ pub trait MergeOperator: Send + Sync + Debug {
         Some(self.group(key)?.prefix)
     }
 
-    /// Returns the part of a value that a merge keeps; by default all of it. No reader may
-    /// notice, now or after later writes.
+    /// Returns what a merge keeps of a value, to free the space of content that no reader can see
+    /// any more; by default all of it. No reader may notice the difference, now or after later
+    /// writes.
     ///
     /// The operator may leave out what the head of the key's group ([`MergeOperator::group`])
     /// deletes. If the context has the head, it must do so, because the same merge may purge the

@@ -51,7 +51,7 @@ pub enum ExpiryBounds {
         /// The latest expiry, in milliseconds since the Unix epoch.
         greatest_ms: u64,
     },
-    /// Something may expire at any time.
+    /// Not known: something in the values may expire at any time.
     Unknown,
 }
 

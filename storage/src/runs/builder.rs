@@ -41,9 +41,10 @@ pub(crate) struct RunBuilder<'a> {
 }
 
 impl<'a> RunBuilder<'a> {
-    /// Begins a run of `table`. The files together have the part of the table's history that
-    /// `origin` names. Without the table's merge operator the timestamps are unknown, and, if the
-    /// table has an operator, so are the expiries.
+    /// Begins a run of `table`. `origin` has the sequence numbers of which the files have all
+    /// versions that readers still need. Without the table's merge operator, which finds the
+    /// timestamps and expiries in values, the timestamps are unknown, and, if the table has an
+    /// operator, so are the expiries.
     pub(crate) fn new(
         (store, numbers): (&'a RunStore, &'a dyn FileNumbers),
         table: TableId,
@@ -150,8 +151,8 @@ impl<'a> RunBuilder<'a> {
         *self.kept.entry(by).or_default() += plain_bytes(key, &version.value);
     }
 
-    /// Returns the stored bytes that stay only for snapshots and views, by the sequence numbers at
-    /// which these read.
+    /// Returns how many stored bytes only snapshots and views (open readers) need, for each range
+    /// of the sequence numbers at which these read.
     fn kept_for(&self) -> Vec<KeptFor> {
         let stored = |plain: u64| {
             let bytes = u128::from(plain) * u128::from(self.bytes);
@@ -183,9 +184,9 @@ impl<'a> RunBuilder<'a> {
     }
 
     /// Finishes the files and opens them; their names are durable after [`RunStore::finish_runs`].
-    /// `None` when nothing was added and there are no range tombstones, which go into the last
-    /// file. `span` is the union of the inputs' spans. The last file's part of the table ends
-    /// before the key `end`, or has no end.
+    /// Returns `None` when nothing was added and there are no range tombstones, which go into the
+    /// last file. `span` has the smallest and the largest sequence number of the inputs. The key
+    /// range that the last file covers ends before the key `end`; `None`: it has no end.
     pub(crate) fn finish(
         mut self,
         span: (SeqNo, SeqNo),

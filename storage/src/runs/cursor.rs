@@ -132,8 +132,9 @@ impl RunCursor {
         }
     }
 
-    /// Completes a move to larger keys that began at `from`. The cursor then stands on damage if
-    /// the move met any, and has left the run if the key is not one of the run's.
+    /// Completes a move to larger keys that began at `from` and had the result `moved`. If the move
+    /// met damaged data, the cursor then stands on the damage; if it went beyond the key range of
+    /// the run, the cursor stands on no version.
     #[inline]
     fn moved_up(&mut self, from: Start<'_>, moved: Result<()>) -> Result<()> {
         if moved.is_err() {
@@ -162,9 +163,8 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Leaves the run, so that the cursor stands on no version, if the key at the position is
-    /// outside of the run's key range. `counts` returns whether the key is inside one end of the
-    /// range.
+    /// Makes the cursor stand on no version if its key is outside of the run's key range. `counts`
+    /// checks one end of the range, the one in the direction of the move.
     fn leave_unless(&mut self, counts: impl FnOnce(&KeyRange, &[u8]) -> bool) {
         if let Some(keys) = self.run.keys_that_count()
             && self.valid()
@@ -174,8 +174,8 @@ impl RunCursor {
         }
     }
 
-    /// If `moved`, the result of a move that began at `from`, is damage, puts the cursor on the
-    /// damaged block; `down` is true for a move to smaller keys. Returns any other error.
+    /// Handles the result of a move that began at `from`: damage puts the cursor on the damaged
+    /// block, any other error is returned. `down` is true for a move to smaller keys.
     #[cold]
     fn meet(&mut self, moved: Result<()>, from: Start<'_>, down: bool) -> Result<()> {
         let Err(error) = moved else {
@@ -209,8 +209,8 @@ impl RunCursor {
         self.position = Position::Damaged(Box::new(Damaged { key, seq, error }));
     }
 
-    /// Puts the cursor on the first gap (key range of an unreadable file) between `from` and the
-    /// position that a move to larger keys reached, if there is one.
+    /// After a move from `from` to larger keys: puts the cursor on the first gap (key range of an
+    /// unreadable file) that the move passed, if there is one.
     #[cold]
     fn fall_into_gap_above(&mut self, from: Start<'_>) {
         let run = self.run.clone();

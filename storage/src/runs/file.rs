@@ -39,7 +39,7 @@ impl RunFile {
         self.table.as_ref().ok()
     }
 
-    /// The error with which the file does not open.
+    /// The error that the opening of the file returned; `None` if the file is open.
     pub(crate) fn error(&self) -> Option<&Error> {
         self.table.as_ref().err()
     }

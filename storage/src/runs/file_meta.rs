@@ -18,7 +18,8 @@ pub(crate) struct FileMeta {
     pub(crate) bytes: u64,
     /// The number of versions and range tombstones in the file.
     pub(crate) entries: u64,
-    /// The smallest sequence number of a version or range tombstone, as it is in the file.
+    /// The smallest sequence number of a version or range tombstone, as stored in the file. (To
+    /// readers, everything in an ingested file has the number of the commit that ingested it.)
     pub(crate) smallest_seq: SeqNo,
     /// The largest sequence number of a version or range tombstone, as it is in the file.
     pub(crate) largest_seq: SeqNo,
@@ -153,9 +154,9 @@ impl FileMeta {
 mod tests {
     use super::*;
 
-    /// Regression: the error for a file with another id than recorded had every field of both
-    /// records. The record of a file in quarantine has the error itself, so there the error quoted
-    /// itself.
+    /// Regression: the error for a file with another id than recorded quoted both records in full.
+    /// The record of a file in quarantine contains an earlier error, so each such error quoted the
+    /// one before.
     #[test]
     fn a_mismatch_with_another_file_has_both_ids_alone() {
         let [expected, found] = [(); 2].map(|()| FileMeta::of_nothing(7));

@@ -10,8 +10,8 @@ use crate::read::TimestampBounds;
 #[derive(Debug, Clone)]
 pub(crate) struct Gap {
     pub(super) range: KeyRange,
-    /// The smallest sequence number of the data in the gap. Readers at smaller numbers see none of
-    /// the data.
+    /// The smallest sequence number of the data that cannot be read. Readers at smaller numbers see
+    /// none of the data.
     pub(super) smallest_seq: SeqNo,
     /// The bounds of the timestamps in the file, if they are known.
     pub(super) timestamps: Option<TimestampBounds>,

@@ -29,8 +29,8 @@ pub(crate) struct RunMeta {
     /// this number, whatever is in the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ingested_at: Option<SeqNo>,
-    /// The bytes of the run that are kept only for snapshots and views, by the readers that need
-    /// them.
+    /// The bytes of versions that only snapshots and views (open readers) need: one entry for each
+    /// range of the commits at which these read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) kept_for: Vec<KeptFor>,
 }
@@ -142,8 +142,9 @@ impl RunMeta {
         }
     }
 
-    /// Joins the outputs of the parts of a merge: `onto` of the earlier parts, and `more` of this
-    /// part, whose keys are all above. The result ends before `ends_before` if parts are left.
+    /// Joins the outputs of a merge that is installed in parts, one key range after the other:
+    /// `onto` of the earlier parts, and `more` of this part, whose keys are all larger.
+    /// `ends_before` is the key at which the next part begins; `None` after the last part.
     pub(crate) fn merged(
         onto: Option<Self>,
         more: Option<Self>,
@@ -177,9 +178,9 @@ impl RunMeta {
         }
     }
 
-    /// Joins two neighbouring entries of `kept_for`, which have the bytes that are kept for readers
-    /// at some commits: the two that have the fewest bytes together. Their bytes then count as
-    /// garbage only once no snapshot or view of either entry is left.
+    /// Joins two neighbouring entries of `kept_for`, to have fewer of them: the two that have the
+    /// fewest bytes together. The versions that either entry counts then count as garbage only once
+    /// no snapshot or view is left that either entry is kept for.
     fn join_smallest_kept(&mut self) {
         self.kept_for.sort_by_key(|kept| (kept.from, kept.to));
         let pairs = self.kept_for.windows(2).enumerate();
@@ -206,15 +207,16 @@ impl RunMeta {
         self.bytes_unless(|from, to| boundaries.has_any(from, to))
     }
 
-    /// Computes [`RunMeta::garbage_bytes`] without a list of boundaries: `has_any` returns whether
-    /// a snapshot or view reads at a commit between two numbers, both included.
+    /// Computes [`RunMeta::garbage_bytes`] (versions that were kept for snapshots and views which
+    /// no longer exist) for callers without a list of boundaries: `has_any` returns whether a
+    /// snapshot or view reads at a commit between two numbers, both included.
     pub(crate) fn bytes_unless(&self, has_any: impl Fn(SeqNo, SeqNo) -> bool) -> u64 {
         let never = mutation::is(Mutation::OverlookGarbage);
         self.hidden_bytes(|kept| !has_any(kept.from, kept.to) && !never)
     }
 
-    /// Returns about how many bytes only snapshots and views can see, over the entries of
-    /// `kept_for` for which `of` returns true.
+    /// Returns about how many bytes of the run only snapshots and views can see, summed over the
+    /// entries of `kept_for` that the filter `of` accepts.
     pub(crate) fn hidden_bytes(&self, of: impl Fn(&KeptFor) -> bool) -> u64 {
         let kept = self.kept_for.iter().filter(|kept| of(kept));
         kept.fold(0, |sum, kept| sum.saturating_add(kept.bytes))

@@ -18,9 +18,9 @@ use crate::sstable::{KeySketch, Properties, ReadCounters, SsTable};
 pub(crate) struct Run {
     meta: RunMeta,
     files: Vec<Arc<RunFile>>,
-    /// The open files that hold versions of the run's keys.
+    /// The files that could be opened and have versions of the run's keys, ascending by key.
     sorted: Vec<Arc<SsTable>>,
-    /// The keys that files which do not open may hold.
+    /// The key ranges of the files that could not be opened: keys there may be missing.
     gaps: Vec<Gap>,
     /// The range tombstones over the run's keys.
     range_tombstones: Option<Arc<RangeTombstones>>,
@@ -75,8 +75,8 @@ impl Run {
         &self.files
     }
 
-    /// The run's key range, if its files may have keys outside of it; otherwise `None`: all keys of
-    /// the files are part of the run.
+    /// The run's key range, if its files may have keys outside of it, such as keys that a merge has
+    /// moved to another run; `None` if all keys of the files are part of the run.
     #[inline]
     pub(crate) fn keys_that_count(&self) -> Option<&KeyRange> {
         keys_that_count(&self.meta)
@@ -172,9 +172,10 @@ impl Run {
         (!files.is_empty()).then(|| Self::new(meta, files))
     }
 
-    /// Joins the outputs of the parts of a merge, each of a range of keys: `onto` of the earlier
-    /// parts, and `more` of the latest one. The result ends before the key `ends_before` if parts
-    /// are left. [`RunMeta::merged`] does the same for the metadata.
+    /// Joins the outputs of a merge that is installed in parts, one key range after the other:
+    /// `onto` of the earlier parts, and `more` of the latest one. `ends_before` is the key at which
+    /// the next part begins; `None` after the last part. [`RunMeta::merged`] does the same for the
+    /// metadata.
     pub(crate) fn merged(
         onto: Option<&Self>,
         more: Option<&Self>,
@@ -203,7 +204,8 @@ impl Run {
         files.filter_map(|(file_meta, file)| Some((file_meta, file.unreadable()?)))
     }
 
-    /// Returns this run with a file in quarantine; `None` if it has no such file.
+    /// Returns this run with the file `number` marked as damaged (in quarantine), so that reads
+    /// that need the file fail. `None` if the run has no such file.
     pub(crate) fn quarantined(
         &self,
         number: FileNumber,
@@ -299,7 +301,7 @@ impl Run {
         bytes.max().unwrap_or_default()
     }
 
-    /// Returns the part of a key range that is within the run's keys.
+    /// Returns the part of a key range that lies within the run's own key range.
     pub(crate) fn counting(&self, range: KeyRange) -> KeyRange {
         match self.keys_that_count() {
             Some(keys) => range.intersection(keys),
@@ -336,10 +338,10 @@ impl Run {
         each.fold(0, u64::saturating_add)
     }
 
-    /// Returns a lower bound of the timestamps in the values that files and gaps of the run may
-    /// have for keys from `start` on. Files and gaps that begin at a key for which `has` returns
-    /// false are left out. [`i64::MAX`] if there are no timestamps, [`i64::MIN`] if they are
-    /// unknown.
+    /// Returns a lower bound of the timestamps in the run's values for keys from `start` on, those
+    /// in files that could not be opened (gaps) included. Files and gaps that begin at a key for
+    /// which `has` returns false are left out. [`i64::MAX`] if there are no timestamps,
+    /// [`i64::MIN`] if they are unknown.
     pub(crate) fn least_timestamp(&self, start: &[u8], has: impl Fn(&[u8]) -> bool) -> i64 {
         let unknown = mutation::replace(i64::MIN, Mutation::TrustUnknownTimestamps, i64::MAX);
         let reaches = |gap: &&Gap| is_before(start, gap.range.end.as_ref());
@@ -526,8 +528,8 @@ fn greatest_timestamp(sorted: &[Arc<SsTable>], gaps: &[Gap]) -> i64 {
 }
 
 /// Computes [`Run::overwrites`], the sketch of the keys whose older versions the run hides, from
-/// the open files and the gaps of a run. `None` if there are gaps, range tombstones or puts that
-/// expire.
+/// the open files and the gaps (key ranges of files that could not be opened) of a run. `None` if
+/// there are gaps, range tombstones or puts that expire.
 fn overwrites<'a>(open: impl Iterator<Item = &'a Arc<SsTable>>, gaps: &[Gap]) -> Option<KeySketch> {
     if !gaps.is_empty() {
         return None;

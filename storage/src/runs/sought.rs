@@ -15,7 +15,8 @@ pub(crate) struct Sought<'a> {
 
 #[derive(Debug)]
 pub(super) struct SoughtPrefix<'a> {
-    /// The kind of the prefix. Only filters with prefixes of this kind can exclude it.
+    /// The way in which the prefix was cut from the sought keys. A filter with prefixes that were
+    /// cut in another way cannot show that the prefix is absent.
     pub(super) of: &'a PrefixesOf,
     pub(super) hash: u64,
 }

@@ -28,7 +28,8 @@ pub(super) struct MemFile {
     /// Bytes whose sync failed. The kernel takes them for clean after that: a
     /// later sync succeeds and does not write them.
     dropped: Vec<Range<usize>>,
-    /// The file before a cut that was not synced yet; a crash may bring it back.
+    /// The file as it was before it was truncated, until the truncation is synced: a crash may
+    /// bring it back. `None` if no truncation awaits a sync.
     before_cut: Option<Box<MemFile>>,
 }
 
@@ -95,7 +96,7 @@ impl MemFile {
         Ok(())
     }
 
-    /// The file as readers see it, all of it durable.
+    /// Returns a copy with the content that readers see, all of it durable.
     pub(super) fn settled(&self) -> Self {
         Self {
             bytes: self.bytes.clone(),

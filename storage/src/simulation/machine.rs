@@ -32,7 +32,7 @@ pub(super) struct Machine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LockMode {
     Exclusive,
-    /// The lock is shared by this many handles.
+    /// The directory or file is locked by this many handles, which share the lock.
     Shared(usize),
 }
 
@@ -113,7 +113,8 @@ impl Machine {
         });
     }
 
-    /// Returns how often the thread of the next call yields to other threads before the call.
+    /// Draws how often the calling thread yields to other threads before its next call: 0 unless
+    /// the disk is slow.
     pub(super) fn turns(&mut self) -> usize {
         let slow = self.slow.as_mut();
         slow.map_or(0, |slow| slow.rng.between(0, slow.turns_max))
@@ -314,7 +315,8 @@ impl Machine {
         })
     }
 
-    /// Takes a shared lock on a file that exists, or on one that was removed while it was locked.
+    /// Takes a shared lock on a file that exists, or that was removed while another handle holds
+    /// its lock. Returns the absolute path, for the unlock.
     pub(super) fn lock_shared(&mut self, path: &Path) -> io::Result<PathBuf> {
         self.call(self.boot, None, |machine| {
             let path = absolute(path);
@@ -422,9 +424,9 @@ impl Machine {
         Ok(&mut self.slot(inode).file)
     }
 
-    /// Carries out a call whose effect is no more durable than the journal and the page cache: when
-    /// the power fails in it, the effect may or may not be found after the restart, so it is
-    /// applied, and the restart draws whether it survives.
+    /// Carries out a call that syncs nothing. If the power fails in the call, its effect may or may
+    /// not be there after the restart: it is applied here as not durable, and the restart draws at
+    /// random whether it survives.
     fn call<T>(
         &mut self,
         boot: Boot,
@@ -442,7 +444,8 @@ impl Machine {
         }
     }
 
-    /// Counts a call and decides its outcome.
+    /// Counts a call to the disk, and decides whether it succeeds, fails or meets the power loss.
+    /// Calls without power, or by handles of an earlier boot, always fail.
     fn verdict(&mut self, boot: Boot, op: Option<FaultOp>) -> io::Result<Verdict> {
         if !self.has_power || boot != self.boot {
             return Err(power_loss());

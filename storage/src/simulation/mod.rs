@@ -287,7 +287,8 @@ impl MemDisk {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the machine for a call of the disk traits. On a slow disk, other threads go first.
+    /// Locks the simulated machine for a call of the disk traits. To simulate a slow disk, lets
+    /// other threads go first.
     fn call(&self) -> MutexGuard<'_, Machine> {
         let turns = self.machine().turns();
         for _ in 0..turns {

@@ -15,20 +15,22 @@ use super::rng::SplitMix64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Inode(pub(super) u64);
 
-/// All names of the disk. Paths given to it are absolute, see [`absolute`].
+/// The directories and file names of the simulated disk, as programs see them and as a power loss
+/// leaves them. Paths given to it are absolute, see [`absolute`].
 pub(super) struct Names {
     dirs: BTreeSet<PathBuf>,
     /// Directories of a `create_dir_all` that the power loss interrupted.
     half_created_dirs: Vec<PathBuf>,
-    /// The files running programs see.
+    /// The files that programs see now.
     seen: BTreeMap<PathBuf, Inode>,
     /// The files a crash cannot take away.
     durable: BTreeMap<PathBuf, Inode>,
-    /// The changes from `durable` to `seen`, oldest first.
+    /// The changes of names that a power loss may still undo, oldest first: applied to `durable`,
+    /// they give `seen`.
     journal: Vec<NameOp>,
 }
 
-/// One atomic change of the tree.
+/// One change of the directory tree that a power loss undoes as a whole or not at all.
 enum NameOp {
     Link {
         path: PathBuf,
@@ -56,7 +58,7 @@ impl Names {
         }
     }
 
-    /// Returns the names that running programs see, in a state in which all of them are durable.
+    /// Returns a copy with the names that programs see now, all of them durable.
     pub(super) fn settled(&self) -> Self {
         Self {
             dirs: self.dirs.clone(),

@@ -22,9 +22,10 @@ pub(crate) enum SnapshotOp {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotChanges {
-    /// The commit up to which the manifest has all operations on snapshots once this edit is
-    /// written.
+    /// Once this edit is written, the manifest has all operations on snapshots up to this commit,
+    /// so that the replay of the WAL skips them.
     pub(crate) as_of: SeqNo,
-    /// The operations, each with its commit, ascending.
+    /// The operations on snapshots, each with the sequence number of its commit, in ascending
+    /// order.
     pub(crate) ops: Vec<(SeqNo, SnapshotOp)>,
 }

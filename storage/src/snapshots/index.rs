@@ -95,7 +95,8 @@ impl SnapshotIndex {
         all.map(|(keyspace, of)| (&**keyspace, &of.points[..]))
     }
 
-    /// Returns the snapshots that cover a table, ascending by commit.
+    /// Returns the snapshots that contain a table, and the holds on it (each keeps a snapshot's
+    /// state of one table), ascending by commit.
     pub(super) fn covering(&self, table: TableSpan<'_>) -> impl Iterator<Item = &SnapshotPoint> {
         let of = self.keyspaces.get(table.keyspace);
         let all = of.map_or(&[][..], |of| &of.points[..]);
@@ -129,8 +130,9 @@ mod tests {
         }
     }
 
-    /// Compares the index with [`Bookmark::covers`], for all possible tables and with each snapshot
-    /// removed in turn.
+    /// The index finds the same snapshots as the plain [`Bookmark::covers`]: for tables of each
+    /// keyspace and with each lifetime in a range of commits, and with each snapshot removed in
+    /// turn.
     #[test]
     fn the_snapshots_of_a_table_are_those_that_cover_it() {
         let all = [
@@ -181,8 +183,8 @@ mod tests {
         }
     }
 
-    /// If the record of a deletion is lost, the older snapshot stays, though its name is given to
-    /// another one.
+    /// If the record of a snapshot's deletion is lost, two snapshots have the same name: the name
+    /// then means the newer one.
     #[test]
     fn a_name_is_that_of_the_newest_snapshot_that_has_it() {
         let (older, mut newer) = (bookmark(3, "app", None), bookmark(5, "app", None));
@@ -195,8 +197,8 @@ mod tests {
         assert_eq!(index.place("app", "s3"), None);
     }
 
-    /// A hold, which keeps the state of a snapshot readable, reads at the commit of that snapshot,
-    /// even if another snapshot was created after that snapshot and before the hold.
+    /// A hold, which keeps a snapshot's state of one table, reads at the commit of its snapshot,
+    /// even if a newer snapshot was created before the hold.
     #[test]
     fn a_hold_is_found_beside_the_snapshot_at_whose_commit_it_stands() {
         let (older, newer) = (bookmark(3, "app", None), bookmark(5, "app", None));

@@ -32,7 +32,7 @@ pub(crate) struct Lifetime {
 }
 
 impl Lifetime {
-    /// Returns the lifetime of a table that is created after the commit `seq`.
+    /// Returns the lifetime of a table that is created after the commit `seq` and not dropped.
     pub(crate) fn beginning_after(seq: SeqNo) -> Self {
         Self {
             created_after: seq,
@@ -59,14 +59,15 @@ impl Lifetime {
         start..end.max(start)
     }
 
-    /// Returns the larger of `created_after` and `dropped_after`.
+    /// Returns the last commit that this lifetime names: the one before the drop or, if the table
+    /// was not dropped, the one before the creation.
     pub(crate) fn last_seq(self) -> SeqNo {
         self.created_after
             .max(self.dropped_after.unwrap_or_default())
     }
 }
 
-/// The properties of a table that decide which snapshots cover it.
+/// The properties of a table that decide which snapshots contain it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableSpan<'a> {
     pub(crate) keyspace: &'a str,

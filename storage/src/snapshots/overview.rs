@@ -24,12 +24,12 @@ use crate::key::{SeqNo, TableId, stripe};
 #[derive(Debug)]
 pub(crate) struct SnapshotOverview {
     keyspaces: HashMap<String, OfKeyspace>,
-    /// The commits of the views, ascending.
+    /// The commits at which views (open readers) read, ascending.
     views: Vec<SeqNo>,
 }
 
-/// The commits at which the bookmarks (snapshots and holds) of a keyspace read. Each list ascends,
-/// with each commit once.
+/// The commits at which the bookmarks of a keyspace read: its snapshots and its holds, each of
+/// which keeps a snapshot's state of one table. Each list ascends, with each commit once.
 #[derive(Debug, Default)]
 struct OfKeyspace {
     /// The commits of the snapshots that cover the whole keyspace.
@@ -48,8 +48,9 @@ pub(crate) struct TableBookmarks<'a> {
 }
 
 impl SnapshotOverview {
-    /// Copies the commits at which the bookmarks in `index` (snapshots and holds) read. `views` are
-    /// the commits of the views (open readers), and must ascend.
+    /// Copies the commits at which the bookmarks in `index` read: snapshots, and holds, each of
+    /// which keeps a snapshot's state of one table. `views` are the commits at which views (open
+    /// readers) read, and must ascend.
     pub(super) fn new(index: &SnapshotIndex, views: Vec<SeqNo>) -> Self {
         let mut keyspaces = HashMap::new();
         for (keyspace, points) in index.keyspaces() {
@@ -104,7 +105,7 @@ impl TableBookmarks<'_> {
     }
 }
 
-/// Returns the part of an ascending list of commits at which a table exists.
+/// Returns the commits in an ascending list that lie within the lifetime of a table.
 fn within(list: &[SeqNo], lifetime: Lifetime) -> &[SeqNo] {
     &list[lifetime.range_in(list, |seq| *seq)]
 }

@@ -31,9 +31,10 @@ pub(crate) struct SnapshotRecord {
     /// holder wrote it; `None` for a snapshot that a user created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) held_for: Option<String>,
-    /// The commit at which a hold reads: that of the snapshot that it was made of. `None` for other
-    /// snapshots. This field is used only where the creation of the hold is recorded; the resulting
-    /// [`Bookmark`] has the commit in its field `seq`.
+    /// If this creates a hold, which keeps a snapshot's state of one table: the commit of that
+    /// snapshot, at which the hold reads, too. `None` if this creates a snapshot. The field is used
+    /// only where the creation of the hold is recorded; the resulting [`Bookmark`] has the commit
+    /// in its field `seq`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<SeqNo>,
 }

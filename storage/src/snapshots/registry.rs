@@ -40,15 +40,16 @@ pub(crate) struct SnapshotRegistry {
 /// snapshots pin.
 #[derive(Debug)]
 pub(crate) struct PinPoints {
-    /// The sequence numbers at which bookmarks (snapshots and holds) and views (open readers) read.
+    /// The sequence numbers at which bookmarks (snapshots, and holds on a snapshot's state of one
+    /// table) and views (open readers) read: the boundaries with the bookmarks.
     pub(crate) with: Boundaries,
-    /// The sequence numbers at which views read: the boundaries that are left without the
-    /// bookmarks.
+    /// The sequence numbers at which views (open readers) read: the boundaries that would be left
+    /// without the bookmarks.
     pub(crate) without: Boundaries,
-    /// The number of bookmarks (snapshots and holds).
+    /// The number of bookmarks: snapshots, and holds on a snapshot's state of one table.
     pub(crate) bookmarks: usize,
-    /// The bookmarks (snapshots and holds) at whose commit no view and no other bookmark reads:
-    /// their commits and their ids.
+    /// The bookmarks (snapshots and holds) that are the only reader at their commit, with no view
+    /// and no other bookmark there: their commits and their ids.
     pub(crate) lone: Vec<(SeqNo, u64)>,
 }
 
@@ -59,8 +60,8 @@ pub(crate) struct SnapshotCensus {
     /// The number of snapshots, without `holds` (each keeps a snapshot's state of one table).
     pub(crate) snapshots: usize,
     pub(crate) holds: usize,
-    /// The creation time of the oldest snapshot, deleted ones included whose state a hold keeps: a
-    /// hold pins as much as its snapshot did.
+    /// The creation time of the oldest snapshot. A deleted snapshot counts as long as a hold keeps
+    /// its state, because the hold pins as much as the snapshot did.
     pub(crate) oldest_ms: Option<u64>,
 }
 
@@ -72,9 +73,10 @@ struct State {
     /// The operations that the manifest may not have yet, each with its commit, ascending. The log
     /// has all of them, so the limit of the log's size also limits their number.
     unrecorded: VecDeque<(SeqNo, SnapshotOp)>,
-    /// The number of views at each point.
+    /// The number of views (open readers) at each read point: a commit and a time of reading.
     views: BTreeMap<ReadPoint, usize>,
-    /// The points of the views for which a run keeps versions that later readers do not need.
+    /// The read points of the views (open readers) because of which some run keeps versions that no
+    /// later reader needs.
     costly: BTreeSet<ReadPoint>,
 }
 
@@ -91,8 +93,9 @@ impl SnapshotRegistry {
         }
     }
 
-    /// Registers a view at the point that `now` returns, and returns that point. `now` reads the
-    /// visible number and the clock.
+    /// Registers a view (open reader) at the read point that `now` returns, and returns that point.
+    /// `now` reads the number of the last visible commit and the clock; it is called under the
+    /// lock, so that no merge drops versions of the view before the view is registered.
     pub(crate) fn register_view(&self, now: impl FnOnce() -> ReadPoint) -> ReadPoint {
         let mut state = self.state.lock().unwrap();
         let point = now();
@@ -114,7 +117,8 @@ impl SnapshotRegistry {
             .expect("a view stands at this point") += 1;
     }
 
-    /// Records the views for which a new run keeps versions that later readers do not need.
+    /// Records the views (open readers) because of which a new run keeps versions that no later
+    /// reader needs: once the last view at such a read point ends, merges may drop the versions.
     pub(crate) fn note_kept(&self, kept: &[KeptFor]) {
         if kept.is_empty() {
             return;
@@ -308,8 +312,9 @@ impl SnapshotRegistry {
         }
     }
 
-    /// Returns the commits at which all bookmarks (snapshots and holds) and views (open readers)
-    /// read, as they are at one instant, for figures about many tables.
+    /// Returns the commits at which all bookmarks (snapshots, and holds on a snapshot's state of
+    /// one table) and all views (open readers) read, as they are at one instant, for figures about
+    /// many tables.
     pub(crate) fn overview(&self) -> SnapshotOverview {
         let state = self.state.lock().unwrap();
         let views = state.views.keys().map(|point| point.seq);
@@ -317,8 +322,8 @@ impl SnapshotRegistry {
     }
 
     /// Returns, in ascending order, the sequence numbers of all readers of a table: its bookmarks
-    /// (snapshots and holds) and all views (open readers). If several of them read at one number,
-    /// it occurs once for each.
+    /// (snapshots, and holds on a snapshot's state of the table) and all views (open readers). If
+    /// several of them read at one number, it occurs once for each.
     pub(crate) fn boundary_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table).map(|bookmark| bookmark.at.seq);
@@ -328,9 +333,10 @@ impl SnapshotRegistry {
         seqs
     }
 
-    /// Returns the sequence numbers at which the bookmarks (snapshots and holds) of a table read,
-    /// ascending, each once. At these numbers flushes cut memtables into runs, and by them the
-    /// choice of merges keeps runs apart. (Views are too short-lived to arrange files by.)
+    /// Returns the sequence numbers at which the bookmarks of a table (snapshots, and holds on a
+    /// snapshot's state of the table) read, ascending, each once. At these numbers flushes cut
+    /// memtables into runs, and by them the choice of merges keeps runs apart. (Views are too
+    /// short-lived to arrange files by.)
     pub(crate) fn bookmark_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table);
@@ -452,7 +458,8 @@ mod tests {
         assert_eq!(recorded.list, snapshots.bookmarks_where(|_| true));
     }
 
-    /// Regression: each flush and each merge wrote all snapshots that there were.
+    /// Regression: each flush and each merge wrote all snapshots into its manifest edit, not just
+    /// the operations on snapshots since the previous edit.
     #[test]
     fn an_edit_gets_the_operations_since_the_last_one_and_none_that_failed() {
         let snapshots = SnapshotRegistry::new(Bookmarks::default());

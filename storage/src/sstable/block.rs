@@ -52,11 +52,11 @@ pub(super) struct Entry<'a> {
     pub(super) end: usize,
 }
 
-/// An entry found by [`Block::find`], and whether it is of the key.
+/// The entry that [`Block::find`] found: the first one at or after the sought version.
 #[derive(Debug)]
 pub(super) struct Found<'a> {
     pub(super) entry: Entry<'a>,
-    /// Whether the entry has the requested user key.
+    /// Whether the entry has the sought user key; false if it has a larger one.
     pub(super) same_key: bool,
 }
 
@@ -152,7 +152,7 @@ impl Block {
         self.bytes.len()
     }
 
-    /// Returns the memory of a block that is no longer needed.
+    /// Returns the memory of the block, to be reused.
     pub(super) fn into_bytes(self) -> Bytes {
         self.bytes
     }

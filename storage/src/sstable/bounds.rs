@@ -20,8 +20,8 @@ use crate::key::{SeqNo, compare_versions};
 
 /// The number of bytes of a key that are kept as an integer (its head), to be compared fast.
 const HEAD_BYTES: usize = size_of::<u64>();
-/// The value in `lengths` for a bound of which `heads` has only a part: it has more bytes, or a
-/// sequence number.
+/// The value in `lengths` for a bound that its number in `heads` does not contain whole: a key with
+/// more bytes behind the common prefix than a head has, or with a sequence number other than 0.
 const LONG: u8 = u8::MAX;
 
 /// The bound of a block: not below the last version of the block, and below the first version
@@ -35,10 +35,10 @@ pub(super) struct Bounds {
     prefix: Box<[u8]>,
     /// The first bytes of each bound behind the common prefix, as an integer; ascending.
     heads: Box<[u64]>,
-    /// The number of bytes that each bound has in `heads`; [`LONG`] for a bound with more, or with
-    /// a sequence number.
+    /// For each bound, how many bytes of its key are behind the common prefix, and so in `heads`;
+    /// [`LONG`] for a bound that is not whole there.
     lengths: Box<[u8]>,
-    /// The bounds whose length is [`LONG`], as a whole, ascending by their position among all
+    /// The full form of each bound whose length is [`LONG`], ascending by position among all
     /// bounds.
     long: Box<[LongBound]>,
 }
@@ -51,7 +51,7 @@ struct LongBound {
 }
 
 impl Bounds {
-    /// The bounds of an ascending list.
+    /// Stores these bounds, which must ascend, in columns.
     pub(super) fn new<'a>(bounds: impl Iterator<Item = (&'a [u8], SeqNo)> + Clone) -> Self {
         let Some((first, _)) = bounds.clone().next() else {
             return Self::default();

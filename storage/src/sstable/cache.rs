@@ -122,7 +122,8 @@ impl BlockCache {
     /// The smallest capacity of a shard, with room for blocks of any usual size.
     const SHARD_BYTES_MIN: u64 = 1 << 20;
 
-    /// The divisor of the shared budget that gives the least capacity of the cache.
+    /// The divisor of the budget that blocks share with other memory: the quotient is the smallest
+    /// capacity of the cache.
     const BLOCKS_FRACTION: u64 = 8;
     /// The divisor of the shared budget that gives the smallest change of the capacity. The
     /// capacity follows the memory of open tables in steps that are larger than this.
@@ -256,8 +257,8 @@ impl BlockCache {
         partition
     }
 
-    /// Notes the first use of a partition since the cache last checked for uses, so that the next
-    /// check does not evict it.
+    /// Notes the first use of a partition of an index since the last sweep, the search for entries
+    /// to evict, so that the next sweep keeps the partition.
     #[cold]
     pub(super) fn note_use(&self, file_number: u64, offset: u64) {
         if let Some(blocks) = &self.blocks {

@@ -71,7 +71,7 @@ impl TryFrom<String> for FileId {
     }
 }
 
-/// The id in the header of a file; `None` when that is not whole.
+/// Reads the id in the header of a file; returns `None` if the header is incomplete or not valid.
 ///
 /// # Errors
 /// `Io`.

@@ -17,7 +17,8 @@ pub(crate) fn key_hash(key: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(key)
 }
 
-/// The filter of one partition; the default excludes no key.
+/// The bloom filter for the keys of one partition, a range of neighbouring data blocks of an
+/// SSTable. The default excludes no key.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
     bits: Bytes,
@@ -55,7 +56,7 @@ impl Filter {
     }
 }
 
-/// Collects the keys of a partition being written.
+/// Collects the keys for the bloom filter of the open partition of an SSTable being written.
 pub(super) struct FilterBuilder {
     bits_per_key: u32,
     /// Hash of each distinct key: the size of the filter is known only at the end.
@@ -91,8 +92,8 @@ impl FilterBuilder {
         bits.div_ceil(8).max(8)
     }
 
-    /// Returns the payload that [`Filter::decode`] reads. Keys that are added later are of the next
-    /// partition.
+    /// Returns the encoded filter of the keys so far, which [`Filter::decode`] reads. Keys that are
+    /// added later go into the filter of the next partition.
     pub(super) fn take(&mut self) -> Vec<u8> {
         if self.bits_per_key == 0 {
             return vec![0];

@@ -30,7 +30,7 @@ const MAGIC_AT: usize = CRC_AT + 4;
 pub(super) struct Footer {
     pub(super) version: u32,
     pub(super) file_id: FileId,
-    /// The stored filters and indexes of all partitions.
+    /// The section with the stored filters and indexes, one pair for each partition of the SSTable.
     pub(super) partitions: BlockHandle,
     /// The top level of the index.
     pub(super) top: BlockHandle,

@@ -60,7 +60,7 @@ fn walk_block(block: Block, bytes: usize) -> Result<(), Damage> {
     cursor.seek_before(&[0xff; 8], SeqNo::ZERO)
 }
 
-/// Decodes a block as stored, as it is and with its checksum made right.
+/// Decodes the bytes as a stored block: once as they are, and once with a corrected checksum.
 pub fn stored_block(bytes: &[u8]) {
     let place = FileId([0; FileId::BYTES]).at(0);
     let _ = unseal(Bytes::copy_from_slice(bytes), place);
@@ -240,7 +240,8 @@ fn tombstone_handle(bytes: &[u8], footer: &Footer) -> Option<BlockHandle> {
     Some(tombstones.handle())
 }
 
-/// The data blocks of a partition.
+/// Reads the partition of the index at `position` of the top level, and returns the handles of its
+/// data blocks.
 fn partition_at(
     bytes: &[u8],
     footer: &Footer,

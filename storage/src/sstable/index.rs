@@ -82,10 +82,10 @@ impl Index {
         self.ends.last().copied().unwrap_or(self.start)
     }
 
-    /// Returns the position of the only data block that can hold the first version
-    /// `>= (key, seq)`, unless that version is the first of the next block; [`Self::len`] if all
-    /// versions are smaller.
-    /// Versions of `key` up to `seq` begin in this block if there are any.
+    /// Returns the position of the data block in which a search for the first version `>= (key,
+    /// seq)` begins; [`Self::len`] if all versions are smaller. If the block has only smaller
+    /// versions, the first version of the next block is the result. Versions of `key` up to `seq`
+    /// begin in this block if there are any.
     pub(super) fn position(&self, key: &[u8], seq: SeqNo) -> usize {
         self.bounds.position(key, seq)
     }
@@ -143,8 +143,8 @@ impl IndexBuilder {
         self.block.len() + last.map_or(0, |(key, ..)| key.len() + ENTRY_BYTES_MAX)
     }
 
-    /// The number of data blocks with a known bound: all blocks of the partition but the last,
-    /// whose bound depends on the key with which the next one begins.
+    /// The number of index entries of the open partition: one for each of its data blocks but the
+    /// last, whose upper bound depends on the key with which the next block begins.
     pub(super) fn entries(&self) -> usize {
         self.block.restarts()
     }
@@ -187,8 +187,9 @@ impl IndexBuilder {
         self.data_end = handle.offset + handle.len;
     }
 
-    /// Returns the payload that [`Index::decode`] reads, of the data blocks whose bounds are known.
-    /// Data blocks that are added later are of the next partition.
+    /// Ends a partition, and returns its encoded index, which [`Index::decode`] reads: the entries
+    /// of the data blocks whose upper bounds are known. Data blocks that are added later are of the
+    /// next partition.
     pub(super) fn take(&mut self) -> Vec<u8> {
         let payload = self.block.finish().to_vec();
         self.block.clear();

@@ -10,11 +10,11 @@ use crate::key::{Kind, SeqNo, compare_versions};
 /// The payload of an index without entries: no restart points.
 const EMPTY: [u8; 4] = [0; 4];
 
-/// The smallest size of an entry of the index, in bytes: three lengths, the kind, the number, and a
-/// value of two bytes.
+/// The smallest size of an entry of the index, in bytes: three lengths, the kind and the sequence
+/// number of the bound, and a value (a block's handle) of two bytes.
 const ENTRY_BYTES_MIN: usize = 7;
-/// The largest size of an entry of the index beside its key, in bytes: three lengths, the kind, the
-/// number, a value of three numbers, and a restart point.
+/// The largest size of an entry of the index beside its key, in bytes: three lengths, the kind and
+/// the sequence number of the bound, a value of three numbers, and a restart point.
 pub(super) const ENTRY_BYTES_MAX: usize = 3 * 5 + 1 + 10 + 3 * 10 + 4;
 
 /// The payload of an index, whose number of restart points was checked, but not yet its entries.

@@ -14,7 +14,8 @@ use super::damage::Damage;
 const INDEX_BITS: u32 = 10;
 /// The number of registers. The standard error of an estimate is 1.04 / sqrt of it: 3.3%.
 const REGISTERS: usize = 1 << INDEX_BITS;
-/// The largest rank that a register can have; the smallest is 0.
+/// The largest value of a HyperLogLog register, its rank: one more than the number of bits of a
+/// hash behind the register's index. The smallest is 0.
 const RANK_MAX: u8 = (u64::BITS - INDEX_BITS + 1) as u8;
 /// The size of a register in the encoding that leaves out registers of 0: its index, two bytes
 /// little endian, and its rank.
@@ -23,8 +24,9 @@ const SPARSE_BYTES: usize = 3;
 /// An estimate of a number of different keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeySketch {
-    /// For each index, one more than the largest number of zeros that follow the index in the
-    /// hash of a key; 0 without such a key.
+    /// The registers of HyperLogLog. The first bits of a key's hash are the index of its register,
+    /// which has one more than the largest number of zeros that follow the index in any such hash;
+    /// 0 without such a key.
     ranks: Box<[u8; REGISTERS]>,
 }
 
@@ -139,8 +141,9 @@ fn sigma(x: f64) -> f64 {
     }
 }
 
-/// The weight of the registers with the greatest rank in Ertl's estimator, if `x` is the fraction
-/// of all other registers: (1 - x - the sum of (1 - x^(2^-k))^2 2^-k over k from 1 on) / 3.
+/// One of the two corrections in Ertl's estimator for HyperLogLog (`sigma` is the other): the
+/// weight of the registers with the greatest rank, if `x` is the fraction of all other registers.
+/// It is (1 - x - the sum of (1 - x^(2^-k))^2 2^-k over k from 1 on) / 3.
 fn tau(x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;

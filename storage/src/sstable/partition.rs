@@ -81,7 +81,8 @@ impl Partition {
         self.was_used.swap(false, Ordering::Relaxed)
     }
 
-    /// Empties the slot of the partition, because the cache has evicted it.
+    /// Removes the partition from its slot, the pointer by which the open table's readers find it,
+    /// because the cache has evicted the partition.
     pub(super) fn leave(self: &Arc<Self>) {
         let (slots, position) = &self.home;
         if let Some(slots) = slots.upgrade() {
@@ -170,7 +171,7 @@ impl Slots {
 pub(super) struct PartitionGuard(Guard<Option<Arc<Partition>>>);
 
 impl PartitionGuard {
-    /// Returns a reference that may be held for longer.
+    /// Returns a counted reference, for callers that keep the partition for longer than one lookup.
     pub(super) fn into_arc(self) -> Arc<Partition> {
         Guard::into_inner(self.0).expect("it has one")
     }

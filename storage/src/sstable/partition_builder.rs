@@ -12,8 +12,9 @@ use crate::mutation::{self, Mutation};
 /// larger, which never leaves memory.
 const PARTITION_BYTES: usize = 16 << 10;
 
-/// A partition has at least this many data blocks, however long its keys: otherwise the top level
-/// could be as large as the index. A large filter alone can end a partition.
+/// A partition of an SSTable's index and filter has at least this many data blocks, however long
+/// their keys: otherwise the top level could be as large as the index. Only a large filter can end
+/// a partition earlier.
 const DATA_BLOCKS_MIN: usize = 8;
 
 /// Index and filter of a table being written.
@@ -24,7 +25,8 @@ pub(super) struct PartitionBuilder {
     partition_bytes: usize,
     /// Whether the open partition has a key already.
     has_key: bool,
-    /// The hash of the prefix that was added last to the open partition.
+    /// The hash of the key prefix that was added last to the filter of the open partition:
+    /// neighbouring keys with the same prefix add it once.
     prefix: Option<u64>,
     done: Vec<BuiltPartition>,
     done_bytes: usize,
@@ -79,8 +81,8 @@ impl PartitionBuilder {
         self.index.end_block(key, seq, handle);
     }
 
-    /// Whether the partition of the open data block has a key already. If not, its first version
-    /// may be of the last key of the partition before.
+    /// Whether the filter of the open partition has a key already. If not, even a key that the
+    /// partition before has, too, must be added: its versions go on in this partition.
     pub(super) fn has_key(&self) -> bool {
         self.has_key
     }

@@ -7,8 +7,8 @@ use super::reader::SsTable;
 use crate::error::Result;
 use crate::key::{KeyRange, SeqNo, is_before};
 
-/// The upper end of a piece, which is not above the keys of the next one, and the bytes of the
-/// piece in the file.
+/// A piece of a file's data: its upper end, a key that is not above the keys of the next piece, and
+/// its size in bytes.
 pub(crate) type Piece = (Vec<u8>, u64);
 
 impl SsTable {
@@ -17,10 +17,11 @@ impl SsTable {
         self.partitions_over(range).count()
     }
 
-    /// The data blocks that may have keys of a range, in order, as pieces. Unless `in_detail`, a
-    /// partition that lies within the range is one piece, and only the partitions at the ends of
-    /// the range are read. A partition that cannot be read is one piece, too: a read of its data
-    /// will report the damage.
+    /// Divides the data of a key range into pieces, in the order of the keys, without reading data.
+    /// A piece is a data block or, unless `in_detail`, all data blocks of an index partition that
+    /// lies within the range, so that only the partitions at the ends of the range are read. The
+    /// blocks of a partition that cannot be read are one piece, too: a read of their data will
+    /// report the damage.
     pub(crate) fn pieces(&self, range: &KeyRange, in_detail: bool) -> Vec<Piece> {
         let mut pieces = Vec::new();
         for position in self.partitions_over(range) {
@@ -57,7 +58,7 @@ impl SsTable {
         }
     }
 
-    /// All data blocks, in order.
+    /// Returns the index entries of all data blocks, in the order of the keys.
     ///
     /// # Errors
     /// `Corruption`, `Io`.

@@ -64,8 +64,10 @@ pub(crate) struct Properties {
     /// The kind of the key prefixes in the table's filters; `None` if the filters have no prefixes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) filter_prefixes: Option<PrefixesOf>,
-    /// The block with the range tombstones of the whole run, or of the part of a merge that ended
-    /// with this file; `None` if the block is in another file, or there are no range tombstones.
+    /// The block with the range tombstones of the whole run, which its last file has. (A merge may
+    /// write a run in parts, one key range after the other; then the last file of each part has
+    /// those of the part.) `None` if the block is in another file, or if there are no range
+    /// tombstones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) range_tombstones: Option<TombstoneProperties>,
     /// The table of the database to which the file belongs, and the ranges of its keys and sequence
@@ -89,13 +91,14 @@ pub(crate) struct Origin {
     /// The last commit before the table of the database was created. Snapshots up to this commit do
     /// not cover the table.
     pub(crate) created_after: SeqNo,
-    /// The smallest sequence number that the file covers. Of the numbers that it covers, the file
-    /// has all versions and tombstones that readers of its `keys` still need: the sources that it
-    /// was made from have nothing to add.
+    /// The first sequence number that the file covers: for its `keys`, the file has all versions
+    /// and tombstones numbered from here to `largest_seq` that readers still need. The memtables
+    /// and files that it was made from have no others.
     pub(crate) smallest_seq: SeqNo,
     /// The largest sequence number that the file covers.
     pub(crate) largest_seq: SeqNo,
-    /// The key range in which the file covers these sequence numbers; `None` for all keys.
+    /// The key range in which the file covers the numbers `smallest_seq` to `largest_seq`; `None`
+    /// for all keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<KeyBounds>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,9 +114,9 @@ pub(crate) struct TombstoneProperties {
     pub(crate) offset: u64,
     /// The length in the file of the block of range tombstones, in bytes.
     pub(crate) bytes: u64,
-    /// Number of sequence numbers of all fragments together. Fragments are the key ranges that
-    /// result where range tombstones are cut at each other's ends; each has one number for each
-    /// tombstone over it.
+    /// The number of pairs of a fragment and a tombstone over it, for each of which the block has
+    /// one sequence number. Fragments are the key ranges that result where range tombstones are cut
+    /// at each other's ends.
     pub(crate) count: u64,
 }
 

@@ -24,7 +24,8 @@ const BYTES_MIN: usize = 8 << 10;
 /// and short enough to stay in the processor's second cache until it is unpacked.
 const BYTES_MAX: usize = 256 << 10;
 
-/// The largest stored block, in bytes, that is read into the buffer; a larger one is read past it.
+/// The largest stored block, in bytes, that is read ahead into the buffer; a larger block is read
+/// alone, without the buffer.
 pub(super) const BLOCK_BYTES_MAX: u64 = (BYTES_MAX / 2) as u64;
 
 /// Reads the stored bytes around the last requested block. The pieces grow while each block follows

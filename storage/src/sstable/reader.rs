@@ -93,7 +93,8 @@ impl SsTable {
         Ok(Arc::new(table))
     }
 
-    /// The memory that an open table always takes, without partitions, in bytes.
+    /// The memory in bytes that the table takes for as long as it is open: without the partitions
+    /// of index and filter, which the cache counts.
     fn memory_bytes(&self) -> u64 {
         let Parts {
             top,
@@ -268,14 +269,16 @@ impl SsTable {
         self.read_partition(position).map(PartitionGuard::from)
     }
 
-    /// The partition at a position, for a cursor, which holds the partition for longer than a
-    /// lookup does.
+    /// Returns the partition of the index at a position, for a cursor: as a counted reference,
+    /// which a cursor may keep for longer than a lookup keeps a guard.
     pub(super) fn partition_to_keep(&self, position: usize) -> Result<Arc<Partition>> {
         self.partition(position).map(PartitionGuard::into_arc)
     }
 
-    /// The partition at a position, perhaps without its filter, for long reads: it is taken from
-    /// its slot, or read past the cache, and with `once` past the system's cache too.
+    /// Returns the partition of the index at a position, for a scan, without putting it into the
+    /// block cache: the partition in memory if there is one, or else one that is read from the file
+    /// and has no filter. With `once`, the bytes that are read do not stay in the system's cache
+    /// either.
     pub(super) fn partition_past_cache(
         &self,
         position: usize,
@@ -444,7 +447,8 @@ impl SsTable {
         .at(&self.path, handle.offset))
     }
 
-    /// Reads a partition of the file with these `parts`, past all caches.
+    /// Reads a partition of the index past all caches; `parts` are the file's parts outside of the
+    /// partitions, as they were read again.
     pub(super) fn reread_partition(&self, parts: &Parts, position: usize) -> Result<Partition> {
         parts.read_partition(&*self.file, &self.path, position)
     }
@@ -467,9 +471,9 @@ impl SsTable {
 enum Looked {
     /// The caller needs no older versions.
     Enough,
-    /// The table has no more versions of the key.
+    /// The table has no more versions of the key in this partition or behind it.
     AtAll,
-    /// The next partition may have more versions, up to this number.
+    /// The next partition may have more versions of the key, with sequence numbers up to this one.
     Behind(SeqNo),
 }
 

@@ -376,8 +376,8 @@ impl Salvage {
     }
 }
 
-/// The blocks that are stored one behind the other from an offset on. Each ends where the checksum
-/// of its bytes stands.
+/// Finds the blocks that are stored one behind the other from an offset on, without an index: each
+/// ends with the first four bytes that are the checksum of the bytes before.
 fn stored_blocks(bytes: &Bytes, id: FileId, start: u64) -> impl Iterator<Item = BlockHandle> {
     let mut offset = start;
     std::iter::from_fn(move || {

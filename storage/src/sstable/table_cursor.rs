@@ -25,14 +25,16 @@ const SHORT_BLOCKS_MAX: u32 = 64;
 pub(crate) struct SsTableCursor {
     table: Arc<SsTable>,
     fill_cache: bool,
-    /// The number of loaded blocks that were not in the cache, minus those that were.
+    /// The number of loaded blocks that were not in the cache, minus those that were, at least 0:
+    /// from [`SHORT_BLOCKS_MAX`] on, the cursor adds no more blocks to the cache.
     misses: u32,
     ahead: ReadAhead,
     /// The position in the top level of the partition that the cursor was moved to last; the length
     /// of the top level or more if it is behind all partitions.
     number: usize,
-    /// The partition that was loaded last, with its position. That is not the one at `number` if
-    /// there is no partition at `number`, or the partition there could not be loaded.
+    /// The partition that was loaded last, with its position in the top level. The position differs
+    /// from `number` if `number` is behind all partitions, or if the partition there could not be
+    /// loaded.
     partition: Option<(usize, Arc<Partition>)>,
     /// While `data` is valid, the position of its block in the partition's index.
     at: usize,
@@ -196,7 +198,7 @@ impl SsTableCursor {
         }
     }
 
-    /// Moves to the last version of the partition before the one at `number`.
+    /// Moves to the last version of the partition at `number - 1`.
     fn enter_last_below(&mut self, number: usize) -> Result<()> {
         self.clear();
         let Some(before) = number.checked_sub(1) else {

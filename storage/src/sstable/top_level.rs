@@ -24,7 +24,8 @@ pub(super) struct TopLevel {
     start: u64,
 }
 
-/// The offsets at which the parts of a partition end; the parts of the next partition begin there.
+/// The offsets at which the data blocks, the filter and the index of a partition end; those of the
+/// next partition begin there.
 #[derive(Debug, Clone, Copy)]
 struct Ends {
     data: u64,
@@ -91,9 +92,10 @@ impl TopLevel {
             .map_or(HEADER_BYTES as u64, |ends| ends.data)
     }
 
-    /// The partition with the only data block that can hold the first version
-    /// `>= (key, seq)`, unless that is the first of the next block; [`Self::len`] when all
-    /// versions are smaller. Versions of `key` up to `seq` begin in it if there are any.
+    /// Returns the position of the partition with the data block in which a search for the first
+    /// version `>= (key, seq)` begins; [`Self::len`] if all versions are smaller. If the block has
+    /// only smaller versions, the first version of the next block is the result. Versions of `key`
+    /// up to `seq` begin in this partition if there are any.
     pub(super) fn position(&self, key: &[u8], seq: SeqNo) -> usize {
         self.bounds.position(key, seq)
     }

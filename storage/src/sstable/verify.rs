@@ -192,8 +192,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Skips data that could not be checked: the blocks at `handle`, whose last version is at most
-    /// `bound`.
+    /// Skips the data at `handle`, which could not be checked: a block, or all blocks of a
+    /// partition. Its last version is at most `bound`, so what follows must be above `bound`.
     fn pass_over(&mut self, handle: BlockHandle, bound: Bound) {
         self.seen.entries += 1;
         self.seen.data_end = handle.end().unwrap_or(self.seen.data_end);

@@ -6,17 +6,17 @@ use std::sync::Arc;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) type Published<T> = arc_swap::ArcSwap<T>;
 
-/// A reference to a published value for the length of a look-up.
+/// A loaded value, which a reader holds for the length of a look-up.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) type PublishedGuard<T> = arc_swap::Guard<Arc<T>>;
 
-/// The variant for checkers: a switch to another thread is possible before each load and each
-/// swap.
+/// [`Published`] for the checkers of concurrency (loom, shuttle), which can switch to another
+/// thread before each load and each swap.
 #[cfg(any(loom, shuttle))]
 #[derive(Debug)]
 pub(crate) struct Published<T>(super::Mutex<Arc<T>>);
 
-/// A reference to a published value for the length of a look-up.
+/// A loaded value, which a reader holds for the length of a look-up.
 #[cfg(any(loom, shuttle))]
 pub(crate) type PublishedGuard<T> = Arc<T>;
 

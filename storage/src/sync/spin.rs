@@ -4,7 +4,8 @@
 /// pause of the processor: half of what it takes to sleep and be woken.
 #[cfg(not(any(loom, shuttle)))]
 const SPINS_MAX: usize = 500;
-/// No spins: a checker runs one thread at a time, so spinning changes nothing.
+/// No spins: a concurrency checker (loom, shuttle) runs one thread at a time, so no other thread
+/// makes progress while this one spins.
 #[cfg(any(loom, shuttle))]
 const SPINS_MAX: usize = 0;
 

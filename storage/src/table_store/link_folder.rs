@@ -8,8 +8,9 @@ use super::{TableFiles, link};
 use crate::error::{Error, Result};
 use crate::files::FileKind;
 
-/// A folder of links. It is removed on drop; if that fails, the next opening of the database
-/// removes it.
+/// A temporary folder of hard links to files of the database, so that the files stay until a backup
+/// has copied them. It is removed on drop; if that fails, the next opening of the database removes
+/// it.
 #[derive(Debug)]
 pub(crate) struct LinkFolder {
     disk: Arc<dyn TableFiles>,
@@ -19,7 +20,7 @@ pub(crate) struct LinkFolder {
 /// A link to be made in a folder.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// The path of the file.
+    /// The path of the existing file.
     pub(crate) from: PathBuf,
     /// The path of the link in the folder.
     pub(crate) to: PathBuf,
@@ -28,8 +29,8 @@ pub(crate) struct Link {
 }
 
 impl LinkFolder {
-    /// Makes a folder with links. Returns `None` if a file can have no link there, or the disk has
-    /// no space for one or removes no directories. `dir` must not exist.
+    /// Makes the folder `dir`, which must not exist, with hard links. Returns `None` if the disk
+    /// cannot link one of the files there, has no space for a link, or cannot remove directories.
     ///
     /// The folder is not synced: after a crash it is of no use.
     pub(crate) fn make(

@@ -71,8 +71,8 @@ mod tests {
     use crate::file_system::FileSystem;
     use crate::simulation::{FaultOp, MemDisk};
 
-    /// Regression: an ingest of a file that had as many links as there may be was an error, where a
-    /// backup made a copy.
+    /// Regression: an ingest failed if the file had as many hard links as the file system allows,
+    /// where a backup made a copy.
     #[test]
     fn a_file_that_can_have_no_link_there_is_copied() {
         for (kind, way) in [

@@ -22,7 +22,7 @@ pub struct LocalTables {
 }
 
 impl LocalTables {
-    /// The tables in a directory of a disk.
+    /// Creates a store that keeps each SSTable in a file of the directory `dir`.
     pub fn new(disk: Arc<dyn TableFiles>, dir: impl Into<PathBuf>) -> Self {
         Self {
             disk,

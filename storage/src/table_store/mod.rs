@@ -42,15 +42,15 @@ pub trait TableStore: Send + Sync + Debug {
     /// Begins a table. Its number was never used before, except perhaps by a half-written
     /// table of an earlier opening that crashed.
     fn create(&self, number: u64) -> io::Result<Box<dyn WriteFile>>;
-    /// Imports an immutable file of the local disk: by a second name for it where that is possible,
-    /// or by a copy. The table's bytes are durable when this returns.
+    /// Imports an immutable file of the local disk as a table: by a hard link where that is
+    /// possible, or else by a copy. The table's bytes are durable when this returns.
     ///
     /// # Errors
-    /// [`Error::DiskFull`](crate::Error::DiskFull) names the new table,
-    /// [`Error::Io`](crate::Error::Io) the file.
+    /// [`Error::DiskFull`](crate::Error::DiskFull) with the path of the new table,
+    /// [`Error::Io`](crate::Error::Io) with that of the imported file.
     fn import(&self, from: &Path, bytes: u64, number: u64) -> Result<Imported>;
-    /// Makes the numbers of all tables that were written and synced, or imported, durable: after a
-    /// crash the tables are found by them.
+    /// Makes all tables that were written and synced, or imported, durable under their numbers: a
+    /// crash after that loses none. (On a disk: syncs the directory.)
     fn finish(&self) -> io::Result<()>;
     /// Opens a table, to be read in ranges.
     fn open(&self, number: u64) -> io::Result<Arc<dyn ReadFile>>;

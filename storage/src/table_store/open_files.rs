@@ -32,7 +32,8 @@ pub(crate) struct OpenFiles {
     open: AtomicUsize,
     /// The open tables, and some tables that no longer exist.
     ring: Mutex<VecDeque<Weak<TableFile>>>,
-    /// Files that are open for nothing but their descriptors.
+    /// Files that are open only to reserve descriptors: they are closed when a call that writes
+    /// finds no free descriptor.
     spares: Mutex<Vec<Arc<dyn ReadFile>>>,
     stage: AtomicU8,
     waited_us: AtomicU64,
@@ -43,7 +44,7 @@ pub(crate) struct OpenFiles {
 pub(crate) enum Stage {
     /// The database is being opened: calls fail after a while.
     Opening,
-    /// The database is open: calls that write wait until they succeed.
+    /// The database is open: calls that write wait for a descriptor, however long.
     Open,
     /// The database is being closed: no call waits.
     Closing,
@@ -104,7 +105,7 @@ impl OpenFiles {
         self.waited_us.load(Ordering::Relaxed)
     }
 
-    /// Closes a part of the open tables, to free descriptors for other files.
+    /// Closes a quarter of the open tables, to free descriptors for other files.
     pub(crate) fn make_room(&self) {
         let mut ring = self.ring.lock().unwrap();
         let open = self.open.load(Ordering::Relaxed);
@@ -113,7 +114,7 @@ impl OpenFiles {
         drop(closed);
     }
 
-    /// Opens a file until enough spare descriptors are held, or until that fails.
+    /// Calls `open` until enough files are held as spare descriptors, or until a call fails.
     pub(crate) fn hold_spares(&self, open: impl Fn() -> io::Result<Arc<dyn ReadFile>>) {
         let mut spares = self.spares.lock().unwrap();
         while spares.len() < SPARES

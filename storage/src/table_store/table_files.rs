@@ -21,9 +21,11 @@ pub trait TableFiles: FileSystem {
     }
     /// Removes an empty directory. After a crash the directory may exist again. A path that is no
     /// directory stays, as do symbolic links, and a directory with files in it is refused with
-    /// [`io::ErrorKind::DirectoryNotEmpty`]. If a disk does not support this, a backup makes no
-    /// directory for links. Instead, until the backup ends, the database removes no log segments
-    /// and no SSTables that the backup needs.
+    /// [`io::ErrorKind::DirectoryNotEmpty`].
+    ///
+    /// A disk need not support this, as by default. Then a backup does not keep the files that it
+    /// needs by hard links in a temporary directory; instead, the database removes no log segments
+    /// and no such SSTables until the backup ends.
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
         let _ = dir;
         Err(io::ErrorKind::Unsupported.into())

@@ -66,8 +66,9 @@ use crate::mutation::{self, Mutation};
 use crate::read::{ExpiryBounds, Merger};
 use crate::version::{Source, TableVersion};
 
-/// The sequence numbers and times of the changes that a newer reader may see and an older one does
-/// not.
+/// The sequence numbers and times of the changes between two readers (snapshots or views), which
+/// the newer one may see and the older one does not. Values may change by a write or, at some time,
+/// by expiring.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChangeWindow {
     /// The window has the numbers above `after`, up to `up_to` inclusive.
@@ -78,11 +79,12 @@ pub(crate) struct ChangeWindow {
     up_to_ms: u64,
 }
 
-/// The sources in which there may be changes.
+/// The memtables and runs of a table that may have changes between two readers.
 #[derive(Debug)]
 pub(crate) struct ChangedSources {
     pub(crate) sources: Vec<Source>,
-    /// Whether a value in one of the runs may have expired between the times of the two readers.
+    /// Whether a value in one of the runs may have expired between the read times of the two
+    /// readers.
     pub(crate) runs_expire: bool,
 }
 
@@ -107,9 +109,8 @@ impl ChangeWindow {
         bounds.may_expire(self.after_ms, self.up_to_ms) && !mutation::is(Mutation::OverlookExpiries)
     }
 
-    /// Returns true if the version at which the cursor `source` stands is a change of its key
-    /// between the two readers. Expiries in the version are considered only if `may_expire` is
-    /// true.
+    /// Returns true if the version at which the cursor `source` stands was written or, if
+    /// `may_expire`, may have expired between the two readers of the window.
     pub(crate) fn is_change(&self, source: &Source, may_expire: bool, merger: &Merger) -> bool {
         let seq = source.seq();
         if seq > self.after || !may_expire {

@@ -9,7 +9,7 @@ use crate::runs::Run;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Layer<'v> {
     Memtable(&'v Arc<Memtable>),
-    /// An ingested run that stands among the memtables.
+    /// An ingested run that waits among the memtables, until the older ones are flushed.
     WaitingRun(&'v Arc<Run>),
     Run(&'v Arc<Run>),
 }

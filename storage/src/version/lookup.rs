@@ -22,7 +22,7 @@ pub(crate) struct Lookup<'k, 't> {
     hash: Option<u64>,
     fold: Fold<'t>,
     reads: ReadCounters,
-    /// Whether no older source can change the result.
+    /// Whether the result is final, so that no older memtable or run need be read.
     is_done: bool,
     /// Whether a version of the key was found in any source so far.
     has_found: bool,
@@ -67,8 +67,8 @@ impl<'k, 't> Lookup<'k, 't> {
         self.key
     }
 
-    /// Records that a range tombstone with the number `tombstone`, in the next source, covers the
-    /// key.
+    /// Records that the next source to be read (a memtable or run) has a range tombstone with the
+    /// number `tombstone` over the key: it hides the versions with smaller numbers.
     pub(super) fn hide_below(&mut self, tombstone: SeqNo) {
         self.fold.hide_below(tombstone);
     }
@@ -108,8 +108,10 @@ impl<'k, 't> Lookup<'k, 't> {
         lookups.iter_mut().fold(false, take)
     }
 
-    /// Returns whether the reader needs none of the remaining sources, none of which has a
-    /// timestamp above `greatest_left`. Versions that cannot be folded are never enough.
+    /// Returns whether the reader needs no older sources, according to `enough`, which gets the
+    /// values found so far and `greatest_left`, an upper bound of the timestamps in the remaining
+    /// sources. Returns false without calling `enough` if the versions of a key cannot be merged
+    /// yet.
     pub(super) fn are_enough(
         lookups: &mut [Self],
         greatest_left: i64,
@@ -150,8 +152,9 @@ impl<'k, 't> Lookup<'k, 't> {
         }
     }
 
-    /// Adds the versions of a memtable, from `newest`, the newest that the reader sees, on; returns
-    /// true if the base is reached.
+    /// Adds the versions of the key in a memtable, beginning with `newest`, the newest that the
+    /// reader sees; returns true once a put or deletion is found, so that older versions do not
+    /// matter.
     ///
     /// Many operands become one fold for later readers, who find it at the newest of them
     /// ([`Memtable::leave_fold`]). Only readers that see this operand use the fold, and it equals

@@ -29,9 +29,9 @@ use crate::runs::{FileMeta, Quarantine, Run, RunFile, Sought};
 use crate::sstable::SsTable;
 use crate::version::{Layer, Lookup, Source, Tombstones};
 
-/// A key range with up to this many partitions of indexes is split between data blocks. A range
-/// with more is split between partitions: each is a small part of the range then, and reading all
-/// of them would take long.
+/// The most index partitions under a key range for which the range is divided at the ends of data
+/// blocks. A larger range is divided at the ends of partitions: each is a small part of it, and
+/// reading all of them, to find the blocks, would take long.
 const PARTITIONS_IN_DETAIL_MAX: usize = 256;
 
 #[derive(Debug, Clone)]
@@ -111,7 +111,7 @@ impl TableVersion {
         Ok(())
     }
 
-    /// Returns the layers that a reader at `seq` searches, newest first.
+    /// Returns the memtables and runs that a reader at `seq` searches, newest first.
     fn layers(&self, seq: SeqNo) -> impl Iterator<Item = Layer<'_>> + Clone {
         let memtables = std::iter::once(&self.memtable).chain(&self.frozen);
         let memtables = memtables.map(|memtable| match memtable.run() {
@@ -194,10 +194,11 @@ impl TableVersion {
         self.frozen.iter().filter_map(|memtable| memtable.run())
     }
 
-    /// Returns the number of runs that may be merged and may have keys in common, without those in
-    /// `left_out`. The output of an unfinished merge in parts is not counted, because it has none
-    /// of the keys that its inputs still have. Of an unfinished merge that is stuck (one of its
-    /// inputs must not be merged, or is in `left_out`), no run is counted.
+    /// Returns the number of runs that a picker can choose from, without those in `left_out`: runs
+    /// that may be merged and may have keys in common. Of a merge in parts that is not finished,
+    /// the output is not counted, because it has none of the keys that the inputs still have. If
+    /// one of its inputs must not be merged or is in `left_out`, the merge is stuck, and none of
+    /// its runs is counted.
     pub(crate) fn mergeable_runs(&self, left_out: &HashSet<RunId>) -> usize {
         let mergeable = |run: &&Arc<Run>| run.is_mergeable() && !left_out.contains(&run.id());
         let all = self.runs.iter().filter(mergeable).count();
@@ -318,7 +319,8 @@ impl TableVersion {
     }
 
     /// Returns this version with a run that the next commit ingests, above all other sources.
-    /// `layer` is a memtable without entries, which has the run in its place among the memtables.
+    /// `layer` is the memtable without entries that has the run, to keep its place among the
+    /// memtables until it can join the list of runs.
     pub(crate) fn ingested(&self, layer: &Arc<Memtable>) -> Self {
         let end = layer.end_seq().and_then(SeqNo::before).unwrap_or_default();
         let mut next = self.rotated(end).unwrap_or_else(|| self.clone());
@@ -348,9 +350,11 @@ impl TableVersion {
         next
     }
 
-    /// Returns this version with `output` in the place of the contiguous `inputs` or, if `rest` is
-    /// given, of their keys before `rest`; and the files that the new version no longer contains.
-    /// With `onto`, the output is added to the run `onto`, which is behind the inputs.
+    /// Returns this version after a merge or a part of it, and the files that the new version no
+    /// longer contains. `output` replaces the `inputs`, which are neighbours in the list. With
+    /// `rest`, only their keys before `rest` are merged yet, and the inputs stay with the others.
+    /// With `onto`, the run right behind the inputs, which has the output of earlier parts,
+    /// `output` is added to that run.
     pub(crate) fn compacted(
         &self,
         inputs: &[RunId],

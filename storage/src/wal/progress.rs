@@ -7,22 +7,23 @@ use super::segment_files::OpenSegment;
 use crate::error::{Error, Result};
 use crate::key::FileNumber;
 
-/// A place in the log: the bytes pushed before it, refused ones included, and its LSN.
+/// A position in the log, counted in two ways: the bytes of all records given to the log before it,
+/// also of those that the log refused; and the LSN, which counts those in the files.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) pushed: u64,
     pub(super) lsn: u64,
 }
 
-/// The state of the writing side, which its lock guards.
+/// The state of the threads that write and sync the log, guarded by one lock.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// The place up to which everything pushed is in the files, or was refused.
+    /// The position up to which every record given to the log is in the files, or was refused.
     pub(super) written: Place,
     pub(super) durable: Place,
     /// Refused records whose waiting threads have not all got the error yet, ascending.
     pub(super) refused: Vec<Refused>,
-    /// Whether the last group with records found no space.
+    /// Whether the last write of a group of records failed because the disk was full.
     pub(super) is_out_of_space: bool,
     pub(super) writing: bool,
     pub(super) syncing: bool,
@@ -38,7 +39,7 @@ pub(super) struct Progress {
     pub(super) waiting: usize,
     /// Memory for the buffer of the next group of records, which are written by one call.
     pub(super) spare: Vec<u8>,
-    /// The number of guards that keep all segments.
+    /// The number of guards that forbid the removal of segments, such as that of a backup.
     pub(super) holds: usize,
     /// Closed segments that are still needed, oldest first, with their sizes.
     pub(super) closed: Vec<(FileNumber, u64)>,
@@ -50,7 +51,7 @@ pub(super) struct Progress {
 pub(super) struct Refused {
     from: u64,
     to: u64,
-    /// The number of threads that wait for these records and have not got `error` yet.
+    /// The number of records whose threads have not got `error` yet.
     waiting: u64,
     error: Error,
 }
@@ -84,8 +85,9 @@ impl Progress {
         }
     }
 
-    /// Marks `records` records as refused with this error, at least one: those from the end of the
-    /// written part of the log up to the position `to`, which becomes the new end of that part.
+    /// Refuses the `records` records, at least one, that were given to the log after the end of its
+    /// written part: stores the error for the threads that wait for them. `to` is the end of the
+    /// last of them, and becomes the end of the written part.
     pub(super) fn refuse(&mut self, to: u64, records: u64, error: Error) {
         let from = std::mem::replace(&mut self.written.pushed, to);
         match self.refused.last_mut().filter(|last| last.to == from) {
@@ -102,8 +104,8 @@ impl Progress {
         }
     }
 
-    /// Returns why the record that ends at `position` was refused, if it was. Called once for
-    /// each record.
+    /// Returns the error for which the log refused the record that ends at `position`; `None` if it
+    /// did not. Called once for each record, because the error is dropped once all threads have it.
     pub(super) fn take_refusal(&mut self, position: u64) -> Option<Error> {
         let holds = |refused: &Refused| refused.from < position && position <= refused.to;
         let at = self.refused.iter().position(holds)?;

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crc32fast::Hasher;
 
-/// The distance in bytes between the ends of two neighbouring prefixes whose checksums are
-/// recorded.
+/// The checksums of all prefixes of the bytes that have a multiple of this length are recorded, so
+/// that the checksum of a range is found without reading what is before it.
 const STEP_BYTES: usize = 4 << 10;
 
 /// The checksums of some prefixes of the same bytes. CRC-32 is linear: the checksum of `A` followed

@@ -226,7 +226,9 @@ pub(crate) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// The base LSN of a segment; `None` when its header is not whole.
+/// Returns the LSN at which the segment begins, from its header; `None` if the header is incomplete
+/// or zeros, as a crash leaves it. If given, `base` is the end of the log before the segment: the
+/// segment must begin there.
 fn check_header(bytes: &[u8], segment: &Segment, base: Option<Lsn>) -> Result<Option<Lsn>> {
     let path = &segment.path;
     let Some(header) = bytes.get(..SEGMENT_HEADER_BYTES) else {
@@ -410,8 +412,8 @@ mod tests {
         ));
     }
 
-    /// Regression: a segment whose header places it near the last position there is, or a commit
-    /// numbered so, each with a good checksum, made sums overflow.
+    /// Regression: a segment header with an LSN near the largest number, or a commit with such a
+    /// sequence number, each under a correct checksum, made sums overflow.
     #[test]
     fn numbers_out_of_all_bounds_are_damage() {
         let (path, dir) = (

@@ -202,9 +202,10 @@ mod tests {
             .collect()
     }
 
-    /// Regression: behind a damaged record of noise, a checksum over megabytes was computed at one
-    /// offset in two hundred: a repair took hours for a value of 64 MiB. In a value that was itself
-    /// a log, the search followed the records to the end of the value from each of them.
+    /// Regression: to find the next record behind a damaged one, salvage tried each offset. One in
+    /// two hundred looked like the header of a record, and a checksum over megabytes was computed
+    /// for it: a repair took hours for a value of 64 MiB. In a value that was itself a log, the
+    /// search followed the records to the end of the value from each of them.
     #[test]
     fn a_large_value_that_is_damaged_is_passed_over_in_linear_time() {
         let log = vec![vec![7; 100]; 100_000];

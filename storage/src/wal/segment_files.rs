@@ -37,7 +37,8 @@ pub(super) struct SegmentFiles {
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) segment: Option<OpenSegment>,
-    /// The segment that was full, and is closed and durable now.
+    /// The number of the segment that was full, and is now closed and durable, and its length in
+    /// bytes; `None` if no segment was closed.
     pub(super) closed: Option<(FileNumber, u64)>,
     pub(super) result: Result<(), WriteFailure>,
 }
@@ -45,9 +46,9 @@ pub(super) struct Outcome {
 /// The reason why a group of records was not written.
 #[derive(Debug)]
 pub(super) enum WriteFailure {
-    /// Nothing of the group is in the files, and the next group may be written.
+    /// Nothing of the group of records is in the files, and the log accepts further writes.
     Refused(Error),
-    /// The content of the files is unknown.
+    /// It is unknown what the segments contain after this error, so the log accepts no more writes.
     Failed(Error),
 }
 
@@ -102,7 +103,7 @@ impl SegmentFiles {
         self.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the next group goes to another segment.
+    /// Whether the next group of records, which one call writes, goes to a new segment.
     pub(super) fn is_full(&self, segment: &OpenSegment) -> bool {
         segment.bytes >= self.segment_bytes_max
     }
@@ -181,8 +182,9 @@ impl SegmentFiles {
         Ok(())
     }
 
-    /// Makes a segment. No record is in it yet, so a segment that cannot be made completely is
-    /// removed, and the group is refused.
+    /// Makes a segment. If that fails for lack of space or of a descriptor, the segment is removed,
+    /// which loses nothing, as it has no records yet; and the group of records that was to be
+    /// written is refused.
     fn open_segment(&self, number: FileNumber, base: Lsn) -> Result<OpenSegment, WriteFailure> {
         let path = files::wal(&self.dir, number);
         let made = self.make_segment(&path, number, base);

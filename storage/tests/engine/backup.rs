@@ -52,8 +52,9 @@ fn database(mem: &MemDisk) -> Db {
     db
 }
 
-/// Makes the next backup copy its files, because links into its target fail, as on another file
-/// system. Links into the folder beside the database, which come first, succeed.
+/// Makes the next backup copy its files: hard links into its target fail, as on another file
+/// system. Links into the temporary folder beside the database, which a backup makes first,
+/// succeed.
 fn move_target_away(mem: &MemDisk, db: &Db) {
     let files = db.backup("/linked").unwrap().files;
     for nth in files + 1..=2 * files {

@@ -18,7 +18,7 @@ use ebb_storage::{
 };
 use rand::RngExt;
 
-/// The directory of files that are ingested.
+/// The directory of the SSTables that the test writes, to ingest them.
 const OUT: &str = "/out";
 
 /// The size of a cell in bytes: the time at which the cell expires, in milliseconds since the Unix
@@ -65,7 +65,8 @@ impl MergeOperator for Cells {
     }
 }
 
-/// The content that a snapshot shows: for each key, the letters of its cells that have not expired.
+/// The content that a snapshot shows: for each key, the letters of its cells that have not expired
+/// (each cell has one letter).
 fn visible(table: &SnapshotTable) -> Content {
     let letters = |value: &[u8]| {
         let live = cells(value)
@@ -100,7 +101,8 @@ fn changed_between(
     Some(keys)
 }
 
-/// All changed keys. The tests use no key that sorts after "~".
+/// Returns all changed keys: the tests use no key that sorts after "~". `None` if it cannot be
+/// known which keys changed.
 fn changed(older: &SnapshotTable, newer: &SnapshotTable) -> Option<Vec<Vec<u8>>> {
     changed_between(older, newer, ("", "~"))
 }
@@ -300,7 +302,8 @@ fn a_truncated_table_and_another_table_have_unknown_changes_and_a_newer_one_is_r
     );
 }
 
-/// Which keys changed cannot be known without the newer file, and can be without the older one.
+/// To find the keys that changed, a file with writes after the older snapshot must be read; one
+/// with writes before it need not be.
 #[test]
 fn a_damaged_file_with_changes_is_an_error_and_one_without_is_left_unread() {
     let f = Fixture::new();

@@ -148,7 +148,7 @@ fn an_idle_database_flushes_its_memtable_trims_its_log_and_merges_its_garbage() 
     });
 }
 
-/// Versions shared by snapshots become garbage when the last of these is deleted.
+/// A version that several snapshots read is garbage only once all of them are deleted.
 #[test]
 fn a_version_that_another_snapshot_needs_is_no_garbage() {
     let mem = MemDisk::new();

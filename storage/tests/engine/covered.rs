@@ -242,9 +242,9 @@ fn a_snapshot_and_the_flush_after_it_write_as_much_beside_many_as_alone() {
     );
 }
 
-/// A table is in the manifest at once, and the commits before its creation may be lost with the end of the
-/// log. If their numbers were given again, new snapshots would stand before the creation of the table and not
-/// show it.
+/// A new table is in the manifest at once, but the commits before its creation may be lost with the
+/// end of the log. If their sequence numbers were used again, new snapshots would have smaller
+/// numbers than the creation of the table, and not show it.
 #[test]
 fn a_snapshot_after_a_crash_covers_a_table_that_was_created_after_lost_commits() {
     for seed in 0..50 {

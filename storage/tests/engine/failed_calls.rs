@@ -47,11 +47,12 @@ fn after_an_fsync_that_failed_nothing_is_written_and_what_was_acknowledged_is_re
     assert_eq!(table.get(b"a").unwrap().unwrap(), "4");
 }
 
-/// Regression: the fsync of a commit failed, and reopening found the commit in the page cache. It
-/// was never written, as the system took the page for clean; later commits, acknowledged after the
-/// reopening, lay behind it, in a segment of their own. The next power loss left a hole before
-/// them, and the database did not open any more. The same happened with an edit of the manifest:
-/// the opening that found it removed the files that it replaced, and then the edit was gone.
+/// Regression: after the fsync of a commit had failed, reopening still found the commit in the page
+/// cache, and kept it. But it was never written, as the system took the page for clean. Later
+/// commits, acknowledged after the reopening, went to a segment of their own, so the next power
+/// loss left a hole before them, and the database did not open any more. An edit of the manifest
+/// got lost in the same way, after the reopening that found it had removed the files that it
+/// replaced.
 #[test]
 fn what_a_reopening_found_after_a_failed_fsync_is_there_for_good() {
     for seed in 0..20 {
@@ -159,8 +160,9 @@ fn a_hole_in_what_was_never_synced_is_a_torn_tail_and_no_damage() {
     assert!(found.len() > 2, "the log was torn at {found:?} only");
 }
 
-/// Regression: a crash after a file was made and before an edit named it left an orphan. The next
-/// opening gave the orphan's number to another file, which a pin from before the crash then read.
+/// Regression: a crash after a file was made and before the manifest named it left an orphan. The
+/// next opening gave the orphan's number to another file; a process that had pinned the table
+/// before the crash, and opens its files by number, then read that file.
 #[test]
 fn no_number_of_a_file_is_used_twice_whatever_the_power_does() {
     let test = "no_number_of_a_file_is_used_twice_whatever_the_power_does";

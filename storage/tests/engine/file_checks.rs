@@ -177,7 +177,8 @@ fn a_check_that_is_ended_is_made_again() {
     assert_eq!(check(&db), Some(path));
 }
 
-/// A check may wait for hours for CPU time that the load leaves.
+/// A check may wait for hours for CPU time that the load leaves. Meanwhile it keeps only its own
+/// file from removal.
 #[test]
 fn a_check_keeps_its_file_and_no_other_one() {
     let (mem, clock, options) = database();

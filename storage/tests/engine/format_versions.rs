@@ -207,8 +207,9 @@ fn a_manifest_with_an_unknown_field_is_refused() {
     }
 }
 
-/// Regression: a torn tail of the log was cut, and the manifest replaced, before a file of another
-/// version was met.
+/// An opening that refuses a file of another version must change nothing. Regression: before it
+/// found the file, it had cut off an incomplete record at the end of the log, and replaced the
+/// manifest.
 #[test]
 fn leftovers_of_a_crash_stay_when_another_file_is_refused() {
     let mem = database();

@@ -20,7 +20,8 @@ use ebb_storage::{
 };
 use rand::RngExt;
 
-/// The longest delay of a write after its timestamp, plus twice the skew, in seconds.
+/// The age in seconds from which on a deletion may be purged: the longest delay of a write after
+/// its timestamp, plus twice the skew.
 const GRACE_S: i64 = 20;
 /// The greatest number of seconds by which a timestamp is ahead of the time.
 const SKEW_S: i64 = 2;
@@ -78,7 +79,8 @@ fn decode(bytes: &[u8]) -> Result<Cells, String> {
     Ok(chunks.iter().map(decode).collect())
 }
 
-/// Adds the cells of `more` to `cells`. Of two cells in the same place, the greater one stays.
+/// Adds the cells of `more` to `cells`. Of two cells of one column, the greater one stays: the one
+/// with the later timestamp.
 fn join(cells: &mut Cells, more: &Cells) {
     for (place, cell) in more {
         let there = cells.entry(*place).or_insert(*cell);
@@ -164,8 +166,8 @@ impl MergeOperator for LastWrite {
 /// of the list.
 type Places = (Range<usize>, usize);
 
-/// A picker that merges the runs at the planned positions, as long as the table has as many runs as
-/// when the merge was planned.
+/// A picker that merges the runs at the positions that the test has put here, unless the number of
+/// the table's runs has changed since. `None`: no merge.
 #[derive(Debug, Clone, Default)]
 struct PlannedMerge(Arc<Mutex<Option<Places>>>);
 
@@ -546,8 +548,8 @@ fn a_row_goes_under_the_head_that_its_readers_see_and_under_no_later_one() {
     assert_eq!(bench.live("a"), 0);
 }
 
-/// One merge purges the deletion of a group, which comes first, and the rows that it deletes,
-/// whether the merge has one part or many.
+/// The head (first key) of a group may have a deletion of all rows of the group. One merge purges
+/// that deletion and the rows that it deletes, whether the merge has one part or many.
 #[test]
 fn a_group_goes_whole() {
     for part_bytes in [u64::MAX, 1] {
@@ -577,9 +579,9 @@ fn the_deletions_of_a_group_stay_when_a_value_in_it_cannot_be_read() {
     assert!(bench.table.get(b"a-").unwrap().is_some());
 }
 
-/// A key that was deleted by the store's own delete, and then got an operand again, has one
-/// version. That version also hides the older ones in an older run. When it is purged, something
-/// must still hide these.
+/// A flush makes one version of a key's deletion (by the store's own delete) and an operand after
+/// it; this version also hides the key's versions in an older run. When it is purged, something
+/// must still hide those.
 #[test]
 fn what_a_purged_value_replaced_stays_hidden() {
     let bench = Bench::new();

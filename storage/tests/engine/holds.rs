@@ -206,7 +206,8 @@ fn a_hold_can_be_made_of_another_one_and_not_of_itself() {
 }
 
 /// A hold keeps the state of a snapshot for a reader that later compares it with a newer snapshot.
-/// Both would lack the lost rows, so the reader would find no difference.
+/// Once the loss is accepted, both states lack the lost rows, so the reader would see no
+/// difference. Therefore the hold is released before.
 #[test]
 fn a_hold_goes_before_the_loss_of_a_damaged_file_is_accepted() {
     let f = fixture();

@@ -394,7 +394,8 @@ fn a_backup_has_what_was_ingested_and_not_flushed() {
     }
 }
 
-/// Regression: verification skipped files that only the log names.
+/// An ingested run that waits for the flush of older memtables is in the log and not in the
+/// manifest. Regression: verification skipped its files.
 #[test]
 fn the_files_of_waiting_runs_are_verified() {
     let mem = MemDisk::new();

@@ -28,7 +28,7 @@ const MEMTABLE_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Copy)]
 enum Fault {
-    /// Reads of the bad byte fail with this error number of the operating system.
+    /// Reads of the byte at `BAD_BYTE` fail with this error number of the operating system.
     Unreadable(i32),
     /// Reads of the bad byte return in turn a wrong value and the right one.
     WrongEverySecondTime,

@@ -16,9 +16,10 @@ use ebb_storage::{
 use rand::RngExt;
 
 const VALUE: [u8; 1000] = [7; 1000];
-/// The most by which memtables may exceed their budget. Their memory is added up each time 64 KiB
-/// were written; the sum may come late, but at 128 KiB writers wait for it. The third 64 KiB are
-/// for bytes that are in memory and not in the log, and for writers that were admitted before.
+/// The most by which memtables may exceed their budget. Their memory is added up after each 64 KiB
+/// of writes. The addition may come late, but writers wait for it once 128 KiB have been written
+/// since the last one. The third 64 KiB are for bytes that are in memory and not in the log, and
+/// for writers that were admitted before.
 const SLACK_BYTES: u64 = 3 * (64 << 10);
 const MIB: u64 = 1 << 20;
 
@@ -54,8 +55,7 @@ const WRITES_PER_LOOK: u32 = 50;
 struct Sizes {
     memtables_max: u64,
     wal_max: u64,
-    /// The memtable, once all is written, of a table with a single write, which was the first of
-    /// all.
+    /// The size, after all writes, of the memtable of a table that got one write, the first of all.
     quiet_memtable: u64,
 }
 
@@ -279,8 +279,8 @@ fn writers_do_not_wait_for_a_log_that_a_backup_keeps() {
     });
 }
 
-/// Regression: indexes and filters of 1 TB took 31 GB beside the block cache, which no option
-/// limited.
+/// Regression: the indexes and filters of 1 TB of data took 31 GB of memory outside of the block
+/// cache, and no option limited them.
 #[test]
 fn memtables_indexes_filters_and_blocks_share_one_budget() {
     let memory_bytes = 8 * MIB;

@@ -362,9 +362,9 @@ fn a_repair_between_two_parts_brings_nothing_back_with_and_without_a_manifest() 
     });
 }
 
-/// A file that is rewritten gets a higher file number than the outputs of merges. It replaces older
-/// data only for those of its keys that are still part of its run, so it hides no output. In this
-/// test the header of each file is damaged, which no read of the other content needs.
+/// A rewritten file gets a higher number than the outputs of earlier merges. Even so it hides no
+/// output, because it counts only for the keys that are still part of its run. To have files to
+/// rewrite, this test damages the header of each file, which no read of the other content needs.
 #[test]
 fn a_rewritten_input_or_output_of_an_unfinished_merge_changes_nothing() {
     let test = "a_rewritten_input_or_output_of_an_unfinished_merge_changes_nothing";
@@ -408,9 +408,10 @@ fn a_rewritten_input_or_output_of_an_unfinished_merge_changes_nothing() {
     });
 }
 
-/// A file that is restored from a backup gets a higher number than the output of a merge that
-/// has replaced a part of it. Without the manifest, only the number that the file was written under
-/// shows that the output is newer; otherwise an operand would be applied a second time.
+/// A merge replaces a part of a file's keys, and then the file is restored from a backup, under a
+/// higher number than the merge's output has. For a repair without the manifest, only the number
+/// under which the file was first written shows that the output is newer; otherwise an operand
+/// would be applied a second time.
 #[test]
 fn a_restored_input_does_not_shadow_the_merge_that_replaced_a_part_of_it() {
     let mem = MemDisk::new();
@@ -444,9 +445,9 @@ fn a_restored_input_does_not_shadow_the_merge_that_replaced_a_part_of_it() {
     assert!(found == now);
 }
 
-/// Regression: a file was taken to cover only the keys from its first to its last. The repair
-/// overlooked a deletion between two files that a merge had dropped together with the value that it
-/// deleted, while a partly merged file still had the value.
+/// Regression: a file was taken to cover only the keys from its first to its last. A part of a
+/// merge had dropped a value together with its deletion, so no output file had the key; the repair
+/// then took the value from a partly merged input.
 #[test]
 fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
     let mem = MemDisk::new();

@@ -23,8 +23,8 @@ fn key(n: u32) -> [u8; 4] {
     n.to_be_bytes()
 }
 
-/// Regression: every table stayed open: a merge found no descriptor left and made the store
-/// read-only, and then it did not open either.
+/// Regression: every SSTable stayed open, so a merge found no free descriptor and made the database
+/// read-only; after that the database did not open any more.
 #[test]
 fn hundreds_of_tables_are_written_read_and_opened_with_sixty_files() {
     must_end(|| {
@@ -174,8 +174,8 @@ fn a_commit_takes_spare_descriptors_which_are_held_again_later() {
     });
 }
 
-/// Regression: a call that waited for a descriptor closed tables, and then paused while their
-/// readers opened them again.
+/// Regression: a call that waited for a descriptor closed tables and then paused; meanwhile readers
+/// opened the tables again, so the call never got a descriptor.
 #[test]
 fn a_flush_gets_a_file_among_readers_of_more_tables_than_can_be_open() {
     must_end(|| {

@@ -21,9 +21,10 @@ use rand::RngExt;
 /// is merged into the next.
 #[derive(Debug)]
 struct Leveled {
-    /// The greatest number of small runs: more are merged into the first level.
+    /// The greatest number of freshly flushed, small runs; if there are more, all of them are
+    /// merged into the first level.
     fresh_max: usize,
-    /// The size in bytes from which on a run is a level.
+    /// The size in bytes from which on a run counts as a level; smaller ones are small runs.
     level_bytes_min: u64,
     fanout: u64,
 }

@@ -257,8 +257,9 @@ fn files_of_users(mem: &MemDisk) -> Vec<PathBuf> {
     files(mem, ".sst")
 }
 
-/// Checks a database with damaged files while it is read, written, merged, opened again, and its
-/// damaged table is dropped at last.
+/// Checks that all reads of a database with damaged files return what `model` has, or report the
+/// damage: while it is written, merged, and opened again, until its damaged table is dropped.
+/// Returns the answers of the first reads.
 fn survives(mem: &MemDisk, model: &Model, damaged: &[PathBuf], seed: u64) -> Answers {
     let (mut rng, mut model) = (rng(seed), model.clone());
     let db = Db::open(DIR, options(mem)).unwrap();
@@ -423,8 +424,8 @@ fn a_copied_backup_gives_back_everything_and_a_linked_one_has_the_damage_too() {
     assert!(restored > 20, "{restored}");
 }
 
-/// Regression: a file whose name was removed could be read as long as the database was open, so it
-/// counted as undamaged and was not restored. The next opening did not find it.
+/// Regression: a file that was deleted while the database had it open could still be read. So it
+/// counted as undamaged, was not restored from the backup, and was missing at the next opening.
 #[test]
 fn a_file_that_is_removed_while_it_is_open_is_restored() {
     let (mem, model) = database(3);
@@ -596,8 +597,8 @@ fn only_readers_that_come_to_the_damage_fail() {
     assert_eq!(users.get(&key(first + 1)).unwrap().unwrap(), "operand");
 }
 
-/// Deletions above a file that does not open are not at the bottom: the file may hold versions that
-/// they hide, which would come back with the file.
+/// Merges keep deletions in runs above (newer than) a file that does not open: the file may hold
+/// versions that they hide, which would come back when the file is restored.
 #[test]
 fn what_is_above_a_file_that_does_not_open_is_kept_until_that_is_whole_again() {
     let mem = MemDisk::new();

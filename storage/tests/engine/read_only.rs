@@ -180,7 +180,7 @@ fn a_reader_is_refused_beside_a_writer_and_a_writer_beside_readers() {
     drop(Db::open(DIR, manual(&mem)).unwrap());
 }
 
-/// Two verifications of a closed database excluded each other, and readers too.
+/// Regression: two verifications of a closed database excluded each other, and readers, too.
 #[test]
 fn a_verification_shares_the_lock_with_readers_and_keeps_writers_out() {
     let mem = database();

@@ -307,8 +307,8 @@ fn without_a_manifest_snapshots_cover_the_tables_of_their_time() {
     }
 }
 
-/// A merge operator for tables that contain their own name: the value of the key `name` is
-/// `KEYSPACE.TABLE`.
+/// A merge operator for tables that contain their own name, so that a repair finds it without the
+/// manifest: the value of the key `name` is `KEYSPACE.TABLE`.
 #[derive(Debug)]
 struct SelfNamed;
 

@@ -162,7 +162,8 @@ fn a_truncation_on_a_full_disk_gives_its_space_back_without_another_write() {
     });
 }
 
-/// Memtables are flushed in their order, and a round of flushes ends where one finds no space.
+/// Memtables are flushed in their order, and a round of flushes ends at the first one that finds no
+/// space. A truncation behind it must be flushed all the same, because it frees space.
 #[test]
 fn a_truncation_is_flushed_though_memtables_before_it_do_not_fit() {
     let mem = MemDisk::new();
@@ -222,7 +223,8 @@ fn a_snapshot_keeps_what_a_later_truncation_hides() {
     assert!(all["app.users in s"].keys().eq([b"before"]));
 }
 
-/// Each truncation that is not flushed is one more memtable that readers look into.
+/// While the disk is full, each truncation leaves one more memtable that is not flushed and that
+/// reads must search. So the number of such truncations is limited.
 #[test]
 fn truncations_that_wait_for_space_are_refused_once_they_are_many() {
     let mem = MemDisk::new();

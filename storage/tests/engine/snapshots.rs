@@ -352,9 +352,9 @@ impl CompactionPicker for Everything {
     }
 }
 
-/// The number of pinned bytes that is reported before five snapshots are deleted is within a tenth
-/// of the bytes that are freed, for compressed data, whether or not the version that hides another
-/// is in the same run.
+/// The pinned bytes that are reported before five snapshots are deleted differ from the bytes that
+/// are then freed by at most a tenth. This holds for compressed data, and whether the newer
+/// versions are in the same run as those that they hide or in another one.
 #[test]
 fn the_bytes_that_snapshots_pin_come_back() {
     for merged in [false, true] {
@@ -441,8 +441,8 @@ fn counting_what_a_snapshot_pins_leaves_the_cache_alone() {
     assert_eq!(shared.together.plain_bytes, 200 * 51);
 }
 
-/// Snapshots come by the hundred with a hundred alive: they cut nothing into tiny
-/// files, and the runs that a read may touch stay few.
+/// Hundreds of snapshots are created, and about a hundred exist at a time. Flushes and merges do
+/// not cut runs into tiny files at each of them, and the runs that a read may touch stay few.
 #[test]
 fn hundreds_of_snapshots_leave_no_tiny_files_and_few_runs() {
     for maintenance in [Maintenance::Manual, Maintenance::Background] {

@@ -492,7 +492,7 @@ fn ranges_with_own_writes_equal_those_of_a_model() {
     });
 }
 
-/// Compares a key and a range, as a transaction reads them, with a model.
+/// Draws a key and a range, reads them in a transaction, and compares what it finds with `model`.
 fn compare_range(
     txn: &Transaction,
     table: &Table,

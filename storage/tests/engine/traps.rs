@@ -80,9 +80,9 @@ fn sequence_reuse_a_write_after_a_crash_does_not_slip_into_a_snapshot() {
     }
 }
 
-/// The end of the log is damaged after a snapshot and its files are in the manifest, and looks as
-/// if a crash had torn it off. A database that continued the sequence numbers from the end of the
-/// remaining log would use the snapshot's numbers again.
+/// After a snapshot and its files are in the manifest, the end of the log is damaged, in a way that
+/// looks like a write that a crash interrupted. A database that continued the sequence numbers from
+/// the end of the remaining log would use the snapshot's numbers again.
 #[test]
 fn sequence_reuse_a_write_after_the_log_is_cut_does_not_slip_into_a_snapshot() {
     for cut in 0.. {
@@ -115,8 +115,9 @@ fn sequence_reuse_a_write_after_the_log_is_cut_does_not_slip_into_a_snapshot() {
     }
 }
 
-/// A merge records the current snapshots in the manifest. If the log then loses writes below a
-/// recorded snapshot, the snapshot shows less than when it was created.
+/// A merge records the current snapshots in the manifest. If the log could then still lose writes
+/// before a recorded snapshot, the snapshot would show less than when it was created; so these
+/// writes must be durable first.
 #[test]
 fn sequence_reuse_a_bookmark_is_never_more_durable_than_the_writes_below_it() {
     for seed in 0..50 {
@@ -236,9 +237,9 @@ fn shared_s_deleting_one_of_two_snapshots_of_the_same_content_keeps_the_other() 
     }
 }
 
-/// A merge of some runs takes the place of its inputs, whose numbers may be
-/// anywhere; memtables that wait for their flush are older the longer they wait.
-/// A list sorted by number, or a flush of the newest first, shows an old value.
+/// The list of runs is in the order of age, and not of file numbers: the output of a merge takes
+/// the place of its inputs, though its number is newer. Memtables are flushed in the order of age,
+/// too. Otherwise reads would return an old value.
 #[test]
 fn order_the_newest_value_counts_wherever_merges_put_it() {
     let mem = MemDisk::new();
@@ -501,9 +502,9 @@ fn read_views_show_all_tables_at_one_instant_under_writers_and_merges() {
     assert!(db.stats().compactions > 0, "nothing was merged meanwhile");
 }
 
-/// A view has the number of the last write that it sees. Merges keep the newest version up to this
-/// number, because it is a boundary between stripes of versions. If the boundary were the first
-/// number that the view does not see, a merge would drop that write in favour of the next one.
+/// A view has the number of the last write that it sees. Of the versions between two numbers of
+/// views, merges keep only the newest. If a view had the first number that it does not see, a merge
+/// would drop the view's last write in favour of the next one.
 #[test]
 fn read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it() {
     let mem = MemDisk::new();

@@ -278,8 +278,8 @@ fn an_expiry_does_not_move_with_a_restart() {
     assert_eq!(all(&table), "b=1");
 }
 
-/// Two snapshots between which nothing was written see different entries when
-/// one expired in between; the earlier one keeps it from being dropped.
+/// Nothing was written between two snapshots, but an entry expired. The earlier snapshot still
+/// shows the entry, and keeps merges from dropping it.
 #[test]
 fn a_snapshot_judges_at_the_time_in_its_record() {
     let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(1000));

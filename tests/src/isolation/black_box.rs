@@ -15,9 +15,9 @@ use ebb_test_support::wait;
 
 use super::history::{Content, Element, History, Key, LISTS, Outcome, Step, Transaction};
 
-/// The distance between the process numbers of the parts that one transaction is split into. The
-/// parts overlap, and a process runs one transaction at a time, so each part counts as a process of
-/// its own. More than the number of real processes.
+/// The checker expects that a process runs one transaction at a time, but the parts that one
+/// transaction is split into overlap. So each part counts as a process of its own, whose number is
+/// higher by a multiple of this. There are fewer real processes.
 const PROCESSES: i64 = 1 << 20;
 
 /// Returns the anomalies of a history; empty if it has none.
@@ -41,8 +41,8 @@ pub fn check(history: &History) -> Vec<String> {
         .collect()
 }
 
-/// Converts the steps on list keys in a history into adya's form: operations in the order of their
-/// events.
+/// Translates the steps on list keys in a history into the input of the checker `adya`: operations
+/// in the order of time.
 fn translate(history: &History) -> adya::History {
     let mut names = Interner::default();
     let mut events = Vec::new();
@@ -100,8 +100,9 @@ fn translate(history: &History) -> adya::History {
     adya::History::from_ops(ops.collect(), names)
 }
 
-/// Converts a step of a transaction into an operation for the crate `adya`; `None` if its key holds no
-/// list. A read gets its result only if `is_completed`.
+/// Converts a step of a transaction into a micro-operation for the crate `adya`; `None` if the step
+/// is on a key that holds no list, or is no read or append. A read gets its result only if
+/// `is_completed`.
 fn mop(step: &Step, names: &mut Interner, is_completed: bool) -> Option<Mop> {
     match step {
         Step::Read { key, content } if *key < LISTS => Some(Mop::Read {

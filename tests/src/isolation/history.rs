@@ -9,9 +9,9 @@ pub type Element = u32;
 /// The content of a key; `None` if the key does not exist.
 pub type Content = Option<Vec<Element>>;
 
-/// The first key that is a register. Keys below this one are lists. Transactions read them and
-/// append to them, so a list shows the order of its writers. Registers are put and deleted without
-/// a read before.
+/// The number of keys that hold lists, and thus the first key that is a register. Transactions read
+/// lists and append to them, so a list shows the order of its writers. Registers are put and
+/// deleted without a read before.
 pub const LISTS: Key = 14;
 /// Number of keys that transactions use.
 pub const KEYS: Key = 22;
@@ -69,7 +69,8 @@ pub enum Outcome {
     },
     /// The commit was refused.
     Conflict {
-        /// The key that another transaction had written.
+        /// The key for which the commit was refused: another transaction has written it since this
+        /// one began.
         key: Key,
     },
     /// The transaction ended without a commit.

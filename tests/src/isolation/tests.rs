@@ -227,7 +227,7 @@ fn a_long_fork_is_caught() {
     assert_caught(&history, &["G-nonadjacent-item"], "read of key 0 at 1");
 }
 
-/// A transaction that begins after a commit returned does not see it.
+/// The fault: a transaction that begins after a commit has returned does not see that commit.
 #[test]
 fn a_stale_read_is_caught() {
     let transactions = [
@@ -247,7 +247,8 @@ fn a_transaction_that_does_not_see_its_own_write_is_caught() {
     assert_caught(&history, &["internal"], "read of key 0 at 0");
 }
 
-/// Regression: the check of the transaction's writes panicked first.
+/// The fault: a commit has a smaller number than its transaction's start. Regression: on such a
+/// history the check of the transaction's writes panicked before this one.
 #[test]
 fn a_commit_before_the_start_of_its_transaction_is_caught() {
     let transactions = [
@@ -325,8 +326,8 @@ fn a_wrong_register_is_caught() {
     }
 }
 
-/// After a power loss, acknowledged commits are there, and commits with an unknown outcome are
-/// there entirely or not at all.
+/// The faults: after a power loss, an acknowledged commit is missing, or a commit whose outcome is
+/// unknown is there in part. All or nothing of such a commit is allowed.
 #[test]
 fn a_recovery_that_loses_or_tears_is_caught() {
     let acknowledged = (0, committed(1), [first(X, 1), first(Y, 1)].concat());

@@ -224,7 +224,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Guards the keys of one table in a range that begins with the key `from`.
+    /// Guards a range of keys, which begins with the key `from`, in one table: the commit is
+    /// refused if another transaction writes one of them.
     fn guard_range(&mut self, one: &mut Open, from: Key) -> Result<()> {
         let (table, first) = self.locate(from);
         let to = self.rng.random_range(from..=KEYS);
@@ -266,8 +267,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Reads a range of one table, from either end or from both. Keys of the range that are not in
-    /// the result are recorded as absent.
+    /// Reads a range of one table with an iterator: forwards, backwards, or with random steps from
+    /// both ends. Keys of the range that are not in the result are recorded as absent.
     fn range(&mut self, one: &mut Open) -> Result<()> {
         let table = self.rng.random_range(0..2);
         let from = self.rng.random_range(0..KEYS);
@@ -361,7 +362,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Deletes the registers of one table in a range that begins with the key `from`.
+    /// Deletes a range of one table, from the key `from` to a random end, in the transaction.
     fn delete_range(&mut self, one: &mut Open, from: Key) -> Result<()> {
         let (table, first) = self.locate(from);
         let to = self.rng.random_range(from..=KEYS);
@@ -407,7 +408,7 @@ fn encode(content: &[Element]) -> Vec<u8> {
         .collect()
 }
 
-/// Returns the elements of a value.
+/// Decodes the value of a key: the elements of a list, or the one of a register.
 pub(super) fn decode(value: &[u8]) -> Vec<Element> {
     let elements = value.chunks_exact(4);
     elements

@@ -81,7 +81,7 @@ pub fn value(writer: u32, n: u64) -> String {
 /// A line that a writing process prints once something is acknowledged.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Acknowledged {
-    /// A batch.
+    /// A batch of writes.
     Batch {
         /// The number of the writer.
         writer: u32,

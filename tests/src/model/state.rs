@@ -35,7 +35,7 @@ pub enum Outcome {
     Value(Option<Arc<[u8]>>),
     /// The entries of a range.
     Entries(Entries),
-    /// The content of a whole database.
+    /// The result of reading all tables and snapshots.
     Everything(State),
     /// The database refused the operation with this kind of error.
     Refused(ErrorKind),

@@ -12,8 +12,8 @@ use crate::operation::{Bounds, KEYSPACES, Operation, TABLES, TableNo, Write};
 /// The content of a table, by key.
 type Cells = BTreeMap<Vec<u8>, Cell>;
 
-/// The content of a key: a put, and the operands merged onto it since, as far as the value at a
-/// later time depends on them.
+/// The content of a key: a put, and the merge operands that came after it. Operands on a put that
+/// never expires are merged into it at once.
 #[derive(Debug, Clone)]
 struct Cell {
     base: Arc<[u8]>,
@@ -61,7 +61,8 @@ pub(super) fn merged(operator: Option<&str>, older: &[u8], newer: &[u8]) -> Arc<
     }
 }
 
-/// Everything in a database after some commit. The visible part depends on the time.
+/// Everything in a database after some commit, expired values included: a read sees those that have
+/// not expired at its time.
 #[derive(Debug, Clone, Default)]
 pub struct World {
     /// The time on the clock of the database, in milliseconds since the clock's start.
@@ -108,7 +109,7 @@ impl World {
         state
     }
 
-    /// Creates a world with this visible content, which never expires.
+    /// Creates a model of a database with the visible content `state`, which never expires.
     pub fn of(state: State, now_ms: u64) -> Self {
         let cells = |content: Arc<Content>| {
             let cells = content
@@ -136,8 +137,7 @@ impl World {
         found.filter(|snapshot| snapshot.is_there(self.now_ms))
     }
 
-    /// Creates and drops keyspaces and tables until exactly those of `state` exist; new tables are
-    /// empty.
+    /// Makes the keyspaces and tables of `state`, and no others, exist; new tables are empty.
     pub fn exist_as(&mut self, state: &State) {
         self.keyspaces = state.keyspaces;
         for (mine, seen) in self.tables.iter_mut().zip(&state.tables) {

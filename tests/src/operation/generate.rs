@@ -8,7 +8,8 @@ use rand::RngExt;
 use super::{Bounds, Ends, KEYS, Key, Operation, Read, SLOTS, TABLES, TableNo, Val, Write};
 use crate::seed::Rng;
 
-/// The weight of each kind of operation in random lists, and limits.
+/// The composition of random lists of operations: the weight of each kind (its relative frequency),
+/// and the limits of values and snapshots.
 #[derive(Debug, Clone, Copy)]
 pub struct Mix {
     /// The weight of single writes.
@@ -31,7 +32,7 @@ pub struct Mix {
     pub maintain: u32,
     /// The weight of reopenings.
     pub reopen: u32,
-    /// The weight of reads of single keys or of ranges, at the time of the operation.
+    /// The weight of reads of the current content: of single keys or of ranges.
     pub read: u32,
     /// The weight of views, snapshots, pins, iterators and transactions that are opened, used or
     /// closed.

@@ -9,7 +9,7 @@ use crate::seed::{Rng, rng};
 /// the seed and the shape of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct AnyValid {
-    /// The seed of the picks.
+    /// The seed from which the runs to be merged are drawn.
     pub seed: u64,
 }
 
@@ -87,7 +87,8 @@ mod tests {
     use super::*;
     use crate::disk::{DIR, MemDisk, manual};
 
-    /// If no pick was ever carried out, a proof with these pickers would show nothing.
+    /// Valid picks are carried out, and invalid ones are refused. If no pick was ever carried out,
+    /// tests with these pickers would show nothing.
     #[test]
     fn valid_picks_are_carried_out_and_nonsense_is_refused() {
         let (mut merges, mut refusals) = (0, 0);

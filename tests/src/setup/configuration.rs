@@ -101,7 +101,8 @@ pub fn drawn_maintenance(seed: u64) -> Maintenance {
     }
 }
 
-/// Returns `options` with a drawn durability, and with the maintenance that the seed determines.
+/// Returns `options` with a drawn durability, and with maintenance by background threads or by the
+/// caller, as `seed` determines.
 fn drawn_way(seed: u64, rng: &mut Rng, options: Options) -> Options {
     let durability = [
         Durability::Sync,
@@ -122,7 +123,8 @@ fn some_bytes(rng: &mut Rng) -> u64 {
     1 << rng.random_range(12..19)
 }
 
-/// A configuration that has a name.
+/// A way in which all lists of operations of the metamorphic proof run: a change of the usual
+/// options, and reopenings.
 #[derive(Debug, Clone, Copy)]
 pub struct Configuration {
     /// The name, which describes what is special about the configuration.

@@ -11,7 +11,8 @@ use crate::{crash, damage, faults, isolation, kills, metamorphic, scarcity, sche
 const TRANSACTIONS: u64 = 4000;
 /// Number of threads that run the transactions of the isolation proof.
 const TRANSACTION_THREADS: usize = 3;
-/// Upper limit on the number of databases in one seed; each has a seed of its own.
+/// The most databases that one seed of the isolation proof may use: the seeds of its databases
+/// count up from the seed times this number, so those of different seeds do not overlap.
 const HISTORIES_MAX: u64 = 10_000;
 
 /// Checks the histories of a seed; every second seed has power losses.
@@ -94,7 +95,8 @@ pub fn replay(words: &str, programs: &Programs) -> Result<Replayed> {
     })
 }
 
-/// Returns the first failure of a report as an error, with the number of failures.
+/// Returns an error with the first failure of a report and the number of its failures; `Ok` if it
+/// has none.
 fn all(report: Report) -> Result<()> {
     match report.failures.first() {
         None => Ok(()),

@@ -62,7 +62,8 @@ pub fn explores() -> bool {
 struct Environment {
     seed: Option<u64>,
     seeds: Option<u64>,
-    /// The drawn seed from which the run counts up; `None` unless the run explores.
+    /// The random first seed of the nightly run, which tries new seeds; the others follow it one by
+    /// one. `None` in other runs.
     drawn: Option<u64>,
 }
 

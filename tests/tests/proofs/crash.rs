@@ -34,7 +34,8 @@ fn power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were() {
     crash_everywhere(test, &[Kind::Drops], &[Sync, Os], 3);
 }
 
-/// Which call comes when is chance while threads flush and compact, so this test takes samples.
+/// While threads flush and compact, the order of the I/O calls is random, so this test does not
+/// lose power at each call but at a sample of them.
 #[test]
 fn power_lost_while_threads_flush_and_compact_leaves_a_prefix_of_the_commits() {
     let test = "power_lost_while_threads_flush_and_compact_leaves_a_prefix_of_the_commits";

@@ -30,9 +30,9 @@ enum Written {
     Operand(Vec<u8>),
 }
 
-/// Returns whether the value may result from `writes`: from a put, or nothing, and any of the
-/// operands that were merged after it, each at most once and in order. Some writes may be lost, or
-/// come from before a deletion that is lost.
+/// Returns whether the value may result from some of the `writes`: from one of the puts, or no
+/// value, and some of the operands merged after it, each at most once and in order. The others may
+/// be lost; a write may also be from before a deletion that is lost.
 fn was_written(table: TableNo, value: &[u8], writes: &[Written]) -> bool {
     let part = |write: &Written| match write {
         Written::Put(part) | Written::Operand(part) => part[..] == *value,
@@ -382,8 +382,9 @@ fn an_interrupted_repair_does_not_open() {
     }
 }
 
-/// A database of five files. Each of two tables has a file of versions, and above it one with range
-/// tombstones only. On top, one of the tables has a file with versions and a range tombstone.
+/// Creates a database of five files. Each of two tables has a file of versions, and a newer one
+/// with range tombstones only. One of the tables has a third, the newest file, with versions and a
+/// range tombstone.
 fn deletions(mem: &MemDisk) -> Case {
     let [mails, users] = [TableNo(0), TableNo(1)];
     let key = |i: u8| Key(16 + i);

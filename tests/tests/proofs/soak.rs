@@ -10,7 +10,8 @@ use ebb_tests::kills;
 use ebb_tests::report::{Budget, Counter};
 
 const SOAK: &str = env!("CARGO_BIN_EXE_soak");
-/// Number of kills unless `EBB_KILLS` is set: one for each durability of the processes.
+/// The number of kills unless `EBB_KILLS` is set: one for each durability that the killed processes
+/// use in turn.
 const KILLS: u64 = 3;
 
 /// Lets one test run at a time, until the guard is dropped. Between fork and exec, a child process

@@ -20,7 +20,7 @@ const CONNECTIONS: usize = 32;
 /// The interval at which an open loop sends the operations that are due and reads the responses. If
 /// it woke up for each request, the wake-ups of client and server would cost more than the request.
 const TICK: Duration = Duration::from_micros(500);
-/// Length of the intervals that the client reports.
+/// The client reports its measurements once in each interval of this length.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Sends the load to the server at `address`, as ordered on standard input, until the input ends.
@@ -62,7 +62,8 @@ fn read_orders(orders: &mpsc::Sender<(Order, Arc<AtomicBool>)>) {
     stop.store(true, Ordering::Relaxed);
 }
 
-/// Follows one order. Returns the report of a run; `None` for other orders.
+/// Executes one order of the demo's process. Returns the report if the order was to send the load;
+/// `None` for other orders.
 fn follow(
     client: &mut RawClient,
     order: Order,

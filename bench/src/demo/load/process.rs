@@ -26,11 +26,11 @@ pub(in crate::demo) struct LoadProcess {
 struct Shared {
     input: Mutex<ChildStdin>,
     state: Mutex<OrderState>,
-    /// Signalled when the state changes.
+    /// Wakes the threads that wait for a change of `state`.
     more: Condvar,
 }
 
-/// The summary of the client process's messages about the current command.
+/// The progress of the order that the client process is executing, from the process's messages.
 #[derive(Debug, Default)]
 struct OrderState {
     loaded: u64,

@@ -17,7 +17,8 @@ use super::endless::{Endless, wait_for_tasks};
 use super::setup::Setup;
 
 /// The length of a control cycle, in seconds. It is shorter than the default, because windows last
-/// for seconds only, and a step of the load is measured in pieces of this length.
+/// for seconds only, and the part `step` evaluates the time after a sudden rise of the load in
+/// pieces of this length.
 const CYCLE_S: f64 = 0.1;
 /// The number of reduce tasks of a job. None runs, because each window ends before the maps do.
 const REDUCES: u32 = 1;
@@ -37,9 +38,10 @@ pub enum Beside {
 /// The latencies by which the guard limits jobs, so that the load keeps its objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardSees {
-    /// The load's latencies, from the moment at which an operation was due.
+    /// The latencies that the load's threads measure, from the moment at which an operation was
+    /// due.
     Load,
-    /// The latencies that the store itself measures.
+    /// The latencies of reads and writes that the store measures itself.
     Store,
 }
 
@@ -81,7 +83,7 @@ pub struct Analytics {
     node: Node,
     objective: Option<(Objective, GuardSees)>,
     jobs: Vec<JobHandle>,
-    /// The input of tasks on threads.
+    /// The input of jobs whose tasks run on threads of this process.
     input: Arc<Endless>,
     /// The pinned table from which child processes read, if tasks run in processes of their own.
     pin: Option<PinnedTable>,

@@ -25,7 +25,8 @@ pub struct ColocationArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
 
-    /// Length of a window or of a compressed day, in place of each part's own
+    /// Length of each window, and of each compressed day, instead of the length that each part has
+    /// by default
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub window: Option<Duration>,
 
@@ -34,8 +35,8 @@ pub struct ColocationArgs {
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub loads: Vec<u32>,
 
-    /// Part loads: operations of a steady load that are due together; with several values, each in
-    /// turn
+    /// For part loads: the number of operations of a steady load that are due together; with
+    /// several values, each in turn
     #[arg(long = "batch", value_name = "N", value_delimiter = ',', default_value = "50",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub batches: Vec<u32>,
@@ -59,7 +60,7 @@ pub struct ColocationArgs {
 pub enum Part {
     /// Steady loads of 30, 50 and 70% of the machine
     Loads,
-    /// Compressed days of the thesis's three levels of burstiness
+    /// Days compressed to seconds, with the thesis's three levels of burstiness of the load
     Days,
     /// A step of the load from 10 to 60%
     Step,
@@ -73,18 +74,19 @@ pub enum Part {
     Guard,
     /// Tasks on threads and in processes, beside loads of 50 and 70%
     Isolate,
-    /// The hit rate of a block cache that is too small, beside snapshot scans
+    /// A block cache that is too small for the data: its hit rate with jobs that scan a snapshot,
+    /// compared with that of the load alone
     Cache,
-    /// Days with tight goals under several policies
+    /// Compressed days with jobs whose goals are tight, under several policies
     Goals,
-    /// Days with tight goals, planned with a perfect (oracle), a known and a learned forecast of
-    /// the capacity
+    /// Compressed days with jobs whose goals are tight, planned with a perfect (oracle), a known
+    /// and a learned forecast of the capacity
     Forecast,
     /// The growth of the load's tail latency with the capacity of jobs, as the latency guard
     /// measures it, beside the first load of --load (by default 50%)
     Curve,
-    /// The cost for jobs if their tasks yield to the load, and the benefit for the load, beside the
-    /// first load of --load (by default 50%)
+    /// Tasks that regularly yield their core to the load: the cost for jobs and the benefit for the
+    /// load, beside the first load of --load (by default 50%)
     Yields,
 }
 

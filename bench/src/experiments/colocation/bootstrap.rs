@@ -29,7 +29,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Returns how far the farther end of the interval is from 1, as a factor.
+    /// Returns the larger of `high` and 1 / `low`: the largest factor between the ratio and 1.
     pub fn farthest_from_one(&self) -> f64 {
         self.high.max(1.0 / self.low)
     }
@@ -103,7 +103,8 @@ pub fn windows_needed(so_far: &Pool, half_width: f64) -> u32 {
     needed.ceil().max(2.0) as u32
 }
 
-/// Returns the factor by which the spread of draws from this number of windows is too small.
+/// Returns the factor by which the spread of resampled results is widened: resampling so few
+/// windows underestimates it.
 fn widening(windows: f64) -> f64 {
     (windows / (windows - 1.0).max(0.5)).sqrt()
 }

@@ -5,7 +5,8 @@ use hdrhistogram::Histogram;
 /// The latencies that occurred and their counts: a histogram without its empty buckets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counts {
-    /// Pairs of nanoseconds and count, ascending by nanoseconds, without duplicates; no count is 0.
+    /// Pairs of a latency in nanoseconds and how often it was measured (never 0), by ascending
+    /// latency, without duplicates.
     ascending: Vec<(u64, u64)>,
 }
 

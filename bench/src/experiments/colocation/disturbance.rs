@@ -47,7 +47,7 @@ pub struct Observer {
     ticks: Ticks,
 }
 
-/// Ticks since boot.
+/// The machine's CPU time since boot, in clock ticks, over all cores.
 #[derive(Debug, Clone, Copy)]
 struct Ticks {
     steal: u64,
@@ -103,8 +103,9 @@ fn is_other(own: i32, (pid, ppid, flags): (i32, i32, u32)) -> bool {
     pid != own && ppid != own && flags & PF_KTHREAD == 0
 }
 
-/// Returns the ticks of a process and of its children that have ended. Children are included
-/// because their time moves to their parent, so that the sum over all processes never falls.
+/// Returns the CPU time, in clock ticks, of a process together with its ended children. Children
+/// are included because their time moves to their parent, so that the sum over all processes never
+/// falls.
 fn used(stat: &Stat) -> u64 {
     let children = stat.cutime.max(0) as u64 + stat.cstime.max(0) as u64;
     stat.utime + stat.stime + children

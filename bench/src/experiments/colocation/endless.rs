@@ -98,7 +98,8 @@ impl Input for Endless {
     }
 }
 
-/// The snapshot in short ranges, which are read through the block cache.
+/// The input of jobs that read the snapshot in short ranges of keys, through the block cache, again
+/// and again.
 struct CachedRanges {
     table: SnapshotTable,
     /// The first key of each piece of the table (the part that one task reads) except

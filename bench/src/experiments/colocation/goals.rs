@@ -134,7 +134,8 @@ impl GoalsRow {
     }
 }
 
-/// The difference between f(t) and the granted capacity of a day, relative to the latter.
+/// The difference between the capacity for analytics as forecast, f(t), and as granted over a day,
+/// relative to the granted one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ForecastError {
     off: f64,

@@ -16,14 +16,14 @@ pub struct Ratios {
     pub p50: Estimate,
     pub p99: Estimate,
     pub p999: Estimate,
-    /// The ratio of the 99th percentile of the time until a whole batch was done to that of the
-    /// load alone.
+    /// The 99th percentile of the latency of a batch, from its due time to the end of its last
+    /// operation, divided by that of the load alone.
     pub batch_p99: Estimate,
-    /// The ratio of the 99th percentile of the time until a thread took a due operation to that of
+    /// The 99th percentile of the delay until a thread began a due operation, divided by that of
     /// the load alone.
     pub dispatch_p99: Estimate,
-    /// The ratio of the 99th percentile during the lead of a window, when the guard has not
-    /// measured the new load yet, to that of the load alone; `None` without a lead.
+    /// The p99 of the load during the lead (the first part of a window, before the guard has
+    /// measured the new load), divided by that of the load alone; `None` without a lead.
     pub lead_p99: Option<Estimate>,
     /// CPU used by jobs, divided by the CPU that the load alone left idle.
     pub idle_cpu_used: f64,
@@ -40,7 +40,8 @@ pub struct Ratios {
 }
 
 impl Ratios {
-    /// Compares `beside` with `alone`, at least one window of each.
+    /// Compares the load in the windows `beside` jobs with that in the windows `alone`, at least
+    /// one window of each.
     pub fn new(beside: &[&Window], alone: &[&Window]) -> Self {
         let of = |of: fn(&Window) -> &Counts| {
             let pool = |windows: &[&Window]| Pool::new(windows.iter().map(|window| of(window)));

@@ -33,7 +33,8 @@ pub struct Report {
     pub step: Option<Step>,
     pub reserves: Option<Trial>,
     pub policies: Option<Trial>,
-    /// The objective of the guard in the part `guard` of the experiment.
+    /// The latency objective by which the guard limits jobs in the part `guard`; `None` if that
+    /// part was not run.
     pub objective: Option<Objective>,
     pub guard: Option<Trial>,
     pub isolate: Vec<Trial>,
@@ -76,7 +77,8 @@ pub struct LoadRow {
 }
 
 impl LoadRow {
-    /// Makes the row of a trial that has the contenders `unmanaged` and `managed`.
+    /// Makes the report's entry for a load from a trial, which must have measured the load beside
+    /// jobs in the ways named `unmanaged` and `managed`.
     pub fn new(load: f64, batch: u32, cores: u32, trial: Trial) -> Self {
         let managed = trial.contender("managed").ratios;
         let unmanaged = trial.contender("unmanaged").ratios;

@@ -30,7 +30,8 @@ const ROUNDS_MAX: u32 = 60;
 const UNMANAGED_EVERY: u32 = 5;
 /// The intervals after which tasks yield, in microseconds; `None` for never.
 const YIELDS_US: [Option<u64>; 4] = [Some(50), Some(100), Some(200), None];
-/// The load of the parts that use only one load, as a fraction of the machine.
+/// The load in those parts of the experiment that use only one load, as a fraction of the machine's
+/// CPU.
 const MIDDLE: f64 = 0.5;
 /// The size of a block cache that holds about a third of the records.
 const SMALL_CACHE_BYTES: u64 = 8 << 20;
@@ -248,7 +249,7 @@ impl Parts<'_> {
         [0.5, 0.7].into_iter().map(beside).collect()
     }
 
-    /// Measures over a store of its own, which has a small block cache.
+    /// Runs the part `cache` on a store of its own, whose block cache is too small for the data.
     fn cache(&self) -> Result<Trial> {
         let setup = Setup::new(self.args, Some(SMALL_CACHE_BYTES))?;
         let parts = Parts {
@@ -288,7 +289,8 @@ impl Parts<'_> {
     }
 }
 
-/// Returns days of all compared policies with the same forecast.
+/// Returns a simulated day for each of the compared policies, all with the same source of the
+/// forecast.
 fn policies_of_days() -> Vec<DemoDay> {
     let day = |policy: Policy| DemoDay {
         policy,
@@ -297,7 +299,8 @@ fn policies_of_days() -> Vec<DemoDay> {
     Policy::compared().into_iter().map(day).collect()
 }
 
-/// Returns days with each kind of forecast, under each policy that plans by a forecast.
+/// Returns a simulated day for each source of the forecast under each policy that plans by a
+/// forecast.
 fn forecasts() -> Vec<DemoDay> {
     let from = [
         ForecastFrom::Oracle,

@@ -25,7 +25,8 @@ pub const BATCH: u32 = 50;
 /// The time for which a load runs before it is measured: threads get warm, and the governor
 /// measures the load.
 pub const LEAD: Duration = Duration::from_millis(500);
-/// The longest measurement of the load's cost; shorter windows shorten it.
+/// The longest measurement of the load's CPU cost; with shorter windows the measurement is as short
+/// as a window.
 const MEASURED_MAX: Duration = Duration::from_secs(2);
 /// In windows up to this length, operations that were due while the machine paused are left out.
 /// In longer windows these operations count.
@@ -45,8 +46,8 @@ pub struct Load {
     pub batch: u32,
     /// The time at the start of the load that is not measured.
     pub lead: Duration,
-    /// The moments at which the measured time is cut into sections, relative to its start, which
-    /// is the end of the lead. The end of the last section is not among them.
+    /// The moments at which the measured time is divided into sections, as times from the end of
+    /// the lead. The end of the last section is not included.
     pub cuts: Vec<Duration>,
 }
 
@@ -57,7 +58,7 @@ pub struct Setup {
     pub folder: TempDir,
     pub cores: u32,
     workload: Workload,
-    /// The length of measurements of the load's cost.
+    /// The length of each measurement of the CPU time that the load uses at a given rate.
     measured: Duration,
     /// Operations per second for one core, from a closed loop: the first guess for rates.
     ops_per_core_s: f64,
@@ -101,9 +102,9 @@ impl Setup {
         Ok(setup)
     }
 
-    /// Returns the rate in operations per second, in batches of `batch`, at which the load uses
-    /// `share` of the machine, background work included. The error is at most a fiftieth, if the
-    /// machine is steady enough to measure that.
+    /// Returns the rate, in operations per second, at which the load uses the fraction `share` of
+    /// the machine's CPU, background work included. Operations are due in batches of `batch`. The
+    /// error is at most a fiftieth, if the machine is steady enough to measure that.
     pub fn ops_per_s(&self, share: f64, batch: u32) -> Result<f64> {
         let target = share * f64::from(self.cores);
         let mut ops_per_s = self.ops_per_core_s * target;
@@ -134,7 +135,7 @@ impl Setup {
         })
     }
 
-    /// Returns the request rates with which the load uses the machine as described by `shape`,
+    /// Returns the request rates over time at which the load uses the CPU as `shape` describes,
     /// interpolated between two measured steady loads.
     pub fn pace(&self, shape: Shape) -> Result<Pace> {
         let (low, high) = shape.bounds();

@@ -7,7 +7,7 @@ use std::f64::consts::TAU;
 const LEVELS: [(f64, f64); 3] = [(0.575, 0.125), (0.575, 0.25), (0.575, 0.375)];
 const PEAK_OF_DAY: f64 = 18.0 / 24.0;
 
-/// The course of a load, as a fraction of the machine.
+/// How much of the machine's CPU, as a fraction, the load uses over time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
     /// A day compressed to this many seconds, of burstiness level 1, 2 or 3.

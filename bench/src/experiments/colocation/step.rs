@@ -21,8 +21,8 @@ const TO: f64 = 0.6;
 const BEFORE: Duration = Duration::from_secs(1);
 const AFTER: Duration = Duration::from_secs(1);
 const PIECE: Duration = Duration::from_millis(100);
-/// The largest ratio of the latency to that of the load alone at which the latency counts as
-/// recovered.
+/// After a sudden rise of the load, the latency counts as recovered once it is at most this many
+/// times the latency of the load alone.
 const BACK: f64 = 1.2;
 
 #[derive(Debug, Clone, Serialize)]
@@ -31,20 +31,18 @@ pub struct Step {
     pub to: f64,
     /// The results of each piece of 100 ms after the sudden rise of the load, in order.
     pub windows: Vec<StepWindow>,
-    /// The recovery of the p99 with managed jobs from the rise of the load: the number, from 1, of
-    /// the first piece of 100 ms such that this and all later pieces stay within 1.2 times the p99
-    /// of the load alone. `None` if the last piece exceeds this.
+    /// The recovery time of the p99 with managed jobs after the rise of the load. The value n means
+    /// that the n-th piece of 100 ms and all later ones stay within 1.2 times the p99 of the load
+    /// alone, and that the piece before does not; `None` if the last piece does not.
     pub managed_back_in_window: Option<usize>,
-    /// The recovery of the p99 with unmanaged jobs from the rise of the load: the number, from 1,
-    /// of the first piece of 100 ms such that this and all later pieces stay within 1.2 times the
-    /// p99 of the load alone. `None` if the last piece exceeds this.
+    /// The recovery time of the p99 with unmanaged jobs after the rise of the load. The value n
+    /// means that the n-th piece of 100 ms and all later ones stay within 1.2 times the p99 of the
+    /// load alone, and that the piece before does not; `None` if the last piece does not.
     pub unmanaged_back_in_window: Option<usize>,
-    /// The noise of the recovery, from two measurements of the load alone: the number, from 1, of
-    /// the first piece of 100 ms after the rise of the load such that in this and all later pieces
-    /// the p99 of the second measurement stays within 1.2 times that of the first. `None` if the
-    /// last piece exceeds this factor.
+    /// The same number for a second measurement of the load alone, compared with the first: it
+    /// shows how much of a recovery time is noise.
     pub alone_again_back_in_window: Option<usize>,
-    /// The comparison over the whole second after the rise of the load.
+    /// The comparison over all pieces together: the first second after the rise of the load.
     pub trial: Trial,
 }
 

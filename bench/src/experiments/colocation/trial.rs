@@ -20,9 +20,9 @@ use crate::experiments::statistics::mean;
 
 /// The seed of the windows' order: the same in each run.
 const SEED: u64 = 0xebb;
-/// The half width of the confidence interval for which the number of needed rounds is estimated. The
-/// interval is that of the ratio between the p99 of two equal series of windows, both with the load
-/// alone.
+/// The half width of a confidence interval that is narrow enough: the report estimates how many
+/// rounds this takes for the ratio of the p99 between two series of windows that both measure the
+/// load alone.
 const HALF_WIDTH: f64 = 0.05;
 /// The first two conditions: both are the load alone.
 const ALONE: [&str; 2] = ["alone", "alone again"];
@@ -32,7 +32,8 @@ const ALONE: [&str; 2] = ["alone", "alone again"];
 pub struct Contender {
     pub name: String,
     pub beside: Beside,
-    /// The condition is measured in one of this many rounds, starting with the first; at least 1.
+    /// The number of rounds from one that measures this condition to the next that does, starting
+    /// with the first round; at least 1.
     pub every: u32,
 }
 
@@ -73,10 +74,9 @@ pub struct Trial {
     /// measured.
     pub lead_s: f64,
     pub rounds: u32,
-    /// The estimated number of rounds after which the ratio between the p99 of two equal series of
-    /// windows, both with the load alone, has a confidence interval of 5% to either side. The estimate
-    /// uses all of these windows that other processes, the host or pauses of the machine did not
-    /// disturb.
+    /// The estimated number of rounds after which the ratio of the p99 between two series of
+    /// windows, both with the load alone, has a confidence interval of 5% to either side. Windows
+    /// that other processes, the host or pauses of the machine disturbed do not count.
     pub rounds_needed: u32,
     /// The number of windows, over all conditions, that are spoiled: disturbed by other processes, the
     /// host or pauses of the machine.
@@ -238,8 +238,9 @@ fn counted(windows: &[Window], spoiled_count: bool) -> Vec<&Window> {
     }
 }
 
-/// Returns the number of rounds that are needed, judged by windows of the load alone. Assumes that as
-/// many windows will be spoiled as before. If fewer than two windows count, returns the number of
+/// Returns the estimated number of rounds until the confidence interval of the p99's ratio is
+/// narrow enough ([`HALF_WIDTH`]), judged by windows of the load alone. Assumes that as many
+/// windows will be spoiled as before. If fewer than two windows count, returns the number of
 /// windows so far.
 fn needed(alone: &[Vec<Window>]) -> u32 {
     let played = alone.iter().map(Vec::len).sum::<usize>();
@@ -271,7 +272,8 @@ pub mod tests {
         }
     }
 
-    /// Returns a trial of windows in the order alone, alone again, contenders.
+    /// Returns a trial. `windows` has a list of windows for each condition: the load alone, the
+    /// load alone again, then the load beside each of `contenders`.
     pub fn trial(contenders: &[&str], windows: Vec<Vec<Window>>) -> Trial {
         let load = Load {
             pace: Pace::steady(1.0),

@@ -40,8 +40,8 @@ pub struct Window {
     pub idle_cores: f64,
     /// The hit rate of the block cache for point reads; `None` if no point read needed a block.
     pub cache_hits: Option<f64>,
-    /// The smallest fraction, 0 to 1, of the capacity left by the load that the guard allowed
-    /// analytics; `None` without a guard.
+    /// The smallest fraction, 0 to 1, of the capacity beside the load that the latency guard
+    /// allowed jobs to use; `None` without a guard.
     pub allowed_min: Option<f64>,
     /// The scheduling class that the kernel granted to task threads; `None` without jobs.
     pub scheduling_class: Option<String>,
@@ -59,8 +59,8 @@ pub struct Window {
     /// Delays of dispatch: from the time at which an operation was due until a thread took it.
     #[serde(skip)]
     pub dispatch: Counts,
-    /// Latencies during the lead, the time for which the load runs before the measured part of the
-    /// window; empty without a lead.
+    /// Latencies of operations during the lead, the warm-up before the measured part of the window;
+    /// empty without a lead.
     #[serde(skip)]
     pub lead: Counts,
     /// Whether there are latencies of the lead, the time for which the load runs before the

@@ -15,7 +15,7 @@ use crate::queueing::{Case, QueueingRow, run_cases};
 use crate::sim::{Curves, Line};
 
 /// The loads as fractions of the capacity, each with the length of its measurement in quarters of
-/// `--slots`.
+/// `--slots`: queues change more slowly at a high load.
 const LOADS: [(f64, u64); 8] = [
     (0.3, 1),
     (0.5, 1),
@@ -41,7 +41,7 @@ fn stream(tasks_per_slot: f64, from: u32, until: u32) -> Stream {
     }
 }
 
-/// Returns the settings: name, cluster and traffic.
+/// Returns the settings, each a name and a model of the cluster and its traffic.
 fn settings() -> Vec<(String, Model)> {
     let flat = Cluster::flat(8, 0.8, 0.2);
     let racks = |rates| Cluster::racks(8, 4, rates);
@@ -205,8 +205,8 @@ fn stable_up_to(settings: &[(String, Vec<QueueingRow>)]) -> Table {
     })
 }
 
-/// Returns a table of the delays at the highest load, relative to the least delay of the published
-/// policies: the subject of heavy-traffic optimality.
+/// Returns a table of each policy's mean task delay at the highest load, divided by the least delay
+/// of the published policies. Theorems on optimality in heavy traffic are about this ratio.
 fn near(settings: &[(String, Vec<QueueingRow>)]) -> Table {
     let title = "Mean task delay at the highest load over the least of the published policies";
     by_policy(title, settings, |rows, policy| {

@@ -22,7 +22,8 @@ use super::part;
 use crate::console::progress_bar;
 use crate::queueing::QueueingRow;
 
-/// The results of a part: rows for each setting.
+/// The results of a part of the experiment: for each setting its name and its rows, one for each
+/// policy and load.
 type Part = part::Part<(String, Vec<QueueingRow>)>;
 
 /// The options of the experiment.
@@ -33,17 +34,17 @@ pub struct LocalityArgs {
     #[arg(value_enum, default_values_t = [Which::Throughput, Which::HeavyTraffic, Which::Levels])]
     pub parts: Vec<Which>,
 
-    /// Part throughput measures N slots, after N/5 for warming up; the other parts measure N/4
-    /// slots, and up to 4N near the capacity
+    /// Length of the measurements, in time slots: part throughput measures N slots, after N/5 for
+    /// warming up; the other parts measure N/4 slots, and up to 4N at loads near the capacity
     #[arg(long, value_name = "N", default_value_t = 250_000,
           value_parser = clap::value_parser!(u64).range(1000..))]
     pub slots: u64,
 
-    /// Part throughput: only this policy, and no pictures
+    /// For part throughput: only this policy, and no pictures
     #[arg(long, value_name = "NAME", value_parser = [throughput::FAIR, throughput::JSQ])]
     pub policy: Option<String>,
 
-    /// Part throughput: only loads of at least N tasks per slot
+    /// For part throughput: only loads of at least N tasks per slot
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     pub from: f64,
 
@@ -65,8 +66,8 @@ pub struct LocalityArgs {
 pub enum Which {
     /// Figures 3 and 4 of Wang et al.: the load that two policies can serve on 1,000 nodes
     Throughput,
-    /// Theorem 4 of Wang et al.: the backlog on ten nodes near the boundary of the capacity
-    /// region
+    /// Theorem 4 of Wang et al.: how the number of waiting tasks on ten nodes grows as the load
+    /// approaches the greatest that they can serve
     HeavyTraffic,
     /// Eight nodes in two racks: the loads at which policies are stable
     Levels,

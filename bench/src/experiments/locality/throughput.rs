@@ -11,7 +11,8 @@ use crate::sim::{Curves, Line, Progress, in_parallel};
 
 pub const FAIR: &str = "naive-fair";
 pub const JSQ: &str = "jsq-maxweight-common";
-/// The length of the run of figure 3a, as a fraction of the other runs' 250,000 slots.
+/// The length of the run of figure 3a of Wang et al., as a fraction of that of the other runs,
+/// which take 250,000 time slots by default.
 const FIGURE_3A_PART: f64 = 0.4;
 /// Number of waiting tasks at which a run ends early, as unstable. The backlog of a stable run may
 /// grow by a tenth of this number. At the largest load that naive fair sharing can serve, this

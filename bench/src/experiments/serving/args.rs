@@ -69,16 +69,16 @@ pub struct ServingArgs {
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
 
-    /// Part backup: gigabytes of keys and values in the database
+    /// For part backup: gigabytes of keys and values in the database
     #[arg(long, value_name = "GB", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub backup_gb: u64,
 
-    /// Part backup: folder on another file system, for the copies
+    /// For part backup: folder for the copies, on another file system than the database
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub target: PathBuf,
 
-    /// Part descriptors: SSTables in the table
+    /// For part descriptors: SSTables in the table
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub sstables: u64,
@@ -126,7 +126,8 @@ pub enum Part {
     /// Jobs beside two programs that keep cores busy: their time compared with that without the
     /// programs, and the tail latency of reads with the jobs compared with that without them
     Neighbours,
-    /// The server's CPU and instructions for a request with the log, compared with those without
+    /// The server's CPU time and instructions for a request, with its text log compared with those
+    /// without
     Logs,
     /// The tail latency of reads at half of the peak rate beside backups, and the rate of backups
     /// compared with `cp`
@@ -134,8 +135,8 @@ pub enum Part {
     /// The bytes that snapshots pin as the server reports them, compared with the bytes that are
     /// freed
     Pinned,
-    /// A limit of 1,024 open files with more SSTables: the tail of cached reads, a scan, a backup, a
-    /// merge
+    /// With a limit of 1,024 open files and more SSTables than that: the tail latency of cached
+    /// reads, then a scan, a backup and merges
     Descriptors,
     /// CREATE SNAPSHOT and DROP SNAPSHOT of 500 tables beside ten idle drivers, from the first snapshot
     /// to the thousandth, and the server's CPU at rest

@@ -58,7 +58,8 @@ pub struct Backup {
     /// The number of backups that completed beside windows.
     pub backups: u64,
     /// The number of windows of each condition (alone, alone again, beside backups) that were not
-    /// spoiled. If any condition has fewer than two of these, spoiled windows are compared too.
+    /// spoiled (disturbed by other processes or pauses of the machine). If any condition has fewer
+    /// than two of these, spoiled windows are compared too.
     pub windows: Vec<usize>,
     /// The number of operations that were due and never began, over all windows.
     pub unserved: u64,
@@ -102,11 +103,12 @@ impl Backup {
     }
 }
 
-/// Runs the part with a new server.
+/// Measures the tail latency of reads beside backups of a new server, and the rate of the backups
+/// compared with that of `cp`.
 ///
 /// # Errors
-/// When the target is on the file system of the data, the server fails or returns a wrong value, a copy
-/// fails, or the user interrupts the run.
+/// When the target is on the file system of the data, the server fails or returns a wrong value, a
+/// copy fails, or the user interrupts the run.
 pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
     // The bytes of the backup are given, not the number of records as in other parts.
     let args = &ServingArgs {

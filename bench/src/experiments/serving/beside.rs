@@ -67,7 +67,8 @@ pub struct BesideLoad {
     pub unserved: u64,
 }
 
-/// The host process's measurements of a window.
+/// The mean numbers of cores in use during a window, by requests, by jobs and by other processes,
+/// as measured by the process that hosts the server.
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Sample {
     transactional_cores: f64,
@@ -75,7 +76,7 @@ struct Sample {
     others_cores: f64,
 }
 
-/// Measurements of a window that only this part of the experiment takes.
+/// The measurements of a window that only the part `beside` of the experiment takes.
 struct WindowSample {
     sample: Sample,
     paged_rows: u64,

@@ -61,10 +61,11 @@ pub struct Descriptors {
     /// The ratio of the p99 of reads with all SSTables open to that in other windows with all
     /// SSTables open: noise.
     pub open_again: Estimate,
-    /// The ratio of the p99 of reads with the limit to that with all SSTables open.
+    /// The ratio of the p99 of reads with the limit of open files to that with all SSTables open.
     pub limited: Estimate,
-    /// The number of windows of each condition (all SSTables open, open again, with the limit) that were
-    /// not spoiled. If any condition has fewer than two of these, spoiled windows are compared too.
+    /// The number of windows of each condition (all SSTables open, open again, with the limit) that
+    /// were not spoiled (disturbed by other processes or pauses of the machine). If any condition
+    /// has fewer than two of these, spoiled windows are compared too.
     pub windows: Vec<usize>,
     /// The number of blocks that reads of the server with few open files did not find in the cache, over
     /// all windows.

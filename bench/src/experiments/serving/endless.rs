@@ -58,11 +58,11 @@ const GROWTH_BYTES_MAX: u64 = 1 << 30;
 /// The index, among the compared conditions, of the load beside statements that never end. Before it
 /// comes the load alone, twice.
 const STATEMENTS: usize = ALONE.len();
-/// The index, among the compared conditions, of the load beside threads of the idle class that increment
-/// a counter.
+/// The index of a condition to compare: the load beside threads that only increment a counter, in
+/// the kernel's idle class.
 const COUNTING: usize = STATEMENTS + 1;
-/// The index, among the compared conditions, of the load beside threads of the idle class that write to
-/// much memory.
+/// The index of a condition to compare: the load beside threads that write to much memory, in the
+/// kernel's idle class.
 const WRITING: usize = STATEMENTS + 2;
 const CONDITIONS: usize = STATEMENTS + 3;
 
@@ -80,11 +80,13 @@ pub struct EndlessStatements {
     pub rate_ops_per_s: f64,
     /// The p99 of the load's reads while nothing runs beside the load, in microseconds.
     pub p99_us: f64,
-    /// The load alone compared with itself: noise.
+    /// The load alone, compared with a second measurement of it: shows how large differences by
+    /// chance are.
     pub alone_again: Beside,
     /// The measurement of the load while the endless statements, and the scans of another user, run.
     pub beside: Beside,
-    /// The number of idle-class threads in the windows of `beside_counting` and `beside_writing`.
+    /// The number of threads in the kernel's idle class that run during `beside_counting` and
+    /// `beside_writing`.
     pub idle_threads: usize,
     /// The measurement of the load while threads of another process, in the idle CPU class, do nothing
     /// but increment a counter.
@@ -92,23 +94,24 @@ pub struct EndlessStatements {
     /// The measurement of the load while threads of another process, in the idle CPU class, write to 64
     /// MiB of memory each.
     pub beside_writing: Beside,
-    /// The ratio of the p99 beside the endless statements to that beside the threads that write to
-    /// memory.
+    /// The p99 of reads beside the endless statements, divided by that beside threads that write to
+    /// memory: the effect of the statements without that of busy cores and caches.
     pub over_writing: Estimate,
-    /// The tail of the time that operations spent in each stage, by condition.
+    /// The tail latencies of the stages of the load's operations, under each condition, such as the
+    /// load alone.
     pub stages: Vec<StagesOf>,
     /// The number of statements that ended with their time-out.
     pub timed_out: u64,
     /// The longest time until one of the statements that `timed_out` counts was answered, in
     /// seconds.
     pub timed_out_s_max: f64,
-    /// The number of scans that completed beside the endless statements, of a user without such
-    /// statements.
+    /// The number of scans of another user, who runs no endless statements, that completed beside
+    /// them.
     pub scans: u64,
     /// The longest time of a completed scan beside the endless statements, in seconds.
     pub scan_s_max: f64,
-    /// The number of scans that timed out beside the endless statements, of a user without such
-    /// statements.
+    /// The number of scans of another user, who runs no endless statements, that timed out beside
+    /// them.
     pub scans_timed_out: u64,
     /// Total duration of the windows in which the endless statements ran, in seconds.
     pub beside_s: f64,
@@ -118,7 +121,7 @@ pub struct EndlessStatements {
     pub most_bytes: u64,
 }
 
-/// The tail of the time that operations spent in each stage, under one condition.
+/// The tail latencies of the stages of the load's operations, under one condition.
 #[derive(Debug, Clone, Serialize)]
 pub struct StagesOf {
     pub condition: &'static str,
@@ -348,7 +351,8 @@ fn statements() -> [String; 2] {
     ]
 }
 
-/// Runs one window of the load, and adds its operations to the stages of its condition.
+/// Runs one window of the load, and adds its operations to `stages`, the latencies by stage under
+/// the condition of the window.
 fn play(
     server: &Server,
     client: &mut RawClient,

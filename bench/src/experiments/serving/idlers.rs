@@ -26,10 +26,10 @@ const LINE_WORDS: usize = 8;
 /// The line that the process prints once all of its threads are in the idle class.
 const RUNNING: &str = "running";
 
-/// The work of the threads.
+/// The work that the threads of the idle class repeat without end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum IdleWork {
-    /// Counts, in a single cache line
+    /// Increments a counter: uses CPU, but of memory only one cache line
     Count,
     /// Writes to each cache line of 64 MiB, again and again
     Memory,
@@ -80,7 +80,7 @@ pub fn run_idlers(args: &IdlersArgs) -> Result<()> {
 }
 
 impl IdleWork {
-    /// Returns the memory over which a thread walks: for one that only counts, a single cache line.
+    /// Returns the memory to which a thread writes; a single cache line for [`Self::Count`].
     fn memory(self) -> Vec<u64> {
         let bytes = match self {
             Self::Count => LINE_WORDS * size_of::<u64>(),

@@ -41,7 +41,7 @@ pub struct Indexed {
     pub indexed_write_us: Vec<f64>,
     /// CPU time of ten reads by key, each of one row, in microseconds, for each round.
     pub ten_reads_us: Vec<f64>,
-    /// CPU time for ten rows found by the index, which is about the number that one read finds, in
+    /// CPU time of reads by the index, for every ten rows found (a read finds about ten), in
     /// microseconds, for each round.
     pub ten_found_us: Vec<f64>,
 }

@@ -12,7 +12,8 @@ use crate::threads::pause;
 /// The time that `perf` gets to begin: it prints nothing when it begins to count.
 const ATTACH: Duration = Duration::from_millis(500);
 
-/// A count under way. `perf` is ended when this value is dropped.
+/// A running `perf` that counts the CPU instructions of a process. It is ended when this value is
+/// dropped.
 #[derive(Debug)]
 pub(super) struct Instructions(Child);
 

@@ -28,12 +28,13 @@ const RATIO_MAX: f64 = 1.01;
 /// A function that returns one kind of cost.
 type Kind = fn(&Cost) -> &[f64];
 
-/// The cost of a request, round by round.
+/// The server's cost of a request. Each list has a value for each round.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Cost {
-    /// CPU time of the server, in microseconds.
+    /// The server's CPU time for a request, in microseconds.
     pub cpu_us: Vec<f64>,
-    /// Instructions of the server in user mode. Empty where the machine does not count them.
+    /// The server's instructions in user mode for a request. Empty where the machine does not count
+    /// them.
     pub instructions: Vec<f64>,
 }
 
@@ -42,11 +43,12 @@ pub struct Cost {
 pub struct Logs {
     /// The number of requests in each run.
     pub requests: u64,
-    /// The cost at the server with `--log off`.
+    /// The cost of a request at the server that writes no text log (`--log off`).
     pub silent: Cost,
-    /// The cost at the server with the default level of the log.
+    /// The cost of a request at the server with the default level of the text log.
     pub logged: Cost,
-    /// The cost at another server with `--log off`, which serves after the one with the log.
+    /// The cost of a request at another server with `--log off`, which serves after the one with
+    /// the log.
     pub silent_again: Cost,
 }
 
@@ -149,7 +151,7 @@ impl ServerAndClient {
         Ok(Self { server, client })
     }
 
-    /// Runs a plan, and adds the cost of a request.
+    /// Sends the requests of `plan`, and appends the server's mean cost of a request to `cost`.
     fn run(&mut self, plan: &Plan, cost: &mut Cost) -> Result<()> {
         let counting = Instructions::start(self.server.process.pid())?;
         let (_, cpu_us, _) = throughput::run(&self.server, &mut self.client, plan)?;

@@ -36,10 +36,10 @@ use crate::threads::{pause, value_of};
 
 /// The number of busy programs.
 const PROGRAMS: usize = 2;
-/// The goal of the aggregates that have one, in seconds.
+/// The completion time goal of those aggregation jobs that have a goal, in seconds.
 const GOAL_S: f64 = 5.0;
-/// The largest acceptable ratio of the time of an aggregate, beside other programs that keep all cores
-/// busy, to that of an aggregate alone.
+/// The largest acceptable ratio of an aggregation job's duration beside other programs that keep
+/// all cores busy to its duration without them.
 const WALL_MAX: f64 = 12.0;
 /// The largest acceptable upper end of the confidence interval of the ratio of the p99 of reads with
 /// jobs to that without.
@@ -58,15 +58,16 @@ pub struct Neighbours {
     pub rows: u64,
     /// The number of busy programs.
     pub programs: usize,
-    /// Wall time of an aggregate alone, in seconds, round by round.
-    pub alone_s: Vec<f64>,
-    /// Wall time of an aggregate beside other programs that keep all cores busy, in seconds, round by
+    /// Wall time of an aggregation job without other programs, in seconds, one value for each
     /// round.
+    pub alone_s: Vec<f64>,
+    /// Wall time of an aggregation job beside other programs that keep all cores busy, in seconds,
+    /// one value for each round.
     pub beside_s: Vec<f64>,
-    /// Wall time of an aggregate with a goal, beside other programs that keep all cores busy, in
-    /// seconds, round by round.
+    /// Wall time of an aggregation job with a goal, beside other programs that keep all cores busy,
+    /// in seconds, one value for each round.
     pub with_goal_s: Vec<f64>,
-    /// The number of aggregates that met their goal.
+    /// The number of aggregation jobs that met their completion time goal.
     pub goals_met: usize,
     /// The peak rate: operations per second of a closed loop beside other programs that keep all cores
     /// busy.
@@ -237,12 +238,12 @@ struct Aggregates {
     started: u32,
 }
 
-/// An aggregate that has succeeded.
+/// An aggregation job that has succeeded.
 #[derive(Debug, Clone, Copy)]
 struct Aggregate {
     /// The time from the submission to the server's response that the job has ended.
     wall_s: f64,
-    /// Whether the aggregate had a goal, and met it.
+    /// Whether the job had a completion time goal, and met it.
     is_in_time: bool,
 }
 
@@ -256,7 +257,7 @@ impl Aggregates {
         })
     }
 
-    /// Runs an aggregate to its end.
+    /// Runs an aggregation job to its end, with a completion time goal if `goal_s` is given.
     fn run(&mut self, goal_s: Option<f64>) -> Result<Aggregate> {
         let done = self.run_until(goal_s, &AtomicBool::new(false))?;
         done.context("nothing has ended it")

@@ -46,7 +46,8 @@ const LOADS: [f64; 2] = [0.5, 3.0];
 
 /// The number of connections that flood, beside a polite one.
 const FLOODS: u64 = 3;
-/// The load of the polite connection, as a fraction of the peak rate.
+/// The rate of the connection that does not flood the server (the polite one), as a fraction of the
+/// peak rate, the highest that the server can serve.
 const POLITE_LOAD: f64 = 0.1;
 
 struct Clients {
@@ -61,12 +62,13 @@ pub struct OverloadedLoad {
     pub peak_ops_per_s: f64,
     /// The measured windows with a load of half of the peak rate.
     pub half: Vec<Window>,
-    /// Windows at three times the peak.
+    /// The measured windows with a load of three times the peak rate.
     pub three_times: Vec<Window>,
-    /// Windows of one connection at a tenth of the peak, beside three others at half of the peak.
+    /// The measurements of one connection at a tenth of the peak rate, in windows in which the
+    /// other connections together send half of the peak rate.
     pub polite_beside_half: Vec<Window>,
-    /// Windows of one connection at a tenth of the peak, beside three others at three times the
-    /// peak.
+    /// The measurements of one connection at a tenth of the peak rate, in windows in which the
+    /// other connections together send three times the peak rate.
     pub polite_beside_three_times: Vec<Window>,
 }
 
@@ -106,7 +108,8 @@ impl Window {
 }
 
 impl OverloadedLoad {
-    /// Returns lines with the medians over windows, and the ratio of the two loads.
+    /// Returns lines with the medians over windows, and the ratios of the p99 at three times the
+    /// peak rate to that at half of it.
     pub fn lines(&self) -> Vec<String> {
         let of = |windows: &[Window], what: fn(&Window) -> f64| median(windows.iter().map(what));
         let line = |name: &str, windows: &[Window]| {

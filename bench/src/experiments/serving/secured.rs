@@ -25,19 +25,19 @@ const WORKLOAD: &str = "b";
 /// The name of the client's role, which is its password too.
 const ROLE: &str = "load";
 
-/// The result of the part, round by round.
+/// The result of part `secured`. Each list has a value for each round.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Secured {
-    /// Operations per second of the plain server.
+    /// Operations per second of the plain server, which has neither TLS nor roles.
     pub plain_ops_per_s: Vec<f64>,
     /// CPU time of the plain server for an operation, in microseconds.
     pub plain_cpu_us: Vec<f64>,
     /// CPU time of the plain server for an operation in a second window, after that of the secured
-    /// server.
+    /// server, in microseconds.
     pub again_cpu_us: Vec<f64>,
     /// Operations per second of the server with TLS and roles.
     pub secured_ops_per_s: Vec<f64>,
-    /// CPU time of the server with TLS and roles for an operation, in microseconds.
+    /// CPU time for an operation, in microseconds, of the server with TLS and roles.
     pub secured_cpu_us: Vec<f64>,
 }
 

@@ -39,12 +39,15 @@ impl Setting<'_> {
         Server::start(&self.binary, &self.folder.join(name), more)
     }
 
-    /// Connects the client of the options, and loads the records of the options.
+    /// Connects a client to the server, with the credentials of `account` if given, and loads the
+    /// records. The numbers of connections and records are those of the command line.
     pub fn client(&self, server: &Server, account: Option<&Account>) -> Result<RawClient> {
         loaded(server, account, self.args.connections, self.args)
     }
 
-    /// Plays one window of each condition in turn, in an order that is drawn for each round.
+    /// Measures one window under each condition (such as the load alone) per round, in an order
+    /// that is drawn for each round. `play` measures a window under the condition with the given
+    /// index.
     pub fn in_turns<M>(
         &self,
         part: &str,

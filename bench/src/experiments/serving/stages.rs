@@ -42,7 +42,8 @@ pub struct BegunWindow {
 }
 
 impl BegunWindow {
-    /// Begins a window of a server with `--stage-latencies`.
+    /// Begins a measured window: reads the present counts of the server, which must run with
+    /// `--stage-latencies`.
     ///
     /// # Errors
     /// When the server does not answer, or has no metrics of stages.
@@ -93,7 +94,7 @@ impl Stages {
         self.add_late(&tally.late_nanos)
     }
 
-    /// Adds the operations of another condition.
+    /// Adds the operations that `more` counted under another condition of the experiment.
     pub fn add(&mut self, more: &Self) -> Result<()> {
         let none = ServerStages::default();
         self.server.add_difference(&more.server, &none);
@@ -111,7 +112,8 @@ impl Stages {
         Ok(())
     }
 
-    /// Returns the tails of all stages, in order.
+    /// Returns the median and p99 of the time in each stage, in the order in which an operation
+    /// passes them.
     pub fn tails(&self) -> Vec<StageTail> {
         let late_us = |quantile| {
             let late = self.late_nanos.as_ref();
@@ -162,7 +164,8 @@ impl ServerStages {
         Ok(stages)
     }
 
-    /// Adds the requests that are in `after` and were not in `before`.
+    /// Adds the requests between two readings of the same server's counts: those in `after` that
+    /// are not in `before`.
     fn add_difference(&mut self, after: &Self, before: &Self) {
         let parts = after.0.iter().zip(&before.0);
         for (sum, (after, before)) in self.0.iter_mut().zip(parts) {
@@ -211,7 +214,8 @@ impl Buckets {
 mod tests {
     use super::*;
 
-    /// Returns metrics with these counts of requests of up to 10 us, 20 us and any latency.
+    /// Returns metrics of the server. For each stage, `counts` has the number of requests that took
+    /// up to 10 us, up to 20 us, and any time.
     fn metrics(counts: [[u64; 3]; 3]) -> String {
         let mut text = String::from("# TYPE ebb_cql_stage_duration_seconds histogram\n");
         for (stage, counts) in STAGES.iter().zip(counts) {

@@ -27,23 +27,25 @@ pub(super) const WRITES: Workload = Workload {
 /// The results of one kind of operation, round by round.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Kind {
-    /// Operations per second of the server.
+    /// Operations per second of the server, one value for each round.
     pub ops_per_s: Vec<f64>,
-    /// Operations per second of the server in a second run of each round: noise.
+    /// Operations per second of a second, equal run in each round: shows how large differences by
+    /// chance are.
     pub again_ops_per_s: Vec<f64>,
-    /// Operations per second of Redis; empty if it is not installed.
+    /// Operations per second of Redis, one value for each round; empty if Redis is not installed.
     pub redis_ops_per_s: Vec<f64>,
-    /// CPU time of the server for an operation, in microseconds.
+    /// The server's CPU time for an operation, in microseconds, one value for each round.
     pub server_cpu_us: Vec<f64>,
-    /// CPU time of the server for an operation in the second run.
+    /// The server's CPU time for an operation in the second run of each round, in microseconds.
     pub again_server_cpu_us: Vec<f64>,
-    /// CPU time of the client for an operation.
+    /// The client's CPU time for an operation, in microseconds, one value for each round.
     pub client_cpu_us: Vec<f64>,
-    /// CPU time of Redis for an operation.
+    /// Redis's CPU time for an operation, in microseconds, one value for each round.
     pub redis_cpu_us: Vec<f64>,
-    /// CPU time of Redis's client for an operation.
+    /// CPU time of Redis's client for an operation, in microseconds, one value for each round.
     pub redis_client_cpu_us: Vec<f64>,
-    /// CPU time of a process with the store in it, for an operation.
+    /// CPU time for an operation of a process that uses the store without a server, in
+    /// microseconds, one value for each round.
     pub embedded_cpu_us: Vec<f64>,
 }
 
@@ -59,8 +61,8 @@ impl Kind {
         median_ratio(&self.ops_per_s, &self.redis_ops_per_s)
     }
 
-    /// Returns the ratio of the operations per second to those of equal runs, repeated in the same
-    /// round: noise.
+    /// Returns the median ratio of the operations per second of the first to those of the second
+    /// run of a round: how far two equal runs differ by chance.
     pub fn over_itself(&self) -> Option<f64> {
         median_ratio(&self.ops_per_s, &self.again_ops_per_s)
     }
@@ -70,8 +72,8 @@ impl Kind {
         median_ratio(&self.server_cpu_us, &self.embedded_cpu_us)
     }
 
-    /// Returns the ratio of the server's CPU time to that of equal runs, repeated in the same round:
-    /// noise.
+    /// Returns the median ratio of the server's CPU time in the first to that in the second run of
+    /// a round: how far two equal runs differ by chance.
     pub fn cpu_over_itself(&self) -> Option<f64> {
         median_ratio(&self.server_cpu_us, &self.again_server_cpu_us)
     }
@@ -132,7 +134,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<Throughput> {
     Ok(measured)
 }
 
-/// Returns the operations per second, and the CPU time of server and client for each operation.
+/// Runs `plan`. Returns the operations per second, and the CPU time for an operation, in
+/// microseconds, of the server and of the client.
 pub(super) fn run(server: &Server, client: &mut RawClient, plan: &Plan) -> Result<(f64, f64, f64)> {
     let before = server.process.usage()?;
     let tally = client.run(plan, |_| ())?;

@@ -41,8 +41,8 @@ use crate::threads::{pause, value_of};
 use crate::ycsb::Operation;
 use crate::ycsb::cql::{Plan, RawClient, enter_idle_class};
 
-/// The largest acceptable upper end of the confidence interval of the ratio of the p99 of reads with
-/// consoles to that without.
+/// The largest acceptable upper end of the confidence interval of the ratio of the p99 of reads
+/// with consoles (clients that watch the server over HTTP) to that without.
 const P99_MAX: f64 = 1.1;
 /// The number of event streams that are open at once.
 const STREAMS: usize = 200;
@@ -53,15 +53,18 @@ const LIST: &str = "/v1/jobs?limit=1000";
 /// The time between two wake-ups of the consoles' thread. At a wake-up it lists jobs, scrapes metrics, reads
 /// streams or does nothing.
 const LOOK: Duration = Duration::from_millis(100);
-/// The number of wake-ups in a second of the thread that acts as the consoles. It lists jobs, scrapes
-/// metrics and reads the event streams once a second each, at different wake-ups: real monitoring systems
-/// and consoles are not synchronized.
+/// How often the thread that acts as all consoles wakes up in a second. Once a second each, it
+/// lists jobs, scrapes metrics and reads the event streams, at different wake-ups: real consoles
+/// and monitoring systems are not synchronized.
 const LOOKS: u32 = 10;
-/// In each second, the consoles' thread lists the jobs at the wake-up with this number, from 0.
+/// The index, among the [`LOOKS`] wake-ups of each second, of the wake-up at which the thread of
+/// the consoles lists the jobs.
 const LIST_AT: u32 = 0;
-/// In each second, the consoles' thread scrapes the metrics at the wake-up with this number, from 0.
+/// The index, among the [`LOOKS`] wake-ups of each second, of the wake-up at which the thread of
+/// the consoles scrapes the metrics.
 const SCRAPE_AT: u32 = 3;
-/// In each second, the consoles' thread reads the event streams at the wake-up with this number, from 0.
+/// The index, among the [`LOOKS`] wake-ups of each second, of the wake-up at which the thread of
+/// the consoles reads the event streams.
 const READ_AT: u32 = 6;
 /// The beginning of the names of the server's threads for HTTP.
 const HTTP_THREADS: &str = "ebb-http";
@@ -80,12 +83,12 @@ pub struct WatchedLoad {
     pub peak_ops_per_s: f64,
     /// Operations per second of the load: half of the peak, unless a rate was given.
     pub rate_ops_per_s: f64,
-    /// The p50 of reads without consoles, in microseconds.
+    /// The p50 of reads while no console watches the server, in microseconds.
     pub p50_us: f64,
-    /// The p99 of reads without consoles, in microseconds.
+    /// The p99 of reads while no console watches the server, in microseconds.
     pub p99_us: f64,
-    /// The ratio of the p99 of reads without consoles to that in other windows without consoles:
-    /// noise.
+    /// The ratio of the p99 of reads in windows without consoles to that in other windows without
+    /// consoles: shows how large differences by chance are.
     pub alone_again: Estimate,
     /// The ratio of the p99 of reads with consoles to that without.
     pub watched: Estimate,
@@ -99,13 +102,15 @@ pub struct WatchedLoad {
     pub scrapes: u64,
     pub list_bytes: usize,
     pub scrape_bytes: usize,
-    /// The CPU time of the server's threads for HTTP with consoles, in milliseconds per second.
+    /// The CPU time of the server's threads for HTTP while consoles watch, in milliseconds per
+    /// second.
     pub http_cpu_ms_per_s: f64,
-    /// The CPU time of the thread that acts as the consoles, in the idle class, in milliseconds per second.
+    /// The CPU time of the thread that acts as all consoles, in milliseconds per second. It is in
+    /// the idle class.
     pub consoles_cpu_ms_per_s: f64,
-    /// The number of windows of each condition (without consoles, without consoles again, with consoles)
-    /// that were not spoiled. If any condition has fewer than two of these, spoiled windows are compared
-    /// too.
+    /// The number of windows of each condition (without consoles, without consoles again, with
+    /// consoles) that were not spoiled (disturbed by other processes or pauses of the machine). If
+    /// any condition has fewer than two of these, spoiled windows are compared too.
     pub windows: Vec<usize>,
     /// The number of operations that were due and never began, over all windows.
     pub unserved: u64,
@@ -148,7 +153,8 @@ impl WatchedLoad {
     }
 }
 
-/// A console's access to the server.
+/// The address and the token with which a console, a client that watches the server, sends requests
+/// over HTTP.
 struct Console {
     address: SocketAddr,
     token: String,
@@ -292,8 +298,8 @@ fn ms_per_s(cpu: Duration, took: Duration) -> f64 {
 }
 
 impl Console {
-    /// Returns a console with a new token in the database `data`. `line` is the server's output
-    /// with its HTTP address.
+    /// Returns the access of a console, with a new token in the database `data`. `line` is the line
+    /// of the server's output that has its HTTP address.
     fn of(data: &Path, line: &str) -> Result<Self> {
         let address = line.strip_prefix("listening for HTTP on http://");
         let address = address.with_context(|| format!("no address for HTTP in {line:?}"))?;

@@ -13,7 +13,8 @@ use crate::experiments::statistics::mean;
 use crate::ycsb::Operation;
 use crate::ycsb::cql::{Plan, RawClient, Tally};
 
-/// The numbers of the two conditions that are the load alone. They come first in each part.
+/// The indexes of the two conditions under which the load runs alone, one to measure it and one to
+/// show the noise. They are the first in each part of the experiment.
 pub const ALONE: [usize; 2] = [0, 1];
 
 /// The measurements of one window.
@@ -27,7 +28,7 @@ pub struct Window<M> {
     /// True if other processes or the host took too much of the machine, or the machine paused for
     /// most of the window.
     is_spoiled: bool,
-    /// Measurements that only one part of the experiment takes.
+    /// Measurements that are specific to the part of the experiment.
     pub more: M,
 }
 
@@ -77,7 +78,9 @@ impl fmt::Display for Beside {
 }
 
 impl<M> Window<M> {
-    /// Returns the window in which `plan` was run. Only the operations in `latencies` are compared.
+    /// Returns the measurements of the window in which `plan` was run. Windows are compared by
+    /// `latencies`, which may be those of only some operations in `tally`; `more` has measurements
+    /// that are specific to the part of the experiment.
     ///
     /// # Errors
     /// When the server returned wrong values.
@@ -163,7 +166,8 @@ impl<M> Windows<M> {
 }
 
 impl Windows<ServerUse> {
-    /// Compares condition number `condition` with `others`.
+    /// Compares the windows under a condition of the experiment, given by its index, with those
+    /// under the conditions `others`.
     pub fn beside(&self, condition: usize, others: &[usize]) -> Beside {
         let cpu_s = |conditions: &[usize]| mean(self.played(conditions).map(|it| it.more.cpu_s));
         let played = || self.0[condition].iter();

@@ -51,7 +51,8 @@ pub enum Case {
     With,
     /// Overwrites entries without a snapshot
     Without,
-    /// Loads the entries as the overwrites leave them, and waits for background work
+    /// Loads each entry once, with the value that the overwrites of the other cases leave, and
+    /// waits for background work
     Fresh,
 }
 

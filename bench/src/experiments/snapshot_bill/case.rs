@@ -21,8 +21,8 @@ const POLL_EVERY: u64 = 1024;
 /// The measurements of a process, which it prints as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Disk and memory after the overwrites and the wait; of a fresh database, after its background
-    /// work.
+    /// Disk and memory after the overwrites and the wait for background work; a fresh database has
+    /// no overwrites.
     pub space: Space,
     /// The peaks of disk and memory, up to the moment at which `space` was measured.
     pub peak: Peak,
@@ -95,7 +95,8 @@ impl<'a> Database<'a> {
         Ok(measured)
     }
 
-    /// Writes each entry once, with its version after the overwrites.
+    /// Writes each entry once, with the value that the overwrites of the other cases leave: a fresh
+    /// database of the same content, for comparison.
     fn run_fresh(&mut self) -> Result<Measurement> {
         let bar = self.bar("load", self.scale.entries);
         let mut value = Vec::new();
@@ -180,7 +181,7 @@ impl<'a> Database<'a> {
             .with_context(|| format!("snapshot {SNAPSHOT} changed"))
     }
 
-    /// Checks that the table has the last version of every entry.
+    /// Checks that the table has for every entry the value that was written last.
     fn check_live(&self) -> Result<()> {
         check(&last_versions(self.scale), |key| self.table.get(key))
             .context("the table is not what was written")
@@ -196,7 +197,8 @@ impl<'a> Database<'a> {
     }
 }
 
-/// Returns the overwrites in order; the version is the number of the overwrite, from 1.
+/// Returns the overwrites in order, each as the number of the entry and the version of its new
+/// value. The version is the number of the overwrite, from 1.
 fn overwrites(scale: &Scale) -> impl Iterator<Item = Stamp> {
     let mut rng = ChaCha8Rng::seed_from_u64(scale.seed);
     let entries = scale.entries;

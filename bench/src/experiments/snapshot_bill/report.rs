@@ -9,7 +9,7 @@ use super::case::Measurement;
 use crate::console::mb;
 use crate::experiments::statistics::median;
 
-/// The figures, computed from medians over the rounds.
+/// The costs of a snapshot, computed from medians over the rounds.
 #[derive(Debug, Serialize)]
 pub struct Bill {
     pub settings: Scale,

@@ -97,7 +97,7 @@ pub struct Scale {
     pub value_bytes: u64,
     /// The number of operations of an execution at full speed.
     pub operations: u64,
-    /// Length of an execution that keeps up with its target, in seconds.
+    /// Length of an execution that keeps up with its target rate of operations, in seconds.
     pub target_s: f64,
     /// The number of executions of each kind.
     pub rounds: u32,

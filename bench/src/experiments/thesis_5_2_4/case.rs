@@ -38,9 +38,9 @@ pub enum Case {
     },
     /// Runs a workload on a copy of the data.
     Execute {
-        /// The directory of the data.
+        /// The directory of the prepared data.
         base: PathBuf,
-        /// The directory for the copy: missing or empty.
+        /// The directory for the copy of the data on which the operations run: missing or empty.
         dir: PathBuf,
         scale: Scale,
         run: Run,
@@ -56,8 +56,8 @@ pub enum Case {
 pub struct Execution {
     pub operations: u64,
     pub throughput_ops_per_s: f64,
-    /// Operations per second of the process's CPU time, with the background work until the end of
-    /// the execution.
+    /// Operations for each second of the process's CPU time, which includes background work until
+    /// the end of the execution.
     pub ops_per_cpu_s: f64,
     pub target_ops_per_s: Option<f64>,
     /// Latencies of reads from their start, without the reads of read-modify-writes.
@@ -73,9 +73,11 @@ pub struct Execution {
     /// The number of SSTables at the end. In a series of executions on the same data, merges are
     /// completed before the count.
     pub sstables: usize,
-    /// The number of runs at the end: a key may be in one SSTable of each.
+    /// The number of sorted runs of SSTables at the end of the execution: a key may be in one
+    /// SSTable of each.
     pub runs: usize,
-    /// The number of runs that a reader of the snapshot searches; `None` if no snapshot is read.
+    /// The number of sorted runs that a reader of the snapshot searches; `None` if no snapshot is
+    /// read.
     pub runs_of_snapshot: Option<usize>,
 }
 

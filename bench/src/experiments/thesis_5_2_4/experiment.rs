@@ -135,8 +135,9 @@ impl Processes<'_> {
     }
 }
 
-/// Converts a target rate of the thesis to a rate here: the same fraction of full speed here as the
-/// target was of full speed in the thesis.
+/// Converts a target rate of the thesis to one for this machine: the same fraction of the greatest
+/// rate measured here as the target was of the greatest rate in the thesis. `None` for a run at
+/// full speed, or if the greatest rate has not been measured.
 fn target_ops_per_s(run: Run, results: &Results) -> Option<f64> {
     let Load::Target(target) = run.load else {
         return None;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A workload of section 5.2.4.1.
+/// A workload of section 5.2.4.1 of the thesis: the mix of the operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mix {

@@ -14,7 +14,8 @@ use super::reads::Reads;
 /// Frequencies of new SSTables in workload A, relative to the default (Figure 5.10).
 pub const SSTABLE_FREQUENCIES: [u32; 4] = [1, 2, 4, 8];
 
-/// The parameters of an execution, or of a series on the same data.
+/// The parameters of one process of the experiment, which runs the workload once, or several times
+/// one after the other on the same data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     pub workload: Mix,
@@ -44,8 +45,8 @@ pub enum Part {
 pub enum Load {
     /// Full speed: each thread starts an operation when its last one has ended.
     Saturating,
-    /// A target of the thesis, in operations per second. Here it stands for the same fraction of
-    /// full speed.
+    /// A target rate of the thesis, in operations per second. The run's rate is the same fraction
+    /// of the greatest rate on this machine as the target was of that in the thesis.
     Target(u32),
 }
 
@@ -53,9 +54,10 @@ pub enum Load {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
-    /// A part of the data, in the block cache; the page cache is kept empty.
+    /// The block cache holds a part of the data, and other reads go to the disk: the page cache is
+    /// kept empty.
     Part,
-    /// All of the data, in the block cache.
+    /// The block cache holds all of the data.
     All,
 }
 

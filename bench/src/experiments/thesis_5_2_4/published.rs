@@ -3,7 +3,7 @@
 use super::mix::Mix;
 use super::reads::Reads;
 
-/// A row of tables 5.3 and 5.4.
+/// A row of tables 5.3 and 5.4 of the thesis: a target rate, and the latencies measured there.
 #[derive(Debug, Clone, Copy)]
 pub struct TargetRow {
     /// The rate that the clients requested, in operations per second.
@@ -19,7 +19,8 @@ const fn row(target_ops_per_s: u32, read_ms: [f64; 4]) -> TargetRow {
     }
 }
 
-/// Table 5.3 of the thesis: latencies of reads under workload D, by the requested rate.
+/// Table 5.3 of the thesis: for each requested rate (operations per second), mean latencies of
+/// reads under workload D in milliseconds, in the order of [`Reads::COLUMNS`].
 pub const TABLE_5_3: [TargetRow; 5] = [
     row(1000, [6.09, 6.15, 6.18, 6.54]),
     row(2000, [7.44, 7.46, 7.64, 7.96]),

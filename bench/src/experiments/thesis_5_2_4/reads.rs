@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reads {
-    /// Without snapshots, and with merges that ignore the boundaries of snapshots.
+    /// Reads without any snapshot, on a store whose merges ignore snapshots, as if the store did
+    /// not support them.
     Original,
-    /// Without snapshots, and with regular merges: S/R in the thesis.
+    /// Reads without any snapshot, on the regular store, whose merges keep what snapshots need: S/R
+    /// in the thesis.
     Regular,
-    /// Live reads beside a snapshot that was taken before the first execution of the
+    /// Reads of the present data while there is a snapshot, taken before the first execution of the
     /// workload: S/RwS in the thesis.
     BesideSnapshot,
     /// Reads of a snapshot that was taken before the first execution of the workload:
@@ -22,16 +24,16 @@ pub enum Reads {
 }
 
 impl Reads {
-    /// The columns of tables 5.3 and 5.4.
+    /// The ways to read that the columns of the thesis's tables 5.3 and 5.4 compare.
     pub const COLUMNS: [Self; 4] = [
         Self::Original,
         Self::Regular,
         Self::BesideSnapshot,
         Self::Snapshot,
     ];
-    /// The columns of Table 5.5 and of figures 5.9 and 5.10.
+    /// The ways to read that the thesis compares in Table 5.5 and in figures 5.9 and 5.10.
     pub const TWO: [Self; 2] = [Self::Original, Self::Snapshot];
-    /// The lines of Figure 5.12.
+    /// The ways to read that the thesis compares in Figure 5.12.
     pub const OVER_ITERATIONS: [Self; 3] = [Self::Original, Self::Snapshot, Self::NewestSnapshot];
 
     /// Returns the thesis's name of this way to read.

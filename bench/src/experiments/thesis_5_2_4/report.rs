@@ -18,7 +18,7 @@ pub struct Report<'a> {
     /// Operations per second of workloads D and A at full speed; targets are converted to fractions
     /// of these.
     pub full_speed_ops_per_s: [Option<f64>; 2],
-    /// The number of executions that reached less than 99% of their target.
+    /// The number of executions whose throughput was less than 99% of the requested rate.
     pub executions_behind: usize,
     /// The costs of each other way to read, divided by those of [`Reads::Original`], in the thesis
     /// and here.
@@ -36,7 +36,7 @@ pub struct Comparison {
     /// The row of the thesis's table: a target in operations per second, or a workload.
     pub row: String,
     pub column: &'static str,
-    /// The ratio of the thesis's mean latencies.
+    /// The ratio of the mean latencies that the thesis reports.
     pub thesis: f64,
     pub here: Option<Ratio>,
 }

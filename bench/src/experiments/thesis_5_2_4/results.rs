@@ -33,18 +33,18 @@ pub struct Spread {
 /// The costs of one way to read, divided by those of another, such as reads without snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Ratio {
-    /// The mean latency of reads, divided by that of the other way to read: the median over the
-    /// rounds.
+    /// The mean latency of reads, divided by that of the base, the runs with which these are
+    /// compared: the median over the rounds.
     pub mean: f64,
-    /// The median latency of reads, divided by that of the other way to read. It is unreliable if
-    /// about half of the reads are served from memory: then the median may be a read from memory or
-    /// one from the disk.
+    /// The median latency of reads, divided by that of the base. It is unreliable if about half of
+    /// the reads are served from memory: then the median may be a read from memory or one from the
+    /// disk.
     pub p50: f64,
-    /// The number of blocks that a point read fetched from the disk, divided by that of the other
-    /// way to read; `None` if the other way fetched none.
+    /// The number of blocks that a point read fetched from the disk, divided by that of the base;
+    /// `None` if a read of the base fetched none.
     pub blocks: Option<f64>,
     /// The CPU time for an operation, with the background work of the execution, divided by that of
-    /// the other way to read.
+    /// the base.
     pub cpu: f64,
 }
 
@@ -75,18 +75,20 @@ impl Results {
         Spread::of(&values)
     }
 
-    /// Returns the mean latency of reads, in microseconds.
+    /// Returns the mean latency of reads in an iteration of `run`, in microseconds, with its spread
+    /// over the rounds; `None` if there is no result.
     pub fn read_us(&self, run: Run, iteration: usize) -> Option<Spread> {
         self.spread(run, iteration, |execution| execution.reads.mean_us)
     }
 
-    /// Returns the ratio of the costs of `run` to those of `base` in the same iteration: the median
-    /// of the ratios of the rounds.
+    /// Returns the latencies and other costs of `run`, divided by those of `base` in the same
+    /// iteration: medians of the ratios of the rounds. `None` if there is no result of one of them.
     pub fn ratio(&self, run: Run, base: Run, iteration: usize) -> Option<Ratio> {
         self.ratio_of((run, iteration), (base, iteration))
     }
 
-    /// Returns the ratio of the costs of an iteration of `run` to those of an iteration of `base`.
+    /// Returns the latencies and other costs of `run`, divided by those of `base`. Each is given
+    /// with the index of an iteration. `None` if there is no result of one of them.
     pub fn ratio_of(&self, run: (Run, usize), base: (Run, usize)) -> Option<Ratio> {
         let median_ratio = |of: fn(&Execution) -> f64| {
             let runs = self.executions(run.0, run.1);
@@ -122,15 +124,15 @@ impl Results {
             .collect()
     }
 
-    /// Returns the operations per second of a workload at full speed with Original: the median over
-    /// the rounds.
+    /// Returns the operations per second of a workload at full speed without snapshots
+    /// ([`Reads::Original`]): the median over the rounds.
     pub fn full_speed_ops_per_s(&self, workload: Mix) -> Option<f64> {
         let run = Run::saturating(workload, Reads::Original);
         let executions = self.executions(run, 0);
         median_if_any(executions.map(|execution| execution.throughput_ops_per_s))
     }
 
-    /// Returns the number of executions that reached less than 99% of their target.
+    /// Returns the number of executions whose throughput was less than 99% of the requested rate.
     pub fn behind(&self) -> usize {
         let executions = self.done.iter().flat_map(|done| &done.executions);
         let is_behind = |execution: &&Execution| {

@@ -30,7 +30,8 @@ pub fn all(results: &Results, parts: &[Part]) -> Vec<Table> {
     parts.iter().flat_map(of_part).collect()
 }
 
-/// Returns the numbers of snapshots whose distribution of reads is shown, up to `iterations`.
+/// Returns the numbers of the snapshots (1 is the first of a series of executions) for which the
+/// report shows how many SSTables reads searched: some below `iterations`, and `iterations` itself.
 pub fn snapshots_shown(iterations: usize) -> Vec<usize> {
     let shown = SNAPSHOTS_SHOWN.into_iter();
     let mut shown: Vec<_> = shown.filter(|count| *count <= iterations).collect();
@@ -177,7 +178,8 @@ fn searched_in_snapshots(results: &Results) -> Table {
     }
 }
 
-/// Returns a table with a row for each number of SSTables, and a row for their mean.
+/// Returns a table of how many SSTables reads searched. Each of `columns` has a name and, at index
+/// n, the share of the reads that searched n SSTables. The last row has the means.
 fn distribution(columns: &[(String, Vec<f64>)]) -> Table {
     let most = columns.iter().map(|(_, shares)| shares.len()).max();
     let names = columns.iter().map(|(name, _)| name.clone());

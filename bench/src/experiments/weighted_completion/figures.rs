@@ -11,7 +11,7 @@ use super::{Part, bar};
 use crate::columns::row;
 use crate::sim::{Curves, Line, Progress, in_parallel};
 
-/// Points of a figure that are computed together, for one seed.
+/// Points of a figure, given by their x values, that one thread computes together, for one seed.
 struct Case {
     figure: &'static Figure,
     xs: &'static [f64],
@@ -71,8 +71,8 @@ pub fn run(figure: &'static Figure, seeds: Option<u64>, threads: usize) -> Resul
     Ok(part)
 }
 
-/// Returns the mean of one number of the figure over all cases whose horizontal value is `x`.
-/// `name` is the index of the number's name in the figure's list of names.
+/// Returns the mean, over the seeds, of one of the numbers of a figure at the horizontal value `x`.
+/// `name` is the index of the number in the figure's list of names.
 fn at(cases: &[Numbers], x: f64, name: usize) -> f64 {
     let of = cases.iter().filter(|case| case.x == x);
     Interval::of(&of.map(|case| case.numbers[name]).collect::<Vec<_>>()).mean

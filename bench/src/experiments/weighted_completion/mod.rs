@@ -33,12 +33,12 @@ pub struct WeightedCompletionArgs {
     #[arg(value_enum, default_values_t = [Which::Ratios, Which::Search])]
     pub parts: Vec<Which>,
 
-    /// Part figures: only these, by their numbers in the paper, separated by commas
+    /// For part figures: only these figures, by their numbers in the paper, separated by commas
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = figure_number)]
     pub figure: Vec<u32>,
 
-    /// Part figures: seeds 1 to N of each point [default: as many as each figure has in
-    /// ebb's book]
+    /// For part figures: averages each point over the seeds 1 to N [default: as many as each figure
+    /// has in ebb's book]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: Option<u64>,
 
@@ -51,10 +51,10 @@ pub struct WeightedCompletionArgs {
     pub json: Option<PathBuf>,
 }
 
-/// A part of the experiment.
+/// A part of the experiment, to be chosen on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Which {
-    /// The published algorithms MarS and MARES, 20 jobs, everything random, seeds 1 to 10
+    /// The published algorithms MarS and MARES on 20 jobs, all parameters random, seeds 1 to 10
     Ratios,
     /// The search lp-search compared with the published algorithm MarS and with rules
     /// that order jobs by weight, 100 jobs, all parameters random, seeds 1 to 10

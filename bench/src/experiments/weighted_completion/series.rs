@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-/// The numbers of one case.
+/// The numbers computed for one x value with one seed.
 #[derive(Debug, Serialize)]
 pub struct Numbers {
-    /// The place on the axis of the figure; in parts without figures, the seed.
+    /// The x value of the point in its figure; in parts without figures, the number of jobs.
     pub x: f64,
     pub seed: u64,
     /// One number for each name in [`Series::names`], in the same order.

@@ -5,8 +5,8 @@ use rand_chacha::ChaCha8Rng;
 
 /// The number of jobs that are started before the prediction.
 const JOBS: std::ops::RangeInclusive<u32> = 3..=6;
-/// The time that the jobs run before the prediction, in seconds. This and all CPU times are
-/// multiplied by a scale.
+/// The time that the jobs run before the prediction, in seconds. This time and all CPU times below
+/// are for jobs of scale 1: a trial multiplies them by its scale.
 const BEFORE_S: f64 = 0.5;
 /// CPU time of each job, in seconds.
 const JOB_CPU_S: std::ops::Range<f64> = 0.6..2.0;

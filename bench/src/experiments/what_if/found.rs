@@ -9,7 +9,8 @@ use crate::number::percent;
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
     trials: Vec<Trial>,
-    /// The number of trials that were given up. They are in no other field.
+    /// The number of trials that were given up, because a run took much longer than its work. They
+    /// are in no other field.
     given_up: u32,
     /// The agreement of the predicted victims, the jobs that miss their goals through the
     /// additional job, with the real ones.
@@ -18,14 +19,14 @@ pub(super) struct Found {
     /// job) with the real ones, if only the first pair of runs, with that job and without, counts.
     /// `None` if there is only one pair.
     by_first_pair: Option<Agreement>,
-    /// The victims (jobs that missed their goals through the additional job) in the second pair of
-    /// runs, as a prediction of those in the first pair: it shows how much of the outcome is
-    /// chance. `None` if there is only one pair.
+    /// The agreement of the victims (jobs that missed their goals through the additional job) in
+    /// the second pair of runs with those in the first: it shows how much of the outcome is chance.
+    /// `None` if there is only one pair.
     by_repetition: Option<Agreement>,
     /// The mean of |predicted end - end| of the additional job, whose effect on the others was
     /// predicted, divided by the time that this job took.
     other_error_ratio: f64,
-    /// Times of predictions beside [`MANY_JOBS`] jobs, in the order of the requests.
+    /// The duration of each prediction beside [`MANY_JOBS`] jobs, in the order of the requests.
     answers: Vec<Answer>,
 }
 
@@ -41,9 +42,12 @@ struct Agreement {
     /// The number of jobs that missed their goals through the additional job, and were predicted
     /// to.
     both: usize,
-    /// `both` divided by `predicted`. `None` if no victim was predicted.
+    /// Precision: the fraction of the predicted victims that were real ones, `both` divided by
+    /// `predicted`. `None` if no victim was predicted.
     precision: Option<f64>,
-    /// `both` divided by `real`. `None` if there was no real victim.
+    /// Recall: the fraction of the real victims (jobs that really missed their goals through the
+    /// additional job) that were predicted, `both` divided by `real`. `None` if there was no real
+    /// victim.
     recall: Option<f64>,
 }
 

@@ -54,8 +54,8 @@ pub struct WhatIfArgs {
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub trials: u32,
 
-    /// Pairs of runs of each trial, one with the other job and one without. The majority of them
-    /// decides which jobs the other job made late
+    /// Pairs of runs of each trial, one run with the additional job and one without. The majority
+    /// of the pairs decides which jobs the additional job made late
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub pairs: u32,

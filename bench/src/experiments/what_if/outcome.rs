@@ -7,8 +7,8 @@
 
 use serde::Serialize;
 
-/// A trial: the same jobs, run with and without an additional one. The predictions that count are
-/// those of the first run with it.
+/// A trial: the same jobs, run several times with an additional job and without. Of the
+/// predictions, only those of the first run with the additional job count.
 #[derive(Debug, Serialize)]
 pub(super) struct Trial {
     pub pairs: Vec<RunPair>,
@@ -60,7 +60,7 @@ pub(super) struct OtherJob {
 }
 
 impl Trial {
-    /// The number of jobs, without the additional one, whose effect was predicted.
+    /// The number of jobs. The additional job, whose effect on them was predicted, does not count.
     pub fn jobs(&self) -> usize {
         self.first().map_or(0, |run| run.jobs.len())
     }

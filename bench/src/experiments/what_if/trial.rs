@@ -33,10 +33,11 @@ const BEFORE_ANSWERS: Duration = Duration::from_millis(500);
 pub(super) const MANY_JOBS: u32 = 100;
 /// The number of predictions that are timed.
 const QUESTIONS: usize = 50;
-/// The usual time of warming up and of timing predictions, in seconds.
+/// The time that an experiment usually takes besides its trials, for warming up and for timing
+/// predictions, in seconds.
 pub(super) const AROUND_S: f64 = 15.0;
-/// The most seconds by which the time of warming up and of timing predictions may exceed
-/// [`AROUND_S`].
+/// The largest accepted excess over [`AROUND_S`] of the time for warming up and for timing
+/// predictions, in seconds.
 pub(super) const AROUND_LIMIT_S: f64 = 90.0;
 /// CPU time of a job that warms up, in seconds.
 const WARM_UP_CPU_S: f64 = 2.0;
@@ -53,16 +54,19 @@ pub(super) struct Host {
     folder: PathBuf,
     points_per_cpu_s: f64,
     started: u32,
-    /// Number of pairs of runs that began.
+    /// The number of pairs of runs, with the additional job and without, that began. It decides
+    /// which run of a pair comes first.
     pairs: u32,
 }
 
 /// How long the response to one request for a prediction took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Answer {
-    /// The time from a new connection to the complete response, in milliseconds.
+    /// The duration of a request, from the opening of its connection to the complete response, in
+    /// milliseconds.
     pub over_http_ms: f64,
-    /// The time that the server reports in the response, in milliseconds.
+    /// The time that the server needed for the prediction, as it reports in the response, in
+    /// milliseconds.
     pub in_server_ms: f64,
 }
 

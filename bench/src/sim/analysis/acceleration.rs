@@ -55,8 +55,8 @@ pub fn acceleration() -> Analysis {
 mod tests {
     use super::*;
 
-    /// Up to the pool's capacity the speedup has no effect. Beyond it, each missing accelerated
-    /// slot costs `speedup` regular ones.
+    /// As long as the nodes with an accelerator (a pool of 10%) suffice, the speedup has no effect.
+    /// Beyond, each of them that is missing is replaced by `speedup` regular nodes.
     #[test]
     fn beyond_the_pool_regular_nodes_count_by_the_speedup() {
         assert_eq!(allocated(50.0, 5.0), 5.0);

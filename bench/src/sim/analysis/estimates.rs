@@ -4,10 +4,10 @@ use super::{Analysis, words};
 use crate::columns::row;
 use crate::sim::picture::Heat;
 
-/// Returns the slots that a job needs when `distance` percent of the time to its goal is left, as a
-/// multiple of the first estimate. A map takes `length` percent of the whole time to the goal. The
-/// result is the number of waves of maps that fitted at first, divided by the number that still
-/// fits; infinite if none fits.
+/// Returns the growth of a job's need for slots: the slots that it needs when `distance` percent of
+/// the time to its goal is left, as a multiple of the slots at first. A map takes `length` percent
+/// of the whole time to the goal, and maps run in waves, so this is the number of waves that fitted
+/// at first, divided by the number that still fits; infinite if none fits.
 fn slots_factor(distance: f64, length: f64) -> f64 {
     (100.0 / length).floor() / (distance / length).floor()
 }

@@ -21,7 +21,7 @@ pub struct Analysis {
     pub title: String,
     /// The names of the columns.
     pub head: Vec<String>,
-    /// The cells of a table with some values of the formula: a text for each column, row by row.
+    /// The rows of the table that evaluates the formula for some values: a text for each column.
     pub rows: Vec<Vec<String>>,
     /// Pictures in SVG, with the names of their files without the extension.
     #[serde(skip)]

@@ -6,11 +6,11 @@ use ebb_scheduler::sim::scenario::Scenario;
 use super::{Analysis, words};
 use crate::sim::picture::{Curves, Line};
 
-/// The length of maps in the motivating example: the longest of its scenario's sweep. As in the
-/// thesis, a part of the work of job J2 then has to run before the first goal. With shorter maps
-/// this does not happen.
+/// The length of maps in the thesis's motivating example, in seconds: the longest of those that the
+/// scenario `motivation` tries. With it a part of the work of job J2 has to run before the first
+/// goal, as in the thesis. With shorter maps this does not happen.
 const MAP_S: f64 = 360.0;
-/// The control cycle, as in the scenario.
+/// The length of the scheduler's control cycle, as in the scenario, in seconds.
 const CYCLE_S: f64 = 30.0;
 
 /// Returns Figure 5.16: the placement of each job, step by step.
@@ -109,10 +109,10 @@ pub fn reverse_fit() -> Analysis {
 mod tests {
     use super::*;
 
-    /// f(t), the capacity, leaves 225 node-hours after D2, the goal of J2, 572 between D1 and D2,
-    /// and 535 before D1. Each of the jobs J1 to J3 needs 426. The last interval has room for 225
-    /// of J3's, so its other 201 go into the middle. There J2 gets the remaining 371 of its 426.
-    /// Its last 55, and J1's 426, go before D1.
+    /// The jobs J1 to J3, with the goals D1 to D3, need 426 node-hours each. The capacity f(t) has
+    /// 535 before D1, 572 from D1 to D2 and 225 from D2 to D3. Placed backwards from the goals, J3
+    /// fills the last interval with 225 and puts its other 201 into the middle one. There J2 gets
+    /// the remaining 371. The last 55 of J2, and all of J1, go before D1.
     #[test]
     fn the_walk_carries_work_from_each_interval_to_the_one_before() {
         let analysis = reverse_fit();

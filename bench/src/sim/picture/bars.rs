@@ -7,8 +7,9 @@ use ebb_scheduler::sim::Interval;
 use crate::chart::{Bar, BarChart, Group, Line, stack};
 use crate::sim::result::{PointResult, PolicyResult};
 
-/// Draws one number of each policy at each point, in the order of the points, and the `level` of
-/// each point as a dashed line. A policy without such a number has an empty place.
+/// Draws charts with a bar for each policy and each combination of swept values (point), in the
+/// order of the points. `of` returns the height of the bar; `None` leaves its place empty. A dashed
+/// line across the bars of a point marks its `level`, such as a bound.
 ///
 /// A chart has a group of bars for each value of one field of the sweep: the load if it is swept,
 /// else the last field. For each combination of the other fields there is another chart below.

@@ -17,9 +17,9 @@ const UTILITY_MIN: f64 = -2.0;
 
 /// A line within a row, with gaps at NaN.
 struct Trace {
-    /// The value of each of the [`PARTS`] of the time.
+    /// The mean value in each of the [`PARTS`] equal parts into which the time is divided.
     values: Vec<f64>,
-    /// The style, as SVG attributes; empty for a solid line.
+    /// The style of the line, as SVG attributes; empty for a solid line.
     how: &'static str,
 }
 
@@ -184,7 +184,8 @@ fn sampled(end_s: f64, at: impl Fn(f64) -> f64) -> Vec<f64> {
     (0..PARTS).map(|part| at(t_s(part))).collect()
 }
 
-/// Returns the mean number of running tasks of a job in each part of the time.
+/// Divides the time from 0 to `end_s` into [`PARTS`] equal parts, and returns the mean number of
+/// running tasks of the job in each. Counts only the tasks for which `keep` is true.
 fn mean_running(
     result: &PolicyResult,
     job: &JobResult,

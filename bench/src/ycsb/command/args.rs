@@ -167,11 +167,11 @@ impl YcsbArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DurabilityArg {
-    /// After an fsync, which concurrent writes share
+    /// Acknowledged after an fsync, which concurrent writes share
     Sync,
-    /// After the write to the operating system, with an fsync every 100 ms
+    /// Acknowledged after the write to the operating system, with an fsync every 100 ms
     Interval,
-    /// After the write to the operating system, without fsyncs
+    /// Acknowledged after the write to the operating system, without fsyncs
     Os,
 }
 

@@ -18,7 +18,8 @@ pub struct Outcome {
     /// Operations per second of CPU time, user and system, of the whole process, with the
     /// background work of the run.
     pub ops_per_cpu_s: f64,
-    /// The process's usage of CPU and disk for the run, with the wait for background work.
+    /// The CPU time and disk traffic of the process from the start of the run until the background
+    /// work that the run caused was done.
     pub usage: Usage,
     /// The wait for background work after the run, in seconds.
     pub settle_s: f64,
@@ -70,11 +71,12 @@ pub struct BytesWritten {
     pub amplification: Option<f64>,
 }
 
-/// The mean cost of point reads over the run. Reads that a memtable serves cost 0.
+/// The mean number of SSTables, blocks and filters that a point read of the run used; 0 of each for
+/// a read that a memtable serves.
 #[derive(Debug, Serialize)]
 pub struct Reads {
     pub point_reads: u64,
-    /// The mean number of runs of SSTables that a point read searched.
+    /// The mean number of sorted runs of SSTables that a point read searched.
     pub runs_touched_per_read: f64,
     pub blocks_read_per_read: f64,
     pub blocks_cached_per_read: f64,

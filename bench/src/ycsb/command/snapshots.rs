@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use crate::ycsb::{Driver, Report, WatchGroup};
 
-/// The name, in the report, of the windows around creations of snapshots.
+/// The name, in the report, of the time windows in which a snapshot is created.
 const AROUND: &str = "around a snapshot";
-/// The kind of the windows between creations.
+/// The name, in the report, of the time windows in which no snapshot is created, for comparison.
 const BETWEEN: &str = "between snapshots";
 /// The length of a window before and after its middle.
 const HALF_WINDOW: Duration = Duration::from_millis(5);
@@ -27,7 +27,8 @@ pub struct SnapshotProbe<'a> {
     /// The prefix of the snapshots' names, which differs from that of earlier runs on the same
     /// directory.
     prefix: String,
-    /// The number of windows so far, of both kinds; the first one is around a snapshot.
+    /// The number of time windows so far. A snapshot is created in the first one and in every
+    /// second one after it; the others have none, for comparison.
     windows: u64,
     creation_us: Vec<f64>,
 }
@@ -42,10 +43,10 @@ pub struct SnapshotsOutcome {
     pub creation_max_us: f64,
     /// The duration of each creation, in order.
     pub creation_us: Vec<f64>,
-    /// Latencies of writes in the 10 ms around the creations.
+    /// Latencies of the writes that overlapped a window of 10 ms around the creation of a snapshot.
     pub writes_around: WatchGroup,
-    /// Latencies of writes in windows of 10 ms without a creation. There are as many of these as
-    /// there are creations.
+    /// Latencies of the writes that overlapped a window of 10 ms without a creation. There are as
+    /// many of these windows as there are creations.
     pub writes_between: WatchGroup,
 }
 
@@ -62,8 +63,8 @@ impl<'a> SnapshotProbe<'a> {
         }
     }
 
-    /// If the run has come far enough, takes the next snapshot or spends the next window without
-    /// one, and returns after the window.
+    /// If the next window is due by the progress of the run, waits until it is over, and creates a
+    /// snapshot in the middle of every other one. Otherwise returns at once.
     pub fn poll(&mut self, driver: &Driver) -> Result<()> {
         let windows_all = 2 * self.requested;
         let due = (self.windows + 1) as f64 / (windows_all + 1) as f64;

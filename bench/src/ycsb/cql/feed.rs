@@ -32,7 +32,7 @@ struct Mix {
 }
 
 impl<'a> Feed<'a> {
-    /// Creates the feed of thread number `index`.
+    /// Creates the source of operations for the client's thread with this index.
     pub(super) fn new(shared: &'a Shared<'_>, index: usize) -> Self {
         let (plan, records) = (shared.plan, shared.records);
         let kind = match &plan.operations {
@@ -55,8 +55,8 @@ impl<'a> Feed<'a> {
         Self { records, kind }
     }
 
-    /// Returns the next operation with its first step; `None` at the end of a load. The second step
-    /// of a read-modify-write is [`Records::write`].
+    /// Returns the next operation and its first request; `None` at the end of a load. Only a
+    /// read-modify-write has a second request, which [`Records::write`] creates.
     pub(super) fn next(&mut self) -> Option<(Operation, Step)> {
         let records = self.records;
         match &mut self.kind {

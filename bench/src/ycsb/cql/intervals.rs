@@ -10,7 +10,8 @@ use crate::ycsb::latencies::histogram;
 use crate::ycsb::timeline::DIGITS;
 use crate::ycsb::{Interval, Pace};
 
-/// The current interval of a run: what one thread has measured since its last report.
+/// The measurements of one thread in the current interval of the run, to be sent at the end of the
+/// interval.
 #[derive(Debug)]
 pub(super) struct Intervals {
     length: Duration,

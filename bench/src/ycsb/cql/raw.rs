@@ -169,5 +169,5 @@ impl RawClient {
     }
 }
 
-/// The length of values for statements that only read.
+/// The length of written values that is passed where statements are prepared only to read.
 const VALUE_BYTES_NONE: usize = 0;

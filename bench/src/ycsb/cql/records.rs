@@ -10,7 +10,7 @@ use crate::ycsb::{Inserts, Operation, Stamp};
 pub(super) enum Step {
     /// Reads the value of a record.
     Read { number: u64 },
-    /// Writes a value of a record.
+    /// Writes a new value of a record; `stamp` has the record's number and the value's version.
     Write { stamp: Stamp },
     /// Reads `records` records, the first of which is `number`.
     Scan { number: u64, records: u32 },
@@ -28,9 +28,9 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Creates the state of a table that has `records` records. If reads go to a snapshot, this
-    /// has `in_snapshot` of them. The values written before the run have versions up to
-    /// `version_before`.
+    /// Creates the state of a table that has `records` records. `in_snapshot` is the number of
+    /// records in the snapshot, if reads go to one. The values written before the run have versions
+    /// up to `version_before`.
     pub(super) fn new(records: u64, in_snapshot: Option<u64>, version_before: u64) -> Self {
         Self {
             inserts: Inserts::new(records),

@@ -138,7 +138,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs `end` in one thread, and a thread that never ends by itself in another.
+    /// Runs a client with two threads: one executes `end`, and the other one runs until the run is
+    /// over. Returns the result of the run.
     fn beside_an_endless_one(end: fn() -> Result<Tally>) -> Result<Tally> {
         let plan = Plan::new(Operations::Load(0..0));
         let records = Records::new(0, None, 0);

@@ -17,9 +17,9 @@ pub(crate) struct ServerProcess(Process);
 /// The CPU time of a server since its start, or between two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct ServerUsage {
-    /// User time, in seconds, to the kernel's tick (10 ms).
+    /// CPU time in user mode, in seconds, exact to a tick of the kernel (10 ms).
     pub cpu_user_s: f64,
-    /// System time, in seconds, to the kernel's tick.
+    /// CPU time in kernel mode, in seconds, exact to a tick of the kernel (10 ms).
     pub cpu_system_s: f64,
 }
 
@@ -123,8 +123,8 @@ impl ServerProcess {
     /// done. Returns false if that did not happen within `patience`.
     pub(crate) fn settle(&self, patience: Duration) -> Result<bool> {
         const LOOK_EVERY: Duration = Duration::from_millis(500);
-        /// The most CPU time of an idle server between two measurements: its governor samples the
-        /// load.
+        /// The most CPU time that an idle server uses between two measurements. It is not 0,
+        /// because the server's governor keeps sampling the load.
         const QUIET_CPU_S: f64 = 0.025;
         let mut left = patience;
         let mut before = self.usage()?;

@@ -113,7 +113,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The texts of the operations' statements.
+/// The CQL texts of the statements that read a record, write a record, and scan several.
 pub(super) struct Texts {
     pub read: String,
     pub write: String,
@@ -155,7 +155,8 @@ pub(super) struct Statements {
     value_bytes: usize,
 }
 
-/// A frame, and the position of its key.
+/// The encoded frame of a request, and where in it the record's key is. Each request copies the
+/// frame and overwrites the key, instead of encoding the request again.
 #[derive(Debug)]
 struct Template {
     frame: Vec<u8>,
@@ -211,8 +212,8 @@ impl Statements {
 }
 
 impl Template {
-    /// Prepares a statement with two values, or one if `second` is `None`: first a key, then one
-    /// of the length of `second`, which each request overwrites.
+    /// Prepares a statement whose first value is a record's key. If `second` is given, the
+    /// statement has a second value, of the length of `second`. Each request overwrites both.
     fn prepare(
         client: &mut Client,
         text: &str,
@@ -244,8 +245,8 @@ impl Template {
         })
     }
 
-    /// Appends the frame of a request for a record. Returns the position in `out` of the
-    /// statement's second value, which the caller overwrites.
+    /// Appends the frame of a request for the record `number`, whose key is the statement's first
+    /// value. Returns the position in `out` of the second value, which the caller overwrites.
     fn append(&self, number: u64, out: &mut Vec<u8>) -> usize {
         const LENGTH_BYTES: usize = 4;
         let start = out.len();

@@ -19,8 +19,9 @@ pub(crate) struct Tally {
     /// in nanoseconds. Operations in the plan's lead, the time at the start that does not count,
     /// are left out; those during pauses of the machine are included.
     pub late_nanos: Histogram<u64>,
-    /// If the plan leaves out operations that were due while the machine paused: all operations
-    /// after the plan's lead, kept until the pauses are known. Otherwise empty.
+    /// All operations after the plan's lead (the time at the start that does not count), kept until
+    /// it is known which of them were due while the machine paused. Empty if the plan does not
+    /// leave such operations out.
     pub timed: Vec<TimedOperation>,
     /// The time for which the machine paused after the plan's lead (the time at the start that does
     /// not count), with the time until the backlog was worked off. `None` if pauses were not
@@ -31,8 +32,8 @@ pub(crate) struct Tally {
     pub operations: u64,
     /// The number of operations of an open loop that were due and never began.
     pub unserved: u64,
-    /// The number of operations that the server rejected for overload, after the plan's lead, the
-    /// time at the start that does not count.
+    /// The number of operations that the server rejected for overload. Those during the plan's
+    /// lead, the time at the start that does not count, are left out.
     pub refused: u64,
     /// The number of values that were damaged, belonged to another record, or were newer than the
     /// snapshot from which they were read.
@@ -91,8 +92,8 @@ impl Tally {
         self.cpu += more.cpu;
     }
 
-    /// Records a latency. If the plan leaves out pauses of the machine, the latency is kept until
-    /// the pauses are known.
+    /// Records the latency of an operation. If the plan leaves out operations that were due while
+    /// the machine paused, keeps the operation until the pauses are known.
     pub(super) fn enter(&mut self, plan: &Plan, timed: TimedOperation) {
         if plan.leave_out_pauses {
             self.timed.push(timed)
@@ -114,15 +115,15 @@ impl Tally {
         self.paused = pauses.map(|pauses| pauses.hidden(from, until));
     }
 
-    /// Checks the values that were read.
+    /// Returns an error if a read returned a wrong value, or none for an existing record.
     pub(crate) fn check_values(&self) -> Result<()> {
         let wrong = self.mismatches + self.not_found;
         ensure!(wrong == 0, "{wrong} values were wrong or missing");
         Ok(())
     }
 
-    /// Returns whether the machine paused for most of the measured time of `plan`, which follows
-    /// its lead. If so, the window is spoiled.
+    /// Returns whether the machine paused for most of the time that `plan` measures, which is all
+    /// but its lead. Then the measurement is not representative.
     pub(crate) fn is_mostly_paused(&self, plan: &Plan) -> bool {
         let counted = plan.duration.map(|all| all.saturating_sub(plan.lead));
         (self.paused.zip(counted))

@@ -101,7 +101,8 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Runs until the run ends.
+    /// Sends operations, and reads the responses, until the run ends. From time to time calls
+    /// `progress` with the number of operations that all threads have begun.
     pub(super) fn run(mut self, progress: &impl Fn(u64)) -> Result<Tally> {
         // The kernel may delay a timer by 50 us to save wake-ups, which would count as latency
         // here. An error is ignored: it costs only precision.
@@ -135,7 +136,7 @@ impl<'a> Worker<'a> {
         Ok(self.tally)
     }
 
-    /// Begins the operations that are due, as far as slots are free.
+    /// Begins the operations that are due, while fewer are under way than the plan allows.
     fn begin_due(&mut self, now: Instant) -> Result<()> {
         if let Some(arrivals) = &mut self.arrivals {
             let shared = self.shared;

@@ -137,11 +137,11 @@ impl<'a> ByJobs<'a> {
         row.collect()
     }
 
-    /// Returns the value that the multipliers of the rows prove, however exact they are (weak
-    /// duality). If no multiplier is negative, the weighted sum of the jobs' ends is at least the
-    /// sum of the multipliers times the right sides of their rows, plus, for each job, the weight
-    /// that the rows do not use, times the earliest end of the job. If the rows use more than the
-    /// weight, this rest is negative, and counts with the latest end.
+    /// Returns a lower bound on the optimum of the programme that holds for any multipliers that
+    /// are not negative (weak duality), however inexact the solver's are: the sum over the rows of
+    /// multiplier times `right_s`; plus, for each job, the weight that remains after subtracting
+    /// multiplier times part for each row, times the earliest end of the job. A remainder below 0
+    /// counts with the latest end instead.
     fn certified(&self, rows: &[EndRow], multipliers: &[f64]) -> f64 {
         let mut left: Vec<f64> = (self.instance.jobs.iter())
             .map(|job| job.job.weight)
@@ -165,12 +165,12 @@ impl<'a> ByJobs<'a> {
     }
 }
 
-/// The row of an inequality: the mean of the jobs' ends, weighted by `parts`, is at least
-/// `right_s`.
+/// A constraint of the linear programme: the mean of the jobs' ends, weighted by `parts`, is at
+/// least `right_s` seconds.
 #[derive(Debug)]
 struct EndRow {
-    /// The jobs of the inequality's tasks: the position of each job, and its part of the work of
-    /// all these tasks.
+    /// The position of each job that has tasks in the constrained set, and the job's part of the
+    /// work of this set.
     parts: Vec<(usize, f64)>,
     right_s: f64,
 }
@@ -185,9 +185,10 @@ mod tests {
     /// The least times from the starts of these tasks to the job's end (tails) are 2 + 3 + 5, 4 +
     /// 5, 1 and 5; alone it ends at 11. Job 1: a map of 6 s.
     ///
-    /// The inequality for all tasks of job 0 but the first map: the sum of length times (job's end
-    /// C - tail) is at least the right side, here 40. The lengths sum to 10, and length times tail
-    /// sums to 4 * 9 + 1 * 1 + 5 * 5 = 62, so C >= (40 + 62) / 10.
+    /// The constraint on a set of tasks, that the sum of length times start is at least its right
+    /// side, becomes one on the job's end C, as each task starts at C - tail. The set here is all
+    /// tasks of job 0 but the first map, and the right side is 40. The lengths sum to 10, and
+    /// length times tail sums to 4 * 9 + 1 * 1 + 5 * 5 = 62, so C >= (40 + 62) / 10.
     #[test]
     fn ends_of_jobs_stand_for_starts_of_tasks() {
         let jobs = vec![
@@ -217,11 +218,11 @@ mod tests {
         }
     }
 
-    /// Job 0 (weight 3) ends at 11 or later, job 1 (weight 1) at 6 or later. A row requires job 0
-    /// to end at 13.2 or later. A multiplier of 3, the whole weight, proves 3 * 13.2 + 6, the best
-    /// bound. A multiplier of 1 proves 13.2, plus 2 * 11 for the other 2 of the weight, plus 6. A
-    /// multiplier of 4 exceeds the weight by 1, which counts as -28, because job 0 has ended at 28
-    /// at the latest.
+    /// Job 0 (weight 3) ends at 11 or later, job 1 (weight 1) at 6 or later, and a constraint
+    /// requires job 0 to end at 13.2 or later. Each multiplier m of this constraint gives a lower
+    /// bound on the sum of weight times end: m * 13.2 for job 0, plus its remaining weight 3 - m
+    /// times its earliest end, plus 6 for job 1. The best is m = 3. With m = 4 the remaining weight
+    /// is -1, and counts with the latest end, 28.
     #[test]
     fn whatever_the_multipliers_the_bound_is_one() {
         let jobs = vec![

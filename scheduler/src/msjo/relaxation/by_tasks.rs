@@ -23,8 +23,9 @@ pub(super) struct ByTasks<'a> {
 }
 
 impl<'a> ByTasks<'a> {
-    /// Builds the programme. A variable for each job stands between its maps and its
-    /// reduces, which takes maps plus reduces rows instead of maps times reduces.
+    /// Builds the programme. A job with maps and reduces also gets a variable for the time at which
+    /// the outputs of all its maps have arrived. Precedence then takes one constraint for each task
+    /// instead of one for each pair of a map and a reduce.
     pub fn new(instance: &'a Instance) -> Self {
         let tasks = &instance.tasks;
         let mut lp = LinearProgramme::default();

@@ -8,25 +8,25 @@ use crate::msjo::instance::Instance;
 /// programme as rows. Each constraint is about a prefix of an order of tasks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cuts {
-    /// The step between violated prefixes of an order of tasks that get a row: every n-th
-    /// one does. Neighbouring prefixes give nearly the same constraint, and later rounds
-    /// add the rest if it is still violated.
+    /// Every how many of the violated prefixes of an order of tasks one becomes a row. Neighbouring
+    /// prefixes give nearly the same constraint, and later rounds add the rest if it is still
+    /// violated.
     pub every: usize,
     /// The largest number of rows that are added for one solution of the programme, over
     /// all pools (sets of tasks that share machines): the solver's work grows with the
     /// square of the rows, or worse.
     pub rows_max: usize,
-    /// Whether rows that earlier rounds added are dropped if the last solution is far from
-    /// violating them.
+    /// Whether rows that earlier rounds added are dropped from the programme if the last solution
+    /// satisfies them with some slack ([`SLACK_MIN`]).
     pub drop_slack: bool,
-    /// Whether rows are sought too halfway between the solution and the best start times
-    /// that violate no constraint: such rows cut deeper.
+    /// Whether violated constraints are also sought at the midpoint between the solution and the
+    /// best start times that violate no constraint. Rows found there exclude more.
     pub halfway: bool,
 }
 
 impl Cuts {
-    /// The choice of rows in COGE, the paper's constraint generation. With these numbers
-    /// the most random scenario reproduces the published ratios.
+    /// The rule of the paper's constraint generation (COGE). The paper does not give the numbers;
+    /// with these, its most random scenario gives the ratios that the paper publishes.
     pub const COGE: Self = Self {
         every: 8,
         rows_max: 100,
@@ -41,10 +41,10 @@ impl Cuts {
         halfway: true,
     };
 
-    /// Returns the violated prefixes of one order of tasks that get a row. `violated` has
-    /// all of them, by length. The longest of each `every` successive ones gets a row,
-    /// because it constrains the later tasks most. With many violated prefixes the step is
-    /// larger, so that this order gets at most `rows_max` / `pools` rows.
+    /// Returns the violated prefixes that become rows. `violated` has all violated prefixes of one
+    /// order of tasks, by length. The longest of each `every` successive ones is chosen, because it
+    /// constrains the later tasks most. With many violated prefixes the step is larger, so that
+    /// this order gets at most `rows_max` / `pools` rows.
     pub fn chosen(self, violated: &[Row], pools: usize) -> Vec<Row> {
         let rows_max = (self.rows_max / pools).max(1);
         let every = self.every.max(violated.len().div_ceil(rows_max));
@@ -54,20 +54,21 @@ impl Cuts {
     }
 }
 
-/// A row may be dropped if its slack is at least this part of its right side.
+/// A row may be dropped from the linear programme if the solution exceeds its right side by at
+/// least this fraction of it.
 const SLACK_MIN: f64 = 1e-3;
 
-/// A row of the linear programme, for a prefix of an order of tasks: the sum of length
-/// times start over the prefix is at least the right side.
+/// A constraint of the linear programme on the first tasks of some order: the sum of length times
+/// start over these tasks is at least `right`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Row {
-    /// The number of tasks in the prefix, which are the first ones of [`Chain::order`].
+    /// The number of tasks in the sum: the first ones of [`Chain::order`].
     pub length: usize,
     pub right: f64,
 }
 
-/// The rows for prefixes of one order of a pool's tasks. Each prefix contains the shorter
-/// ones.
+/// The rows of one order of a pool's tasks. Each is about the first tasks of this order, so that a
+/// longer one includes the tasks of a shorter one.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub machines: usize,

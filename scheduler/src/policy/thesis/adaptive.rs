@@ -8,12 +8,13 @@ use crate::policy::view::ClusterView;
 use crate::policy::workload::Workload;
 use crate::policy::{Decision, Policy};
 
-/// Orders jobs by equation (1): the more slots a job lacks to meet its goal, the sooner it gets
-/// one.
+/// Orders jobs by the number of slots that they lack to meet their goals, equation (1): the job
+/// that lacks most gets the next slot.
 ///
 /// - Jobs past their goal come first, the latest of them ahead, so that lateness evens out.
 /// - Then come jobs without a finished map, the oldest first: their task length is unknown.
-/// - The others follow by s_req - |R|, where R are the slots given so far.
+/// - The others follow by s_req - |R|: s_req is the number of slots that the job needs to meet its
+///   goal, and |R| the number of slots given to it so far.
 ///
 /// Jobs without a goal get the slots that no goal needs, the oldest first, before jobs with a goal
 /// get more than they need. Nodes are counted in slots where they have typed slots.
@@ -32,8 +33,9 @@ impl Policy for Adaptive {
     }
 }
 
-/// Drafts the slots of each job, one at a time: for late jobs first, then for jobs without a
-/// finished map, then for those that lack most slots for their goals (the thesis's equation (1)).
+/// Computes how many slots each job gets, not yet on which nodes. Gives out one slot at a time: to
+/// late jobs first, then to jobs without a finished map, then to those that lack most slots for
+/// their goals (the thesis's equation (1)).
 pub(super) fn adaptive_draft<'a>(view: &'a ClusterView, workloads: &[Workload]) -> Draft<'a> {
     let scope = Scope::all(view, Measure::Slots);
     draft_by_priority(scope, workloads, &[], |job, slots| {

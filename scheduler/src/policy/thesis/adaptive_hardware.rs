@@ -63,15 +63,17 @@ pub(super) enum Affinity {
     Regular,
     /// One map still has to finish on each pool whose entry is true.
     Calibrating([bool; 2]),
-    /// The speedup of the job's maps on the pool with accelerators.
+    /// The job prefers machines with accelerators: its maps run this many times as fast there as on
+    /// regular ones.
     Accelerable(f64),
 }
 
 struct Pools<'a> {
     view: &'a ClusterView,
     affinities: Vec<Affinity>,
-    /// The remaining work of each job: in lengths of maps on accelerated machines for accelerable
-    /// jobs, the thesis's equation (2); in mean lengths for others, equation (1).
+    /// The remaining work of each job: for accelerable jobs as a number of maps of their length on
+    /// accelerated machines (the thesis's equation (2)), for others as a number of tasks of mean
+    /// length (equation (1)).
     workloads: Vec<Workload>,
     /// Number of map slots in the pool of machines with accelerators (the thesis's P_acc).
     accelerated_slots: f64,
@@ -102,9 +104,9 @@ impl<'a> Pools<'a> {
         }
     }
 
-    /// Drafts the slots of one pool of machines. `elsewhere[i]` is the number of slots that the job
-    /// at position i has on the other pool for its kind of task in `workloads`, and
-    /// `reduces_elsewhere[i]` the number of its reduces there.
+    /// Computes how many slots each job gets on one pool of machines. `elsewhere[i]` is the number
+    /// of slots that the job at position i has on the other pool for the kind of task in
+    /// `workloads[i].kind`, and `reduces_elsewhere[i]` the number of its reduces there.
     fn draft(&self, pool: Pool, elsewhere: &[u32], reduces_elsewhere: &[u32]) -> Draft<'a> {
         let scope = Scope {
             view: self.view,
@@ -160,9 +162,9 @@ fn accelerated_reduces(view: &ClusterView) -> Vec<u32> {
     view.jobs.iter().map(on_accelerated).collect()
 }
 
-/// Returns the affinity of each job. A pool without free capacity for a map counts as absent, so
-/// that jobs do not wait for it. Capacity is taken by reduces, and missing while f(t), the capacity
-/// left to analytics, is low.
+/// Returns which pool of machines each job prefers. A pool without free capacity for a map counts
+/// as absent, so that jobs do not wait for it: reduces may have taken its capacity, or f(t), the
+/// capacity left to analytics, may be low.
 fn affinities(view: &ClusterView) -> Vec<Affinity> {
     if !view.jobs.iter().any(|job| job.accelerated) {
         return vec![Affinity::Regular; view.jobs.len()];

@@ -23,21 +23,24 @@ pub struct FitJob {
     pub goal_s: f64,
     /// Number of tasks without a slot; fractions are parts of a task.
     pub pending_tasks: f64,
-    /// CPU work of one task, in hundredths of a core times seconds.
+    /// CPU work of one task, in hundredths of a core times seconds: 3,000 for a task that takes a
+    /// core for 30 s.
     pub task_work: f64,
 }
 
 /// A stretch of the future between two goals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The start of the interval in seconds, never before the end of the coming cycle.
+    /// The start of the interval, in seconds: the goal before it, or, for the first interval, the
+    /// end of the coming control cycle.
     pub from_s: f64,
     /// The end of the interval in seconds.
     pub until_s: f64,
     /// Capacity for new tasks, in hundredths of a core times seconds: f(t), the capacity left to
     /// analytics, minus the remaining work of running tasks.
     pub free_work: f64,
-    /// Work of tasks that [`reverse_fit`] placed in this interval; never more than `free_work`.
+    /// Work that [`reverse_fit`], which plans backwards from the goals, has assigned to this
+    /// interval, in hundredths of a core times seconds; never more than `free_work`.
     pub placed_work: f64,
 }
 
@@ -121,7 +124,8 @@ impl Interval {
 
 /// Divides the time from `first_from_s`, the end of the coming cycle, into one interval per goal,
 /// which ends at the goal; `goals_s` ascend. The capacity of the intervals is the availability
-/// minus `running_work`, which uses it up from `now_s` on, earliest first.
+/// minus `running_work`, the rest of the running tasks: these take all availability from `now_s`
+/// on, until their work is done.
 fn intervals_between_goals(
     now_s: f64,
     first_from_s: f64,
@@ -184,9 +188,9 @@ mod tests {
         assert!(fit.intervals.iter().all(|i| i.placed_work == i.free_work));
     }
 
-    /// Goals and tasks as in [`a_walk_by_hand`], beside running work of 5,000 (hundredths of a core
-    /// times seconds). 4,000 of it are done in the cycle itself. The remaining 1,000 take capacity
-    /// from 10 s on, so one task less fits until the first goal, 40 s.
+    /// Goals and tasks as in [`a_walk_by_hand`], beside running tasks that need another 50 seconds
+    /// of a core. 40 of these are done in the coming cycle, by four cores in 10 s. The remaining 10
+    /// take capacity after the cycle, so one task of 10 s less fits until the first goal, at 40 s.
     #[test]
     fn running_tasks_use_up_the_earliest_room() {
         let f = Availability::constant(400.0).unwrap();

@@ -26,12 +26,14 @@ pub(in crate::policy) struct Need {
     /// The least number of slots in the coming cycle with which the job can still meet its goal,
     /// from Algorithm 2.
     pub s_fit: f64,
-    /// The number of slots to hold on average until the goal.
+    /// The number of slots that the job has to hold on average, from now until its goal, to meet
+    /// it.
     pub s_req: f64,
 }
 
-/// Places by utility: reduces first where they overlap the maps, then one slot at a time to the
-/// least satisfied job.
+/// Gives slots by utility, which measures how far a job's slots satisfy its goal. It is the sum of
+/// a part for maps and a part for reduces. If reduces may overlap the maps, they get slots first.
+/// Then one slot at a time goes to the job with the lowest utility.
 ///
 /// `needs[i]` belongs to `view.jobs[i]`; `map_part` returns the map part of the utility for a
 /// number of slots. Jobs with equal utilities are ordered by goal, then by id.

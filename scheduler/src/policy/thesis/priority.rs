@@ -73,7 +73,8 @@ pub(super) fn lack(view: &ClusterView, workload: &Workload, goal_s: f64, slots: 
 }
 
 /// Returns the class of a job that is not past its goal and has a finished map, and its urgency
-/// within the class, from the number of slots that it lacks.
+/// within the class. `lack` is the number of slots that the job needs beyond those that it holds; 0
+/// or negative if it has enough.
 pub(super) fn class_of_need(lack: f64) -> (Class, f64) {
     if lack > 0.0 {
         (Class::Needy, lack)

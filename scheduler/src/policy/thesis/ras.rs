@@ -53,19 +53,20 @@ mod tests {
     use crate::policy::example::{job, slots, three_goals, view};
     use crate::policy::view::RunningTask;
 
-    /// To meet their goals, the jobs need s_req = 70/30, 120/50 and 200/90 slots, between 2 and 3
-    /// each. The utility of a job, which measures whether its slots suffice, is minus infinity
-    /// without a slot and -1 with one, so each job gets one; the fourth slot goes to the job with
-    /// the earliest goal.
+    /// Three jobs share four slots. To meet their goals, they need 70/30, 120/50 and 200/90 slots
+    /// (seconds of work over seconds until the last task must start): between 2 and 3 each. The
+    /// utility of a job, which measures whether its slots suffice, is minus infinity without a slot
+    /// and -1 with one, so each job gets one. The fourth slot goes to the job with the earliest
+    /// goal.
     #[test]
     fn ras_balances_without_the_forecast() {
         let decision = Ras.decide(&view(4, 400.0, three_goals()));
         assert_eq!(slots(&decision, 3), [2, 1, 1]);
     }
 
-    /// Two nodes with I/O of 100, each with three running maps of J1 that take 20. A map of J2
-    /// takes 45, but only 40 are free on a node. On empty nodes it would fit, so J2 gets a slot:
-    /// two maps of J1 on one node lose their slots, and run until they end.
+    /// Two nodes with an I/O capacity of 100 each run three maps of J1, which take 20 each. A map
+    /// of J2 takes 45 and does not fit into the free 40. It would fit on an empty node, so J2 gets
+    /// a slot all the same: on one node J1 loses slots, and their maps run until they end.
     #[test]
     fn a_large_task_gets_room_where_small_ones_follow_each_other() {
         let sized = |id: u64, maps: u32, cpu_hundredths: u32, io_bytes_per_s: u64| {

@@ -9,15 +9,17 @@ use crate::policy::{Decision, Measure, Policy};
 
 /// Fits the work of all jobs before their goals, the latest first, to find the work that cannot
 /// wait (the thesis's Algorithm 2). Then gives one slot at a time to the job with the lowest
-/// utility (Algorithm 1, with the utility of equations (13) to (15)).
+/// utility (Algorithm 1, with the utility of equations (13) to (15)). The utility of a job depends
+/// on two needs:
 ///
-/// - s_fit: tasks that find no room between the coming cycle and the goals, given f(t) and the
-///   goals of all jobs, rounded up. Where there are such tasks, running tasks that hold their slots
-///   are added; otherwise s_fit is 0, whatever runs. A job past its goal counts all its tasks.
-/// - s_req: the slots that would suffice if availability were constant over time.
+/// - s_fit: the number of tasks that find no room between the coming cycle and the goal, rounded
+///   up, given f(t) (the capacity left to analytics) and the goals of all jobs. If there are any,
+///   the job's running tasks that keep their slots are added; otherwise s_fit is 0, whatever runs.
+///   A job past its goal counts all its tasks.
+/// - s_req: the number of slots that would suffice if availability were constant over time.
 ///
-/// Both use a goal that is earlier by k = 1 lengths of the last task: a task that starts just
-/// before the goal still has to run.
+/// Both count until one task length before the goal (the thesis's k is 1), because a task that
+/// starts just before the goal still has to run.
 ///
 /// Jobs without a goal take no part in Algorithm 2; placement serves them from the slots that the
 /// others leave.
@@ -43,8 +45,8 @@ impl Policy for ReverseAdaptive {
 /// Sums of floats may give 3.0000000001, which must not be rounded up to 4.
 const TASK_EPSILON: f64 = 1e-6;
 
-/// Returns the slots that each job needs, in the order of the view. A job without a goal needs
-/// none: its [`Need::s_fit`] and [`Need::s_req`] are 0.
+/// Returns, for each job in the order of the view, the slots that it needs to meet its goal. A job
+/// without a goal needs none: its [`Need::s_fit`] and [`Need::s_req`] are 0.
 pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
     let workloads: Vec<Workload> = view
         .jobs
@@ -108,8 +110,9 @@ pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
     needs
 }
 
-/// The number of the job's running tasks that keep their slots, of the kind that is placed now:
-/// maps until all are done, then reduces if they start after the maps.
+/// The number of the job's running tasks that keep their slots until they end; 0 where tasks can be
+/// paused. Counts only the kind of task that gets slots now: maps until all are done, then reduces
+/// if they start after the maps.
 fn held_slots(view: &ClusterView, job: &JobView) -> f64 {
     match view.preemption {
         Preemption::Never => job.running_of(view.utility_kind(job)).count() as f64,
@@ -150,12 +153,20 @@ mod tests {
         (0..tasks).map(of).collect()
     }
 
-    /// Algorithm 2 uses goals that are one task earlier, at 30, 50 and 90 s, and the end of the
-    /// cycle at 10 s. [50, 90] has room for 16 tasks: J3's 20 leave 4. [30, 50] has room for 8: J3
-    /// takes 4, J2's 12 leave 8, and [10, 30] has room for these. So s_fit = 7, 0, 0. The utility
-    /// of J1 is minus infinity without a slot, and negative with fewer than seven, so J1 takes
-    /// seven slots first. Then J2 and J3 get one each and have utilities of 1/4.8 and 1/4.44, so
-    /// that the tenth slot goes to J2.
+    /// J1, J2 and J3 have 7, 12 and 20 maps of 10 s, and goals at 40, 60 and 100 s, so their last
+    /// maps must start by 30, 50 and 90 s. The cycle ends at 10 s. Algorithm 2 goes backwards over
+    /// the intervals:
+    ///
+    /// | interval | room for maps | placed |
+    /// | --- | --- | --- |
+    /// | 50-90 s | 16 | 16 of J3, which leaves 4 |
+    /// | 30-50 s | 8 | the 4 of J3, and 4 of J2, which leaves 8 |
+    /// | 10-30 s | 8 | the 8 of J2 |
+    ///
+    /// So the 7 maps of J1 must start now: s_fit is 7, 0 and 0. The utility of J1 is minus infinity
+    /// without a slot, and negative with fewer than seven, so J1 takes seven slots first. Then J2
+    /// and J3 get one each and have utilities of 1/4.8 and 1/4.44, so that the tenth slot goes to
+    /// J2.
     #[test]
     fn reverse_adaptive_gives_slots_first_to_the_goal_that_cannot_wait() {
         let fit: Vec<f64> = (needs(&view(4, 400.0, three_goals())).iter())
@@ -189,10 +200,10 @@ mod tests {
         assert_eq!(slots(&Ras.decide(&view), 2), [19, 6]);
     }
 
-    /// Four slots; ten tasks of 10 s that all have to start until 30 s; two of them run. The cycle
-    /// ends at 10 s. The running tasks take 20 of the 40 s in the cycle, and no time later. Eight
-    /// tasks find room until 30 s; with nine pending, one has to start now, beside the two that
-    /// run.
+    /// Four slots, tasks of 10 s, a goal at 40 s: the last task must start by 30 s. Two tasks run.
+    /// They take 20 s of the four slots' 40 s in the cycle, which ends at 10 s, and nothing later.
+    /// Between 10 and 30 s there is room for eight tasks, so eight pending tasks can wait. With
+    /// nine, one has to start now, beside the two that run.
     #[test]
     fn running_tasks_count_where_more_have_to_start() {
         let s_fit = |maps: u32| {

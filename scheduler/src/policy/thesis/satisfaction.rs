@@ -48,8 +48,9 @@ mod tests {
     use crate::model::NodeId;
     use crate::policy::example::{three_goals, view};
 
-    /// To meet their goals, the jobs need s_req = 70/30, 120/50 and 200/90 slots, for 7, 12 and 20
-    /// tasks. J1 has one slot, J2 all of its 12, J3 none.
+    /// J1, J2 and J3 have 7, 12 and 20 tasks, and to meet their goals need 70/30, 120/50 and 200/90
+    /// slots (seconds of work over seconds until the last task must start). J1 has one slot, J2 one
+    /// for each of its 12 tasks, J3 none.
     #[test]
     fn satisfaction_depends_on_the_slots_of_each_job() {
         let view = view(20, 400.0, three_goals());

@@ -4,11 +4,11 @@
 //! A job's utility is the sum of a map part and a reduce part, (5) and (13). No function here
 //! decreases as slots are added. Slots are all slots of a job, running tasks included.
 
-/// Map part of the Adaptive Scheduler's utility, equation (6).
+/// Utility of the slots that a job has for its maps, in the Adaptive Scheduler: equation (6).
 ///
-/// Logarithmic from minus infinity (no slot) to 0 (`s_req` slots), then linear
-/// to 1 when all `s_pend` remaining tasks have a slot. With no requirement
-/// (`s_req` = 0) it starts at 0.
+/// The job has `s_alloc` slots, needs `s_req` to meet its goal, and can use `s_pend`, one for each
+/// map that is not done. The utility grows logarithmically from minus infinity (no slot) to 0
+/// (`s_req` slots), then linearly to 1 (`s_pend` slots). With `s_req` = 0 it starts at 0.
 ///
 /// ```
 /// use ebb_scheduler::policy::map_utility;
@@ -26,11 +26,14 @@ pub fn map_utility(s_alloc: f64, s_req: f64, s_pend: f64) -> f64 {
     }
 }
 
-/// Map part of the Reverse-Adaptive Scheduler's utility, equation (14).
+/// Utility of the slots that a job has for its maps, in the Reverse-Adaptive Scheduler: equation
+/// (14).
 ///
-/// Logarithmic from minus infinity to 0 at `s_fit`, the least number of slots that keeps the goal
-/// in reach; linear to 1/2 at `s_req`; linear to 1 at `s_pend`. When `s_req` does not exceed
-/// `s_fit`, linear from 0 at `s_fit` to 1 at `s_pend`.
+/// The job has `s_alloc` slots. It needs `s_fit` in the coming cycle so that its goal stays in
+/// reach, and `s_req` on average until the goal; it can use `s_pend`, one for each map that is not
+/// done. The utility grows logarithmically from minus infinity (no slot) to 0 (`s_fit` slots), then
+/// linearly to 1/2 (`s_req`) and to 1 (`s_pend`). When `s_req` does not exceed `s_fit`, it grows
+/// linearly from 0 at `s_fit` to 1 at `s_pend`.
 ///
 /// ```
 /// use ebb_scheduler::policy::reverse_map_utility;
@@ -54,8 +57,9 @@ pub fn reverse_map_utility(s_alloc: f64, s_fit: f64, s_req: f64, s_pend: f64) ->
     }
 }
 
-/// Reduce part, equations (7) and (15): from -1 to 0 when all `r_pend`
-/// remaining reduces have a slot.
+/// Utility of the slots that a job has for its reduces, equations (7) and (15): from -1, where none
+/// of the `r_pend` remaining reduces has a slot, to 0, where all have one. `r_alloc` is the number
+/// of slots.
 ///
 /// The thesis gives the range as [-1, 0], so no slot counts as -1. With one reduce the printed form
 /// divides by log 1; here the result is -1 or 0.

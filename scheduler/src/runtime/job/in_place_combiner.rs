@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// the value with the one there. So only one record of a frequent key reaches the sort. A map with
 /// few repeated keys stops these lookups.
 ///
-/// Implemented by any `Fn(&mut [u8], &[u8]) -> bool`.
+/// Implemented by any `Fn(&mut [u8], &[u8]) -> bool`, as [`combine`](Self::combine).
 pub trait InPlaceCombiner: Send + Sync {
     /// Combines `value` into `into`, a value of the same key and of the same length. Returns false
     /// if that is impossible; then `into` must be unchanged, and both values are kept.

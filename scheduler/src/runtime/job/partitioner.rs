@@ -71,7 +71,11 @@ pub enum Partitioning {
 }
 
 impl Partitioning {
-    /// Returns the partitioner, which is `ranges` if ranges are sampled.
+    /// Returns the partitioner of the job: its own for [`By`](Self::By), or `ranges`, the result of
+    /// the sample, for [`SampledRanges`](Self::SampledRanges).
+    ///
+    /// # Errors
+    /// If ranges are to be sampled and `ranges` is `None`.
     pub(in crate::runtime) fn with(
         &self,
         ranges: Option<Arc<RangePartitioner>>,

@@ -15,8 +15,8 @@ pub trait TaskNotes: Send + Sync {
     /// should be short.
     fn encode(&self) -> Vec<u8>;
 
-    /// Adds facts that [`TaskNotes::encode`] returned in another process. The same ones may come
-    /// several times.
+    /// Adds facts that [`TaskNotes::encode`] returned in another process. The same facts may be
+    /// added several times, because that process sends all of its facts after each task.
     ///
     /// # Errors
     /// If the bytes are no notes of this job; the attempt fails.

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 const TICKS_PER_LOOK: u32 = 8;
 const BYTES_PER_LOOK: usize = 4 << 10;
 
-/// The receiver of an attempt's payments, which decides when the attempt may go on.
+/// The receiver of reports of the CPU time and input that an attempt has used (payments). It
+/// charges the job, and lets the attempt wait while the job has used more than its share.
 pub(in crate::runtime) trait Payee {
     /// The wall time after which a thread pays again for its use: the time between two settlements.
     fn settle_every(&self) -> Duration;
@@ -47,7 +48,7 @@ where
     settle_every: Duration,
     yielding: RefCell<Yielding>,
     /// True if the thread was on the floor (the ordinary class, with a high nice value) when
-    /// `yielding` was created.
+    /// `yielding` was created, which depends on the class and is replaced when the class changes.
     was_on_floor: Cell<bool>,
     state: S,
     settled_cpu: Cell<Duration>,
@@ -95,8 +96,8 @@ where
         self.tick(bytes)
     }
 
-    /// Counts a step of work on `bytes` bytes. Now and then pays for the use so far, and waits
-    /// until the job may use more.
+    /// Counts a step of work (a record, say) on `bytes` bytes. Now and then charges the job for the
+    /// CPU time used so far, and waits until the job may use more.
     pub fn tick(&self, bytes: usize) -> Result<(), TaskError> {
         self.state.step();
         self.ticks.set(self.ticks.get() + 1);
@@ -107,8 +108,9 @@ where
         self.look()
     }
 
-    /// Offers the core to other threads. Then pays for the use so far if the time between two
-    /// payments has passed, and waits until the job may use more.
+    /// Yields the core to other threads if this is due. If the time between two payments has
+    /// passed, also charges the job for the CPU time and input used so far, and waits until the job
+    /// may use more.
     pub fn look(&self) -> Result<(), TaskError> {
         self.state.step();
         self.ticks.set(0);
@@ -162,8 +164,7 @@ where
     }
 }
 
-/// Creates the state by which the calling thread, in its present class, now and then offers its
-/// core to others.
+/// Creates the timer of the calling thread's yields, for its present scheduling class.
 fn yielding(payee: &(impl Payee + ?Sized)) -> Yielding {
     (payee.yield_every()).map_or_else(Yielding::never, Yielding::of_current_thread)
 }

@@ -9,8 +9,9 @@ use ebb_threads::thread_cpu;
 use std::cell::RefCell;
 use std::ops::Deref;
 
-/// An attempt in progress: the account that pays for its thread, and its counters. It stays on one
-/// thread, where reader and emitter share it; hence the cell.
+/// An attempt in progress: its counters, and the account that charges the job for the CPU time and
+/// input of its thread. Reader and emitter of that one thread share it, so the counters are in a
+/// `RefCell`.
 pub(in crate::runtime) struct Attempt<'a> {
     account: Account<&'a dyn Payee, &'a AttemptState>,
     /// Returns whether this attempt, of all attempts at its task, may finish the output.
@@ -19,9 +20,9 @@ pub(in crate::runtime) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// Starts an attempt on the calling thread, which pays `payee` for its CPU time and input from
-    /// now on, and waits until the job may use CPU at all. `may_finish` returns whether this
-    /// attempt, of all attempts at its task, may make its output final.
+    /// Starts an attempt on the calling thread, and waits until the job may use CPU at all. From
+    /// now on the thread's CPU time and input are charged through `payee`. `may_finish` returns
+    /// whether this attempt, of all attempts at its task, may make its output final.
     ///
     /// # Errors
     /// If the job is cancelled meanwhile.
@@ -37,7 +38,8 @@ impl<'a> Attempt<'a> {
         })
     }
 
-    /// Sets the size of the whole input, in units of any kind; 0 if unknown.
+    /// Sets the size of the whole input, in bytes for a map and in records for a reduce; 0 if
+    /// unknown.
     pub fn set_input(&self, units: u64) {
         self.state().set_input(units);
     }

@@ -16,7 +16,7 @@ pub(in crate::runtime) struct AttemptState {
     waiting: AtomicBool,
     /// The handled part of the input, in the unit of `input`.
     handled: AtomicU64,
-    /// The size of the whole input, in any unit.
+    /// The size of the whole input, in bytes for a map and in records for a reduce; 0 if unknown.
     input: AtomicU64,
     memory_bytes: AtomicU64,
     stopped: AtomicBool,
@@ -137,8 +137,8 @@ impl AttemptState {
         self.worker.load(Ordering::Relaxed)
     }
 
-    /// Stores the attempt's place on a core, so that other threads can free it, too; `None` frees
-    /// it.
+    /// Stores the attempt's [`Place`], its count at the core that it is tied to. So other threads
+    /// can free the place, too, if the attempt hangs; `None` frees it.
     pub fn keep_place(&self, place: Option<Place>) {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }

@@ -60,7 +60,8 @@ impl Cores {
         }
     }
 
-    /// Ties the calling thread to a core, for a task of `job`.
+    /// Ties the calling thread to a core with few tasks, for a task of `job`. The core counts the
+    /// task until the returned place is dropped.
     pub fn take(self: &Arc<Self>, job: JobId) -> Place {
         let core = self.choose(job);
         if let Some(core) = core {

@@ -23,9 +23,10 @@ pub const BURST_S: f64 = 0.02;
 /// noticed within this time.
 const WAIT_S_MAX: f64 = 0.1;
 
-/// Wall time between two settlements, at which a thread pays for its use. Reading a thread's CPU
-/// time is a system call; every half millisecond it costs less than a thousandth, and a paced job
-/// still runs in steps far below what a transaction would notice.
+/// Wall time between two settlements of a thread: it charges its CPU time to the job, and waits if
+/// the job has used more than its share. Reading a thread's CPU time is a system call; every half
+/// millisecond it costs less than a thousandth, and a paced job still computes in bursts far below
+/// what a transaction would notice.
 pub(in crate::runtime) const SETTLE_EVERY: Duration = Duration::from_micros(500);
 
 #[derive(Debug)]
@@ -43,7 +44,7 @@ pub(in crate::runtime) struct Pacer {
     yield_every: Option<Duration>,
     /// The limit for the bytes that all jobs of the runtime together read.
     reads: Arc<ReadBudget>,
-    /// The class in which tasks of all jobs run.
+    /// The scheduling class (idle, or ordinary with a high nice value) of the tasks of all jobs.
     class: Arc<TaskClass>,
     state: Mutex<State>,
     changed: Condvar,

@@ -10,10 +10,10 @@ use std::sync::{Mutex, PoisonError};
 /// The burst of reads: the bytes that the rate permits in this many seconds.
 const BURST_S: f64 = 0.02;
 
-/// The bytes that all jobs of a runtime may read: initially without a limit.
+/// The limit on the bytes per second that all jobs of a runtime together read; at first none.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct ReadBudget {
-    /// The bucket; `None` for no limit.
+    /// The token bucket of the bytes; `None` for no limit.
     bucket: Mutex<Option<Bucket>>,
 }
 

@@ -16,7 +16,8 @@ use ebb_threads::{
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The class of the task threads of a runtime. The control thread sets it, and task threads follow.
+/// The operating system's scheduling class and nice value for the task threads of a runtime. The
+/// control thread sets the class, and each task thread changes to it.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct TaskClass {
     /// True if tasks run in the idle class or on the floor, the ordinary class with a high nice
@@ -24,7 +25,8 @@ pub(in crate::runtime) struct TaskClass {
     lowers: bool,
     /// True if the system lets a thread leave the idle class again.
     can_raise: bool,
-    /// The nice value of the floor: [`FLOOR_NICE`], or that of the process if it is higher.
+    /// The nice value of tasks on the floor: [`FLOOR_NICE`], or that of the process if that is
+    /// higher.
     floor_nice: i32,
     is_on_floor: AtomicBool,
 }
@@ -51,8 +53,8 @@ impl TaskClass {
     }
 
     /// Moves the calling thread, which is an ordinary one, to the floor (a high nice value) if
-    /// `is_on_floor` is true, otherwise to the idle class, unless tasks are always ordinary
-    /// threads.
+    /// `is_on_floor` is true, otherwise to the idle class. The thread stays ordinary if tasks are
+    /// always ordinary threads.
     pub fn enter(&self, is_on_floor: bool) {
         if is_on_floor {
             enter_floor();
@@ -75,8 +77,9 @@ impl TaskClass {
         }
     }
 
-    /// Like [`follow`](Self::follow), for the thread that works for an attempt. A process that
-    /// works for an attempt lowers itself; this process, its parent, cannot raise it.
+    /// Moves the thread that works for an attempt to the class in which tasks run now, as
+    /// [`follow`](Self::follow) does. If the attempt runs in a child process, the child moves
+    /// itself from the floor to the idle class; its parent, this process, cannot raise it again.
     pub fn follow_with(&self, attempt_state: &AttemptState) {
         let is_on_floor = attempt_state.is_on_floor();
         if is_on_floor || !attempt_state.is_in_process() {

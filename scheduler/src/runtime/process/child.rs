@@ -29,9 +29,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Wall time between two settlements, at which the process pays for its use. Each settlement is a
-/// message and its answer, so this time is longer than on a thread; it is a fifth of the burst that
-/// a job may save up.
+/// Wall time between two settlements: the process reports its CPU time to its parent, and waits if
+/// the job has used more than its share. Each settlement is a message and its answer, so this time
+/// is longer than on a thread; it is a fifth of the burst of CPU time that a job may save up.
 const SETTLE_EVERY: Duration = Duration::from_millis(4);
 
 /// The most bytes of rows that a child gathers before it sends them to the parent.
@@ -290,8 +290,8 @@ impl Parent {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a request, and waits until the parent lets this process go on. Returns whether the
-    /// process has to lower itself to the idle class.
+    /// Sends a request, and waits until the parent's answer permits this process to go on. Returns
+    /// whether the process has to move itself to the idle class.
     fn request(&self, question: &ToParent) -> Result<bool, TaskError> {
         let mut link = self.lock();
         let answer = link.report(question).and_then(|()| link.receive_order());

@@ -60,7 +60,8 @@ pub(super) enum FrameError {
     /// The other side has closed its end, between frames or within one.
     #[error("the other side has closed the connection")]
     Closed,
-    /// The caller gave up the wait.
+    /// The socket's timeout passed, and the caller did not want to wait longer: see
+    /// [`KeepWaiting`].
     #[error("the wait was given up")]
     GivenUp,
     #[error("{0}")]
@@ -148,7 +149,8 @@ fn read_exact(
     Ok(())
 }
 
-/// Returns `Ok` if the operation should be tried again after `error`.
+/// Returns `Ok` if the read or write should be tried again after `error`: it was interrupted, or
+/// timed out and `keep_waiting` returned true. Otherwise returns the error to report.
 fn wait_after(error: io::Error, keep_waiting: KeepWaiting<'_>) -> Result<(), FrameError> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),

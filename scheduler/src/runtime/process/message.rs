@@ -46,13 +46,15 @@ pub(super) struct Order {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Work {
-    /// An order to cut the ranges of a global sort; [`TaskEnd::Cuts`] is the answer.
+    /// An order to sample the input's keys, and to choose from them the ranges of keys of the
+    /// reduces of a global sort; [`TaskEnd::Cuts`] is the answer.
     Sample(SamplePlan),
     Map {
         index: u32,
         attempt: u32,
         split: Split,
-        /// First keys of the ranges of a global sort, without the first range.
+        /// The first keys of the ranges of a global sort, except of the first range; `None` for a
+        /// job that has its own partitioner.
         cuts: Option<Vec<Vec<u8>>>,
     },
     Reduce {
@@ -83,11 +85,12 @@ impl Order {
     }
 }
 
-/// A message of the child. Between an order and its end come any number of reports of use, and
-/// rows, in frames of their own.
+/// A message of the child. After an order, the child sends any number of [`Used`](Self::Used), and
+/// rows (in frames of their own, not as this message), and at the end one
+/// [`TaskEnd`](Self::TaskEnd).
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToParent {
-    /// A report of use; the child waits for [`ToChild::GoOn`].
+    /// A report of the CPU time and other resources used; the child waits for [`ToChild::GoOn`].
     Used(Use),
     TaskEnd(Use, TaskEnd),
 }
@@ -95,11 +98,12 @@ pub(super) enum ToParent {
 /// The outcome of an order.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum TaskEnd {
-    /// The result of a sample: the first keys of the ranges of a global sort.
+    /// The result of [`Work::Sample`]: the first keys of the ranges of a global sort, except of the
+    /// first range.
     Cuts(Vec<Vec<u8>>),
     /// The result of a map or a reduce, after all its rows. The parent decides whether they count.
     Done(Box<TaskResult>),
-    /// The failure of an order of any kind.
+    /// The failure of a sample, a map or a reduce.
     Failed(Failure),
 }
 
@@ -113,11 +117,12 @@ pub(super) struct Failure {
 /// The consequence of a failed attempt for further ones.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum FailureKind {
-    /// Another attempt may do better.
+    /// Another attempt may succeed.
     Failed,
     /// No other attempt would succeed, because a record is invalid: [`TaskError::Invalid`].
     Invalid,
-    /// No other attempt would succeed, for another reason: [`TaskError::Fatal`].
+    /// No other attempt would succeed, for a reason other than an invalid record:
+    /// [`TaskError::Fatal`].
     Fatal,
 }
 
@@ -149,7 +154,7 @@ pub(super) struct Use {
     pub cpu_ns: u64,
     /// Bytes of input since the last report.
     pub read_bytes: u64,
-    /// The size of the attempt's whole input, in any unit.
+    /// The size of the attempt's whole input, in bytes for a map and in records for a reduce.
     pub input: u64,
     /// The handled part of the input, in the unit of `input`.
     pub handled: u64,
@@ -180,7 +185,8 @@ impl TaskResult {
         })
     }
 
-    /// Returns the counters, and the runs with `segments` segments each, in `directory`.
+    /// Returns the task's counters, and its runs (files of sorted records in `directory`), each
+    /// with `segments` segments: one per reduce.
     ///
     /// # Errors
     /// If the values are impossible for a task.

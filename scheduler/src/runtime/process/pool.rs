@@ -111,7 +111,7 @@ impl Pool {
         Ok(process)
     }
 
-    /// Returns a process that has finished its order to the pool, for the next task.
+    /// Puts a process whose task has ended back into the pool, for the next task.
     pub(super) fn give_back(&self, process: Process) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(process);

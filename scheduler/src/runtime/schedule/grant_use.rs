@@ -11,8 +11,9 @@
 
 use super::shares::TASK_HUNDREDTHS_MAX;
 
-/// The time constant of the average, in seconds with a share: long compared with a burst of the
-/// token bucket, short compared with a job.
+/// The time constant of the average of granted and used CPU time, in seconds. Only time in which
+/// the job has a share counts. Long compared with a burst of the token bucket, short compared with
+/// a job.
 const LATELY_S: f64 = 10.0;
 /// The weight of other jobs in the estimate of one job's ratio of used to granted CPU time, in
 /// core-seconds: the usual ratio of other jobs counts like a grant of this much CPU time to the job
@@ -22,8 +23,8 @@ const BELIEVED_CPU_S: f64 = 0.5;
 /// of used to granted time is computed from this sum and that of the time used. Above the limit,
 /// both sums are halved before another job is added, so later jobs have more weight.
 const USUAL_CPU_S: f64 = 100.0;
-/// The least ratio of used to granted CPU time. A job with a lower one is taken for stalled, which
-/// passes, so predictions use this ratio.
+/// The least ratio of used to granted CPU time that predictions assume. A job with a lower ratio
+/// is probably stalled for a while, and will use more later.
 const RATIO_MIN: f64 = 0.05;
 
 /// The CPU time that a job was granted and used, in seconds. Older cycles have less weight in the
@@ -60,7 +61,7 @@ impl GrantUse {
     }
 
     /// Returns CPU time used divided by CPU time granted, 0.05 to 1. `usual` is the ratio of other
-    /// jobs.
+    /// jobs, which counts most while little was granted to this job.
     pub fn ratio(&self, usual: f64) -> f64 {
         let used_s = self.used_cpu_s + BELIEVED_CPU_S * usual;
         (used_s / (self.granted_cpu_s + BELIEVED_CPU_S)).clamp(RATIO_MIN, 1.0)
@@ -81,7 +82,7 @@ impl GrantUse {
 mod tests {
     use super::*;
 
-    /// The job never has more tasks than its share fills.
+    /// The job always has just enough tasks to use up its share.
     #[test]
     fn recent_use_of_shares_counts_and_pauses_do_not() {
         let mut grant_use = GrantUse::default();

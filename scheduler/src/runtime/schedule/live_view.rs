@@ -74,8 +74,9 @@ impl LiveJob {
     }
 }
 
-/// The size of a slot, a share of a core, and the number of slots that a running task at full
-/// speed takes. For the policy, a task consists of that many pieces, one for each slot.
+/// The form in which policies, which distribute slots, see tasks: a slot is a fixed share of a
+/// core, and a running task consists of several equal pieces, each in a slot, which together are
+/// the share of a task at full speed.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct Slot {
     share_hundredths: u32,
@@ -146,7 +147,9 @@ fn with_earlier_goal(job: Job, goal_margin: f64) -> Job {
     }
 }
 
-/// Builds the view for a control cycle of `cycle_s` seconds that starts at `now_s`.
+/// Builds the policy's view of capacity and jobs, for a control cycle of `cycle_s` seconds that
+/// starts at `now_s`. In the view, each goal is earlier by the fraction `goal_margin` of the time
+/// from submission to goal.
 pub(in crate::runtime) fn live_view(
     (now_s, cycle_s): (f64, f64),
     goal_margin: f64,

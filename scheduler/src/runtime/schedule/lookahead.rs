@@ -34,8 +34,8 @@ const HORIZON_S: f64 = 7.0 * 86_400.0;
 /// second is not needed, and hundreds of decisions are enough for days.
 const STEP_OF_AHEAD: f64 = 0.03;
 /// The least time between two simulated decisions of the policy if a job completes its maps or its
-/// last task, as a part of the time from now to the simulated instant. In the runtime such an event
-/// starts a control cycle at once.
+/// last task, as a fraction of the time from now to the simulated instant. In the runtime such an
+/// event starts a control cycle at once; here, many such events far ahead share one decision.
 const STEP_OF_AHEAD_MIN: f64 = 0.002;
 /// The remaining CPU time that is assumed for a task that has used more than the mean of its kind,
 /// as a fraction of that mean.
@@ -88,7 +88,8 @@ pub struct HypotheticalJob {
 pub struct Finish {
     /// The job, with its goal in seconds of the runtime's time.
     pub job: Job,
-    /// The end in seconds of the runtime's time; `None` if it is more than a week away.
+    /// The predicted end of the job, in seconds since the runtime started; `None` if it is more
+    /// than a week away.
     pub finish_s: Option<f64>,
 }
 
@@ -200,7 +201,8 @@ impl OutstandingJob {
         job
     }
 
-    /// Adds all maps and reduces of the job once more, after the phases that it has.
+    /// Appends all maps and reduces of the job once more. They stand for the next job of a request
+    /// whose jobs run one after the other; it is assumed to have the same tasks.
     fn repeat(&mut self) {
         let (maps, reduces) = self.totals;
         let (map_s, reduce_s) = self.task_s;
@@ -254,8 +256,8 @@ impl OutstandingJob {
         })
     }
 
-    /// Runs the job with this share for `length_s` seconds, at most to the end of its present
-    /// phase.
+    /// Advances the simulated job by `length_s` seconds with this share of CPU, at most to the end
+    /// of its present phase, maps or reduces.
     fn advance(&mut self, share_hundredths: u32, length_s: f64) {
         let (rate, at_once) = self.pace(share_hundredths);
         let Some(phase) = self.phases.front_mut() else {
@@ -275,8 +277,8 @@ impl OutstandingJob {
         }
     }
 
-    /// Returns the cores that the tasks use with this share, and the number of tasks that run at
-    /// once.
+    /// For a share of CPU, returns the part of it that the job uses (as it did lately), in cores,
+    /// and the number of the job's tasks that run at once.
     fn pace(&self, share_hundredths: u32) -> (f64, u32) {
         let rate = f64::from(share_hundredths) / 100.0 * self.speed;
         (rate, concurrency(share_hundredths, self.cores))
@@ -284,8 +286,9 @@ impl OutstandingJob {
 }
 
 impl Situation {
-    /// Makes the job with this id run all its tasks `times` times more, one time after the other.
-    /// Does nothing if there is no such job.
+    /// Makes the job with this id run all its tasks `times` times more, one time after the other,
+    /// in place of the jobs that will follow it in the same request. Does nothing if there is no
+    /// such job.
     pub fn repeat(&mut self, id: JobId, times: u32) {
         if let Some(job) = self.jobs.iter_mut().find(|job| job.job.id == id) {
             (0..times).for_each(|_| job.repeat());

@@ -66,7 +66,8 @@ impl MemoryBudget {
         least.map_or(u32::MAX, |bytes| self.attempts_in(bytes))
     }
 
-    /// The most attempts that may run at once in any cycle.
+    /// The most attempts that may run at once in any cycle, by the memory limit in the options
+    /// alone.
     pub fn attempts_limit(&self) -> u32 {
         self.limit_bytes
             .map_or(u32::MAX, |bytes| self.attempts_in(bytes))

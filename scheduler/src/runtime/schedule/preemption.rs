@@ -21,7 +21,8 @@ use std::cmp::Ordering;
 #[cfg(test)]
 mod tests;
 
-/// A job as a holder of memory.
+/// A job that holds memory by its running attempts, or needs memory for more of them: the facts
+/// that decide which attempts are preempted.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::runtime) struct Holder {
     /// Id, submission and goal.
@@ -29,14 +30,15 @@ pub(in crate::runtime) struct Holder {
     pub has_share: bool,
     /// True if the job has had no share for at least a whole control cycle.
     pub is_paused: bool,
-    /// The number of tasks that the job's share could run beside its running ones, if they had
-    /// memory.
+    /// The number of further tasks that the job's share would pay for, and that do not start only
+    /// for lack of memory.
     pub starts: u32,
     /// The job's running attempts that were not stopped, each with the kind of its task.
     pub attempts: Vec<(TaskKind, ActiveAttempt)>,
 }
 
-/// The memory limit, and the memory that cannot be freed, both as a number of attempts.
+/// The memory limit, and the memory of hanging attempts, which cannot be freed; both in numbers of
+/// attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) struct Space {
     /// The most attempts that may run at once.

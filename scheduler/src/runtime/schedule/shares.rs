@@ -64,8 +64,9 @@ pub fn shares(
         .collect()
 }
 
-/// The part of a core that a task on the floor gets beside a busy thread of another process, in
-/// hundredths: the kernel gives nice 10 a weight of 110, and nice 0 one of 1,024.
+/// The part of a core that a task on the floor (in the ordinary class with nice value 10) gets
+/// beside a busy thread of another process, in hundredths: the kernel gives nice 10 a weight of
+/// 110, and nice 0 one of 1,024.
 const FLOOR_TASK_HUNDREDTHS: u32 = 10;
 
 /// The number of tasks of a job that may run at once: one for each full core of its share, and one

@@ -17,9 +17,10 @@ const SLOWNESS: f64 = 1.5;
 /// attempt has a cost, and progress in so short a time is no good estimate.
 pub(in crate::runtime) const SPECULATE_AFTER_S: f64 = 1.0;
 
-/// Progress above which an attempt in the idle class ends before a new one on the floor would.
-/// Beside a busy thread the kernel gives the idle class a weight of 3, and nice 10 one of 110: in
-/// the same time the first does 3/110 of the work of the second.
+/// Progress (0 to 1) above which an attempt in the idle class ends before a new one on the floor
+/// (in the ordinary class with nice value 10) would. Beside a busy thread the kernel gives the idle
+/// class a weight of 3, and nice 10 one of 110: in the same time the first does 3/110 of the work
+/// of the second.
 const OVERTAKEN_PROGRESS_MAX: f64 = 1.0 - 3.0 / 110.0;
 
 /// One in this many tasks of a kind, rounded up, may have a second attempt at a time.
@@ -52,8 +53,9 @@ pub(in crate::runtime) fn speculative_max(tasks: u32) -> u32 {
     tasks.div_ceil(TASKS_PER_SPECULATIVE)
 }
 
-/// Returns the number of the task that should get a second attempt, or `None`. Tasks of the kind
-/// typically take `typical_s` seconds.
+/// Returns the number of the task that should get a second attempt: the slow one with the latest
+/// expected end. `paces` are those of running first attempts at tasks of one kind, map or reduce,
+/// which typically take `typical_s` seconds. `None` if no attempt is slow.
 pub(in crate::runtime) fn straggler(
     paces: impl IntoIterator<Item = Pace>,
     typical_s: f64,
@@ -67,9 +69,9 @@ pub(in crate::runtime) fn straggler(
 }
 
 /// Returns the number of the task that should get a second attempt on the floor (in the ordinary
-/// class with a high nice value), or `None`. `tasks` are those whose attempts are all in the idle
-/// class, where busy processes leave them no CPU, each with the finished part of its work, 0 to 1.
-/// The task with the least progress comes first.
+/// class with a high nice value): the one with the least progress, or `None` if all are nearly
+/// done. `tasks` are those that get no CPU, because all their attempts are in the idle class beside
+/// busy processes. Each has its number and the finished part of its work, 0 to 1.
 pub(in crate::runtime) fn starved(tasks: impl IntoIterator<Item = (u32, f64)>) -> Option<u32> {
     (tasks.into_iter())
         .filter(|(_, progress)| *progress < OVERTAKEN_PROGRESS_MAX)

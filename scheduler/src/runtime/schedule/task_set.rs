@@ -131,7 +131,8 @@ impl TaskSet {
         mean.max(TASK_CPU_S_MIN)
     }
 
-    /// Starts the next pending task. Returns its number, the attempt's number and its state.
+    /// Starts an attempt at the next pending task. Returns the task's number, and the attempt's
+    /// number and state.
     pub fn start(&mut self, now_s: f64) -> Option<(u32, u32, Arc<AttemptState>)> {
         let index = self.pending.pop_front()?;
         debug_assert_eq!(self.slots[index as usize].state, TaskState::Pending);
@@ -148,8 +149,8 @@ impl TaskSet {
         self.start_attempt(index, now_s)
     }
 
-    /// Ends the attempt of a thread that no longer works under the lease to which these tasks
-    /// belong. The attempt's task waits for another thread.
+    /// Ends the attempt of a thread that leaves the lease to which these tasks belong. The task of
+    /// a lease only stands for a thread; it waits for the next one that enters.
     pub fn leave(&mut self, index: u32, attempt: u32) {
         if let Some(gone) = self.stop(index, attempt) {
             self.done_cpu_s += gone.state.used_s();
@@ -270,10 +271,11 @@ impl TaskSet {
         Some(Arc::clone(&running.state))
     }
 
-    /// Checks all attempts after `elapsed_s` seconds; `could_run` is whether the job had a share in
-    /// that time. Returns the task and number of each attempt that made no progress for `stall_s`
-    /// seconds, and updates the straggler. An attempt that was stopped has no reason to wait, so
-    /// its time counts in any case.
+    /// Finds hanging attempts. Called `elapsed_s` seconds after the last call; `could_run` is true
+    /// if the job had a share of CPU in that time. Returns the task and the number of each attempt
+    /// that made no progress for `stall_s` seconds in which it could run. For an attempt that was
+    /// stopped, time without a share counts, too: it should end and not wait. Also chooses the
+    /// straggler, the slow task that gets a second attempt.
     ///
     /// An attempt that finishes its output is never returned: it is past the job's code, and if it
     /// were given up and finished all the same, its rows could appear twice.
@@ -327,9 +329,9 @@ impl TaskSet {
         self.straggler = starved(tasks);
     }
 
-    /// The attempts at the task with the number `index`; none if one of them is on the floor (in
-    /// the ordinary class with a high nice value), moves there by itself (`can_move`), or is about
-    /// to end.
+    /// The attempts at the task with the number `index` if all of them are stuck in the idle class.
+    /// None if one is on the floor (in the ordinary class with a high nice value), moves there by
+    /// itself (`can_move`), or is about to end: the task then needs no other attempt.
     fn starved_attempts(&self, index: u32, can_move: bool) -> Vec<&AttemptState> {
         let slot = &self.slots[index as usize];
         let attempts = self.running.range((index, 0)..=(index, u32::MAX));

@@ -84,17 +84,18 @@ pub(in crate::runtime) struct Tracker {
     /// True if the job failed because of a record without the required form.
     invalid_input: bool,
     counters: Counters,
-    /// Time of the last call of `watch`.
+    /// Time of the last search for hanging and slow attempts, the method `watch`; in seconds of the
+    /// runtime's time.
     watched_s: f64,
     left_behind: u32,
     /// Attempts that ended since the last call of `take_records`.
     records: Vec<AttemptRecord>,
     measured: MeasuredProfile,
-    /// Set if the job's tasks are threads of the caller.
+    /// Set if this is no job but a lease: a share of CPU for threads of the runtime's user.
     lease: Option<lease::Lease>,
 }
 
-/// The effect of an attempt that succeeded.
+/// The effect of an attempt's success on its task and job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::runtime) struct TaskDone {
     /// True if the attempt was the first to succeed at its task: its result counts.
@@ -281,10 +282,11 @@ impl Tracker {
         self.stage == Stage::Tasks && self.set(task.kind).preempt(task.index, attempt)
     }
 
-    /// Replaces the choice of [`watch`](Self::watch): a task whose attempts are stuck in the idle
-    /// class gets a second attempt, on the floor (in the ordinary class with a high nice value).
-    /// Threads that `can_move` to the floor need no second attempt. The threads of a lease get
-    /// none: their work cannot be tried again.
+    /// Chooses a task that gets a second attempt on the floor (in the ordinary class with a high
+    /// nice value), because its attempts are stuck in the idle class beside busy processes. This
+    /// replaces the slow task that [`watch`](Self::watch) chose. Threads that `can_move` to the
+    /// floor need no second attempt. Threads under a lease get none: their work is the caller's and
+    /// cannot be tried again.
     pub fn seek_starved(&mut self, can_move: bool) {
         if !self.is_lease() {
             self.maps.seek_starved(can_move);
@@ -396,7 +398,8 @@ impl Tracker {
         &self.measured
     }
 
-    /// The attempts that still run. No job waits for those of an ended job.
+    /// The attempts that still run, also those of an ended job, which does not wait for its stopped
+    /// attempts.
     pub fn attempt_states(&self) -> impl Iterator<Item = &Arc<AttemptState>> {
         self.maps
             .attempt_states()

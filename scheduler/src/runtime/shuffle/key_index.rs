@@ -9,10 +9,11 @@ use std::iter::repeat_n;
 /// Initial number of slots; a power of two.
 const SLOTS_MIN: usize = 1 << 8;
 
-/// The number of records after which the benefit of lookups is evaluated.
+/// The number of lookups, one per record, after which their benefit is evaluated: whether enough
+/// of them have found an earlier record of the same key.
 const TRIAL_RECORDS: u32 = 1 << 16;
 
-/// Lookups go on if at least one in this many lookups has found a record.
+/// The index is given up if fewer than one in this many lookups has found a record.
 const RECORDS_PER_HIT_MAX: u32 = 8;
 
 /// A slot: the upper half of a hash, and the number of a record from 1; 0 if empty.
@@ -49,7 +50,7 @@ impl KeyIndex {
         }
     }
 
-    /// Returns whether lookups have found enough records to be worth their cost.
+    /// Returns whether enough lookups have found a record of the same key to be worth their cost.
     pub fn is_worth_it(&self) -> bool {
         !self.gave_up
     }

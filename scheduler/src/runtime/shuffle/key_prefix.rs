@@ -16,7 +16,8 @@ pub(in crate::runtime) fn key_prefix(key: &[u8]) -> u128 {
     u128::from_be_bytes(bytes)
 }
 
-/// The order of two keys that are equal in their first `compared` bytes, padded with zeros.
+/// The order of two keys whose first `compared` bytes were found to be equal; of a shorter key, the
+/// missing bytes counted as zeros there.
 pub(in crate::runtime) fn compare_behind(a: &[u8], b: &[u8], compared: usize) -> Ordering {
     match (a.get(compared..), b.get(compared..)) {
         (Some(a), Some(b)) => a.cmp(b),

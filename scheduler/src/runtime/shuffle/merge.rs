@@ -34,8 +34,9 @@ pub(in crate::runtime) struct Merge<S> {
     sources: Vec<S>,
     /// Prefix of each source's present key; meaningless at the source's end.
     prefixes: Vec<u128>,
-    /// The winner, then the losers at nodes 1, 2, ...; the children of node n are 2n and 2n + 1,
-    /// and source s is the leaf s + sources.
+    /// A tournament tree of indices of sources, where the smaller key wins: the winner of all, then
+    /// the losers at nodes 1, 2, ... The children of node n are 2n and 2n + 1, and source s is the
+    /// leaf s + sources.
     tree: Vec<usize>,
 }
 

@@ -61,8 +61,8 @@ pub(in crate::runtime) fn check_record_bytes(
     )))
 }
 
-/// The number of blocks that are stored raw after a block that compression did not halve. Then
-/// compression is tried again: on one block in sixteen.
+/// The number of blocks that are stored raw after a block that compression did not halve. After
+/// them, compression is tried again, so on one block in sixteen as long as it does not pay.
 const RAW_BLOCKS: u32 = 15;
 
 const HEADER_BYTES: usize = 16;
@@ -87,7 +87,7 @@ fn checksum(header: &[u8], data: &[u8]) -> u64 {
     xxh3_64_with_seed(data, u64::from_le_bytes(lengths))
 }
 
-/// A finished run, with a segment per partition.
+/// A complete file of sorted records that a map has spilled, with a segment per partition (reduce).
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Run {
     pub segments: Vec<Segment>,

@@ -33,7 +33,7 @@ const ORDER_KEY_BITS: u32 = 8 * ORDER_KEY_BYTES as u32;
 
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
-/// The number of comparisons between two reads of the clock; they take some microseconds.
+/// The number of comparisons between two reads of the clock. They take some microseconds in all.
 const COMPARISONS_PER_LOOK: u32 = 512;
 
 /// The place and the sort order of one record.
@@ -63,7 +63,7 @@ pub(in crate::runtime) struct SortBuffer {
 /// The result of an attempt to combine a record with another.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) enum CombineOutcome {
-    /// The record was combined into one in the buffer.
+    /// The record was combined into a record of the same key in the buffer.
     Done,
     /// The record was not combined and must be pushed. The vacancy, if there is one, is its slot in
     /// the index, so that later records can be combined with it.
@@ -261,7 +261,7 @@ impl SortBuffer {
         self.filling + usize::from(present.is_some_and(|chunk| !chunk.is_empty()))
     }
 
-    /// Returns the present chunk or the next, if the record fits there.
+    /// Returns the index of the present chunk or of the next one, the first where the record fits.
     fn chunk_for(&self, record_bytes: usize) -> Option<usize> {
         let has_room = |at: &usize| {
             self.chunks
@@ -285,10 +285,9 @@ impl Entry {
             .then_with(|| self.place().cmp(&other.place()))
     }
 
-    /// The chunk, the start in the chunk, and the length of the value. In this order, records with
-    /// equal keys are sorted as they were emitted. An empty record takes no space, so the next
-    /// record begins where it begins: of two records with the same start, the longer one came
-    /// later.
+    /// The chunk, the start in the chunk, and the length of the value. Of records with equal keys,
+    /// the one with the smaller triple was emitted first. The length decides after an empty record,
+    /// which takes no space: the next record has the same start.
     fn place(&self) -> (u32, u32, u32) {
         (self.chunk, self.start, self.value_len)
     }

@@ -17,7 +17,8 @@ pub struct Values<'a> {
     source: &'a mut (dyn Sorted + 'a),
     attempt: &'a Attempt<'a>,
     key: &'a [u8],
-    /// The progress that each value counts as, in units of the attempt's input.
+    /// The part of the attempt's input that counts as handled for each value read, in the unit of
+    /// the input's size.
     units: u64,
     /// True if the cursor is on a value that was already returned.
     is_current_returned: bool,
@@ -51,8 +52,8 @@ impl Values<'_> {
 }
 
 /// Calls `group` for each key of `source` with its values. Values that `group` does not read are
-/// skipped. Returns the number of records and their bytes. In the attempt's progress, each
-/// record counts as `units` of its input.
+/// skipped. Returns the number of records and their bytes. Each record read advances the attempt's
+/// progress by `units`, in the unit of its input's size.
 pub(in crate::runtime) fn for_each_group(
     source: &mut dyn Sorted,
     attempt: &Attempt<'_>,

@@ -46,8 +46,8 @@ struct Claim<'a> {
     end: Search,
 }
 
-/// The result of a wait for the ranges of keys: this map task takes the sample itself, or another
-/// one has done so.
+/// The result of a map task's wait for the ranges of keys: it takes the sample of keys itself
+/// (`Mine`), or another map task has done so, and the ranges are known (`Over`).
 enum Turn<'a> {
     Mine(Claim<'a>),
     Over(Arc<RangePartitioner>),
@@ -61,8 +61,9 @@ impl Drop for Claim<'_> {
 }
 
 impl JobRanges {
-    /// Returns the ranges of `job` with these splits; `find` determines them if no attempt has done
-    /// so before. Returns `None` if the partitioner needs no sample.
+    /// Returns the ranges of keys of `job`, whose input has these splits. If no attempt has
+    /// determined them, calls `find` to do so. Returns `None` if the job's partitioner needs no
+    /// sample of the keys.
     ///
     /// # Errors
     /// Those of `find`, and an error if `is_needed` returns false while another attempt takes the
@@ -90,7 +91,9 @@ impl JobRanges {
         Ok(Some(ranges))
     }
 
-    /// Waits until no other attempt takes the sample. Fails if `is_needed` returns false before.
+    /// Waits while another attempt takes the sample of keys. Returns the ranges, or the claim to
+    /// take the sample if that attempt failed or there is none. Fails if `is_needed` returns false
+    /// during the wait.
     fn turn(&self, is_needed: impl Fn() -> bool) -> Result<Turn<'_>, TaskError> {
         let mut search = self.lock();
         loop {
@@ -115,7 +118,7 @@ impl JobRanges {
     }
 }
 
-/// The splits of a sample.
+/// The splits from which the job's keys are sampled, and the number of records to read of each.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::runtime) struct SamplePlan {
     splits: Vec<Split>,
@@ -133,7 +136,8 @@ impl SamplePlan {
         }
     }
 
-    /// Takes the sample, in at most a quarter of a task's memory, and cuts the ranges.
+    /// Maps the sampled records, and from the keys of the result, kept in at most a quarter of a
+    /// task's memory, determines the ranges of keys of the job's reduces.
     ///
     /// # Errors
     /// If reading or mapping the sample fails, or the job is cancelled.
@@ -158,8 +162,8 @@ impl SamplePlan {
     }
 }
 
-/// Returns the first keys of at most `partitions` ranges, without the first range, that have about
-/// the same number of `keys` each. Equal keys stay together.
+/// Divides `keys` into at most `partitions` ranges with about the same number of keys each, where
+/// equal keys stay together. Returns the first key of each range except the first.
 fn cuts(mut keys: Vec<Vec<u8>>, partitions: u32) -> Vec<Vec<u8>> {
     keys.sort_unstable();
     let mut cuts = Vec::new();

@@ -4,8 +4,8 @@ use super::*;
 use ebb_threads::{FLOOR_NICE, current_class, current_nice};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// A capacity of two cores. While others hold the cores, tasks run on the floor: in the
-/// ordinary class, with a high nice value.
+/// A source of capacity for tests: two cores, which pretended other processes may hold. While they
+/// do, tasks run on the floor: in the ordinary class, with a high nice value.
 #[derive(Default)]
 struct OtherProcesses {
     hold_cores: AtomicBool,

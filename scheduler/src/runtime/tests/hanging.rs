@@ -139,7 +139,8 @@ impl Fixture {
         job.wait()
     }
 
-    /// Opens the door: attempts that were left behind end, and leave no files.
+    /// Lets the hanging attempts go on (they wait at a door), and checks that those that were given
+    /// up end, and leave no files.
     fn let_go(&self) {
         self.door.open();
         wait::until("the spills to be removed", || is_empty(self.spills.path()));

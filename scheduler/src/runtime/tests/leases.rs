@@ -305,9 +305,11 @@ struct ModelJob {
     bucket: Bucket,
     /// The working threads: task, attempt, state.
     threads: Vec<(TaskId, u32, Arc<AttemptState>)>,
-    /// CPU time of a job's task, in seconds; `None` for a lease.
+    /// CPU time that a task of the job needs, in seconds; `None` if this is no job but a lease, a
+    /// share of CPU for threads of the caller.
     task_s: Option<f64>,
-    /// True for a lease in which all threads stay.
+    /// True for a lease under which the same threads always work; false if threads enter and leave
+    /// it at random.
     is_steady: bool,
     share_hundredths: u32,
     /// The number of control cycles in a row that began while no thread worked under the lease; 0
@@ -365,7 +367,8 @@ impl ModelJob {
         }
     }
 
-    /// Runs one millisecond: each thread computes if the bucket permits it.
+    /// Simulates one millisecond: each thread uses it as CPU time, unless the token bucket is in
+    /// debt.
     fn step(&mut self, now_s: f64, rng: &mut ChaCha8Rng) {
         match (self.task_s, self.is_steady) {
             (None, false) if self.threads.len() < 3 && rng.random_bool(0.01) => {

@@ -75,9 +75,9 @@ fn all_tasks_of_all_jobs_together_stay_within_the_memory() {
 /// the `held_bytes` of the latest request.
 #[derive(Default)]
 pub(super) struct MemorySource {
-    /// The memory that the source offers, set by the test.
+    /// The free memory for tasks that the source reports to the runtime, set by the test.
     pub left_bytes: AtomicU64,
-    /// Memory that tasks held at the latest request for the capacity.
+    /// The memory held by tasks that the runtime reported when it last requested the capacity.
     pub held_bytes: AtomicU64,
 }
 
@@ -329,8 +329,8 @@ fn an_urgent_job_takes_the_memory_of_a_paused_one_and_both_succeed() {
     assert!(is_empty(scarce.spills.path()));
 }
 
-/// Regression: a map that waited for the sample of another one came to no checkpoint until that one
-/// had ended, and so kept its memory for as long as its job paused.
+/// Regression: a map that waited for another map's sample of the keys, for a global sort, came to
+/// no checkpoint until that map had ended, and so kept its memory for as long as its job paused.
 #[test]
 fn a_map_that_waits_for_a_sample_gives_up_its_memory() {
     let scarce = ScarceMemory::new(2);
@@ -356,8 +356,8 @@ fn a_map_that_waits_for_a_sample_gives_up_its_memory() {
     }
 }
 
-/// A job runs one task more than its share fills if there is memory for it, but no attempt of
-/// another job is preempted for that task.
+/// If there is memory, a job runs one task more than are needed to use up its share of CPU, but no
+/// attempt of another job is preempted for that task.
 #[test]
 fn a_job_takes_memory_for_no_more_tasks_than_its_share_fills() {
     let scarce = ScarceMemory::new(2);
@@ -386,8 +386,9 @@ fn a_job_takes_memory_for_no_more_tasks_than_its_share_fills() {
     }
 }
 
-/// The policy moves the share back and forth between two jobs: each loses its work again and again,
-/// but does not fail.
+/// The policy gives all CPU to one of two jobs and then to the other, again and again. There is
+/// memory for one task, so each job's attempt is stopped again and again, but the job does not
+/// fail.
 #[test]
 fn a_job_that_is_preempted_again_and_again_does_not_fail() {
     let scarce = ScarceMemory::new(1);

@@ -146,8 +146,8 @@ fn spec_of(description: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
     })
 }
 
-/// A mapper that emits each record with key and value swapped, so that a sort of its output by
-/// key changes the order of records.
+/// A mapper that does nothing but swap key and value of each record, so that a sort of its output
+/// by key changes the order of records.
 fn identity(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     emit.emit(value, key)
 }

@@ -10,7 +10,7 @@ use crate::sim::bounds::{INPUT_BYTES_MAX, NODE_HUNDREDTHS_MAX};
 use crate::sim::{Stragglers, TaskLength};
 use std::collections::BTreeMap;
 
-/// An application whose numbers are checked.
+/// The tasks of an application in the scenario file. All numbers were checked.
 pub(super) struct Tasks<'a> {
     pub spec: &'a schema::Application,
     pub profile: Profile,
@@ -20,7 +20,7 @@ pub(super) struct Tasks<'a> {
 }
 
 impl Tasks<'_> {
-    /// The true lengths of tasks with this mean.
+    /// The distribution of the true lengths of tasks with this mean.
     pub fn length(&self, mean_s: f64) -> TaskLength {
         let log_sd = self.spec.task_log_sd;
         if log_sd > 0.0 {

@@ -20,7 +20,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
-/// One point of a scenario, with checked numbers. It can draw replicas of the point.
+/// One point of a scenario (a combination of swept values), with checked numbers. It draws
+/// replicas: runs that differ in their random numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub config: SimConfig,

@@ -21,10 +21,12 @@ pub(super) struct Need {
     demand: Resources,
 }
 
-/// The name of a policy, and the unit in which it measures the free capacity of a node.
+/// The name of a policy, and whether it measures the free capacity of a node in resources or in
+/// slots.
 pub(super) type PolicyMeasure = (String, Measure);
 
-/// Returns the needs of listed and generated jobs, without those of unknown applications.
+/// For each application that the file's listed jobs or its generator use, returns the resources
+/// that one map needs, and one reduce if there are any. Unknown applications are left out.
 pub(super) fn needs(file: &File, applications: &Applications<'_>) -> Vec<Need> {
     let listed = (file.jobs.iter()).map(|job| (&job.application, job.reduces > 0));
     let generated = (file.workload.iter())
@@ -87,7 +89,8 @@ pub(super) fn check(policies: &[PolicyMeasure], needs: &[Need], kinds: &[Kind]) 
 }
 
 impl Need {
-    /// The error for nodes that all have typed slots, but none for tasks of the kind needed.
+    /// The error if all nodes have typed slots, but none has slots of this need's type: for maps,
+    /// or for reduces.
     fn without_slots(&self) -> FieldError {
         let (kind, application) = (self.kind, &self.application);
         let what = format!(
@@ -97,8 +100,7 @@ impl Need {
         FieldError::new(format!("nodes[0].{kind}_slots"), what)
     }
 
-    /// The error for nodes with these capacities, at least one, none of which is large enough for
-    /// the task.
+    /// The error if the task fits on no node. `capacities`, not empty, are those of the nodes.
     fn too_large(&self, capacities: &[Resources]) -> FieldError {
         let (kind, application) = (self.kind, &self.application);
         let table = format!("applications.{application}.{kind}");

@@ -21,8 +21,8 @@ pub(super) fn generator(
         .transpose()
 }
 
-/// Checks the generator's fields, and computes the rate at which jobs arrive from the load or from the
-/// number of jobs.
+/// Checks the generator's fields, and computes the rate at which jobs arrive. The rate
+/// follows from the load or from the number of jobs, one of which the file has.
 fn of(
     workload: &schema::Workload,
     applications: &Applications<'_>,

@@ -166,7 +166,8 @@ mod tests {
         toml::from_str(&text).unwrap()
     }
 
-    /// A file of jobs by name, each with the job that it follows.
+    /// A file with a job for each pair: the number in its name, and the number of the job after
+    /// whose end it is submitted, if any.
     fn chain(jobs: impl IntoIterator<Item = (u32, Option<u32>)>) -> File {
         let job = |(name, after): (u32, Option<u32>)| {
             let after = after.map_or(String::new(), |after| format!(", after = \"j{after}\""));

@@ -79,9 +79,10 @@ pub struct Scenario {
     pub title: String,
     /// Names of the policies to run the scenario under; all policies if the file names none.
     pub policies: Vec<String>,
-    /// Number of draws, at least 1; replica r uses seed + r.
+    /// Number of replicas, runs that differ in their random numbers; at least 1. Replica r uses
+    /// seed + r.
     pub replicas: u32,
-    /// Seed of the first replica.
+    /// Seed of the random numbers of the first replica.
     pub seed: u64,
     /// True to compute also a lower bound on the number of goals that any scheduler must miss.
     pub offline_bound: bool,
@@ -89,7 +90,7 @@ pub struct Scenario {
     pub points: Vec<Point>,
 }
 
-/// One set of values of a scenario.
+/// A scenario with one combination of the values that it sweeps.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// The swept fields and their values at this point, as written in the file; empty without a
@@ -107,7 +108,8 @@ impl Point {
         self.plan.draw(seed)
     }
 
-    /// Approximate number of nodes and jobs of one draw.
+    /// Approximate size in memory of one replica that [`draw`](Self::draw) returns: the number of
+    /// nodes, steps of their availability and jobs.
     #[must_use]
     pub const fn draw_size(&self) -> u64 {
         self.plan.size.of_draw()
@@ -205,7 +207,7 @@ impl Scenario {
         result.map_err(|error| error.without_line(&self.file))
     }
 
-    /// Replaces the number of replicas of the file.
+    /// Replaces the number of replicas (repetitions with other random numbers) in the file.
     ///
     /// # Errors
     /// When `replicas` is 0, or all runs together would be too many.

@@ -73,7 +73,7 @@ pub(super) fn factor_of_at_least_one(field: &str, value: f64) -> FieldResult<()>
     between(field, value, 1.0, FACTOR_MAX)
 }
 
-/// Checks two factors, the smaller one first.
+/// Checks the bounds of a range of factors: both must be positive, and `low` at most `high`.
 pub(super) fn factors(field: &str, (low, high): (f64, f64)) -> FieldResult<()> {
     factor(field, low)?;
     factor(field, high)?;

@@ -56,11 +56,11 @@ struct File {
     streams: Vec<Stream>,
 }
 
-/// Default number of measured slots, from Wang.
+/// Default number of time slots that are measured, as in the paper of Wang and others.
 const SLOTS: u64 = 250_000;
 
-/// Largest number of measured slots, and of warm-up slots: more than an hour for a thousand
-/// nodes.
+/// Largest number of measured time slots, and of warm-up slots. With a thousand nodes,
+/// the simulation of this number of slots takes more than an hour.
 pub const QUEUEING_SLOTS_MAX: u64 = 100_000_000;
 
 /// Largest number of runs of a file: loads times policies.

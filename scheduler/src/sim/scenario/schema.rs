@@ -116,12 +116,13 @@ pub(super) enum Availability {
         file: String,
         #[serde(default)]
         measures: TraceQuantity,
-        /// The value of the series that corresponds to all of the nodes.
+        /// The value of the series that stands for all CPU of all nodes.
         whole: f64,
-        /// Position of time 0 in the series, in seconds after the first value.
+        /// The time in the series at which the simulation begins, in seconds after the first
+        /// value.
         #[serde(default)]
         from_s: f64,
-        /// True if a value of the series above `whole` counts as `whole`. If false, such
+        /// True if values of the series above `whole` are lowered to `whole`. If false, such
         /// a series is refused.
         #[serde(default)]
         clip: bool,
@@ -163,11 +164,12 @@ pub(super) struct Workload {
     pub burst_jobs_mean: f64,
     /// Tail index of Pareto sizes instead of log-normal ones.
     pub maps_pareto: Option<f64>,
-    /// Parts of the jobs, each with the length of their maps in place of the
-    /// application's.
+    /// Jobs whose maps have another length than the application's: pairs of a fraction of
+    /// the jobs, 0 to 1, and the length of their maps in seconds.
     #[serde(default)]
     pub other_map_s: Vec<(f64, f64)>,
-    /// Range of the policies' first estimates, as factors of the true length.
+    /// Range of the estimates of a task's length with which policies start, as factors of
+    /// the true length; `None` for exact estimates.
     pub estimate_factor: Option<(f64, f64)>,
     /// Name of an application in `[applications]`.
     pub application: String,

@@ -9,20 +9,21 @@ use crate::sim::bounds::{
 };
 use crate::sim::{Recording, SimConfig, Workload};
 
-/// The size of a run at one point of a scenario.
+/// The numbers of things that a simulation run keeps in memory, at one point of a scenario (a
+/// combination of swept values).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     /// Number of nodes plus number of steps in the series of their availability: the
     /// parts of a run that do not depend on its jobs.
     fixed: u64,
-    /// Number of listed jobs.
+    /// Number of jobs that the file lists one by one; others are generated.
     listed: u64,
     /// Number of jobs of a run, including the mean number of generated ones.
     jobs: u64,
     /// Number of tasks that are recorded.
     recorded: u64,
-    /// Number of samples of the jobs' shares, if some job is unfinished until the
-    /// horizon.
+    /// Number of times that the shares of all jobs are recorded, at most: if some job is
+    /// unfinished until the horizon.
     samples: u64,
 }
 
@@ -123,14 +124,14 @@ impl Size {
         Ok(size)
     }
 
-    /// The sum of the nodes, the steps of their availability, and the jobs of one drawn
-    /// run; approximate, because generated jobs count with their mean number.
+    /// A measure of the memory of one drawn run: the number of nodes, steps of their
+    /// availability and jobs; approximate, because generated jobs count with their mean number.
     pub const fn of_draw(&self) -> u64 {
         self.fixed + self.jobs
     }
 
-    /// The number of nodes, steps of their availability and listed jobs that are kept
-    /// for one point (combination of swept values) until all runs have ended.
+    /// A measure of the memory that one point (combination of swept values) needs until all
+    /// runs have ended: the number of nodes, steps of their availability and listed jobs.
     pub const fn kept(&self) -> u64 {
         self.fixed + self.listed
     }

@@ -24,7 +24,8 @@ const OF_THE_FILE: [&str; 6] = [
 /// Swept fields, each with one of its values.
 type Set<'a> = Vec<(&'a str, &'a Value)>;
 
-/// Builds all points; each can be run under each of `policies`.
+/// Builds a point for each combination of swept values, and checks that each of `policies` can
+/// run it.
 pub(super) fn points(
     content: &File,
     table: &Table,

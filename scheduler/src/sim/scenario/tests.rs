@@ -243,8 +243,8 @@ fn a_trace_of_the_load_leaves_the_rest_of_the_nodes() {
     assert_eq!(left, [7500.0, 5000.0, 0.0, 10_000.0, 10_000.0]);
 }
 
-/// Time 0 is a quarter of an hour after the first value. The value 121 counts as the 120 of
-/// all nodes.
+/// The simulation begins a quarter of an hour after the trace's first value. The trace's value of
+/// 121 is lowered to 120, which stands for all nodes.
 #[test]
 fn a_trace_may_begin_later_and_be_clipped() {
     let with = |more: &str| {

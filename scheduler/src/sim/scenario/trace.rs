@@ -35,9 +35,10 @@ impl<'a> Traces<'a> {
         self.steps.get()
     }
 
-    /// Reads the series in `file`, whose first value holds from time 0 on. `whole`,
-    /// positive and finite, is the value that corresponds to all of the nodes. A larger
-    /// value is an error, or counts as `whole` if `clip` is set.
+    /// Reads the series in `file`, whose first value holds from time 0 on. It has the load or the
+    /// capacity left, depending on `measures`. `whole`, positive and finite, is the value that
+    /// stands for all CPU of all nodes. A larger value is an error, or is lowered to `whole` if
+    /// `clip` is true.
     pub fn read(
         &self,
         file: &str,
@@ -106,7 +107,8 @@ impl Trace {
         })
     }
 
-    /// The availability of nodes with `cpu_hundredths` of a core together.
+    /// The CPU that the series leaves to jobs over time, on nodes that together have
+    /// `cpu_hundredths` hundredths of a core.
     pub fn availability(&self, cpu_hundredths: f64) -> Result<Availability, String> {
         let steps = self.steps.iter().map(|&(from_s, part)| Step {
             from_s,

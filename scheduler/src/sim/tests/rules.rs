@@ -298,9 +298,10 @@ fn hardware_and_distance_change_the_length_of_a_map() {
     );
 }
 
-/// At 10 s the placement moves from J3 to J1 and J2, with one slot each, while a task of
-/// J3 runs until 25 s and leaves room for one task. J1 has no goal. J2 has a goal and no
-/// slot, so it starts first (section 4.2.5), and J1 starts when J3 ends.
+/// At 10 s the policy gives J3's slots to J1 and J2, one each. A task of J3 runs until 25 s,
+/// so there is room for only one task before. J1 has no goal. J2 has a goal and no slot, so it
+/// is the least satisfied job and starts first (the thesis's section 4.2.5); J1 starts when J3
+/// ends.
 #[test]
 fn the_least_satisfied_job_starts_first_while_tasks_drain() {
     struct MovingPlacement;

@@ -31,8 +31,10 @@ pub(super) struct Args {
     ids: Vec<String>,
 }
 
+/// Cancels the jobs with the given ids, also after one of them could not be cancelled.
+///
 /// # Errors
-/// The error of the last job that is not cancelled; the errors of the others are printed to stderr.
+/// The last error, if jobs could not be cancelled; the errors before it are printed to stderr.
 pub(super) fn run(args: Args) -> Result<()> {
     let data = &args.attached.location.data;
     let Some(server) = args.attached.server()? else {

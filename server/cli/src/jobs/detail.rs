@@ -81,7 +81,8 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     lines
 }
 
-/// The user who requested a backup or a verification, its sizes and the damage.
+/// The lines about a backup or a verification: the user who requested it, its limit of bytes per
+/// second, the files and bytes that it has read or copied, and each damage that it found.
 fn maintenance(job: &JobRecord) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(options) = job.maintenance_options() {

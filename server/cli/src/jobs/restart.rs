@@ -33,8 +33,11 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// Starts the jobs with the given ids again, by default all unfinished ones, and waits for their
+/// ends.
+///
 /// # Errors
-/// The error of the last job that did not succeed; the errors of other jobs are printed to stderr.
+/// The last error, if jobs failed; the errors before it are printed to stderr.
 pub(super) fn run(args: Args) -> Result<()> {
     let Args {
         attached,

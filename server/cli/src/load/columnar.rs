@@ -89,10 +89,12 @@ pub(super) fn inputs(args: &Args) -> Result<Option<Vec<Input>>> {
     Ok(Some(inputs))
 }
 
-/// Gives the tag of the command line, if there is one, to all tables.
+/// Sets the tag (the name of an Iceberg snapshot) that the option `--tag` names, if it is used, on
+/// all inputs.
 ///
 /// # Errors
-/// If there is such a tag, but a table has one in its path already, or an input is a Parquet file.
+/// If the option is used, but the path of an input has a tag already, or an input is a Parquet
+/// file, which has no tags.
 fn set_tag(inputs: &mut [Input], option: Option<&str>) -> Result<(), CliError> {
     let Some(option) = option else {
         return Ok(());
@@ -121,7 +123,7 @@ fn has_tag(path: &str) -> CliError {
 }
 
 impl Input {
-    /// Returns the files and folders on this machine.
+    /// Returns the paths of the input if it is on this machine; nothing for an input in a bucket.
     fn files(&self) -> &[PathBuf] {
         match self {
             Self::Files(files) => files,

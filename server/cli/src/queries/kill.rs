@@ -24,8 +24,10 @@ pub(super) struct Args {
     ids: Vec<u64>,
 }
 
+/// Kills the queries with the given ids, also after one of them could not be killed.
+///
 /// # Errors
-/// The error of the last query that is not killed; the errors of the others are printed to stderr.
+/// The last error, if queries could not be killed; the errors before it are printed to stderr.
 pub(super) fn run(args: Args) -> Result<()> {
     let server = args.attached.client()?;
     print_each(args.ids, |id| {

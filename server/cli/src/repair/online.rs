@@ -58,7 +58,9 @@ pub(super) fn run(
     }
 }
 
-/// Returns what to do about a loss that is not accepted. `accepted` is the token of an older list.
+/// Returns the advice about lost data that the user has not accepted to lose. `token` stands for
+/// the list of what is lost, and `accepted` is the token that the user gave, if any: that of an
+/// older list.
 fn advice(table: &TableName, report: &LossReport, token: &str, accepted: Option<&str>) -> String {
     let (files, lost) = (
         counted(report.files.len() as u64, "damaged file"),

@@ -90,7 +90,8 @@ impl SourceText {
         Err(CliError::NotFound(text).into())
     }
 
-    /// Returns the place of the input. The database, if any, is in `data`.
+    /// Returns the kind and the place of the input: a table of the database in `data`, or else
+    /// files, whose format follows from their names.
     pub(super) fn place(&self, data: &Path) -> Place {
         let mut place = Place::default();
         if let Some(table) = self.table(data) {
@@ -125,7 +126,7 @@ mod tests {
 
     /// A folder that does not exist.
     const NOWHERE: &str = "no-such-directory";
-    /// A folder that exists: the sources of this crate.
+    /// Any folder that exists, as an input that is found but never read: the sources of this crate.
     const SOMEWHERE: &str = "src";
 
     #[test]

@@ -52,7 +52,8 @@ pub(super) fn choose(
     .into())
 }
 
-/// Returns whether `text` may be a table, if there is a database.
+/// Returns whether `text`, the place of an output, has the form of a table's name. Without a
+/// database, it names a file all the same.
 pub(super) fn may_be_table(text: &str) -> bool {
     text.parse::<TableName>().is_ok()
 }

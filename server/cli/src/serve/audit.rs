@@ -20,6 +20,8 @@ pub(super) struct AuditLogs {
 }
 
 impl AuditLogs {
+    /// Opens the audit logs that the settings require, each with a thread that writes its entries.
+    ///
     /// # Errors
     /// When the system refuses a thread.
     pub(super) fn start(settings: &Settings) -> io::Result<Self> {

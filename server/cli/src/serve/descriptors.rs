@@ -49,8 +49,9 @@ impl DescriptorBudget {
         }
     }
 
-    /// Logs the shares. Warns if they leave fewer connections for CQL than `cql_max`, the number in
-    /// the settings.
+    /// Logs how many of the files that may be open are for tables, for connections and for other
+    /// uses. Warns if this leaves fewer connections for CQL than `cql_max`, the number in the
+    /// settings.
     pub(super) fn log(&self, cql_max: Option<u32>) {
         let Self {
             limit,

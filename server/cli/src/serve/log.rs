@@ -106,8 +106,8 @@ fn lines<W: Write + 'static>(
 /// any, and a line feed in one must not begin a line that looks like another one of the log.
 struct Escaping<W> {
     lines: W,
-    /// Whether the escape sequences for colors stay. The layer itself escapes such sequences in
-    /// messages.
+    /// True if the lines contain escape sequences for colors, which are not to be escaped here. The
+    /// layer that formats the lines has escaped those in messages already.
     is_colored: bool,
 }
 

@@ -9,13 +9,13 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 /// The area of lines about the process: its start and its end, TLS, the log itself. The area of a
 /// line is the `target` of its event.
 pub(super) const SERVER: &str = "server";
-/// The area of lines about clients of CQL.
+/// The area (the name in the settings of the log) of log lines about clients of CQL.
 pub(super) const CQL: &str = "cql";
-/// The area of lines about requests over HTTP and over the socket for jobs.
+/// The area of log lines about requests over HTTP and over the socket for jobs.
 pub(super) const HTTP: &str = "http";
-/// The area of lines about jobs, and about what the load leaves for them.
+/// The area of log lines about jobs, and about what the load leaves for them.
 pub(super) const JOBS: &str = "jobs";
-/// The area of lines about files, merges and space.
+/// The area of log lines about files, merges and space.
 pub(super) const STORAGE: &str = "storage";
 
 const AREAS: [&str; 5] = [SERVER, CQL, HTTP, JOBS, STORAGE];
@@ -24,7 +24,7 @@ const AREAS: [&str; 5] = [SERVER, CQL, HTTP, JOBS, STORAGE];
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LogLevels {
     all: LevelFilter,
-    /// The levels of the areas that have one of their own.
+    /// The levels of those areas, such as `cql`, that have another level than `all`.
     areas: BTreeMap<&'static str, LevelFilter>,
 }
 

@@ -55,12 +55,12 @@ const WAL_BYTES_LEAST: u64 = 4 << 20;
 /// The time at which a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// After an fsync, which writes that come at the same time share.
+    /// A write is acknowledged after an fsync, which concurrent writes share.
     Sync,
-    /// Before the fsync of the write, which follows within this time.
+    /// A write is acknowledged before its fsync, which follows within this time.
     Interval(Duration),
-    /// When the operating system has the write; the operating system decides when it reaches the
-    /// disk.
+    /// A write is acknowledged when the operating system has it, which decides when the write
+    /// reaches the disk.
     Os,
 }
 
@@ -601,7 +601,7 @@ impl Settings {
         toml::from_str(&format!("{text}\n{rest}")).map_err(|error| described(&error))
     }
 
-    /// Returns the settings with those of `names` replaced by the values of `by`.
+    /// Returns these settings, where each setting in `names` has the value that it has in `by`.
     fn overridden<'n>(self, by: &Self, names: impl IntoIterator<Item = &'n String>) -> Self {
         let (mut table, mut others) = (self.table(), by.table());
         for name in names {

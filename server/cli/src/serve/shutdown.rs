@@ -33,7 +33,8 @@ struct Grace {
 }
 
 impl Grace {
-    /// Returns the time that is left until this many fifths of the whole time have passed.
+    /// Returns the time that is left for a step of the shutdown that has to end when this many
+    /// fifths of the time for all steps have passed.
     fn left(&self, fifths: u32) -> Duration {
         (self.time / 5 * fifths).saturating_sub(self.begun.elapsed())
     }

@@ -51,7 +51,8 @@ pub(super) struct Args {
 struct Reliability {
     title: String,
     policy: String,
-    /// The number of replicas. Each is predicted from the half that it is not in.
+    /// The number of replicas (runs with other random numbers). They are divided into two halves,
+    /// and each replica is predicted from the runs of the other half.
     replicas: u32,
     points: Vec<PointReliability>,
 }

@@ -162,8 +162,8 @@ fn jobs(point: &PointResult) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A scenario with two points. On the first one no capacity is left for jobs; on the second one, a job
-    /// takes longer than the run.
+    /// A scenario with two points: two values of a swept field. With the first value no capacity is
+    /// left for jobs; with the second one all is, but a job takes longer than the run.
     const NEVER: &str = r#"
 policies = ["fifo"]
 offline_bound = true

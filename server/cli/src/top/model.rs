@@ -79,7 +79,8 @@ impl Model {
         self.held
     }
 
-    /// The ids that can be chosen, in the order of the screen.
+    /// The ids of the jobs, backups and verifications that the user can choose from, in the order
+    /// of the screen.
     fn ids(&self) -> impl Iterator<Item = &str> {
         let all = self.jobs.iter().chain(&self.maintenance);
         all.map(|job| &*job.record.id)

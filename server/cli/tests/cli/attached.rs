@@ -13,7 +13,8 @@ use crate::care::{accepting, back_up_and_copy, damage_table};
 use crate::place::{Done, Place};
 use crate::serving::{KEYSPACE, Server, query};
 
-/// A user on another machine: a place without a database, with the address of a server and a token.
+/// A user on another machine: a working directory without a database, the URL of a server and a
+/// token.
 struct Remote {
     place: Place,
     url: String,

@@ -12,7 +12,8 @@ pub fn damage_table(place: &Place) -> String {
     flip_bit(place, |bytes| bytes / 2)
 }
 
-/// Returns the command that accepts the loss in `listed`, the output of `ebb repair --online`.
+/// Returns the command by which a user accepts to lose the damaged data that `listed`, the output
+/// of `ebb repair --online`, lists.
 pub fn accepting(listed: &str) -> String {
     let mut lines = listed.lines();
     let token = lines.find_map(|line| line.strip_prefix("the token of this list: "));

@@ -118,7 +118,7 @@ fn options_that_do_not_fit_a_cql_table_are_refused_with_its_columns() {
         .fails(2);
 }
 
-/// The cells of the rows of a statement; none is null.
+/// Executes a statement, and returns the cells of its rows; `None` is a null cell.
 fn cells(client: &mut Client, text: &str) -> Vec<Vec<Option<Vec<u8>>>> {
     let rows = match query(client, text).unwrap() {
         Response::Rows(rows) => rows,

@@ -46,8 +46,8 @@ impl Place {
     }
 }
 
-/// A file in a format, as `load` and `run` call it, and the rows that both read, or the line and a
-/// part of the error that both return.
+/// A description of a file, the file's content, and the rows that both `ebb load` and `ebb run`
+/// read; or else the line (0 if none is named) and a part of the error that both return.
 type Case<'a> = (&'a str, &'a [u8], Result<&'a str, (u64, &'a str)>);
 
 #[track_caller]

@@ -209,7 +209,8 @@ fn counts(text: &str) -> BTreeMap<String, u64> {
     all
 }
 
-/// The next `ebb run` after a killed process once executed the old jobs before its own.
+/// Regression: the next `ebb run` after a killed process executed the unfinished jobs before its
+/// own.
 #[test]
 fn a_job_whose_process_was_killed_waits_for_ebb_jobs_restart() {
     let place = Place::new();

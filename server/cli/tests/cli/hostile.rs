@@ -23,8 +23,8 @@ use crate::serving::{KEYSPACE, Server, query};
 /// The number of distinct statements that are prepared.
 const STATEMENTS: u64 = 60_000;
 const CONNECTIONS: u64 = 1_000;
-/// The bound of the cache of prepared statements, and as much again for what allocators and hash
-/// tables leave unused.
+/// The most MiB by which prepared statements may enlarge the server: the 64 MiB that their cache
+/// may have, and as much again for what allocators and hash tables leave unused.
 const STATEMENTS_MIB_MAX: u64 = 2 * 64;
 /// The server's memory for a connection that does nothing.
 const CONNECTION_KIB_MAX: u64 = 10;

@@ -35,7 +35,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// Returns the statement of the next write, and the rows after this write.
+    /// Returns the statement of this connection's next write, and the rows that it has written once
+    /// that is executed.
     fn next(self) -> (String, Self) {
         let Self { id, begin, end } = self;
         if end - begin == ROWS_MAX {
@@ -82,7 +83,8 @@ fn value(writer: i32, n: i32) -> String {
     format!("{writer}-{n}-{}", "x".repeat((n as usize * 31) % 300))
 }
 
-/// The number of changes of the schema and of snapshots that another connection has made.
+/// A connection that creates, alters and drops tables and snapshots. `steps` is the number of such
+/// statements that it has executed.
 #[derive(Debug, Clone, Copy)]
 struct Definer {
     steps: i32,
@@ -179,8 +181,9 @@ fn request(client: &mut Client, text: &str) -> bool {
     }
 }
 
-/// Returns the state that the server has: the acknowledged `state`, or the one after the next
-/// statement.
+/// Returns the state of one connection's data on the server after a kill: the acknowledged `state`,
+/// or that after the statement which was then in flight, as `next` returns both. `is_what` returns
+/// whether the server has a state.
 #[track_caller]
 fn found<S: Copy + std::fmt::Debug>(
     state: S,

@@ -10,8 +10,9 @@ use ebb_test_support::wait::until;
 use crate::place::{Done, Place, UNPACED};
 use crate::serving::{KEYSPACE, Server, query};
 
-/// Runs `ebb` with the words of `line` after `ulimit`, whose arguments set a limit of open files. The
-/// standard streams are three of the files, and the lock of the database is one.
+/// Limits the open files by the shell's command `ulimit` with the arguments `ulimit`, then runs
+/// `ebb` with the words of `line` as arguments. The standard streams are three of the files, and
+/// the lock of the database is one.
 #[track_caller]
 fn limited(place: &Place, ulimit: &str, line: &str) -> Done {
     let ebb = env!("CARGO_BIN_EXE_ebb");

@@ -10,11 +10,12 @@ use ebb_test_support::wait::{HANG, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// The environment variable with which jobs do not depend on other processes.
+/// The environment variable that, if set, gives jobs all cores and keeps them out of the idle
+/// class, so that tests do not wait for CPU that other processes use.
 pub const UNPACED: &str = "EBB_TEST_UNPACED";
 
-/// The time after which a command counts as hung. It is longer than [`HANG`] because the job of one
-/// test runs in the idle class: beside a build it makes hardly any progress.
+/// The time after which a command counts as hung. It is longer than [`HANG`] because one test has a
+/// job in the kernel's idle class, which makes hardly any progress while a build uses all cores.
 const COMMAND_HANG: Duration = Duration::from_secs(3 * HANG.as_secs());
 
 /// A working directory of its own; the database is in `ebb-data`.
@@ -39,7 +40,7 @@ impl Running {
         Self(Some(command.spawn().unwrap()))
     }
 
-    /// The process, for its pipes.
+    /// The child process, for the use of its pipes.
     pub fn child(&mut self) -> &mut Child {
         self.0.as_mut().expect("only `output` takes it")
     }
@@ -185,7 +186,8 @@ impl Place {
             .collect()
     }
 
-    /// Returns the command `ebb` with the words of `line`. Its jobs do not depend on other processes.
+    /// Returns the command `ebb` with the words of `line`. Its jobs do not wait for CPU that other
+    /// processes use: [`UNPACED`] is set.
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ebb"));
         command

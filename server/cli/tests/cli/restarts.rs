@@ -21,7 +21,8 @@ fn with_history<T>(place: &Place, f: impl FnOnce(&History) -> T) -> T {
     done
 }
 
-/// The snapshots of a job that made `run-7` for itself.
+/// The snapshots that belong to a job, in the form of its record: `run-7`, which the job has made
+/// only to read its input.
 fn own() -> Vec<OwnSnapshot> {
     vec![OwnSnapshot {
         input: 0,
@@ -30,9 +31,9 @@ fn own() -> Vec<OwnSnapshot> {
     }]
 }
 
-/// Leaves a job in the history like a killed process, and returns its record. The request is that
-/// of the latest job in the history, altered by `changed`. The job has a snapshot of its own,
-/// `run-7`. With `commits`, the process was about to put the job's output in place.
+/// Leaves an unfinished job in the history, as a killed process does, and returns its record. The
+/// request is that of the latest job in the history, altered by `changed`. The job has a snapshot
+/// of its own, `run-7`. With `commits`, the process was about to put the job's output in place.
 fn left(place: &Place, commits: bool, changed: impl FnOnce(&mut JobRequest)) -> JobRecord {
     (place.ebb("snapshot create --table app.lines run-7")).ok();
     with_history(place, |history| {

@@ -126,7 +126,8 @@ fn queues_have_a_capacity_and_policies_near_it() {
     place.ebb("sim queueing racks.toml --load 0").refused();
 }
 
-/// Figure 1 of Ling et al.: job 2 ends at 175 s with MarS, job 1 at 250 s.
+/// Figure 1 of Ling et al.: with their algorithm MarS, job 2 ends at 175 s and job 1 at 250 s. The
+/// output also has lower bounds for all schedules.
 #[test]
 fn jobs_known_in_advance_are_scheduled_beside_a_bound() {
     let place = Place::new();

@@ -13,12 +13,14 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use crate::place::{Place, Running};
 use crate::serving::Server;
 
-/// A word of the last line on the screen of `ebb top`. Blanks are not printed.
+/// A word of the last line that `ebb top` draws, after which its screen is complete. One word,
+/// because the blanks between words are not printed.
 const FOOTER: &[u8] = b"choose";
 /// The characters after which a terminal shows again what was there before.
 const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l";
 
-/// A terminal: the end that a program has, and the end of the window on a desktop.
+/// A pseudo-terminal: the end for the program under test, and the end that otherwise a window on a
+/// desktop has, where the test reads the output and types keys.
 struct Terminal {
     window: File,
     program: OwnedFd,

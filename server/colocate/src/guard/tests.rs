@@ -20,7 +20,8 @@ struct Queue {
     base_us: f64,
     /// Utilisation by the load, 0 to 1.
     load: f64,
-    /// The increase of the service time when analytics get everything that is left, as a factor.
+    /// The increase of the service time when analytics get everything that is left, as a fraction
+    /// of the service time without analytics.
     interference: f64,
     /// The noise of a window's percentile, as a fraction, to either side.
     noise: f64,

@@ -9,12 +9,14 @@ const EVERY_S: f64 = 10.0;
 /// The time between the first pauses of analytics beside a new load, in seconds, so that the load's
 /// latency without analytics is known after a quarter of a minute.
 const EVERY_S_FIRST: f64 = 1.5;
-/// The time after which one more early pause of analytics is allowed, in seconds. Early pauses soon
-/// measure a load that has changed; this bounds their number for a load that keeps changing.
+/// The time after which one more early pause of analytics, before [`EVERY_S`] has passed, is
+/// allowed, in seconds. After a change of the load, early pauses soon show its latency without
+/// analytics; this bounds their number for a load that keeps changing.
 const FIRST_AGAIN_S: f64 = 30.0;
 
-/// Returns the least request rate at which the pauses within `kept_s` seconds contain `requests`
-/// requests. For a load with fewer requests per second, pauses are useless.
+/// Returns the least number of requests per second at which the pauses of analytics within `kept_s`
+/// seconds, the age up to which their measurements are kept, contain `requests` requests. For a
+/// load with fewer requests per second, pauses are useless.
 pub(super) fn requests_per_s_min(requests: u64, kept_s: f64) -> f64 {
     requests as f64 / (kept_s / EVERY_S * (PAUSE_S - SETTLE_S))
 }
@@ -24,10 +26,10 @@ pub(super) fn requests_per_s_min(requests: u64, kept_s: f64) -> f64 {
 pub(super) struct Pauses {
     ends_s: Option<f64>,
     next_s: Option<f64>,
-    /// The number of early pauses, at less than the regular distance, that are still allowed,
-    /// possibly fractional. It grows with time.
+    /// The number of early pauses, at less than the regular distance, that are still allowed: the
+    /// tokens of a token bucket. It grows with time, so it may be fractional.
     soon: f64,
-    /// The time of the last update of `soon`.
+    /// The time of the last update of `soon`, the number of early pauses; in seconds.
     counted_s: f64,
 }
 
@@ -108,9 +110,9 @@ impl Pauses {
 mod tests {
     use super::*;
 
-    /// Returns the seconds in pauses of analytics within ten minutes, beside a load that changes
-    /// every `changes_s`. `is_known` is true if each pause measures enough of the load's latency
-    /// without analytics.
+    /// Simulates ten minutes with a load that changes every `changes_s` seconds. Returns for how
+    /// many seconds analytics paused. `is_known` is true if each pause measures enough of the
+    /// load's latency without analytics.
     fn paused_s(changes_s: f64, is_known: bool) -> f64 {
         let mut pauses = Pauses::new();
         let (mut paused, mut changed_s) = (0, 0.0);

@@ -59,7 +59,7 @@ impl Load {
     }
 }
 
-/// A price curve, and the time of the simulated load.
+/// A simulation: the price curve under test, and the present simulated time.
 struct Run {
     price: Price,
     rng: ChaCha8Rng,
@@ -75,8 +75,8 @@ impl Run {
         }
     }
 
-    /// Plays the load for this time. Returns the fraction of the capacity left that was allowed in
-    /// each window.
+    /// Applies the load for `seconds`. Returns, for each window, the fraction of the free capacity
+    /// (what the load leaves) that the curve allowed analytics to use.
     fn play(&mut self, load: Load, seconds: f64) -> Vec<f64> {
         let windows = (seconds / WINDOW_S).round() as usize;
         let window = |_| {

@@ -28,7 +28,8 @@ impl Receiver {
     }
 }
 
-/// The receivers of a statement's markers, filled in while the statement is analysed.
+/// For each marker (`?` or `:name`) of a statement, its receiver: the column, argument or limit
+/// that the value is for. Filled in while the statement is analysed.
 #[derive(Debug)]
 pub struct Markers {
     schema: Arc<TableSchema>,
@@ -57,8 +58,8 @@ impl Markers {
         self.names.len()
     }
 
-    /// Sets the receiver of a marker. Ignores a marker whose index is beyond those of the
-    /// statement.
+    /// Sets the receiver (the column, argument or limit for the value) of a marker. Ignores a
+    /// marker whose index is beyond those of the statement.
     pub fn set(&mut self, marker: &Marker, receiver: &Receiver) {
         if let Some(place) = self.receivers.get_mut(usize::from(marker.index)) {
             *place = Some(receiver.clone());
@@ -119,16 +120,18 @@ impl Markers {
 /// The values bound to the markers of a statement, in the order of the markers.
 #[derive(Debug, Clone, Default)]
 pub struct Bound<'v> {
-    /// Shared by the statements of a batch and the rows of a statement, which may number 65,535.
+    /// The values of the request. Shared, because the statements of a batch and the rows of a
+    /// statement, up to 65,535, all use them.
     values: Arc<[Value<'v>]>,
-    /// For INSERT JSON: the index of the row's first value, and the values of the row. Their
-    /// indexes follow the indexes of the markers.
+    /// The values of an INSERT JSON, which are in the JSON text and not bound to markers: the
+    /// number of the first one, and the values. They are numbered after the markers.
     json: Option<(usize, Vec<Value<'v>>)>,
     /// The time of the execution in microseconds since 1970: the result of `now()`.
     pub now_us: i64,
-    /// The volatile calls of the statement; `None` if it has none.
+    /// The statement's calls of volatile functions, such as `uuid()`, whose result differs from
+    /// call to call; `None` if it has none.
     volatile: Option<&'v VolatileCalls>,
-    /// The results of the volatile calls, in the order of the calls.
+    /// The results of the calls in `volatile`, in order.
     called: Vec<Option<Vec<u8>>>,
 }
 
@@ -219,8 +222,8 @@ impl<'v> Bound<'v> {
         value.copied().unwrap_or(Value::Null)
     }
 
-    /// Returns the result of the volatile call with the index `place` among those of the statement;
-    /// `None` if the call returned null.
+    /// Returns the result of the statement's call number `place`, counted from 0, of a volatile
+    /// function such as `uuid()`; `None` if the call returned null.
     ///
     /// # Panics
     /// If the volatile functions of the statement have not been called yet.

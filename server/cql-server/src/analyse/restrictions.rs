@@ -179,8 +179,9 @@ pub fn place(schema: &TableSchema, column: &Column) -> usize {
     place.expect("a column of this table")
 }
 
-/// The size of a set of keys or parts of keys, each of which is a list of values: their number and
-/// total bytes. It limits the product of two such sets before the product is built.
+/// The size of a set of keys or of parts of keys, each of which is a list of values: the number of
+/// lists, and their total bytes. IN relations on several columns give the product of such sets; the
+/// product's size is limited before it is built.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     lists: usize,

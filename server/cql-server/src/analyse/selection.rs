@@ -63,8 +63,8 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Returns the slot of the column with the index `place` in the table. A column without a slot
-    /// gets the next one.
+    /// Returns the slot (the index among the columns that the statement reads) of the column with
+    /// the index `place` in the table. Adds the column if it has no slot yet.
     pub fn of(&mut self, place: usize) -> usize {
         let next = self.columns.len();
         let slot = *self.by_place.entry(place).or_insert(next);
@@ -74,7 +74,8 @@ impl Slots {
         slot
     }
 
-    /// Returns the slot of a column, if it has one.
+    /// Returns the slot (the index among the columns that the statement reads) of the column with
+    /// the index `place` in the table; `None` if the statement does not read the column.
     pub fn get(&self, place: usize) -> Option<usize> {
         self.by_place.get(&place).copied()
     }
@@ -91,8 +92,8 @@ pub struct ResultColumn {
     pub output: Output,
 }
 
-/// The analysed selectors of a SELECT clause. Not `Clone`: a copy for each call would make the
-/// analysis quadratic in the number of selectors.
+/// The analysed selectors of a SELECT clause. Not `Clone`: a copy for each function call in the
+/// clause would make the analysis quadratic in the number of selectors.
 #[derive(Debug, Default)]
 pub struct Outputs {
     pub columns: Vec<ResultColumn>,
@@ -313,8 +314,9 @@ impl Outputs {
         Output::Aggregate(self.aggregates.len() - 1)
     }
 
-    /// Returns the slot of a column whose value is stored in a single cell, for `function`
-    /// (WRITETIME or TTL).
+    /// Returns the slot (the index among the columns that the statement reads) of the column `of`,
+    /// the argument of `function` (WRITETIME or TTL). The value of the column must be stored in a
+    /// single cell.
     fn cell(&mut self, of: &Selector, function: &str, schema: &TableSchema) -> Result<usize> {
         let Selector::Column(name) = of else {
             return invalid(format!("{function} of {of} is not supported"));
@@ -357,8 +359,8 @@ fn check_cell(column: &Column, function: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the receiver of the key in `of[key]`, where `of` is a collection of type `ty`. `what` is
-/// "element" or "slice" in errors.
+/// Returns the receiver of the key in `of[key]`: the name and the type that the key must have. `ty`
+/// is the type of `of`, a collection. `what` is "element" or "slice" in errors.
 fn key_receiver(of: &Selector, ty: &CqlType, what: &str) -> Result<Receiver> {
     match ty {
         CqlType::Map { key, .. } => Ok(Receiver::new(format!("key({of})"), (**key).clone())),

@@ -19,7 +19,7 @@ impl VolatileCalls {
         function.args().is_empty()
     }
 
-    /// Adds a call, and returns its index.
+    /// Adds a call of a volatile function to the calls of the statement, and returns its index.
     pub fn push(&mut self, function: Function) -> usize {
         self.0.push(function);
         self.0.len() - 1
@@ -56,8 +56,8 @@ mod tests {
         }
     }
 
-    /// The term of one call may be evaluated several times in an execution, and again after each
-    /// conflict with another write: the value must stay the same.
+    /// A term may be evaluated several times in an execution, and again after each conflict with
+    /// another write: a call of `uuid()` in it must have the same value each time.
     #[test]
     fn a_place_has_one_value_in_an_execution_and_for_a_row() {
         let server = Server::with(&["CREATE TABLE t (k uuid PRIMARY KEY)"]);

@@ -227,7 +227,8 @@ impl Server {
         });
     }
 
-    /// Returns one page of a statement's rows.
+    /// Executes a statement, and returns one page of its rows. `state` is the paging state that the
+    /// page before returned; `None` for the first page.
     #[track_caller]
     pub(crate) fn page(
         &mut self,
@@ -278,7 +279,8 @@ impl Server {
     }
 }
 
-/// Returns a cell as text, in the form of JSON but without quotes.
+/// Returns a cell as text, in the form of JSON but without quotes. `option` is the encoding of the
+/// cell's type in the protocol.
 fn show(option: &[u8], cell: Option<&[u8]>) -> String {
     let Some(cell) = cell else {
         return "null".to_owned();

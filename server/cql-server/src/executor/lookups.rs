@@ -60,8 +60,8 @@ fn compare(server: &Server, text: &str, bound: &[&[u8]]) -> [usize; 2] {
     counts
 }
 
-/// A server with tables of the same name in two keyspaces, and with a snapshot of a table that was
-/// dropped later.
+/// A server with ambiguous names: two keyspaces have tables of the same name, and a snapshot has a
+/// table that was dropped later.
 fn server() -> Server {
     let server = Server::with(&[
         "CREATE TYPE p (x int)",

@@ -70,7 +70,7 @@ pub fn integer_units(number: &BigInt) -> u64 {
 }
 
 /// An upper bound, in approximate microseconds, of the time of an operation on a decimal that
-/// writes out all its places.
+/// writes out all its digits: 1e1000 has 1,001.
 pub fn decimal_units(number: &BigDecimal) -> u64 {
     let (unscaled, scale) = number.as_bigint_and_scale();
     integer_units(&unscaled) + scale_units(scale)

@@ -128,8 +128,8 @@ impl Limit {
         )
     }
 
-    /// Returns the message for `what`, whose number `value` is above a threshold. Each limit has a
-    /// message of its own, as in Cassandra. `what` is mostly a name; for tombstones it is a whole
+    /// Returns the warning or error for a number, `value`, above `threshold`, as in Cassandra.
+    /// `what` is mostly the name of the object with that number; for tombstones it is a whole
     /// clause in a warning, and the name of a table in an error.
     pub(crate) fn words(self, is_warning: bool, what: &str, value: u64, threshold: u64) -> String {
         let kind = if is_warning { "warning" } else { "failure" };

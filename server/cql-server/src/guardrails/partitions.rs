@@ -29,13 +29,13 @@ pub struct LargePartition {
     pub bytes: u64,
     /// The threshold in bytes that the partition exceeds.
     pub threshold_bytes: u64,
-    /// True for the threshold of warnings, false for that of errors.
+    /// True if this is the threshold for warnings, false if it is that for errors.
     pub is_warning: bool,
-    /// A message for the log with these facts, as in Cassandra.
+    /// The message for the log about this partition, as in Cassandra.
     pub message: String,
 }
 
-/// The numbers of too large partitions that the store has written.
+/// Counters of the partitions that the store has written and that exceed a threshold.
 #[derive(Debug, Default)]
 pub struct LargePartitions {
     warnings: AtomicU64,
@@ -43,13 +43,13 @@ pub struct LargePartitions {
 }
 
 impl LargePartitions {
-    /// The number of times that the store wrote a partition above the threshold of warnings but not
-    /// above that of errors.
+    /// The number of times that the store wrote a partition larger than the threshold for warnings,
+    /// but not larger than that for errors.
     pub fn warnings(&self) -> u64 {
         self.warnings.load(Ordering::Relaxed)
     }
 
-    /// The number of times that the store wrote a partition above the threshold of errors.
+    /// The number of times that the store wrote a partition larger than the threshold for errors.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }

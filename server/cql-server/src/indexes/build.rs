@@ -41,8 +41,8 @@ const ENTRIES_PER_COMMIT: usize = 256;
 /// The most rows that are read from one view of the store. While a view is open, merges keep all
 /// versions of rows that the view shows.
 const ROWS_PER_VIEW: usize = 4096;
-/// The pause after a commit, as a multiple of the commit's duration: so commits take at most a
-/// quarter of the time.
+/// The pause of the build after each commit, as a multiple of the commit's duration. So the commits
+/// of the build take at most a quarter of the time, and other writes have the rest.
 const PARTS_LEFT: u32 = 3;
 /// The interval at which the build checks whether writers with an earlier schema are done.
 const POLL: Duration = Duration::from_millis(1);
@@ -354,10 +354,10 @@ fn scan(
     }
 }
 
-/// Reads headers and rows of a table from one view of the store, beginning at the key `from`. Adds
-/// the index entries of each row or header to `entries`, then calls `goes_on` with them. Returns
-/// the key at which the next view has to begin: `None` at the end of the table, an empty key if
-/// `goes_on` returned false.
+/// Reads partition headers (with the static columns) and rows of a table from one view of the
+/// store, beginning at the key `from`. Adds the index entries of each row or header to `entries`,
+/// then calls `goes_on` with them. Returns the key at which the next view has to begin: `None` at
+/// the end of the table, an empty key if `goes_on` returned false.
 fn scan_some(
     shared: &Shared,
     table: &CqlTable,

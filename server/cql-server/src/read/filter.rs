@@ -90,7 +90,8 @@ impl<'f> Filter<'f> {
         Ok(true)
     }
 
-    /// Returns whether the columns of a row pass the predicate at the position `predicate`.
+    /// Returns whether a row passes the predicate with the index `predicate` among those of the
+    /// statement. `cells` are the columns of the row that the statement reads.
     ///
     /// # Errors
     /// If the row is damaged, or the statement's time is over.

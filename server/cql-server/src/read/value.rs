@@ -155,8 +155,8 @@ fn element_key<'v>(key: &'v Term, name: &str, bound: &Bound<'v>) -> Result<Cow<'
     }
 }
 
-/// Evaluates an end of the slice of the collection `name`. Returns `None` if there is no such end:
-/// it is missing or unset.
+/// Evaluates one of the two bounds of a slice, as in `name[from..to]`, of the collection `name`.
+/// Returns `None` if the slice has no such bound: it is missing or unset.
 fn slice_end<'v>(end: Option<&'v Term>, name: &str, bound: &Bound<'v>) -> Result<Value<'v>> {
     let Some(end) = end else {
         return Ok(None);

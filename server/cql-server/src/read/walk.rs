@@ -27,11 +27,11 @@ use crate::paging::{self, PagingState};
 /// The number of steps of a walk after which the time of the page is checked: some tens of
 /// microseconds.
 const STEPS_PER_LOOK: u32 = 8;
-/// The approximate microseconds for reading a row.
+/// The cost of reading a row, in units of about a microsecond.
 const ROW_UNITS: u64 = 4;
-/// The approximate microseconds for looking up a key, or for seeking to one.
+/// The cost of looking up a key, or of seeking to one, in units of about a microsecond.
 pub(super) const SEEK_UNITS: u64 = 4;
-/// The number of bytes of a stored row that are decoded in about a microsecond.
+/// The number of bytes of a stored row that are decoded per unit, in about a microsecond.
 const BYTES_PER_UNIT: usize = 1024;
 /// The most stale index entries that one read reports for removal.
 const STALE_MAX: usize = 32;
@@ -49,8 +49,8 @@ pub enum End {
 }
 
 impl End {
-    /// Returns the end of a walk whose time was used up after all rows of the partition whose keys
-    /// begin with `prefix`.
+    /// Returns the end of a walk that has used up the time of the page after all rows of a
+    /// partition. The keys of these rows begin with `prefix`.
     pub(super) fn after(prefix: &[u8]) -> Self {
         let key = [prefix, &[ROW, 0xff]].concat();
         Self::Cut {
@@ -78,12 +78,13 @@ pub(super) fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
 /// The entries of an index by which a read finds its rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Entries<'e> {
-    /// The prefix with which the keys of all entries of the read begin.
+    /// The first part of an entry's key, which all entries of this read have. The rest is the key
+    /// of the row or partition that the entry refers to.
     pub prefix: &'e [u8],
     /// True if each entry of the index refers to a partition, false if it refers to a row.
     pub of_partitions: bool,
-    /// The position of the predicate that the index serves among those of the statement; `None` if
-    /// no predicate is needed for it.
+    /// The position, among the statement's predicates, of the one that the index stands for: if a
+    /// row does not pass it, the entry is stale. `None` if ranges of keys express the relation.
     pub predicate: Option<usize>,
 }
 
@@ -125,8 +126,9 @@ impl Progress {
         }
     }
 
-    /// Adds the index entry that refers to the key `row_key`, of a row or a header, to the possibly
-    /// stale entries. Does nothing if the read uses no index, or has [`STALE_MAX`] entries already.
+    /// Adds the index entry of a row, or of a partition's header (its static columns), with the key
+    /// `row_key` to the possibly stale entries. Does nothing if the read uses no index, or has
+    /// [`STALE_MAX`] entries already.
     pub(super) fn note_stale(&mut self, index: Option<Entries<'_>>, row_key: &[u8]) {
         if let Some(entries) = index
             && self.stale.len() < STALE_MAX
@@ -172,7 +174,8 @@ impl<'w> Walk<'w> {
         Ok(End::Done)
     }
 
-    /// Walks over one partition.
+    /// Passes the rows of the partition whose keys begin with `prefix` to the page, beginning after
+    /// `resume`.
     pub(super) fn partition(&mut self, prefix: &[u8], resume: Option<&PagingState>) -> Result<End> {
         let header_key = header_key(prefix);
         let key = DecodedKey::read(&header_key).map_err(of_key)?;
@@ -357,8 +360,8 @@ impl<'w> Walk<'w> {
         Ok(Some(flow.unwrap_or(Flow::Row)))
     }
 
-    /// Passes a row to the page, and returns the next step of the walk. If the filter rejects the
-    /// row, returns `None` instead.
+    /// Passes a row to the page. Returns whether to go on with the next row, with the next
+    /// partition, or not at all; `None` if the filter rejects the row.
     fn give(&mut self, row: &LiveRow<'_>) -> Result<Option<Flow>> {
         if !self.filter.passes(row.cells)? {
             return Ok(None);

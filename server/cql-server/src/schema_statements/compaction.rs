@@ -27,7 +27,7 @@ const THRESHOLDS: [(&str, &str); 2] = [("max_threshold", "32"), ("min_threshold"
 /// value.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Any value, or one that is checked together with others.
+    /// Any value. Some options with any value are checked together with others.
     Any,
     /// One of these words, in upper or lower case, and the error for other values.
     Word(&'static [&'static str], &'static str),
@@ -35,8 +35,8 @@ enum Kind {
     Unit(&'static [&'static str], &'static str),
     /// An integer between two bounds, both included, and the error for a smaller integer.
     Integer(i64, i64, &'static str),
-    /// A number that is not negative, and the error for a negative one. The error shows the number
-    /// with this many digits after the point.
+    /// A number that is not negative, and the error for a negative one. The first member is the
+    /// number of digits after the point with which the error shows the number.
     NotNegative(usize, &'static str),
 }
 
@@ -231,7 +231,8 @@ pub(super) fn complete(entries: &mut Entries) -> Result<(), ErrorResponse> {
     check_thresholds(entries)
 }
 
-/// Checks each entry by itself. `known` are the options of the strategy.
+/// Checks each of the options `entries` by itself. `class` is the name of the compaction strategy,
+/// and `known` are its options.
 fn check_each(class: &str, known: &[(&str, Kind)], entries: &Entries) -> Result<(), ErrorResponse> {
     let mut unknown = Vec::new();
     for (name, text) in entries {

@@ -243,7 +243,8 @@ impl Replication {
         })
     }
 
-    /// The warning for a keyspace with more than one copy, as there is only one.
+    /// Returns the warning for a keyspace whose replication has more than one copy, because the
+    /// server keeps a single one; `None` if it has one.
     fn warning(&self, keyspace: &str) -> Option<String> {
         (self.copies_max > 1).then(|| {
             format!(

@@ -15,7 +15,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The most reads whose times are stored. If more of them matter, arrival times are less precise.
+/// The most socket reads whose times are stored. If the bytes that are not served come from more
+/// reads, their arrival times are less precise.
 const MARKS_MAX: usize = 32;
 
 /// The arrival times of the bytes of one connection. Positions of bytes are counted from the first

@@ -24,7 +24,8 @@ pub struct AuditedStatement<'a> {
     pub user: Option<&'a str>,
     /// The text of the statement, with masked constants.
     pub statement: MaskedText<'a>,
-    /// The properties of the statement that its masked text may not show.
+    /// The properties of the statement, such as the roles that it names. The text does not always
+    /// show them, because its constants are masked.
     pub administration: Administration<'a>,
 }
 

@@ -39,8 +39,9 @@ const GROUP_WRITES_MAX: usize = 1024;
 /// runs when the write arrives does not count.
 const GROUPS_WAITED_MAX: u64 = 4;
 
-/// A write in the queue of the commit lane. This is a trait so that modules do not import each
-/// other: a request contains the server's shared state, which contains this lane.
+/// A write in the queue of the commit lane, the thread that commits writes in groups. This is a
+/// trait so that modules do not import each other: a request contains the server's shared state,
+/// which contains this queue.
 pub(super) trait QueuedWrite: Send {
     /// The arrival time of the write; `None` if overload control may not reject the write.
     fn refusable_since(&self) -> Option<Instant>;
@@ -76,8 +77,8 @@ pub(super) struct CommitLane {
 
 impl CommitLane {
     /// Starts the thread that executes the queued writes and commits them in groups. A write that
-    /// computes for too long begins again in [`Lane::Moved`], on threads for such statements, in a
-    /// task of `runtime`.
+    /// computes for too long begins anew on other threads ([`Lane::Moved`]), by a task of
+    /// `runtime`.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -121,7 +122,7 @@ impl CommitLane {
     }
 }
 
-/// A write that has ended, and its result; `None` if the write panicked.
+/// A write after its execution, with its result; `None` if the write panicked.
 type Ended = (Sent, Option<RequestResult>);
 
 struct CommitThread<S> {
@@ -171,8 +172,9 @@ impl<S: Service> CommitThread<S> {
         }
     }
 
-    /// Executes a write, unless it has waited for too many groups. Returns `None` if the write took
-    /// too long and begins anew in [`Lane::Moved`].
+    /// Executes a write, or rejects it if it has waited too long, and for too many groups (writes
+    /// of one sync). Returns `None` if the write took too long here, and begins anew on other
+    /// threads ([`Lane::Moved`]).
     fn execute(&self, mut sent: Sent, groups: u64) -> Option<Ended> {
         let begun = Instant::now();
         let is_too_late = |received_at| {

@@ -71,12 +71,12 @@ pub(super) struct Connection<S: Service> {
     /// connection's thread, and whose responses are in `out`. The latencies are recorded when the
     /// responses are sent.
     points: u32,
-    /// The times at which the responses of the statements that `points` counts were ready, if
-    /// latencies are measured by stage.
+    /// The times at which the responses in `out` to statements that ran on the connection's thread
+    /// were ready (as many as `points`); empty unless latencies are measured by stage.
     points_ready_at: Vec<Instant>,
-    /// The arrival times of writes that ran outside of [`handle`](Session::handle), in the commit
-    /// lane or a task, and whose responses are in `out`. The latencies are recorded when the
-    /// responses are sent.
+    /// The arrival times of writes whose responses are in `out`, and that ran outside of
+    /// [`handle`](Session::handle): on the thread that commits writes in groups (the commit lane),
+    /// or in a task. The latencies are recorded when the responses are sent.
     writes_received_at: Vec<Instant>,
     /// Reports of slow requests whose responses are in `out`.
     slow: Vec<Unsent>,
@@ -95,12 +95,11 @@ pub(super) struct Connection<S: Service> {
     logs_in: bool,
 }
 
-/// The channel for the results of requests that run on other threads than the connection's (in a
-/// lane).
+/// The channel for the results of requests that run on other threads than that of the connection.
 struct Results {
     sender: mpsc::UnboundedSender<LaneResult>,
     receiver: mpsc::UnboundedReceiver<LaneResult>,
-    /// The slots for results that wait for this client.
+    /// The slots of this connection for results that wait until the client reads them.
     share: Share,
 }
 
@@ -117,9 +116,11 @@ impl Default for Results {
 
 /// The reason for the end of a connection, which decides how its socket is closed.
 enum Ended {
-    /// The client or the server has finished, or the connection broke.
+    /// The client or the server has finished, or the connection broke: the stream is closed at
+    /// once.
     Quietly,
-    /// The last response is an error, and the client may still be sending.
+    /// The last response is an error, and the client may still be sending. What it sends is
+    /// discarded for a while, so that the client can read the error.
     WithError,
     /// The server stops, and has not read everything that the client sent.
     Unread,

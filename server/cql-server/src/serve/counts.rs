@@ -31,7 +31,8 @@ pub struct Counts {
     pub logins_refused: u64,
 }
 
-/// The counters of a server. They do not keep the server alive.
+/// The counters of a server: its connections, logins, requests and rejections. They may outlive the
+/// server, and do not keep it alive.
 #[derive(Debug, Clone)]
 pub struct Counters {
     /// The permits for connections, one for each. Those that are taken show how many are open.

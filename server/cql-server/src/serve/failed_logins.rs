@@ -29,13 +29,15 @@ pub(super) struct FailedLogins {
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    /// The number of tokens in the bucket at the time `at`: of passwords that may be tried.
+    /// The number of tokens in the bucket at the time `at`: each permits an attempt with a
+    /// password.
     tokens: f64,
     at: Instant,
 }
 
 impl Bucket {
-    /// Returns the number of tokens at `now` of a bucket that has at most `most` tokens.
+    /// Returns the number of tokens at `now`, with those that were refilled since the time `at`. A
+    /// full bucket has `most` tokens.
     fn filled(self, now: Instant, most: u32) -> f64 {
         let most = f64::from(most);
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
@@ -44,10 +46,10 @@ impl Bucket {
 }
 
 impl FailedLogins {
-    /// Permits `failures_max` wrong passwords of one address within a minute; zero for no limit. A
-    /// bucket has at least one token more than `logins_max`, the number of passwords that are
-    /// verified at once: each password takes a token while it is verified, and right passwords must
-    /// not empty the bucket of their address.
+    /// Permits `failures_max` wrong passwords of one address within a minute; zero for no limit.
+    /// The limit is at least `logins_max` + 1, where `logins_max` is the number of passwords that
+    /// are verified at once: each takes a token of its address while it is verified, and right
+    /// passwords alone must not use up the tokens.
     pub(super) fn new(failures_max: u32, logins_max: usize) -> Self {
         let least = u32::try_from(logins_max).map_or(u32::MAX, |most| most.saturating_add(1));
         Self {

@@ -24,20 +24,21 @@ use crate::call::{Interrupt, Lane, Service, Statement, StatementKind};
 use crate::outcome::Outcome;
 use crate::queries::Query;
 
-/// The initial capacity, in bytes, of the buffer for a page of a result. The buffer doubles when it
-/// is full, and so grows to the size of a page with one more row of 64 KiB.
+/// The initial capacity, in bytes, of the buffer for a page of a result: a sixteenth of the largest
+/// size, which is a page with one more row of 64 KiB. A full buffer doubles, at most four times.
 const PAGE_ROOM_BYTES: usize = (PAGE_BYTES + (64 << 10)) / 16;
 
-/// A request that waits for a thread of its lane, or runs on one.
+/// A request that waits for a thread of its lane (a queue with threads for one kind of request), or
+/// runs on one.
 pub(super) struct LaneRequest<S: Service> {
     pub work: Work<S>,
     pub frame: Frame,
-    /// The memory of the frame and of statements that no cache has.
+    /// The memory charged for the request: for its frame, and for statements that are in no cache.
     pub memory: RequestMemory,
 }
 
-/// A scan that ended without a reply and has to begin anew: its thread cannot leave the idle class,
-/// while scans that begin now run within their [CPU share](crate::floor).
+/// A scan that ended without a reply, and has to begin anew on another thread: the kernel does not
+/// let its thread leave the idle class, while new scans run within their [CPU share](crate::floor).
 struct LeftBehind<S: Service>(Box<LaneRequest<S>>);
 
 impl<S: Service> LaneRequest<S> {
@@ -45,9 +46,10 @@ impl<S: Service> LaneRequest<S> {
         self.frame.stream
     }
 
-    /// Executes the request on a thread of a lane. If `may_begin_anew` is true, a scan ends when
-    /// the [floor](crate::floor), the CPU share of scans, is turned on and the kernel keeps the
-    /// scan's thread in the idle class; then the request is returned.
+    /// Executes the request on a thread of its lane. If `may_begin_anew` is true, a scan ends early
+    /// when the [floor](crate::floor), the CPU share of scans, is turned on and the kernel keeps
+    /// the scan's thread in the idle class; then the request is returned, to begin anew on another
+    /// thread.
     fn run(
         mut self: Box<Self>,
         query: &Query,
@@ -183,8 +185,8 @@ impl<S: Service> LaneRequest<S> {
         }
     }
 
-    /// The user in whose name the request waits in the queue of a lane: the role or, without one,
-    /// the address.
+    /// The user in whose name the request waits for a thread of its lane (a queue with threads for
+    /// one kind of request): the role or, without one, the address.
     fn scan_user(&self) -> ScanUser {
         let sender = &self.work.sender;
         match sender.user.name() {
@@ -217,8 +219,8 @@ impl<S: Service> LaneRequest<S> {
     }
 
     /// Returns the reply to the request. `is_answered` is true if the client got an error before
-    /// the thread ended: that error, and a slow request, have been reported then, and are not
-    /// reported again.
+    /// the thread ended. Then the error was counted, and a slow request reported, at that time, and
+    /// neither happens again.
     fn reply(self, ended: RequestResult, is_answered: bool) -> Reply {
         let Self {
             mut work, frame, ..
@@ -292,13 +294,13 @@ impl<S: Service> QueuedWrite for LaneRequest<S> {
     }
 }
 
-/// Returns whether a client gets the error of a timeout at the deadline even if its request still
-/// runs on a thread of this lane.
+/// Returns whether the requests of this lane are cut off at the deadline: the client gets the error
+/// of a timeout even if a thread still works on the request.
 fn is_cut_off(lane: Lane) -> bool {
     matches!(lane, Lane::Scan | Lane::Range | Lane::Moved)
 }
 
-/// Returns whether a request on the threads of `lane` is a read, which ends when the server stops.
+/// Returns whether a request on the threads of `lane` is a read. A read ends when the server stops.
 /// A write goes on, because an error would mean to the client that nothing was written.
 fn is_read(lane: Lane, kind: StatementKind) -> bool {
     is_cut_off(lane) && kind.lane != Lane::Write
@@ -313,9 +315,10 @@ fn no_memory(bytes: usize) -> ErrorResponse {
     ))
 }
 
-/// Runs a request on a thread of `lane`, and sends its result. At the deadline of a scan its client
-/// gets a timeout, even while the scan waits or runs; a waiting scan then does not begin, and a
-/// running one ends soon. The stop of the server and KILL QUERY end a scan in the same way.
+/// Runs a request on a thread of `lane` (a queue with threads for one kind of request), and sends
+/// its result. At the deadline of a scan its client gets a timeout, even while the scan waits or
+/// runs; a waiting scan then does not begin, and a running one ends soon. The stop of the server
+/// and KILL QUERY end a scan in the same way.
 ///
 /// A scan whose thread the kernel keeps in the idle class when the [floor](crate::floor), the CPU
 /// share of scans, is turned on begins anew, but only once: otherwise it might never end while the

@@ -21,7 +21,8 @@ pub(super) fn is_in_conflict(ended: &RequestResult) -> bool {
 
 pub(super) struct LaneResult {
     pub stream: i16,
-    /// The reply for the client; `None` if the request panicked.
+    /// The reply, with the memory that it holds until it is sent to the client; `None` if the
+    /// request panicked.
     pub reply: Option<Waiting<Reply>>,
 }
 
@@ -31,7 +32,8 @@ pub(super) struct Reply {
     pub frame: BytesMut,
     /// The keyspace that the request selected.
     pub keyspace: Option<String>,
-    /// For a login: the user, or `None` if the login was rejected.
+    /// The result of a login: the user, or an inner `None` if the login was rejected. `None` for
+    /// other requests.
     pub login: Option<Option<Arc<User>>>,
     /// The arrival time of a successful write, whose latency is recorded when the reply is sent.
     /// `None` for other requests, and for writes that took so long that they were moved to

@@ -25,8 +25,8 @@ pub struct ServeOptions {
     /// requests wait. A user is a role or, on a server without authentication, the address of a
     /// client.
     pub scans_max: usize,
-    /// The most scans of all users that run at once. While at least [`scans_max`](Self::scans_max)
-    /// scans run, a further one begins only if its user has none. Reads of ranges have a limit of
+    /// The most scans of all users that run at once. Once [`scans_max`](Self::scans_max) scans run,
+    /// a further one begins only for a user without a running scan. Reads of ranges have a limit of
     /// their own with the same value, and so have statements that took long.
     pub scan_threads_max: usize,
     /// Whether reads of ranges, and scans that have used much CPU time, run in the kernel's idle
@@ -82,10 +82,10 @@ pub struct ServeOptions {
     pub write_timeout: Duration,
     /// The threshold of slow requests, and the callback for them; `None` reports none.
     pub slow: Option<SlowRequests>,
-    /// Whether the latencies of requests that run inline are measured by
-    /// [stage](super::Counters::stages).
+    /// Whether the latencies of requests that run on the thread of their connection are measured by
+    /// [stage](super::Counters::stages): queued, executed and sent.
     pub stage_latencies: bool,
-    /// The callback for events of the operator's log.
+    /// The callback for events that belong in the operator's log.
     pub events: ServerEvents,
     /// The audit log of administrative statements.
     pub audit: Audit,

@@ -26,7 +26,8 @@ const PATIENCE_SHORT: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(super) struct Outbox {
     frames: BytesMut,
-    /// The segments that carry the frames, from version 5 on.
+    /// The encoder of segments, the units that carry frames from version 5 of the protocol on;
+    /// `None` for bare frames.
     segments: Option<Segments>,
     /// The memory of the results in the buffer, which is freed when they are sent.
     unsent: Vec<Waiting<()>>,
@@ -37,7 +38,8 @@ impl Outbox {
         &mut self.frames
     }
 
-    /// From now on puts appended frames into segments. There must be no unsent frame.
+    /// From now on packs appended frames into segments, the checksummed units of version 5 of the
+    /// protocol; `None` for bare frames. There must be no unsent frame.
     pub(super) fn set_segments(&mut self, segments: Option<Segments>) {
         self.segments = segments;
     }
@@ -47,8 +49,8 @@ impl Outbox {
         self.frames.len() >= FULL_BYTES
     }
 
-    /// Appends the response to a request that ran on another thread than the connection's (in a
-    /// lane). The memory of the response stays reserved until the response is sent.
+    /// Appends the response to a request that ran on another thread than that of the connection.
+    /// The memory of the response stays reserved until the response is sent.
     pub(super) fn push(&mut self, Waiting { value, _memory }: Waiting<BytesMut>) {
         if self.frames.is_empty() {
             self.frames = value;

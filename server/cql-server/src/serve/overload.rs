@@ -51,8 +51,9 @@ const TURNS: usize = 4;
 /// The number of reads over which the moving mean of unserved bytes is taken. The mean is kept in
 /// units of 1 / READS bytes.
 const READS: u64 = 16;
-/// A connection is small if the mean of unserved bytes is more than this many times its own.
-/// Connections that share a load differ by far less, and all of them must lose requests.
+/// A connection is small, and none of its requests are rejected, if the mean of unserved bytes is
+/// more than this many times its own. Connections that share a load differ by far less, and all of
+/// them must have requests rejected.
 const MEAN_OVER_SMALL: u64 = 4;
 /// The interval at which the probe, a task, measures how long a ready connection waits until it is
 /// served.
@@ -73,20 +74,20 @@ pub(super) struct Overload {
     rejected: AtomicU32,
     rejected_in_all: AtomicU64,
     events: ServerEvents,
-    /// The value of `rejected_in_all` when the last overload began, if the end of that overload was
-    /// not reported yet.
+    /// The value of `rejected_in_all` when the last overload began; `None` once its end was
+    /// reported, with the number of requests rejected since.
     reported: Mutex<Option<u64>>,
     /// The last measurements, in microseconds, of the time that a ready connection waits until it
     /// is served.
     turns_us: [AtomicU64; TURNS],
     turns: AtomicU32,
-    /// The mean number of unserved bytes of a connection after a read, computed only during an
-    /// overload, in units of 1 / READS bytes.
+    /// The moving mean of the bytes that a connection has received but not served, taken after each
+    /// read during an overload, in units of 1 / READS bytes.
     unserved: AtomicU64,
     wakeup: Wakeup,
     wake: Notify,
-    /// The thread that lets `clock` advance. It is parked while the probe, the task that measures
-    /// waits, sleeps because there are no requests.
+    /// The thread that advances `clock`. While there are no requests, the probe (the task that
+    /// measures waits) sleeps and this thread is parked.
     ticker: OnceLock<Thread>,
 }
 
@@ -135,8 +136,8 @@ impl Overload {
         Ok(())
     }
 
-    /// The time on the clock that stops while the server does not run. Waits are differences of
-    /// such times.
+    /// Returns the time on a clock that stops while the server does not run, as in a pause of the
+    /// machine. Waits are differences of such times.
     pub(super) fn now(&self) -> Instant {
         self.clock.now()
     }
@@ -149,8 +150,9 @@ impl Overload {
         Duration::from_micros(turns.max().unwrap_or(0))
     }
 
-    /// Keeps the probe, the task that measures waits, awake. Noting reads would not be enough,
-    /// since a connection with many requests in its buffer is served for long without a read.
+    /// Notes that there are requests, which keeps the probe, the task that measures waits, awake.
+    /// Noting only reads from sockets would not be enough, since a connection with many requests in
+    /// its buffer is served for long without a read.
     fn note_busy(&self) {
         if self.wakeup.note_request() {
             self.wake.notify_one();
@@ -204,8 +206,9 @@ impl Overload {
         self.limit.is_some_and(|limit| waited > limit)
     }
 
-    /// Counts a request that the commit lane rejected. The decision about overloads ignores such
-    /// requests: the queue of that lane grows when the disk is slow, not in an overload.
+    /// Counts a request that the commit lane, the thread that commits writes in groups, rejected.
+    /// The decision about overloads ignores such requests: the queue of that thread grows when the
+    /// disk is slow, not in an overload.
     pub(super) fn rejected_by_commit_lane(&self) {
         self.rejected_in_all.fetch_add(1, Ordering::Relaxed);
     }
@@ -314,9 +317,9 @@ impl Probe {
         }
     }
 
-    /// Records a measurement: the probe was ready at `turn_began`, as a connection is whose bytes
-    /// arrive, and got its turn at `now`. Ends the interval of the [rule] if its time is over.
-    /// Returns whether requests still arrive.
+    /// Records a measurement: the probe was ready to run at `turn_began`, like a connection whose
+    /// bytes have arrived, and got its turn at `now`. Ends the measured interval of the [rule] if
+    /// its time is over. Returns whether requests still arrive.
     fn step(&mut self, overload: &Overload, turn_began: Instant, now: Instant) -> bool {
         overload.note_turn(now.saturating_duration_since(turn_began));
         if overload.wakeup.take_requests() {
@@ -330,8 +333,9 @@ impl Probe {
     }
 }
 
-/// Marks the probe, the task that measures waits, as awake. When this is dropped, even because the
-/// runtime drops the probe, the probe is marked as asleep and the thread of the clock may park.
+/// Marks the probe, the task that measures waits, as awake until this is dropped, even if the
+/// runtime drops the probe. Then the probe is marked as asleep, and the thread that advances the
+/// clock may park.
 struct Awake<'a>(&'a Overload);
 
 impl<'a> Awake<'a> {
@@ -350,8 +354,8 @@ impl Drop for Awake<'_> {
     }
 }
 
-/// Measures how long ready connections wait, and ends intervals, until the server stops. Sleeps
-/// while there are no requests.
+/// Measures how long ready connections wait, and decides at the end of each interval whether
+/// requests are rejected, until the server stops. Sleeps while there are no requests.
 pub(super) async fn probe(overload: Arc<Overload>, mut stop: watch::Receiver<bool>) {
     if overload.limit.is_none() {
         return;

@@ -22,9 +22,11 @@ const SLOW_FOR: Duration = Duration::from_millis(250);
 /// The duration after which a write that still runs makes the server assume that its thread is
 /// stuck, and that other writes would be slow.
 pub(super) const STUCK: Duration = Duration::from_millis(1);
-/// The interval of the watchdog while there are writes.
+/// The interval, while there are writes, at which the watchdog (the thread that notices stuck
+/// writes) checks them.
 const WATCH_EVERY: Duration = Duration::from_millis(2);
-/// The time for which the watchdog goes on checking after the last write.
+/// The time for which the watchdog goes on checking after the last write. Then it sleeps until
+/// there is another.
 const WATCH_FOR: Duration = Duration::from_secs(1);
 
 /// The record of the current and recent writes that shows whether writes are slow at the moment.
@@ -61,7 +63,8 @@ impl WritePace {
         }
     }
 
-    /// Creates a record of writes with a watchdog thread, which ends when the record is dropped.
+    /// Creates a record of writes with a watchdog: a thread that wakes another one to serve
+    /// connections while a write is stuck. The watchdog ends when the record is dropped.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -79,7 +82,8 @@ impl WritePace {
         at.saturating_duration_since(self.epoch).as_micros() as u64
     }
 
-    /// Returns whether a write that begins at `now` may have to wait.
+    /// Returns whether a write that begins at `now` may be slow, because a recent one was or the
+    /// present one is.
     pub(super) fn is_slow(&self, now: Instant) -> bool {
         let now_us = self.micros(now);
         if now_us < self.slow_until_us.load(Ordering::Relaxed) {
@@ -130,8 +134,8 @@ impl WritePace {
     }
 }
 
-/// Wakes another thread of `runtime` whenever a thread may be stuck in a write, until `pace` is
-/// dropped.
+/// Wakes another thread of `runtime` whenever a thread may be stuck in a write, because that may be
+/// the thread that waits for the sockets. Ends when `pace` is dropped.
 fn watch(pace: &Weak<WritePace>, runtime: &Handle) {
     loop {
         let Some(pace) = pace.upgrade() else {

@@ -67,11 +67,12 @@ pub(super) struct Limits {
 #[derive(Default)]
 pub(super) struct Received {
     segments: Option<Segments>,
-    /// Received segments that are not opened yet. They are opened one at a time, so that compressed
-    /// bytes take no more memory than a frame and a segment.
+    /// Received segments (the checksummed units of version 5 of the protocol) that are not opened:
+    /// verified and decompressed. They are opened one at a time, so that compressed bytes take no
+    /// more memory than a frame and a segment.
     sealed: BytesMut,
     frames: BytesMut,
-    /// The number of received bytes of the opened segments that contained `frames`.
+    /// The length in bytes, as received, of the opened segments that contained `frames`.
     opened_bytes: usize,
     /// The first frame, if it is too long and its bytes are being discarded.
     skip: Option<Skip>,
@@ -80,7 +81,8 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// From now on expects segments, also in the bytes that were received and not yet decoded.
+    /// From now on expects segments, also in the bytes that were received and not yet decoded;
+    /// `None` changes nothing.
     pub(super) fn set_segments(&mut self, segments: Option<Segments>) {
         if self.segments.is_none() && segments.is_some() {
             self.segments = segments;
@@ -127,8 +129,8 @@ impl Received {
         Some(ReceivedError::Frame(skip.into_error()))
     }
 
-    /// Returns whether the first frame is complete, opened and [large](LARGE_BYTES), and its body
-    /// within the limit.
+    /// Returns whether the first frame is complete, its segments are opened, it is
+    /// [large](LARGE_BYTES), and its body is within the limit.
     pub(super) fn has_large_frame(&self, limits: &Limits) -> bool {
         let large = LARGE_BYTES..=limits.body_bytes_max;
         let bytes = self.first_plain_bytes();
@@ -136,8 +138,8 @@ impl Received {
     }
 
     /// The length of the first frame's body, compressed or uncompressed, whichever is longer;
-    /// `None` unless the frame is complete, opened and not being skipped. The uncompressed length
-    /// is the one that the client has put into the frame, and may be wrong.
+    /// `None` unless the frame is complete, its segments are opened, and it is not being skipped.
+    /// The uncompressed length is the one that the client has put into the frame, and may be wrong.
     fn first_plain_bytes(&self) -> Option<usize> {
         if self.skip.is_some() {
             return None;
@@ -153,11 +155,11 @@ impl Received {
         Some(length.max(plain))
     }
 
-    /// Takes the first frame. Returns `None` if the frame is incomplete, or if it takes more than
-    /// [`SEGMENTS_MAX`] segments; then the next call opens more of them. Also returns `None` if
-    /// this call has opened the segments of a large frame: the next call takes that frame, and the
-    /// caller can move it to another thread. `decoder` must have the same limit on bodies as
-    /// `limits`.
+    /// Takes the first frame. Returns `None` if the frame is incomplete. Also returns `None` if its
+    /// segments are more than the [`SEGMENTS_MAX`] that one call opens (decompresses), or if this
+    /// call has opened the segments of a large frame: then the next call goes on, and the caller
+    /// can move the decoding of a large frame to another thread. `decoder` must have the same limit
+    /// on bodies as `limits`.
     ///
     /// # Errors
     /// [`ReceivedError`]. The error of a too long frame is returned after the frame was skipped or,
@@ -255,8 +257,8 @@ mod tests {
         FrameDecoder::new(Direction::Request, LIMITS.body_bytes_max)
     }
 
-    /// Returns a first frame without segments, and segments with frames whose texts have these
-    /// lengths.
+    /// Returns a first frame, which is not in a segment, and segments with PREPARE requests for
+    /// texts of these lengths.
     fn received(lengths: &[usize], compression: Compression) -> (BytesMut, BytesMut) {
         let mut first = BytesMut::new();
         Request::Options.encode(&mut first, 7, Version::V5);

@@ -14,20 +14,20 @@ use crate::call::Interrupt;
 /// and checks whether its request is over.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The memory for all results that wait for their clients, counted in pages.
+/// The memory, counted in pages, for all results that wait for their clients.
 ///
-/// Threads of the idle class wait for pages, and threads of connections free them. A connection's
-/// thread takes no lock to free a page, because a thread of the idle class may hold the lock while
-/// it has no core. So a notification may be lost, and a waiting thread looks again every
-/// [`LOOK_EVERY`].
+/// Threads of scans, possibly in the kernel's idle class, wait for pages, and threads of
+/// connections free them. A connection's thread takes no lock to free a page, because a thread of
+/// the idle class may hold the lock while it has no core. So a notification may be lost, and a
+/// waiting thread looks again every [`LOOK_EVERY`].
 #[derive(Debug)]
 pub(super) struct ResultPool {
     free_pages: AtomicUsize,
-    /// The number of pages that results may take only one at a time. Large results take none of
-    /// them, so that they stay free for others, even if clients do not read.
+    /// The number of pages that only the first page of a result may take. Large results leave them
+    /// free for other clients, even if their own clients do not read.
     reserved_pages: usize,
     sleeping: Mutex<()>,
-    /// Wakes threads that wait for a page.
+    /// Wakes threads that wait for a free page of memory.
     freed: Condvar,
 }
 
@@ -41,7 +41,7 @@ impl ResultPool {
         })
     }
 
-    /// Returns whether only reserved pages are free.
+    /// Returns whether the only free pages are those reserved for the first pages of results.
     pub(super) fn is_short(&self) -> bool {
         self.free_pages.load(Ordering::Relaxed) <= self.reserved_pages
     }
@@ -85,8 +85,8 @@ impl ResultPages {
         self.pages += 1;
     }
 
-    /// Takes pages until the result has `pages` of them, without waiting. Returns false, and takes
-    /// none, if too few pages are free.
+    /// Takes free pages, without waiting, until the result holds `pages` of them. Returns false,
+    /// and takes none, if too few are free.
     pub(super) fn try_grow(&mut self, pages: usize) -> bool {
         let more = pages.saturating_sub(self.pages);
         let left = if pages > 1 {

@@ -24,7 +24,8 @@ pub(super) enum ScanUser {
     Address(IpAddr),
 }
 
-/// The most users whose long scans are remembered, since clients may have any number of addresses.
+/// The most users whose long scans are remembered. Without authentication, users are addresses, and
+/// clients may have any number of them.
 const LONG_USERS_MAX: usize = 1024;
 
 /// The queued scans, and the numbers of running scans, by user. `W` is the work of a scan.
@@ -49,7 +50,8 @@ pub(super) struct Started<W> {
     pub is_low: bool,
 }
 
-/// A scan's CPU time, as far as it matters for the next scan of the same user.
+/// The CPU time of a scan, as a class by which the next scan of the same user begins in the normal
+/// or the low scheduling class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
     /// The scan used little CPU time, but ended early: the user's next one may be long or short.
@@ -80,7 +82,7 @@ impl<W> Default for OfUser<W> {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
     running: usize,
-    /// The number of the scan that has waited longest of those of the user.
+    /// The number, in the order of arrival, of the user's scan that has waited longest.
     number: u64,
     user: ScanUser,
 }
@@ -173,8 +175,8 @@ impl<W> ScanQueue<W> {
         waiting
     }
 
-    /// Changes the scans of a user, and moves the user to the right position among the users with a
-    /// queued scan.
+    /// Applies `change` to the scans of a user, and moves the user to the resulting position in
+    /// `ready`, the order of the users' next scans.
     fn change<T>(&mut self, user: &ScanUser, change: impl FnOnce(&mut OfUser<W>) -> T) -> T {
         let of = self.users.entry(user.clone()).or_default();
         if let Some(ready) = of.ready(user) {
@@ -281,11 +283,12 @@ mod tests {
         }
     }
 
-    /// A simple implementation of the same decisions, which looks at all queued scans each time.
+    /// A simple model of the queue, which looks at all queued scans for each decision. The queue
+    /// must make the same decisions.
     struct Model {
         base: usize,
         threads_max: usize,
-        /// The users and numbers of queued scans, in the order of arrival.
+        /// The queued scans, in the order of arrival: the user and the number of each.
         waiting: Vec<(ScanUser, usize)>,
         running: BTreeMap<ScanUser, usize>,
         /// The users and lengths of completed scans, in the order of their ends.

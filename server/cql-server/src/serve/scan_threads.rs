@@ -28,7 +28,7 @@ use crate::interrupt::Interrupt;
 pub(super) const SPARE_FOR: Duration = Duration::from_secs(10);
 
 /// A queued scan, which does nothing if its caller has stopped waiting. Returns false if the scan
-/// was abandoned: then it may be long although it used little CPU time.
+/// was abandoned: its CPU time then does not show whether it is long or short.
 type Work = Box<dyn FnOnce() -> bool + Send>;
 
 /// The scheduling class of scans.
@@ -56,7 +56,7 @@ pub(super) struct ClassControl {
 }
 
 impl ClassControl {
-    /// The functions of the kernel's scheduling classes.
+    /// The functions of the real kernel, in contrast to those of tests.
     pub(super) const KERNEL: Self = Self {
         lower: floor::lower,
         current: current_class,
@@ -134,9 +134,9 @@ impl ScanThreads {
     }
 
     /// Runs `work` once the queue permits another scan of this user. If the request's `interrupt`
-    /// is over when `work` ends, or the caller has stopped waiting, the scan does not count as
-    /// short. Returns `None` if `work` panicked. If the caller stops waiting before `work` has
-    /// begun, `work` does not run.
+    /// is over when `work` ends, or the caller has stopped waiting, little CPU time does not mean
+    /// that the scan is short: the next scan of the user may be long. Returns `None` if `work`
+    /// panicked. If the caller stops waiting before `work` has begun, `work` does not run.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         user: &ScanUser,

@@ -63,15 +63,16 @@ impl Skip {
     }
 }
 
-/// The deadline for the next part of a frame that is being skipped.
+/// The deadline by which a client must have sent the next part of a too large frame, whose bytes
+/// are discarded (skipped); `None` while no frame is skipped.
 #[derive(Debug, Default)]
 pub(super) struct Progress(Option<Step>);
 
 #[derive(Debug)]
 struct Step {
     by: Pin<Box<Sleep>>,
-    /// The number of skipped bytes on the connection, from its start, that the client has to reach
-    /// by the deadline.
+    /// The number of discarded bytes, since the start of the connection, that the client must have
+    /// sent by the deadline.
     bytes: u64,
 }
 

@@ -37,14 +37,14 @@ impl<S: Statement> Weighter<Id, Arc<Entry<S>>> for BySize {
     }
 }
 
-/// The typical bytes of a statement. The cache derives the number of keys that it remembers from
-/// them.
+/// The assumed size of a statement in bytes. The cache divides its capacity by this size to find
+/// how many keys it remembers, those of removed statements included.
 const STATEMENT_BYTES_TYPICAL: usize = 2048;
 /// The smallest capacity of a shard of the cache, which has a lock of its own. No statement is
 /// larger than half a shard. With four shards for each core, the default of `quick_cache`, a
 /// statement with some thousand markers did not fit on small servers, or on those with many cores.
 const SHARD_BYTES_MIN: usize = 16 << 20;
-/// The share of a shard (of the cache of prepared statements) for those that were used more than
+/// The fraction of each shard of the cache of prepared statements that is for those used more than
 /// once. The rest is for new ones: a client prepares all statements of a batch before it executes
 /// them, so the first of them must still be there. The default of `quick_cache` leaves only 3% for
 /// new ones.

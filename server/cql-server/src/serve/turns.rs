@@ -42,7 +42,8 @@ impl Stripes {
     }
 }
 
-/// The locked stripes of a request. They are unlocked when this is dropped.
+/// The stripes (locks that partitions share by hash) that a request has locked. They are unlocked
+/// when this is dropped.
 #[derive(Debug)]
 pub(super) struct TurnGuard<'t>(#[expect(dead_code, reason = "held")] Vec<MutexGuard<'t, ()>>);
 
@@ -61,7 +62,8 @@ impl Turns {
         guards.map(TurnGuard)
     }
 
-    /// Locks all of these stripes, and waits for each.
+    /// Locks all of these stripes (locks that partitions share by hash), one after the other, and
+    /// waits for each that another request has locked.
     pub(super) async fn take(&self, stripes: &Stripes) -> TurnGuard<'_> {
         let mut guards = Vec::with_capacity(stripes.0.len());
         for stripe in &stripes.0 {

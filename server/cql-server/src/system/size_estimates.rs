@@ -20,8 +20,9 @@ use crate::interrupt::{self, UNITS_PER_LOOK};
 /// The number of sampled partitions in a table that the statement names. Tables with fewer are
 /// counted exactly. The standard error of the other estimates is 18%.
 const SAMPLE: u32 = 32;
-/// The number of sampled partitions if the statement reads the rows of all tables, since a request
-/// must not take long because of hundreds of tables. The standard error is 41%.
+/// The number of sampled partitions in each table if the statement reads the rows of all tables,
+/// since hundreds of tables must not make a request slow. The standard error of these estimates is
+/// 41%.
 const SAMPLE_OF_EACH: u32 = 8;
 
 pub(super) const SIZE_ESTIMATES: Definition = Definition {
@@ -116,8 +117,9 @@ fn scaled(sample: u32, last: Token) -> u64 {
     u64::try_from(all).unwrap_or(u64::MAX).max(sample.into())
 }
 
-/// Returns the token of the first partition after `token`. A damaged partition ends the sample,
-/// because the statements that read its rows report the damage.
+/// Returns the token of the first partition after `token`; `None` if there is none, or if that
+/// partition is damaged. Damage is no error here, because the statements that read the rows of the
+/// partition report it.
 fn next_token(rows: &dyn TableReader, token: Token) -> Option<Token> {
     let range = token_range(Bound::Excluded(token), Bound::Unbounded);
     let upper = range

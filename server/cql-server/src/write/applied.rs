@@ -36,7 +36,7 @@ const FIRST_ROW_KEYS_MAX: usize = 1_000;
 /// The columns that the response to a conditional write contains after `[applied]`.
 #[derive(Debug)]
 pub(super) struct ResponseColumns {
-    /// The columns in the order of the response.
+    /// The columns of the row that the response contains, in its order.
     slots: Slots,
     projection: Projection,
     /// The indexes, among the columns of the table, of static columns with a condition or a change.

@@ -34,10 +34,10 @@ impl Operation {
     }
 }
 
-/// Adds the effect of a change to a row. `before` is the stored row, which operations that read
-/// require. `came` has the time of the request in microseconds, and the number of operations of the
-/// request so far that have added to lists. Both determine the [places](list_place) of new
-/// elements.
+/// Adds the effect of a change to a row. `before` is the stored row, for operations that have to
+/// read it. `came` has the time of the request in microseconds, and the number of operations of the
+/// request so far that have added to lists. The [sort keys](list_place) of new list elements are
+/// made from both.
 ///
 /// # Errors
 /// Cassandra's errors, for null values where null is not permitted, and for indexes beyond the
@@ -268,10 +268,10 @@ fn is_among(ty: &CqlType, others: &[&[u8]], value: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// Adds all elements or fields of a value to a row, as separate cells of the column. `end` is the
-/// end of a list to which its new elements are added. Their [places](list_place) are computed from
-/// `came_us`, the time of the request in microseconds, and `operation`, the number of operations of
-/// the request so far that have added to lists.
+/// Adds each element or field of a value to a row, as a separate cell of the column. New elements
+/// of a list are added at `end`. Their [sort keys](list_place) are made from `came_us`, the time of
+/// the request in microseconds, and `operation`, the number of operations of the request so far
+/// that have added to lists.
 fn add(
     ty: &CqlType,
     column: u32,

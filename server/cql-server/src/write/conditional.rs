@@ -93,7 +93,8 @@ pub(super) struct Decision<'c> {
     response: Listing,
 }
 
-/// The stored header of a partition and some of its rows, by their keys.
+/// The stored header (static columns and deletions) of a partition, and some of its rows by their
+/// keys.
 struct Found {
     header: Option<Bytes>,
     rows: BTreeMap<Vec<u8>, Option<Bytes>>,

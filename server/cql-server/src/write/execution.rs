@@ -272,7 +272,8 @@ impl<'c> Execution<'c> {
         }
     }
 
-    /// Returns the timestamp for the next row: a new one for counters, otherwise `timestamp_us`.
+    /// Returns the timestamp for the next row: a new one for each row of counters, otherwise
+    /// `timestamp_us`.
     fn own_timestamp_us(&self, timestamp_us: i64) -> Result<i64> {
         match &self.sink {
             Sink::Counters { timestamps, .. } => timestamps.next_us().map_err(of_catalog),
@@ -394,8 +395,8 @@ impl<'c> Execution<'c> {
         Ok(())
     }
 
-    /// Adds the entry of an index for a row or partition with the key `row_key`. Adding an entry
-    /// that exists already changes nothing.
+    /// Adds the index entry whose key is `prefix` followed by `row_key`, the key of the row or
+    /// partition that the entry refers to. Adding an entry that exists already changes nothing.
     fn put_entry(&mut self, table: &Table, mut prefix: Vec<u8>, row_key: &[u8]) {
         prefix.extend(row_key);
         match &mut self.sink {
@@ -418,8 +419,8 @@ struct PartitionChanges<'e, 'v, 'c> {
 }
 
 impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
-    /// Writes the static columns, if the statement changes any. `number` counts the partitions of
-    /// the statement from 0.
+    /// Writes the static columns, if the statement changes any. `number` is the index of the
+    /// partition among those of the statement, from 0.
     fn statics(&mut self, number: usize) -> Result<()> {
         if !self.changes.iter().any(Change::is_static) {
             return Ok(());
@@ -480,8 +481,8 @@ impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
         changes.any(|change| change.is_static() == of_static && change.operation.reads())
     }
 
-    /// Reads the row with the key `key`, and computes the effect of the changes on it. `number`
-    /// counts the rows of the statement from 0.
+    /// Reads the row with the key `key`, and computes the effect of the changes on it. `number` is
+    /// the index of the row among those of the statement, from 0.
     fn gather_after(&mut self, key: &[u8], number: usize) -> Result<RowBuffer<'v>> {
         let header_key = self.partition.header_key();
         let read = self.execution.read(self.table, &[&header_key, key])?;

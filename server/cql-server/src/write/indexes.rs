@@ -48,7 +48,7 @@ pub(super) fn put_row(
 }
 
 /// Calls `put` for each index entry of written static columns, with the prefix of the entry's key
-/// and the key of the partition's header.
+/// and the key of the partition's header, which is where the static columns are stored.
 pub(super) fn put_statics(
     schema: &TableSchema,
     partition: &PartitionKey,

@@ -47,8 +47,8 @@ impl JsonRow {
         Ok(row)
     }
 
-    /// Returns the index, behind those of the markers, under which the value of column number `at`
-    /// of the table is bound.
+    /// Returns the index, among the bound values, of the value for column number `at` of the table.
+    /// The values from JSON follow those of the markers.
     ///
     /// # Errors
     /// If the statement has too many markers.

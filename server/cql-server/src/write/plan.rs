@@ -26,7 +26,8 @@ pub(super) struct WritePlan {
     pub(super) conditions: Conditions,
     pub(super) statement: Statement,
     pub(super) json: Option<JsonRow>,
-    /// The calls of volatile functions in all terms of the statement.
+    /// The calls of volatile functions, such as `uuid()`, in all terms of the statement. Their
+    /// results differ from call to call.
     pub(super) volatile: VolatileCalls,
 }
 

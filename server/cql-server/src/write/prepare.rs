@@ -22,7 +22,8 @@ pub(super) fn table_of(write: &Write) -> &QualifiedName {
     }
 }
 
-/// Plans a statement on its table, and sets the receivers of its markers.
+/// Plans a statement on its table, and notes in `markers` the receiver of each: the column,
+/// argument or limit that its value is for.
 pub(super) fn prepare(
     write: &Write,
     table: &Arc<CqlTable>,

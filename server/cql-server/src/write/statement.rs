@@ -121,7 +121,7 @@ impl WriteStatement {
     }
 
     /// Returns the plans of the single writes in the statement, each with the bound values and with
-    /// values of its own for calls of volatile functions.
+    /// its own results of volatile functions, such as `uuid()`.
     pub(super) fn parts<'v>(&'v self, bound: Bound<'v>) -> Result<Vec<Part<'v>>> {
         let part = |plan: &'v WritePlan, bound: Bound<'v>| {
             bound.calling(&plan.volatile).map(|bound| (plan, bound))

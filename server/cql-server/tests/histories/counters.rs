@@ -62,8 +62,8 @@ fn client(address: SocketAddr, requests: usize, seed: u64) -> [Expected; ROWS] {
     expected
 }
 
-/// Runs several clients at once, and returns the bounds of the sums that they have added to the
-/// counters.
+/// Runs `clients` clients at once, which send `requests` requests each. Returns, for the counter of
+/// each row, the bounds of the sum that they have added.
 pub fn clients(
     address: SocketAddr,
     (clients, requests): (usize, usize),

@@ -1,6 +1,6 @@
 //! The history of one row: the operations of clients, with their times.
 
-/// A client's action on a row, whose column `v` has the value.
+/// A client's action on a row. The values are those of the row's column `v`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// `INSERT ... IF NOT EXISTS`.
@@ -35,7 +35,7 @@ pub struct Operation {
     pub outcome: Outcome,
     /// The time of the request, as a number that is greater for later times.
     pub began: u64,
-    /// The time of the response, like `began`; [`u64::MAX`] without a response.
+    /// The time of the response, by the same clock as `began`; [`u64::MAX`] without a response.
     pub ended: u64,
 }
 

@@ -55,7 +55,8 @@ mod tests {
     use super::super::history::{Action, Outcome};
     use super::*;
 
-    /// Draws a history of likely and unlikely outcomes, concurrent or not.
+    /// Draws a history of operations, some of which overlap in time, with outcomes that may be
+    /// impossible.
     fn drawn(rng: &mut ChaCha8Rng) -> Vec<Operation> {
         let count = rng.random_range(1..8);
         let value = |rng: &mut ChaCha8Rng| rng.random_range(1..3);

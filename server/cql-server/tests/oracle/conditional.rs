@@ -41,7 +41,7 @@ impl Compare {
         }
     }
 
-    /// Returns whether a column may be compared with null in this way.
+    /// Returns whether this operator may compare a column with null.
     pub fn takes_null(self) -> bool {
         !matches!(self, Self::Less | Self::GreaterOrEqual)
     }

@@ -1,6 +1,7 @@
 //! Possible flaws of the model. The test must detect each of them: a flaw of the model that it does
 //! not detect would not be detected in the server either.
 
+/// A deliberate mistake of the model: a wrong rule in place of the right one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {
     /// The smaller one of two values with equal timestamps wins.
@@ -19,7 +20,7 @@ pub enum Flaw {
     DeletionLeavesItsTimestamp,
     /// Overwriting a collection deletes elements with the timestamp of the write.
     OverwriteTakesItsTimestamp,
-    /// The ends of a deleted range are not deleted.
+    /// The deletion of a range leaves the rows at its ends, even if the ends are included.
     RangesAreOpen,
     /// The deletion of a row deletes static columns, too.
     RowDeletionTakesStatics,
@@ -27,7 +28,8 @@ pub enum Flaw {
     InDeletesTheFirst,
     /// UPDATE creates rows that exist without values.
     UpdateMakesRows,
-    /// A row without values exists only if it was inserted without a TTL.
+    /// A row that was inserted with a TTL does not exist without values, even before the TTL has
+    /// passed.
     ExpiringRowsAreGone,
     /// A partition with only static values has no row.
     StaticsAloneAreHidden,
@@ -63,7 +65,7 @@ pub enum Flaw {
     BatchTimestampsRise,
     /// IF EXISTS sees only inserted rows.
     RowsExistByMarkers,
-    /// Null is not unequal to a value.
+    /// The condition `column != value` does not hold if the column is null.
     NullIsNotUnequal,
     /// A failed conditional batch executes the statements whose own conditions hold.
     BatchesAppliedInPart,

@@ -16,15 +16,18 @@ pub struct Model {
     pub schema: Schema,
     pub partitions: BTreeMap<Vec<i32>, Partition>,
     pub flaw: Option<Flaw>,
-    /// The keys of partitions that are older than the last index, and were not written since.
+    /// The keys of partitions that were written before the last index was created, and not since:
+    /// only the build of that index adds their entries.
     pub from_before: BTreeSet<Vec<i32>>,
-    /// All values that single cells of rows have ever had.
+    /// All values that single cells of rows have ever had, for a flaw: an index that finds rows by
+    /// earlier values.
     pub ever: BTreeSet<Once>,
     /// For each dropped column, the timestamp up to which its cells are gone.
     dropped: BTreeMap<ColumnId, i64>,
     /// The position of the next element that is added at the end of any list.
     back: i64,
-    /// The position of the last element that was added at the front of any list.
+    /// The position of the last element that was added at the front of any list. All lists take
+    /// their positions from here, so each is lower than the one before.
     front: i64,
 }
 
@@ -328,7 +331,8 @@ impl Model {
         self.change(partition, row, id, &change, when, None, effects)
     }
 
-    /// The elements, entries or fields of a written value, without null fields.
+    /// Returns the elements, entries or fields of a written value, without null fields: the place
+    /// of each in its column, and its bytes.
     fn parts(&mut self, value: &Value) -> Vec<(Place, Option<Vec<u8>>)> {
         let int = |value: i32| Some(value.to_be_bytes().to_vec());
         match value {
@@ -429,8 +433,8 @@ fn open(restriction: &mut Restriction) {
     }
 }
 
-/// Cuts the ends of a slice of tuples to their first column, for the deliberate mistake
-/// [`Flaw::TupleSlicesByFirst`].
+/// Shortens both ends of a restriction on tuples, such as `(c, d) > (1, 2)`, to their first column,
+/// for the deliberate mistake [`Flaw::TupleSlicesByFirst`].
 pub fn shorten(restriction: &mut Restriction) {
     if let Test::TupleSlice(lower, upper) = &mut restriction.test {
         for (bound, _) in [lower, upper].into_iter().flatten() {

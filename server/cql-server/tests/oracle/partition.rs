@@ -164,7 +164,8 @@ impl Partition {
         }
     }
 
-    /// The greatest timestamp of the deletions that cover a row.
+    /// Returns the greatest timestamp of the deletions that cover a row (for `None`, the static
+    /// columns); `None` if nothing was deleted.
     fn deletion_above(&self, row: Option<&[i32]>) -> Option<i64> {
         let mut above = self.deletion;
         let own = match row {

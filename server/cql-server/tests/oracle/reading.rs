@@ -227,7 +227,8 @@ impl Model {
 /// The progress of a SELECT that is read page by page.
 #[derive(Debug, Clone)]
 pub struct Cursor {
-    /// The partition and the clustering of the last row that was returned.
+    /// The partition and the clustering of the last row that was returned; `None` before the first
+    /// row. A row that stands for a partition with only static values has no clustering.
     after: Option<(Vec<i32>, Option<Vec<i32>>)>,
     left: u64,
     left_in_partition: u64,

@@ -423,8 +423,8 @@ impl Run {
         }
     }
 
-    /// Returns the next timestamp that the server will assign: the one after that of a write to
-    /// another table, which this function executes.
+    /// Executes a write to another table, and returns the timestamp after that of this write: the
+    /// next one that the server will assign.
     fn next_of_server(&mut self) -> Result<i64> {
         let text = |error: ErrorResponse| error.to_string();
         (self

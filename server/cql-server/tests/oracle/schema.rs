@@ -44,7 +44,8 @@ pub struct Schema {
 pub const PARTITION: [&str; 2] = ["k", "j"];
 pub const CLUSTERING: [&str; 3] = ["c", "d", "g"];
 
-/// Returns the `CREATE TYPE` for [`Type::Udt`] and its frozen form.
+/// Returns the `CREATE TYPE` of the user-defined type `pair`. Columns of [`Type::Udt`] have this
+/// type, frozen or not.
 pub fn create_type() -> String {
     let fields = FIELDS.map(|field| format!("{field} int"));
     format!("CREATE TYPE pair ({})", fields.join(", "))

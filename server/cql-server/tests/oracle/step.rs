@@ -63,14 +63,14 @@ pub enum Form {
     Single,
     /// BEGIN BATCH ... APPLY BATCH.
     Text,
-    /// The BATCH of the protocol.
+    /// A BATCH message of the protocol, in place of the statement BEGIN BATCH.
     Frame,
 }
 
 /// The origin of the timestamps of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
-    /// Each statement has a timestamp of its own.
+    /// Each statement has its own USING TIMESTAMP.
     Statements,
     /// The batch has a timestamp: BEGIN BATCH USING TIMESTAMP.
     Batch(i64),

@@ -194,8 +194,8 @@ impl Columns {
     }
 }
 
-/// Returns a copy of encoded columns in which each `duration` type, at one of the `places`, is
-/// encoded as `durations` determines.
+/// Returns a copy of encoded columns in which the types `duration`, whose byte ranges are `places`,
+/// are encoded in the form `durations`.
 fn with_durations(read: &[u8], places: &[Range<usize>], durations: DurationOption) -> Bytes {
     let mut out = Vec::with_capacity(read.len());
     let mut from = 0;
@@ -214,8 +214,9 @@ fn table<'a>(reader: &mut Reader<'a>) -> Result<(&'a str, &'a str)> {
 }
 
 /// Reads the next column. `global` is the keyspace and table of all columns; `None` if each column
-/// has its own. For each `duration` type within the column's type, appends its position to
-/// `durations`: the numbers of bytes that were left to read before the `duration` and after it.
+/// has its own. For each type `duration` within the column's type, appends its position to
+/// `durations`, counted from the end of the body: the number of bytes left to read before the
+/// `duration`, and after it.
 fn column<'a>(
     reader: &mut Reader<'a>,
     global: Option<(&'a str, &'a str)>,

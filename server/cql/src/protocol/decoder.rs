@@ -25,7 +25,7 @@ pub enum FrameError {
         /// The request's stream; 0 if the header does not contain it.
         stream: i16,
     },
-    /// A version that differs from the one that the connection began with.
+    /// The version of the frame is not that of the connection's first frame.
     #[error(
         "Invalid message version. Got {0}/v{0} but previous messages on this connection had \
          version {1}/v{1}",
@@ -81,9 +81,9 @@ impl FrameError {
         }
     }
 
-    /// Returns whether the decoder cannot go on by itself, because the frame is still in the
-    /// buffer. The receiver then closes the connection after its response, or discards the frame if
-    /// the error is [`TooLong`](Self::TooLong).
+    /// Returns whether the decoder cannot continue after this error by itself, because the bad
+    /// frame is still in the buffer. The receiver then closes the connection after its response, or
+    /// discards the frame if the error is [`TooLong`](Self::TooLong).
     pub fn is_fatal(&self) -> bool {
         !matches!(self, Self::TooLongPlain { .. } | Self::Body { .. })
     }

@@ -105,7 +105,7 @@ pub enum ErrorKind {
 words! {
     WriteType, "type of a write",
     Simple = "SIMPLE",
-    /// A logged batch whose log has been written.
+    /// A logged batch, after its batch log was written.
     Batch = "BATCH",
     UnloggedBatch = "UNLOGGED_BATCH",
     Counter = "COUNTER",

@@ -54,7 +54,7 @@ impl EventTypes {
     }
 }
 
-/// Declares enums that are encoded as words.
+/// Declares enums whose values the protocol encodes as strings, such as `SIMPLE`.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $what:literal, $($(#[$each:meta])* $variant:ident = $word:literal,)*) => {
         $(#[$doc])*

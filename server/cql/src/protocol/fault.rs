@@ -10,7 +10,7 @@ pub enum ProtocolError {
     #[error("the body ends in {what}: {needed_bytes} bytes needed, {left_bytes} left")]
     Truncated {
         what: &'static str,
-        /// The length of the item that the body ends in, as far as known.
+        /// The length in bytes of the item that is cut off by the end of the body, as far as known.
         needed_bytes: usize,
         /// The bytes that the body has left for the item.
         left_bytes: usize,
@@ -18,7 +18,7 @@ pub enum ProtocolError {
     /// A length or a count that is invalid for the item.
     #[error("{what} cannot have the length {length}")]
     Length { what: &'static str, length: i64 },
-    /// Text that is not UTF-8.
+    /// Text, in the item `what`, that is not UTF-8.
     #[error("{what} is not UTF-8")]
     NotUtf8 { what: &'static str },
     /// A number that the protocol does not define.

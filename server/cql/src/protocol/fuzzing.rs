@@ -34,7 +34,7 @@ fn frames(bytes: &[u8], direction: Direction, mut each: impl FnMut(&Frame)) {
     }
 }
 
-/// Returns the single frame that `encode` writes.
+/// Encodes a message again, by `encode`, and returns the single frame that results.
 fn again(direction: Direction, encode: impl FnOnce(&mut BytesMut)) -> Frame {
     let mut out = BytesMut::new();
     encode(&mut out);

@@ -22,8 +22,8 @@ pub enum Metadata {
 }
 
 impl Metadata {
-    /// Returns the metadata for a result with `columns` and a request with these parameters. The
-    /// client has the columns whose id it sent, or those of `prepared` if it sent no id.
+    /// Chooses the metadata in a result with `columns`. A client that has these columns already may
+    /// skip them. It has the columns whose id it sent or, without an id, those of `prepared`.
     pub fn of(
         parameters: &QueryParameters<'_>,
         prepared: Option<&Columns>,

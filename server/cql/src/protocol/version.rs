@@ -47,7 +47,7 @@ impl From<Compression> for Coding {
 }
 
 impl From<Version> for Coding {
-    /// Returns the encoding of this version without compression.
+    /// Returns the encoding of frames in this version, without compression.
     fn from(version: Version) -> Self {
         Self {
             version,

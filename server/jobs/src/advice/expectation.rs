@@ -47,7 +47,8 @@ pub enum WhyUnknown {
          none"
     )]
     NoDatabase(String),
-    /// The application is a chain, and what its later jobs read is not known.
+    /// The application, whose name this contains, is a chain of jobs, and the input sizes of its
+    /// later jobs are not known.
     #[error("of {0}, a chain of jobs, nothing can be said before")]
     Chain(String),
     /// The input of the application has nothing to read.
@@ -63,7 +64,7 @@ pub enum WhyUnknown {
         name: String,
         /// The id of the earlier job that the profile is of.
         profile_of: String,
-        /// The size in bytes of the input of the job `profile_of`.
+        /// The size in bytes of the input of the earlier job.
         known_bytes: u64,
         /// The size in bytes of the input of the job to be estimated.
         asked_bytes: u64,

@@ -25,8 +25,9 @@ pub const PUBLICATION: &str = PublishRequest::NAME;
 pub struct Lateness {
     /// The time from the goal to the predicted end, in seconds; positive.
     pub late_by_s: f64,
-    /// The prediction for other machines; `None` if no publication of an input of about this size has
-    /// left a profile, or if the job reads anything that cannot be published.
+    /// The prediction if the input were published and the job ran over it on other machines; `None`
+    /// if no publication of an input of about this size has left a profile, or if the job reads
+    /// anything that cannot be published.
     pub publication: Option<PublicationOutlook>,
 }
 
@@ -36,7 +37,8 @@ pub struct Lateness {
 pub struct PublicationOutlook {
     /// The job id of an earlier publication, whose measured CPU time is the basis of this prediction.
     pub profile_of: String,
-    /// The number of input bytes that the publication `profile_of` wrote per second of CPU time.
+    /// The number of bytes of its input that the publication `profile_of` published per second of
+    /// CPU time.
     pub bytes_per_cpu_s: f64,
     /// The predicted time of a publication of the input, in seconds, on the cores that are free for the job on this
     /// machine.

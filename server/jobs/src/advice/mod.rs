@@ -40,16 +40,17 @@ const FUTURES_MAX: usize = 200;
 const FUTURES_MIN: usize = 40;
 const TASKS_MAX: usize = 200_000;
 
-/// The assumed error of an estimate of the same work as before: the standard deviation of the
-/// logarithm of a run's time divided by its estimate. The assumption has the weight of one run (see
-/// `off`).
+/// The assumed error of an estimate that is based on a run of the same work: the standard deviation
+/// of the logarithm of a run's time divided by its estimate. The assumption counts like one
+/// measured run (see `off`).
 const SAME_WORK_LOG_SD: f64 = 0.2;
-/// The assumed error of an estimate from other work of the same application.
+/// The assumed error, as in `SAME_WORK_LOG_SD`, of an estimate that is based on a run of other work
+/// of the same application.
 const OTHER_WORK_LOG_SD: f64 = 0.5;
 
-/// The increase of an estimate's assumed error (see `SAME_WORK_LOG_SD`) for an input e times as
-/// large as the measured one, or e times as small. It is not known which part of a task's work is
-/// in proportion to its bytes.
+/// The part of an estimate's assumed error (see `SAME_WORK_LOG_SD`) that is due to the size of the
+/// input: the standard deviation if the input is larger or smaller than the measured one by the
+/// factor e = 2.718. It is not known which part of a task's work is in proportion to its bytes.
 const LOG_SD_PER_E: f64 = 0.5;
 /// The least number of free cores, in hundredths of a core, that a prediction assumes, however much
 /// other processes use. With less, the simulations would be meaningless.
@@ -68,8 +69,8 @@ pub struct Question {
     pub measured: MeasuredProfile,
     /// True if `measured` was taken from an execution of the same work over the same input.
     pub is_same_work: bool,
-    /// The [`Advice::took_over_estimate`] of earlier executions: for each, the ratio of its time to
-    /// its estimate.
+    /// The ratios of the times of earlier executions to their estimates, as
+    /// [`Advice::took_over_estimate`] returned them.
     pub took_over_estimate: Vec<f64>,
     /// Cores that the job may use.
     pub cores: u32,
@@ -85,7 +86,7 @@ pub struct Question {
 pub struct Advice {
     /// The probability of meeting the goal, 0 to 1; `None` without a goal.
     pub met_probability: Option<f64>,
-    /// The median of the job's length, in seconds.
+    /// The median of the predicted length of the job, in seconds.
     pub median_s: f64,
     /// The earliest goal that the job meets with probability [`CONFIDENCE`], in seconds
     /// from its start.
@@ -106,9 +107,9 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Returns the ratio of `took_s`, the time that a run took in seconds, to the estimate without
-    /// the learned factor. So the next estimate learns the whole ratio, and not only the remaining
-    /// error.
+    /// Returns the ratio of `took_s`, the time that a run took in seconds, to its estimate without
+    /// the factor that was learned from earlier runs. So the next estimate learns the whole ratio,
+    /// and not only the remaining error.
     pub fn took_over_estimate(&self, took_s: f64) -> f64 {
         took_s / self.median_s * self.learned_factor
     }
@@ -195,8 +196,9 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
 }
 
 /// Returns the mean and the standard deviation of the logarithm of a run's time divided by its
-/// estimate. One more execution with the assumed error is added to the earlier ones. The more the
-/// size of the input differs from that of the measured one, the larger is the standard deviation.
+/// estimate, from the earlier runs and one assumed run with the error `SAME_WORK_LOG_SD` or
+/// `OTHER_WORK_LOG_SD`. The more the size of the input differs from that of the measured one, the
+/// larger is the standard deviation.
 fn off(question: &Question) -> (f64, f64) {
     let believed = if question.is_same_work {
         SAME_WORK_LOG_SD
@@ -216,8 +218,9 @@ fn off(question: &Question) -> (f64, f64) {
     )
 }
 
-/// Returns the distribution of task lengths with the mean `mean_s`, and with the spread that was
-/// measured: of n log-normal numbers the largest is about exp(sd * sqrt(2 ln n)) times the median.
+/// Returns a log-normal distribution of task lengths with the mean `mean_s`. Its spread is computed
+/// from the longest measured task: of n log-normal numbers the largest is about exp(sd * sqrt(2 ln
+/// n)) times the median.
 fn length(measured: &TaskMeasures, mean_s: f64) -> TaskLength {
     let tasks = measured.tasks as f64;
     let measured_mean_s = measured.cpu_s / tasks.max(1.0);
@@ -286,7 +289,7 @@ mod tests {
         );
     }
 
-    /// Five maps after each other on each core, then the reduce: 14 s, with a standard
+    /// Five maps of 2 s after each other on each core, then a reduce of 4 s: 14 s, with a standard
     /// deviation of a fifth. 95% of a normal variable are below 1.645 standard deviations.
     #[test]
     fn the_median_is_what_the_last_run_took_and_the_safe_goal_lies_behind() {
@@ -357,7 +360,8 @@ mod tests {
         assert!(wild.log_sd > 0.6);
     }
 
-    /// In each run, starting a process and opening a database add half of the tasks' time to it.
+    /// Each run takes half as long again as its tasks, for starting a process and opening a
+    /// database.
     #[test]
     fn what_every_run_takes_beside_its_tasks_is_learned_whole() {
         let mut asked = question();

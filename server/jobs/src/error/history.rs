@@ -19,7 +19,7 @@ pub enum HistoryError {
         /// The version that this build reads.
         known: &'static str,
     },
-    /// A row was not written by a history of this version.
+    /// A row of the job history does not have the form that this version writes.
     #[error("row {key:?} of {SYSTEM_KEYSPACE}.{table} cannot be read: {source}")]
     Row {
         /// The table of the row.

@@ -54,8 +54,9 @@ const HISTORY_VERSION: &str = "1";
 /// The number of ended jobs whose records are kept, in addition to the last backup without damage.
 const ENDED_JOBS_MAX: usize = 1000;
 
-/// The largest number of starts of a job. Starts after which the job was parked do not count. If the process has ended
-/// as often while the job ran, the job may be the reason.
+/// The largest number of starts of a job: if the process has ended so often while the job ran, the
+/// job may be the reason. Starts after which the job was parked (put aside by a shutdown) do not
+/// count.
 pub const STARTS_MAX: u32 = 3;
 
 /// The result of the history's operations.
@@ -155,8 +156,9 @@ impl History {
         })
     }
 
-    /// Adds the record that `make` returns for an id and the current time. Calls `claim` with one free id after the
-    /// other, and takes the first one for which it returns `Some`. That value is returned, too.
+    /// Adds the record of a new job. Calls `claim` with free ids, one after the other, until it
+    /// returns `Some`. The record is the one that `make` returns for this id and the current time.
+    /// Returns the record, and the value that `claim` returned.
     fn add<C>(
         &self,
         mut claim: impl FnMut(&str) -> Option<C>,

@@ -19,7 +19,7 @@ const ESTIMATES_MAX: usize = 20;
 /// The largest number of jobs in a recorded profile of a chain: those after the first 100 are left out.
 const CHAIN_JOBS_MAX: usize = 100;
 
-/// The measurements of the jobs of one execution.
+/// The measurements of one execution of an application: of its only job, or of each job of a chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ProfileRecord {

@@ -141,8 +141,9 @@ impl CellsInput {
         Some((lower, upper))
     }
 
-    /// Reads a split as [`Input::read`] does. If only rows that differ are read, `record` also gets
-    /// the rows of `rewritten`, which have to be written again even if they have not changed.
+    /// Reads a split as [`Input::read`] does. If only the rows that differ between two snapshots
+    /// are read, `record` also gets the rows of `rewritten`. These have to be written again even if
+    /// they have not changed, because their data files are removed.
     pub(crate) fn read_with(
         &self,
         split: &Split,
@@ -397,7 +398,7 @@ impl RowCells {
         Ok(Some(self.finish(types)))
     }
 
-    /// Returns the cells that were written last.
+    /// Returns the encoded cells of the row that was written last.
     fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -408,8 +409,8 @@ impl RowCells {
         self.next = self.shared.1;
     }
 
-    /// Appends the cell of the column with the index `slot`, after nulls for the columns before it
-    /// that have no cell yet.
+    /// Appends the cell of the column with the index `slot` to the current row, after nulls for the
+    /// columns before it that have no cell yet.
     fn push(
         &mut self,
         slot: usize,

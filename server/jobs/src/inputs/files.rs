@@ -468,8 +468,9 @@ impl Input for FilesInput {
         Ok(())
     }
 
-    /// Reads some records at each of several places of the split, at even distances. If one of its
-    /// files can be read only from the start, reads the first records of several parts instead.
+    /// Reads some records at each of several places of the split, at even distances. If a file of
+    /// the split can be read only from its start, reads the first records of several of the split's
+    /// parts of files instead.
     fn sample(
         &self,
         split: &Split,
@@ -561,7 +562,7 @@ struct Part {
 impl Part {
     const ENCODED_BYTES: usize = 20;
 
-    /// Decodes the parts of files that a split consists of.
+    /// Decodes the list of parts of files that a split consists of.
     fn all(split: &Split) -> impl Iterator<Item = Self> {
         let encoded = split.payload.chunks_exact(Self::ENCODED_BYTES);
         encoded.map(Self::decode)

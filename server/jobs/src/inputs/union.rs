@@ -21,7 +21,8 @@ impl Side {
         }
     }
 
-    /// Splits a key that [`Union`] marked into its side and the original key.
+    /// Splits a key of a [`Union`], whose first byte is its side, into the side and the original
+    /// key.
     ///
     /// # Panics
     /// For an empty key, which no record of a union has.

@@ -163,8 +163,9 @@ fn open_generator(generated: &GeneratedInput, splits: usize) -> OpenInput {
     }
 }
 
-/// Opens a table, as of a snapshot, as the input of a job. The rows of CQL tables have the columns of
-/// the schema; those of other tables have the key and a value in the format of the request.
+/// Opens a table as the input of a job, at the snapshot that `request` names, else at the snapshot
+/// `own` of an earlier start of the job, else at a new one. The rows of CQL tables have the columns
+/// of the schema; those of other tables have the key and a value in the format of the request.
 fn open_table(
     db: &Db,
     request: &TableInput,

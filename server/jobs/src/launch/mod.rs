@@ -59,8 +59,8 @@ pub struct OpenJob {
     /// The work; `None` once the node has taken it to submit it.
     pub work: Option<Work>,
     pub inputs: Vec<OpenInput>,
-    /// The handle with which the output, when it is about to be put in place, records this in the
-    /// history of jobs.
+    /// The handle by which the output records in the history of jobs that it is about to be put in
+    /// place.
     pub commits: CommitRecord,
     /// Cores that the job may use.
     pub cores: u32,

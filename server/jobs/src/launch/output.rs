@@ -20,7 +20,7 @@ use crate::{
 
 /// The destination of a job's rows, before the application has decided on their format.
 pub(super) enum OpenOutput<'a> {
-    /// The output that the request names.
+    /// The output that the request names, such as a table or a folder.
     Rows {
         request: &'a JobRequest,
         paths: &'a Paths,
@@ -126,7 +126,8 @@ pub fn output_is_there(
     }
 }
 
-/// The table that an output is written to: a plain table or one of CQL.
+/// The table that an output is written to. Plain tables and tables of CQL are written in different
+/// ways.
 enum Place {
     /// A plain table of keys and values, which CQL did not make.
     Plain(TableOutput),

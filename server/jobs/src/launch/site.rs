@@ -8,7 +8,7 @@ use ebb_tables::LazyCatalog;
 /// The database and the resources of the node that launches a job.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// The database, if there is one.
+    /// The database of the node; `None` if the job runs without one, from files to files.
     pub db: Option<Db>,
     /// The schemas of CQL tables.
     pub catalog: LazyCatalog,

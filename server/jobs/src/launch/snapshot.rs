@@ -51,8 +51,9 @@ impl JobSnapshot {
         &self.name
     }
 
-    /// Returns the record of the snapshot for the job's next start; `None` if the snapshot is not
-    /// to be deleted with the job. `input` is the position of the input that reads it.
+    /// Returns the record of the snapshot for the job's next start, which reads the same snapshot;
+    /// `None` if the snapshot is not one that was made for the job. `input` is the position of the
+    /// input that reads it.
     pub(super) fn own(&self, input: u32) -> Option<OwnSnapshot> {
         let keyspace = self.own.as_ref()?;
         Some(OwnSnapshot {

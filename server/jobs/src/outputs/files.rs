@@ -167,8 +167,9 @@ impl FilesOutput {
         })
     }
 
-    /// Creates the file of an attempt at a partition. It begins with the header if each part
-    /// becomes a file of its own; otherwise only the part of the first partition does.
+    /// Creates the file for one attempt at a partition of the output. The file begins with the
+    /// header if each partition becomes a file of its own. If they are joined into one file, only
+    /// that of the first partition does.
     fn part(&self, partition: u32, attempt: u32) -> Result<Part, TaskError> {
         let scratch = self.scratch()?;
         let mode = match self.target {

@@ -10,7 +10,8 @@ use tempfile::TempDir;
 
 use super::staging::{StagedRows, StagingWriter};
 
-/// The rows of finished partitions, in files of one directory. Clones share the rows.
+/// The output rows of the partitions whose tasks have ended, in files of one directory. Clones
+/// share the rows.
 #[derive(Debug, Clone)]
 pub(super) struct Partitions {
     directory: PathBuf,
@@ -26,7 +27,7 @@ impl Partitions {
         }
     }
 
-    /// Returns the directory of the files.
+    /// Returns the directory with the files of the partitions.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }

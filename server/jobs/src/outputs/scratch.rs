@@ -14,7 +14,8 @@ use tempfile::TempDir;
 /// The prefix of the names of scratch folders.
 const PREFIX: &str = ".ebb-job-";
 
-/// The name of the locked file.
+/// The name of a file in each scratch folder. The process that uses the folder keeps the file
+/// locked.
 const LOCK: &str = "lock";
 
 /// A hidden folder, removed with its content when dropped. If the process is killed, the folder

@@ -259,7 +259,7 @@ pub(super) fn merge_with(
     pending.map_or(Ok(()), |(key, value)| row(&key, &value))
 }
 
-/// A reader of one sorted run, from its start.
+/// A reader of one sorted run of rows (a part of a file), from its start.
 struct RunReader {
     from: BufReader<Part>,
 }

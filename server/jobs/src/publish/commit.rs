@@ -71,10 +71,10 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. The store
-    /// releases such a snapshot before it gives up damaged data of the table: a comparison after that
-    /// would miss changes. If another publisher of this snapshot has committed the table, the earlier
-    /// snapshot is not needed any more.
+    /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. The
+    /// store releases such a snapshot before it gives up damaged data of the table. So if the
+    /// snapshot is released, a comparison may have missed changes. If another publisher of this
+    /// snapshot has committed the table, the earlier snapshot is not needed any more.
     fn check_pins(&self) -> Result<(), TaskError> {
         for (name, numbers) in &self.stored {
             let tables = self.of_numbers(numbers).iter();
@@ -185,10 +185,10 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Combines the files of deletes of those data files that have too many of them. The new file also
-    /// replaces the files of deletes that this publication has for such a data file, which are removed
-    /// from `deletes`. Returns the paths of the files of the newest publication that the table no longer
-    /// needs.
+    /// For each data file with too many files of deletes, combines these files into a new one. That
+    /// one also replaces the file of deletes that this publication has for the data file, which is
+    /// removed from `deletes`. Returns the paths of the files of the newest publication that the
+    /// table no longer needs.
     fn merge_deletes(
         &self,
         table: &TablePlan,

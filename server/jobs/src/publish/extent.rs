@@ -4,7 +4,7 @@ use std::fmt;
 
 use ebb_publish::commit::Origin;
 
-/// The rows that a publication writes.
+/// The choice of the rows that a publication writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Extent {
     /// All rows, for this reason.
@@ -24,7 +24,7 @@ pub(super) enum WhyWhole {
     IsOlder,
     NoPin,
     OtherPin,
-    /// The store cannot name the changes, for this reason.
+    /// The store cannot determine which rows have changed, for this reason.
     Unknown(String),
 }
 
@@ -59,8 +59,8 @@ pub(super) struct Facts<'f> {
     pub(super) has_same_options: bool,
     /// True if the key of a row in the store can be made from the row's cells in a data file.
     pub(super) has_exact_keys: bool,
-    /// The sequence number and the read time, in seconds since 1970, of the snapshot that is pinned
-    /// for the target; `None` if none is.
+    /// The snapshot that is pinned (kept) for the next publication to the target: its sequence
+    /// number, and its read time in seconds since 1970. `None` if no snapshot is pinned.
     pub(super) pinned: Option<(u64, i64)>,
 }
 

@@ -96,7 +96,8 @@ pub(super) struct PublicationJob {
     pub(super) run: String,
     /// True once the target was prepared for the first task.
     has_begun: Mutex<bool>,
-    /// The records of the finished tasks, by their numbers, including those that earlier starts finished.
+    /// The records of the finished tasks, by the numbers of the tasks. Tasks that finished in
+    /// earlier starts of the job are among them.
     pub(super) done: Mutex<BTreeMap<u32, TaskRecord>>,
     pub(super) commits: CommitRecord,
     /// The snapshot that is published, as `KEYSPACE@SNAPSHOT`.
@@ -318,9 +319,9 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Releases the pin of the stored table whose rows go to the Iceberg table with the number `number`.
-    /// The pin keeps the snapshot with which the next publication compares, but this snapshot does not
-    /// have the same rows as the files in the target.
+    /// Releases the pin of the stored table whose rows go to the Iceberg table number `number`: the
+    /// snapshot that the pin keeps for the next publication to compare with does not have the same
+    /// rows as the files in the target. The next publication then writes all rows.
     pub(super) fn forget_pin(&self, number: u32) {
         let mut stored = self.stored.iter();
         if let Some((name, _)) = stored.find(|(_, numbers)| numbers.contains(&number)) {

@@ -54,14 +54,14 @@ struct TaskWriter {
     tables: BTreeMap<u32, OpenTable>,
 }
 
-/// The files that a task writes for one table, and the numbers of its rows.
+/// The files that a task writes for one table, and the counts of the rows that it has written.
 #[derive(Default)]
 struct OpenTable {
     file: Option<OpenFile>,
     /// The finished files: data files that are full, and files of deletes that are complete.
     written: Written,
-    /// The search, in the newest publication, for the rows to delete there; `None` before the first such
-    /// row.
+    /// The lookup, by keys, of those rows of the newest publication that are deleted; `None` before
+    /// the first such row.
     positions: Option<Positions>,
     deletes: PositionalDeletes,
     counts: RowCounts,
@@ -108,8 +108,9 @@ impl RowCounts {
 }
 
 impl OpenTable {
-    /// Deletes the row with the key `key` from the newest publication. A row whose data file leaves the
-    /// table needs no delete.
+    /// Deletes the row with the key `key` from the newest publication. No delete is written if the
+    /// data file of the row is removed from the table as a whole. `unique` becomes part of the
+    /// names of files of deletes.
     fn delete(
         &mut self,
         job: &PublicationJob,

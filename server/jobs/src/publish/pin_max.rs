@@ -14,7 +14,7 @@ const DEFAULT_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum PinMax {
-    /// No snapshot is kept.
+    /// No pin: a published snapshot is not kept.
     Nothing,
     /// The longest time that a published snapshot is kept.
     Age(Duration),
@@ -41,7 +41,7 @@ impl PinMax {
     }
 
     /// Returns the largest percentage of the database's size that may be kept on disk only because
-    /// of one pin; `None` without a limit on the size.
+    /// of one pin; `None` if this setting has no percentage.
     pub(super) fn percent(self) -> Option<u8> {
         match self {
             Self::Percent(percent) => Some(percent),

@@ -61,7 +61,8 @@ pub fn holder(note: &str) -> String {
 pub struct ReleasedPin {
     /// The table, as `KEYSPACE.TABLE`.
     pub table: String,
-    /// The location of the target whose next publication would have compared with the snapshot.
+    /// The location of the target for which the snapshot was kept: without the snapshot, the next
+    /// publication there cannot write only the changes.
     pub target: String,
     /// The number of bytes that were kept only because of the pin.
     pub pinned_bytes: u64,

@@ -46,9 +46,11 @@ pub(super) struct TablePlan {
     pub(super) key_columns: usize,
     /// The greatest field id that any field of the table ever had.
     pub(super) last_column_id: i32,
-    /// The value of [`COLUMNS_PROPERTY`].
+    /// The value of the table property [`COLUMNS_PROPERTY`]: JSON with, for each field, the
+    /// identity of the column in the store.
     pub(super) columns_property: String,
-    /// The value of [`OPTIONS_PROPERTY`].
+    /// The value of the table property [`OPTIONS_PROPERTY`]: JSON with those options of the
+    /// publication that the cells of rows depend on.
     pub(super) options_property: String,
     /// The way to make the key of a row in the store from its cells.
     pub(super) keys: KeyForm,
@@ -141,7 +143,8 @@ impl StoredColumns {
         }
     }
 
-    /// Returns the columns of a table that CQL did not make: the key and the value.
+    /// Returns the columns of a table that CQL did not make: the key and the value, as text if
+    /// `is_text` is true, otherwise as bytes.
     pub(super) fn plain(is_text: bool) -> Self {
         let ty = if is_text {
             CqlType::Text

@@ -11,12 +11,13 @@ use super::extent::{Extent, Facts, WhyWhole};
 use super::plan::{OPTIONS_PROPERTY, PreviousColumns, StoredColumns, TablePlan};
 use crate::error::JobError;
 
-/// A planner of the Iceberg tables of one table of the store.
+/// A planner of one stored table's publication, which makes Iceberg tables of its rows and of its
+/// static columns.
 pub(super) struct Planner<'p> {
     pub(super) target: &'p Target,
     pub(super) options: &'p PublishRequest,
-    /// The sequence number and the read time, in seconds since 1970, of the snapshot that is pinned for the
-    /// target; `None` if none is.
+    /// The snapshot of the table that is pinned (kept) for the target: its sequence number, and its
+    /// read time in seconds since 1970. `None` if no snapshot is pinned.
     pub(super) pinned: Option<(u64, i64)>,
 }
 

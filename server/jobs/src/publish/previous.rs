@@ -55,7 +55,8 @@ pub(super) fn of_rows(error: RowsError) -> TaskError {
 }
 
 impl Previous {
-    /// Opens the search for the places of rows in the data files, by their keys.
+    /// Opens a lookup of the positions of rows in the data files of the newest publication, by the
+    /// rows' keys.
     pub(super) fn positions(
         &self,
         target: &Target,
@@ -73,7 +74,8 @@ impl Previous {
         Ok(Positions::new(shared(&self.files, open)?))
     }
 
-    /// Opens those rows of removed data files whose keys lie from `lower` to before `upper`.
+    /// Opens a reader of those rows, in data files that the publication removes, whose keys lie
+    /// from `lower` to before `upper`. These rows have to be written again.
     pub(super) fn rewritten(
         &self,
         target: &Target,

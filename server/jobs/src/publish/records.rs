@@ -37,7 +37,8 @@ pub(super) struct Records {
     folder: String,
 }
 
-/// The plan of a publication as the target has it, with the splits that its tasks read.
+/// The plan of a publication as it is stored in the target, with the splits that the publication's
+/// tasks read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct StoredPlan {
     /// A random id, which no other plan has.

@@ -27,8 +27,8 @@ impl KeyForm {
         }
     }
 
-    /// Returns the key of a row in the store, from the values of the columns of the primary key.
-    /// `None` is the empty value, which is published as null with `--empty-as-null`.
+    /// Returns the key of a row in the store, from the values of the columns of the primary key. A
+    /// value of `None` is an empty value of the key, which `--empty-as-null` publishes as null.
     ///
     /// # Errors
     /// If the values are not valid as a key.

@@ -280,7 +280,7 @@ fn newest_metadata(target: &Target, table: &str) -> Option<TableMetadata> {
     Some(TableMetadata::decode(&root.unwrap()?).unwrap())
 }
 
-/// The times of a write at the second `s` of a test.
+/// Returns the timestamp, for all values of a write, at the second `s` of a test.
 fn at(s: i64) -> WriteTimes {
     WriteTimes::at((NOW_S + s) * 1_000_000)
 }

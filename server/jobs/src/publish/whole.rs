@@ -62,7 +62,7 @@ impl WholeRecord {
         self.tables.iter().any(|of| of.table == table)
     }
 
-    /// Adds a table, in place of an earlier entry with the same name.
+    /// Adds a published table to the record, in place of an earlier entry for the same table.
     pub(super) fn set(&mut self, table: WholeTable) {
         match self.tables.iter().position(|of| of.table == table.table) {
             Some(at) => self.tables[at] = table,

@@ -26,7 +26,8 @@ pub enum ColumnKind {
     Number,
     /// Whole rows of JSON; in JSON output unchanged, and an empty field is null.
     Json,
-    /// Members of JSON objects; in JSON output unchanged, and an empty field is null.
+    /// Members of JSON objects, as JSON text; in JSON output copied as they are, and an empty field
+    /// is null.
     Member,
 }
 
@@ -46,7 +47,7 @@ impl Column {
         Self::new(name, ColumnKind::Json)
     }
 
-    /// Creates a column of members of JSON objects.
+    /// Creates a column whose fields are members of JSON objects, as JSON text.
     pub fn member(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Member)
     }

@@ -44,7 +44,7 @@ enum KeyFormat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueFormat {
-    /// No value is written to the output.
+    /// The row has no value in the output.
     Nothing,
     /// The value is one column, unchanged.
     Text(Column),
@@ -282,9 +282,9 @@ impl RecordFormat {
         Ok(self.decoder_of(sources.collect::<Result<_, _>>()?))
     }
 
-    /// Returns a decoder of the columns with these names, of rows that are JSON, and the columns
-    /// with their kinds. Members are decoded in their original form, so that a number stays a
-    /// number. `None` if rows are not JSON, or lack a column.
+    /// Returns a decoder of the columns with these names, and the columns with their kinds; `None`
+    /// if the rows are not JSON objects, or lack a column. Members of the objects are decoded as
+    /// they are written, so that a number stays a number.
     pub(super) fn json_decoder(&self, names: &[&str]) -> Option<(Vec<Column>, RowDecoder)> {
         if self.value != ValueFormat::Json {
             return None;
@@ -309,7 +309,7 @@ impl RecordFormat {
     }
 
     /// Returns how many of the [`columns`](Self::columns), from the first one on, are the key of a
-    /// row; 0 if the key is not written, or is only the place of the row.
+    /// row; 0 if the key is not written, or is only the file and byte offset of the row.
     pub(crate) fn key_columns(&self) -> usize {
         match &self.key {
             KeyFormat::Columns(columns) => columns.len(),
@@ -367,8 +367,8 @@ impl RecordFormat {
         line
     }
 
-    /// Returns the format of the same rows without their keys, if a key is only the place of a row
-    /// in its file; `None` if the key is part of the row.
+    /// Returns the format of the same rows without their keys, if a key is only the file and byte
+    /// offset of a row; `None` if the key is part of the row.
     pub(crate) fn without_place(&self) -> Option<Self> {
         match self.key {
             KeyFormat::Columns(_) => None,
@@ -382,22 +382,24 @@ impl RecordFormat {
 #[derive(Debug, Clone)]
 pub(crate) struct RowDecoder {
     count: usize,
-    /// The indexes of the fields that get the bytes of the row's key as they are.
+    /// The indexes, among the decoded fields, of those that get the bytes of the row's key as they
+    /// are.
     keys: Vec<usize>,
-    /// The indexes of the fields that get the bytes of the row's value as they are.
+    /// The indexes, among the decoded fields, of those that get the bytes of the row's value as
+    /// they are.
     values: Vec<usize>,
-    /// The fields that come from a CSV record in the key: pairs of the field's index and the index
-    /// in that record.
+    /// The fields that come from a CSV record in the key. A pair has the index of the field among
+    /// the decoded ones, and its index in that record.
     of_key: Vec<(usize, usize)>,
-    /// The fields that come from a CSV record in the value: pairs of the field's index and the
-    /// index in that record.
+    /// The fields that come from a CSV record in the value, as pairs like those of `of_key`.
     of_value: Vec<(usize, usize)>,
     /// The indexes of the fields that are members of the JSON object in the value.
     members: Vec<usize>,
     /// The path of each member in `members`: its name, or the names of nested members with dots
     /// between them.
     paths: Vec<String>,
-    /// True if members are decoded in their original form, with strings in quotes.
+    /// True if members of JSON objects are decoded as they are written: strings with quotes and
+    /// escapes.
     as_json: bool,
     key_fields: usize,
     value: ValueFormat,

@@ -27,8 +27,8 @@ pub(super) fn members(
     find(object, paths, places, fields, Form::Text)
 }
 
-/// Sets fields as [`members`] does, except that a string keeps its JSON form, with quotes. So each
-/// field is JSON.
+/// Sets the fields with the indexes `places` to the members of `object` at `paths`, as [`members`]
+/// does, but as JSON: strings keep their quotes and escapes.
 ///
 /// # Errors
 /// As [`members`].
@@ -44,9 +44,9 @@ pub(super) fn written_members(
 /// The form in which a field gets a member that is a JSON string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// The characters of the string, without quotes and escapes.
+    /// A string field is the text of the string, without quotes and escapes.
     Text,
-    /// The JSON of the string as the object has it, with quotes and escapes.
+    /// A string field is JSON, with quotes and escapes, as it stands in the object.
     Json,
 }
 

@@ -51,7 +51,7 @@ pub enum UnknownColumn {
         "there is no column {0:?}: rows of plain text have a key and a value, and no other columns"
     )]
     Text(String),
-    /// The rows have other columns.
+    /// The rows have named columns, but none with the requested name.
     #[error("there is no column {name:?}; there are: {known}")]
     Named {
         /// The name of the missing column.
@@ -59,7 +59,7 @@ pub enum UnknownColumn {
         /// The names of the existing columns.
         known: String,
     },
-    /// The columns have numbers only.
+    /// The columns have no names: the rows have no header, and the request gives none.
     #[error(
         "there is no column {0:?}: with no header and no names given, columns have numbers only, from 1"
     )]

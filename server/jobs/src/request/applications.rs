@@ -101,7 +101,8 @@ macro_rules! applications {
                 match self { $(Self::$variant(options) => options.check(),)* }
             }
 
-            /// Makes the job.
+            /// Makes the job: one job of the runtime or a chain of them, from the options and from
+            /// `materials`, which has the opened inputs and the output.
             ///
             /// # Errors
             /// Those of [`Application::make`].

@@ -215,10 +215,13 @@ impl JobRequest {
         json!({ "application": application, "inputs": inputs })
     }
 
-    /// Returns the key, as JSON, of the profile of the runtime's job with the name `name`: jobs with the same key do
-    /// the same work. The key is [`work`](Self::work), with `name` in addition if the application has another name.
-    /// Some applications do the same work by jobs with different names, and one may take far longer than another, so
-    /// their profiles must be separate.
+    /// Returns the key, as JSON, under which the history stores the profile (the measured task
+    /// times) of the job `name`, one of the runtime's jobs that carry out this request. Jobs with
+    /// the same key do the same work.
+    ///
+    /// The key is [`work`](Self::work), and also `name` if the application has another name: some
+    /// applications do the same work by jobs with different names, and one may take far longer than
+    /// another, so their profiles must be separate.
     pub fn work_of(&self, name: &str) -> Value {
         let mut work = self.work();
         if name != self.application.name() {

@@ -179,8 +179,8 @@ fn a_request_of_every_application_reads_as_it_was_written() {
     assert_eq!(names.next(), None);
 }
 
-/// Stored jobs have this form of CSV files. Ebb must be able to read it, because it
-/// starts jobs again that an earlier build has stored.
+/// Stored jobs describe CSV files by this JSON, which has only the options that were chosen. Ebb
+/// must be able to read it, because it starts jobs again that an earlier build has stored.
 #[test]
 fn the_form_of_csv_files_has_only_what_was_chosen() {
     let kept = json!({"csv": {"paths": ["a.csv"], "header": true, "multiline": true, "names": []}});

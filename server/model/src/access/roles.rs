@@ -28,8 +28,9 @@ pub enum RoleError {
     /// close a circle.
     #[error("{member} is a member of {role}")]
     IsMember {
-        /// The role that is a member of `role` already. If the grant would close a circle, this is
-        /// the role to be granted.
+        /// The role that is a member of `role` already, so that the grant would change nothing. If
+        /// the grant would close a circle, this is the role that was to be granted, and `role` the
+        /// one that was to get it.
         member: String,
         /// The role that has the member.
         role: String,
@@ -39,7 +40,7 @@ pub enum RoleError {
     NotMember {
         /// The role that is not a member.
         member: String,
-        /// The role that would be revoked.
+        /// The role that a REVOKE was to take from `member`.
         role: String,
     },
 }
@@ -265,8 +266,8 @@ impl Roles {
         Ok((next, new))
     }
 
-    /// Returns the roles after one of them lost permissions, and those of the permissions that this
-    /// role had before.
+    /// Takes the permissions `set` on `on` from the role `name`. Returns all roles as they are
+    /// then, and the permissions that the role has lost: those in `set` that it had.
     ///
     /// # Errors
     /// If there is no such role.

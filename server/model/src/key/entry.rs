@@ -18,7 +18,8 @@ use super::{ByteRange, KeyError, Token};
 /// 256 KiB.
 pub const FORM_LEN_MAX: usize = 64;
 
-/// The length byte of a hashed form.
+/// The value of the length byte in front of an indexed value's ordered form if the key contains the
+/// hash of the form instead.
 const HASHED: u8 = 0xff;
 
 const HEAD_LEN: usize = 8 + 4;
@@ -63,7 +64,7 @@ fn head(index: u32) -> Vec<u8> {
     key
 }
 
-/// The parts of an entry's key.
+/// The parts of the key of a secondary index's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryKey<'a> {
     /// The id of the index.

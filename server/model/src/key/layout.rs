@@ -73,7 +73,8 @@ pub struct DecodedKey<'a> {
     pub token: Token,
     /// The serialized partition key.
     pub partition_key: &'a [u8],
-    /// The part of the partition that the key belongs to.
+    /// The part of the partition that has the key: its header (static columns and deletions), or a
+    /// row.
     pub place: Place<'a>,
 }
 

@@ -240,8 +240,9 @@ fn are_reconstructible<E>(
     Ok(parts.rest().is_empty())
 }
 
-/// Returns whether [`decode`] restores the very bytes of a tuple from its ordered form: it restores
-/// those of each component, no component is missing, and each null has the length -1.
+/// Returns whether [`decode`] restores a tuple byte for byte from its ordered form, so that the
+/// original need not be stored beside the form. It does if it restores each component, if no
+/// component is missing, and if each null has the length -1.
 fn is_reconstructible_tuple<'t, E>(
     value: &[u8],
     types: impl Iterator<Item = &'t CqlType>,
@@ -411,7 +412,8 @@ pub struct Malformed {
 }
 
 impl<'a> Reader<'a> {
-    /// Creates a reader of `bytes`; `inverted` for a descending column.
+    /// Creates a reader of ordered forms, one after the other in `bytes`. `inverted` is true if the
+    /// first one is of a descending column, whose bytes are complemented.
     pub fn new(bytes: &'a [u8], inverted: bool) -> Self {
         Self {
             bytes,
@@ -420,7 +422,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Sets whether the following bytes are inverted.
+    /// Sets whether the following bytes are complemented, as those of a descending column are.
     pub fn set_inverted(&mut self, inverted: bool) {
         self.mask = if inverted { 0xff } else { 0 };
     }

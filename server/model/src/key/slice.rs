@@ -85,7 +85,8 @@ pub struct SliceBound<'a> {
 }
 
 impl<'a> SliceBound<'a> {
-    /// Returns a bound without its first value, for rows whose first column equals that value.
+    /// Returns the bound without its first value: the bound on the columns after the first one, for
+    /// rows whose first column equals that value.
     fn rest(self) -> Self {
         Self {
             values: &self.values[1..],
@@ -184,9 +185,10 @@ impl KeyLayout {
         self.add_at(equal, last, out)
     }
 
-    /// Adds the slices of the rows whose first columns equal `equal`, and whose next column equals
-    /// `value`, the first value of a bound; adds none if `value` is `None`. The other values of the
-    /// bounds `lower` and `upper` limit the columns after it.
+    /// Adds the slices of the rows whose first columns equal `equal` and whose next column equals
+    /// `value`, the first value of a tuple that bounds them. The other values of the tuple limit
+    /// the columns after it: for `(c1, c2) > (v1, v2)` these are the rows with c1 = v1 and c2 > v2.
+    /// Adds none if `value` is `None`: there is no bound on this side.
     fn add_at<'a>(
         &self,
         equal: &[&'a [u8]],

@@ -45,7 +45,8 @@ pub struct RowBuilder<'o> {
 struct OpenCollection {
     /// The offset of the collection's tag. An empty collection is removed again from there on.
     tag_at: usize,
-    /// The builder's `next_id` before the collection. Restored if the collection stays empty.
+    /// The builder's `next_id` (the least column id that may follow) from before the collection. It
+    /// is restored if the collection stays empty and is removed.
     next_id: u64,
     /// The offset of the section with the collection's elements.
     section: usize,
@@ -56,8 +57,9 @@ struct OpenCollection {
 }
 
 impl<'o> RowBuilder<'o> {
-    /// Begins an operand at the end of `out`. No timestamp in it may exceed `greatest_timestamp`.
-    /// Usually all timestamps of one write equal it; they then take no space.
+    /// Begins an operand (an encoded write of a row) at the end of `out`. No timestamp in it may
+    /// exceed `greatest_timestamp`. Timestamps are stored as distances below it, and one that
+    /// equals it, as usually all of one write do, takes no space.
     pub fn new(out: &'o mut Vec<u8>, greatest_timestamp: i64) -> Self {
         let start = out.len();
         out.extend([ROW_FORMAT, 0]);
@@ -167,11 +169,12 @@ impl<'o> RowBuilder<'o> {
         }
     }
 
-    /// Ends the operand.
+    /// Ends the operand (the encoded write of a row).
     ///
     /// # Errors
-    /// For calls out of order, for a timestamp of [`i64::MIN`] or above the announced greatest, and
-    /// for a time to live of 0. The bytes written are then removed from the output.
+    /// For calls out of order, for a timestamp of [`i64::MIN`] or above the greatest one that
+    /// [`new`](Self::new) was given, and for a time to live of 0. The bytes written are then
+    /// removed from the output.
     pub fn finish(mut self) -> Result<(), RowError> {
         if self.collection.is_some() {
             self.fail("a collection without an end");

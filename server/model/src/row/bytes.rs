@@ -27,7 +27,8 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// A position in the bytes of an operand.
+/// A reader of an operand (an encoded write of a row or of a partition's header), from front to
+/// back.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
@@ -154,7 +155,8 @@ pub(super) fn begin_section(out: &mut Vec<u8>) -> usize {
     out.len()
 }
 
-/// Fills in the length of the section whose content begins at `start`.
+/// Writes the length of a section that ends here: a part of an operand that a reader can skip. Its
+/// content begins at `start`, behind the four bytes that [`begin_section`] reserved.
 pub(super) fn end_section(out: &mut [u8], start: usize) -> Result<(), RowError> {
     let len = u32::try_from(out.len() - start)
         .map_err(|_| RowError::Build("a section of 4 GiB or more"))?;

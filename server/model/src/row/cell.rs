@@ -46,8 +46,9 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// Orders expiries by their time. Cassandra compares nothing else; of equal times, the one with
-    /// the shorter time to live was written later, and is the greater.
+    /// Orders expiries by their time, Cassandra's only criterion. Of equal times, the one with the
+    /// shorter time to live, which was written later, is the greater, so that no two different ones
+    /// are equal.
     fn cmp(self, other: Self) -> Ordering {
         let key = |expiry: Self| (expiry.expiry_s, std::cmp::Reverse(expiry.ttl_s));
         key(self).cmp(&key(other))

@@ -11,9 +11,10 @@ use super::view::RowView;
 
 impl RowView<'_> {
     /// Returns whether the values of these columns (ascending ids) and the row's existence are
-    /// final: merging operands with timestamps up to `greatest_left` into the row and its header
-    /// cannot change them. `needs_original` is true if the reader uses the original clustering,
-    /// which may differ from the key's.
+    /// final: older writes that are not read yet, with timestamps up to `greatest_left`, cannot
+    /// change them, neither in the row nor by deletions in the partition's header. `needs_original`
+    /// is true if the reader uses the original clustering values, which may differ from those in
+    /// the key.
     ///
     /// # Errors
     /// If the operand is damaged.
@@ -37,9 +38,10 @@ impl RowView<'_> {
         Ok(decided && exists)
     }
 
-    /// Returns whether the values of these columns (ascending ids) are final: merging operands with
-    /// timestamps up to `greatest_left` into the row and its header cannot change them. Ignores
-    /// whether the row exists, which no reader checks for a static row.
+    /// Returns whether the values of these columns (ascending ids) are final: older writes that are
+    /// not read yet, with timestamps up to `greatest_left`, cannot change them, neither in the row
+    /// nor by deletions in the partition's header. The row's existence may still change; this is
+    /// for static rows, whose existence no reader needs.
     ///
     /// # Errors
     /// If the operand is damaged.

@@ -11,7 +11,8 @@ use super::error::RowError;
 /// upper four bits, and the version of its format, 1, in the lower.
 pub(super) const ROW_FORMAT: u8 = 0x11;
 
-/// The bits of the second byte of a row operand: which parts it has before its columns.
+/// The bits of the second byte of a row operand (an encoded write of a row): which of deletion,
+/// marker and original clustering come before the columns, and whether the marker expires.
 pub(super) mod flags {
     pub(in super::super) const DELETION: u8 = 1;
     pub(in super::super) const MARKER: u8 = 2;
@@ -27,13 +28,14 @@ pub(super) mod tag {
     pub(in super::super) const EXPIRING: u8 = 1;
     pub(in super::super) const TOMBSTONE: u8 = 2;
     pub(in super::super) const COLLECTION: u8 = 3;
-    /// A timestamp follows, because it differs from the operand's greatest one; for a collection, a
-    /// deletion follows.
+    /// For a cell: its timestamp follows, because it is not the operand's greatest one. For a
+    /// collection: the deletion of its older elements follows.
     pub(in super::super) const TIMESTAMP: u8 = 4;
-    /// The expiry or local time follows, because it differs from the one that was stored last.
+    /// The times of the cell follow: time to live and expiry, or for a tombstone the server's time
+    /// of the deletion. Without the bit, they equal the preceding ones.
     pub(in super::super) const TIMES: u8 = 8;
-    /// For elements only: the key or member as it was written follows, because it cannot be decoded
-    /// from the path.
+    /// For elements only: the map key or set member as the client wrote it follows, because it
+    /// cannot be decoded from the path, the ordered form under which elements are stored.
     pub(in super::super) const ORIGINAL: u8 = 16;
     /// For columns only: the position of the first of the upper four bits. They contain the
     /// difference between the column's id and the id of the column before, less one. If the
@@ -42,8 +44,8 @@ pub(super) mod tag {
     pub(in super::super) const ID_FOLLOWS: u8 = 15;
 }
 
-/// The expiry and the local time that were read or written last. Cells of one write have the same
-/// ones, which are stored once.
+/// The expiry and the time of a deletion (by the server's clock) that were read or written last.
+/// Cells of one write mostly have the same ones, so they are stored only once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Recent {
     pub(super) expiry: Option<Expiry>,
@@ -62,7 +64,7 @@ pub struct RowRef<'a> {
 }
 
 impl<'a> RowRef<'a> {
-    /// The empty operand.
+    /// The operand of a row without content.
     pub const EMPTY: RowRef<'static> = RowRef {
         base: i64::MIN,
         deletion: None,
@@ -320,7 +322,8 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// Decodes a cell after its tag.
+/// Decodes a cell, whose tag byte with the flags `bits` has been read. Its timestamp is stored as
+/// the distance below `base`; times that are not stored are those in `recent`.
 #[inline]
 fn read_cell<'a>(
     reader: &mut Reader<'a>,

@@ -14,8 +14,9 @@ pub struct Garbage {
     /// The time of the earliest reader less gc_grace, in seconds since the Unix epoch. For values
     /// that were deleted or expired before this time, gc_grace has passed.
     pub gc_before_s: i64,
-    /// The least client timestamp in any other source for the key, or for the whole partition if a
-    /// header is purged; [`i64::MAX`] if there is no other source.
+    /// The least client timestamp that other sources (memtables, runs, or versions between other
+    /// snapshots) have for the key; for a partition's header, which has deletions of rows, for the
+    /// whole partition. [`i64::MAX`] if there is no other source.
     pub oldest_elsewhere: i64,
 }
 

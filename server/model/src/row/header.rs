@@ -40,17 +40,18 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// A header without content, for a partition without a header.
+    /// The header of a partition that has no stored one: no deletions and no static row.
     pub const EMPTY: Header<'static> = Header {
         deletion: None,
         ranges: Vec::new(),
         static_row: None,
     };
 
-    /// Decodes a stored header; the columns of its static row are decoded on demand.
+    /// Decodes a stored header (the deletions and the static row of a partition); the columns of
+    /// the static row are decoded on demand.
     ///
     /// # Errors
-    /// If the bytes are not a header operand.
+    /// If the bytes are not a header.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, RowError> {
         let mut reader = Reader::new(bytes);
         reader.format(HEADER_FORMAT)?;
@@ -161,7 +162,8 @@ impl<'a> Header<'a> {
         header.write_static_row(row, other_row, rules)
     }
 
-    /// Encodes the header of a partition in its canonical form, without garbage.
+    /// Encodes the header of a partition in its canonical form, and leaves out garbage: tombstones
+    /// and expired values that no reader needs any more.
     pub(super) fn without(&self, garbage: Garbage) -> Result<Vec<u8>, RowError> {
         let mut out = Vec::new();
         self.write(RowRef::EMPTY, Some(garbage), &mut out)?;
@@ -241,7 +243,8 @@ impl<'o> HeaderBuilder<'o> {
         self.write_ranges(&ranges::union_all(ranges))
     }
 
-    /// Begins the static row, which ends the header: see [`RowBuilder::new`].
+    /// Begins the static row, the last part of the header. No timestamp in it may exceed
+    /// `greatest_timestamp`: see [`RowBuilder::new`].
     pub fn static_row(self, greatest_timestamp: i64) -> RowBuilder<'o> {
         self.out[self.start + 1] |= flags::STATIC_ROW;
         RowBuilder::new(self.out, greatest_timestamp)
@@ -267,7 +270,8 @@ impl<'o> HeaderBuilder<'o> {
         end_section(self.out, section)
     }
 
-    /// Writes the merged static row, if any of it remains.
+    /// Merges two operands of the static row, without the content that `rules` exclude, and writes
+    /// the result if anything remains.
     fn write_static_row(
         self,
         one: RowRef<'_>,

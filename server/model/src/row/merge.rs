@@ -30,7 +30,8 @@ pub fn merge_rows(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
 /// themselves shadow.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rules {
-    /// A deletion that covers the whole row.
+    /// The deletion in the partition's header (of the partition or of a range of rows) that covers
+    /// the whole row.
     pub(super) above: Option<Deletion>,
     /// The limits up to which tombstones and expired values are garbage, which is dropped; `None`
     /// to drop none.
@@ -117,7 +118,8 @@ impl Rules {
         row.finish_with_greatest()
     }
 
-    /// Writes one column that is in one or both of the rows.
+    /// Merges a column of two operands of a row; `None` if an operand lacks the column. Writes the
+    /// result without the cells that the deletion `shadow` hides.
     #[inline]
     fn column(
         self,

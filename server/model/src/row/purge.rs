@@ -20,14 +20,16 @@ pub enum Purged {
     Gone,
 }
 
-/// Drops the garbage of a row operand (encoded writes of a row, folded into one), and the content
-/// that `above` shadows: the deletion in the partition's header that covers the row,
-/// [`Header::deletion_at`].
+/// Removes from a stored row, whose writes were folded into one operand, the garbage (tombstones
+/// and expired values that no reader needs), and the content that `above` hides: the deletion in
+/// the partition's header that covers the row, [`Header::deletion_at`].
 ///
-/// `above` must come from a header that every reader of this operand sees: from the same stripe
-/// (the versions between two snapshots), as it was before the header itself was purged. An operand
-/// whose encoding alone could be shorter is kept; checking for that costs compactions more than it
-/// saves.
+/// Every reader of the row must also see the header that `above` comes from. So it must be the
+/// header of the same stripe (the versions between two snapshots), from before its own garbage was
+/// removed.
+///
+/// A row is kept if only its encoding could be shorter; checking for that costs compactions more
+/// than it saves.
 ///
 /// # Errors
 /// If the bytes are not a row operand.

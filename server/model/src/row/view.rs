@@ -15,7 +15,7 @@ use super::live::{LiveCell, live_cell};
 #[derive(Debug, Clone, Copy)]
 pub struct RowView<'a> {
     row: RowRef<'a>,
-    /// The greatest deletion that covers the whole row, its own included.
+    /// The deletion with the greatest timestamp that covers the whole row, its own included.
     deletion: Option<Deletion>,
     read_time_s: i64,
     /// The hidden cells of dropped columns, by ascending id of the column.
@@ -28,7 +28,7 @@ pub struct RowView<'a> {
 pub struct DroppedCells {
     /// The id of the dropped column.
     pub column: u32,
-    /// The greatest hidden timestamp, in microseconds since 1970.
+    /// The timestamp up to which cells of the column are hidden, in microseconds since 1970.
     pub timestamp_us: i64,
 }
 
@@ -95,7 +95,8 @@ impl<'a> RowView<'a> {
         }
     }
 
-    /// Returns the marker, if it is live.
+    /// Returns the row's marker if it is neither deleted nor expired at the reader's time. INSERT
+    /// writes a marker, so that the row exists even without values.
     pub fn marker(&self) -> Option<Marker> {
         self.row.marker().filter(|marker| {
             !is_shadowed(marker.timestamp, self.deletion) && marker.is_live(self.read_time_s)
@@ -157,7 +158,8 @@ impl<'a> RowView<'a> {
         self.row
     }
 
-    /// Returns the greatest deletion that covers the whole row.
+    /// Returns the deletion with the greatest timestamp among those that cover the whole row: of
+    /// the row, of its range of rows, and of its partition.
     pub(super) fn deletion(&self) -> Option<Deletion> {
         self.deletion
     }

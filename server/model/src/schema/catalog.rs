@@ -186,7 +186,7 @@ impl Schema {
         Ok(self.with(next))
     }
 
-    /// Returns the schema with one more index, which has yet to be built, and the indexed table.
+    /// Returns the schema with one more index, which has yet to be built, on a column of the table.
     /// Returns `None` if the index exists and `if_not_exists` allows that. The default name
     /// consists of the names of table and column.
     ///

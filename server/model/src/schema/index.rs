@@ -68,12 +68,13 @@ pub struct IndexSchema {
     pub is_building: bool,
 }
 
-/// A stored value, and whether it is a cell or an element.
+/// A stored value that is indexed.
 #[derive(Debug, Clone, Copy)]
 pub enum Indexed<'v> {
-    /// A column of one cell.
+    /// The value of a column that is stored as a whole, unlike a collection that is not frozen.
     Cell(&'v [u8]),
-    /// An element of a collection: its path, and its value.
+    /// An element of a collection: the path by which it is stored (the ordered form of a map's key
+    /// or a set's element, or the place in a list), and its value.
     Element(&'v [u8], &'v [u8]),
 }
 
@@ -130,8 +131,9 @@ impl IndexedColumn<'_> {
         Ok(entry_prefix(self.index.id, &form))
     }
 
-    /// Returns the length of a value as Cassandra limits it: that of the indexed part in native
-    /// serialization, and for an entry that of key and value with six bytes of framing.
+    /// Returns the length of a value that Cassandra compares with its limit on indexed values: that
+    /// of the indexed part in native serialization. For an entry of a map these are the key and the
+    /// value, and six bytes that Cassandra adds.
     ///
     /// # Errors
     /// If the value is invalid for the column's type.

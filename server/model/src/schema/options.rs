@@ -39,11 +39,12 @@ pub(super) enum Kind {
     /// A 32-bit integer of at least this value.
     Integer(i32),
     Map,
-    /// A map whose values are blobs.
+    /// A map from names to blobs.
     Extensions,
 }
 
-/// A default value: the entries of a map, or a single entry without a name.
+/// The default of an option. For an option that is a map, its entries (key and value); for another
+/// one, a single pair of an empty key and the value.
 pub(super) type Entries = &'static [(&'static str, &'static str)];
 
 /// The maximal TTL in Cassandra: 20 years.
@@ -166,7 +167,7 @@ impl TableOptions {
         self.integer("gc_grace_seconds")
     }
 
-    /// Returns the option `comment`.
+    /// Returns the text of the option `comment`; empty if it was not set.
     pub fn comment(&self) -> &str {
         match self.get("comment") {
             Some(OptionValue::Text(text)) => text,

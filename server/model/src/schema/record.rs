@@ -95,7 +95,8 @@ fn refuse<T>(what: impl std::fmt::Display) -> Result<T, SchemaError> {
     Err(SchemaError::Record(what.to_string()))
 }
 
-/// Turns the error of a violated rule into the error of the record.
+/// Returns the error for a stored record that violates a rule of schemas. `error` names the rule,
+/// as for a client's statement.
 fn as_record(error: SchemaError) -> SchemaError {
     SchemaError::Record(error.reason())
 }
@@ -319,7 +320,8 @@ fn check_names_of_types(
     }
 }
 
-/// Returns whether this version spells the type of a field differently than the record does.
+/// Returns whether this build prints the type of a field otherwise than the stored record has it.
+/// Then an earlier version wrote the record.
 fn is_respelled(record: &TypeRecord, types: &Types) -> bool {
     let definition = types.get(record.name.as_str());
     let fields = definition.into_iter().flat_map(|ty| ty.fields());

@@ -20,9 +20,9 @@ impl TableSchema {
         Ok(table)
     }
 
-    /// Checks the rules for counters. Records are exempt: earlier versions stored tables of
-    /// counters with a `default_time_to_live`. Such tables are served, but can change only after
-    /// ALTER TABLE sets it to 0.
+    /// Checks the rules for new definitions of counter tables. Stored definitions are not checked:
+    /// earlier versions stored counter tables with a `default_time_to_live`. Such tables are
+    /// served, but can change only after ALTER TABLE sets it to 0.
     fn check_counters(&self) -> Result<(), SchemaError> {
         if !self.is_counter() {
             return Ok(());

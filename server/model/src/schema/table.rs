@@ -33,7 +33,7 @@ pub enum ColumnKind {
 }
 
 impl ColumnKind {
-    /// Returns the word of `system_schema.columns`.
+    /// Returns the name of the kind in the column `kind` of `system_schema.columns`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PartitionKey => "partition_key",

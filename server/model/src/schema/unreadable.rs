@@ -75,7 +75,8 @@ impl Unreadable {
         }
     }
 
-    /// Returns the entry of an unreadable record of the node itself.
+    /// Returns the description of an unreadable record of the node itself (not of a table or a
+    /// role), which is called `name`; `why` is the reason.
     pub fn node(keyspace: &str, name: &str, why: &str) -> Self {
         Self {
             kind: ObjectKind::Node,

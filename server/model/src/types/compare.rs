@@ -123,7 +123,8 @@ fn one_nan_f64(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value }
 }
 
-/// Returns the high half of a v1 uuid with its time in order: version and high bits, middle, low.
+/// Returns the upper half of a v1 uuid with the parts of its time in the order of their weight, so
+/// that the results sort by time: `time_hi` with the version, `time_mid`, `time_low`.
 pub(crate) fn time_first(high: u64) -> u64 {
     high << 48 | (high << 16) & 0xffff_0000_0000 | high >> 32
 }

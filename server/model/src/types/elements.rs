@@ -110,7 +110,7 @@ pub struct Components<'a> {
 }
 
 impl<'a> Components<'a> {
-    /// Returns the bytes that the iteration has not read.
+    /// Returns the bytes behind the components that the iteration has returned so far.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -92,7 +92,8 @@ impl CqlType {
         }
     }
 
-    /// Returns whether the type is or contains a set or map.
+    /// Returns whether a value of the type can have its elements in a wrong order: whether the type
+    /// is or contains a set or a map.
     fn has_order_within(&self) -> bool {
         match self {
             Self::Set { .. } | Self::Map { .. } => true,

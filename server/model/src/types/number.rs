@@ -15,9 +15,10 @@ pub const DIGITS_BYTES_MAX: usize = 41_525;
 /// key. Comparing two such numbers takes some milliseconds; without a bound it would take minutes.
 pub const DECIMAL_BYTES_MAX: usize = 65_535;
 
-/// Returns the cost of printing a number of `bytes` bytes in decimal, in addition to the cost that
-/// every value has. The unit is the number of bytes that a plain comparison reads in the same time;
-/// each byte of the number takes a quarter of a microsecond.
+/// Returns the cost of printing a number of `bytes` bytes in decimal, beyond the cost that every
+/// value has, so that expensive values count against limits on work. The unit is one byte of a
+/// plain comparison; a byte of a printed number, a quarter of a microsecond, costs as much as 256
+/// of them.
 pub fn digits_bytes(bytes: usize) -> usize {
     256 * bytes.saturating_sub(16)
 }
@@ -75,9 +76,10 @@ pub fn compare_decimals(a: &[u8], b: &[u8]) -> Option<Ordering> {
 /// Returns an upper bound for the cost of [`compare_decimals`] of two values. The unit is the number
 /// of bytes that a plain comparison reads in the same time.
 pub fn comparison_bytes(a: &[u8], b: &[u8]) -> usize {
-    /// The cost for each byte of two numbers with different scales, in bytes of a plain comparison:
-    /// one number is multiplied by a power of ten. Comparing two such numbers of 64 KiB takes up to
-    /// 8 ms, and in this time a plain comparison reads about 64 times the bytes of both.
+    /// The cost of each byte of two numbers with different scales, as a number of bytes of a plain
+    /// comparison. One number is multiplied by a power of ten: comparing two such numbers of 64 KiB
+    /// takes up to 8 ms, and a plain comparison reads about 64 times the bytes of both in this
+    /// time.
     const OF_A_POWER: usize = 64;
     match (comparable(a), comparable(b)) {
         (Some((a_scale, _)), Some((b_scale, _))) if a_scale != b_scale => {
@@ -87,8 +89,8 @@ pub fn comparison_bytes(a: &[u8], b: &[u8]) -> usize {
     }
 }
 
-/// Returns whether the order of numbers includes this `decimal`: it has a scale and at least one byte
-/// of a number, and is no longer than [`DECIMAL_BYTES_MAX`].
+/// Returns whether this `decimal` can be compared with others as a number: it has a scale and at
+/// least one byte of digits, and is no longer than [`DECIMAL_BYTES_MAX`].
 pub fn is_comparable(decimal: &[u8]) -> bool {
     comparable(decimal).is_some()
 }

@@ -8,12 +8,12 @@ const CUSTOM: u16 = 0x00;
 /// The class of durations, which all drivers know.
 const DURATION_CLASS: &str = "org.apache.cassandra.db.marshal.DurationType";
 
-/// The encoding of the type `duration`.
+/// The form in which a message names the type `duration`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DurationOption {
-    /// The name of the Java class, as Cassandra sends it in v4.
+    /// The name of its Java class, as for a custom type: Cassandra sends it in protocol v4.
     Class,
-    /// The numeric id, which exists since v5.
+    /// The numeric id, which the protocol has since v5.
     Id,
 }
 

@@ -117,7 +117,8 @@ impl Client {
         }
     }
 
-    /// Waits before the attempt after `attempt`.
+    /// Waits after the attempt with the number `attempt`, from 1, before the next one: after each
+    /// attempt twice as long as after the one before.
     pub(super) fn pause(&self, attempt: u32) {
         let pause = PAUSE.saturating_mul(1 << attempt.min(10).saturating_sub(1));
         self.transport.pause(pause);

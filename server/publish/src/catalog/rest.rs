@@ -210,8 +210,9 @@ impl RestCatalog {
         }
     }
 
-    /// Returns a request for a path below the prefix. Names in it are those of tables that may be published,
-    /// whose characters need no escape.
+    /// Returns a request to the catalog. `call` is its name in errors. The parts of `path` follow
+    /// the catalog's prefix of paths; names of tables in them need no escapes, because only tables
+    /// whose names need none can be published.
     fn request(
         &self,
         call: &'static str,
@@ -249,7 +250,8 @@ impl RestCatalog {
         }
     }
 
-    /// Returns the prefix of paths, read from the configuration of the catalog by the first caller.
+    /// Returns the prefix of the paths of all requests, which the catalog's configuration names;
+    /// empty if it names none. Only the first call reads the configuration.
     fn prefix(&self) -> Result<&str> {
         if let Some(prefix) = self.prefix.get() {
             return Ok(prefix);

@@ -53,7 +53,8 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 pub(super) struct Settings {
     /// The URL before `/v1`, without a slash at its end.
     pub(super) base: String,
-    /// The warehouse whose configuration is read: a part of the catalog.
+    /// The name of a warehouse, a part of the catalog with a configuration of its own; `None` for
+    /// the catalog's default.
     pub(super) warehouse: Option<String>,
     /// The source of bearer tokens.
     pub(super) access: Access,
@@ -135,7 +136,8 @@ impl Variables {
         Ok(Access::Open)
     }
 
-    /// Returns the credentials of the client, and the variable that has them or names the file.
+    /// Returns the name of the environment variable that contains the client's credentials, or the
+    /// path of a file with them, and the credentials; `None` if there are none.
     fn credential(&self) -> Result<Option<(&'static str, String)>, CatalogError> {
         match (self.secret(CREDENTIAL)?, self.get(CREDENTIAL_FILE)) {
             (None, None) => Ok(None),

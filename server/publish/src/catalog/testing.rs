@@ -27,8 +27,8 @@ struct State {
     namespaces: BTreeSet<String>,
     /// The metadata of each table, by `NAMESPACE/TABLE`.
     tables: BTreeMap<String, TableMetadata>,
-    /// The calls of each publisher, by the number in its token; `None` for a publisher whose calls are not
-    /// counted.
+    /// The counters of the calls of publishers, each at the index that the publisher's bearer token
+    /// contains; `None` for a publisher whose calls are not counted.
     publishers: Vec<Option<Arc<Calls>>>,
     /// The number of commits that took effect.
     commits: usize,

@@ -21,7 +21,7 @@ const EARLY_MAX: Duration = Duration::from_secs(90);
 
 /// The source of bearer tokens.
 pub(super) enum Access {
-    /// The catalog requires none.
+    /// No token: the catalog requires none.
     Open,
     /// A token, which is not renewed.
     Token(String),

@@ -21,7 +21,7 @@ const MESSAGE_CHARS_MAX: usize = 500;
 
 /// The answer to a request.
 pub(super) enum Answer {
-    /// The request has taken effect.
+    /// The request has taken effect. This is the body of the response.
     Done(Vec<u8>),
     /// The request has no effect.
     Refused { status: StatusCode, reason: String },

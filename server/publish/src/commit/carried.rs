@@ -11,7 +11,7 @@ use crate::iceberg::manifest_list::ManifestFile;
 pub(super) enum NextManifest {
     /// The manifest of an earlier snapshot, as it is.
     Carried(ManifestFile),
-    /// A manifest that is to be written.
+    /// A manifest that this commit writes, because it has changes.
     Written {
         /// The kind of files that the manifest lists: data files or files of deletes.
         content: Content,
@@ -34,16 +34,17 @@ impl<'p> Removed<'p> {
         }
     }
 
-    /// Returns whether a file is removed.
+    /// Returns whether the new snapshot no longer has a file: it is removed itself, or it deletes
+    /// rows of a removed data file.
     pub(super) fn contains(&self, file: &DataFile) -> bool {
         let names = |url: &str| self.names.contains(url);
         names(&file.file_path) || file.referenced_data_file.as_deref().is_some_and(names)
     }
 
-    /// Checks that the base has all files to be removed.
+    /// Checks that the snapshot before, whose manifests are `base`, has all files to be removed.
     ///
     /// # Errors
-    /// A sentence about a file that the base does not have.
+    /// A sentence about a file that the snapshot before does not have.
     pub(super) fn check(&self, base: &[ReadManifest]) -> Result<(), String> {
         let live = base.iter().flat_map(ReadManifest::live);
         let known: BTreeSet<&str> = live.map(|entry| &entry.data_file.file_path[..]).collect();
@@ -56,9 +57,10 @@ impl<'p> Removed<'p> {
     }
 }
 
-/// Returns the manifests of `base` in the snapshot `snapshot_id`. A manifest with files that the snapshot
-/// removes is written anew. It lists these files as deleted, for engines that look for changes, and its other
-/// files as existing.
+/// Returns the manifests that the snapshot `snapshot_id` takes over from `base`, the manifests of
+/// the snapshot before. One without removed files stays as it is. One with removed files is
+/// replaced by a new manifest, which lists these as deleted, for engines that look for changes, and
+/// its other files as existing.
 pub(super) fn carry(
     base: &[ReadManifest],
     leaving: &Removed<'_>,

@@ -17,7 +17,7 @@ use crate::target::{Target, TargetError};
 #[cfg(test)]
 mod tests;
 
-/// The tables of a target that a catalog has.
+/// The tables of a publication's target that are committed by a catalog.
 pub(super) struct CatalogTables<'t> {
     pub(super) target: &'t Target,
     pub(super) catalog: &'t RestCatalog,
@@ -81,7 +81,8 @@ impl MetadataStore for CatalogTables<'_> {
 }
 
 impl CatalogTables<'_> {
-    /// Checks that a table that the catalog does not have is not committed in another place.
+    /// Checks that a table that the catalog does not have is new: that no publisher commits it in
+    /// the same target by another catalog or without one.
     fn check_is_free(&self, table: &str) -> Result<(), CommitError> {
         let objects = self.target.list(&format!("{table}/metadata"))?;
         let is_own = self.place().is_taken(table, &objects)?;

@@ -35,9 +35,9 @@ impl CommitPlace<'_> {
         self.check_mark(table, &mark)
     }
 
-    /// Returns whether the table's mark in the target names this place (the target itself, or this catalog) as the
-    /// one where the table is committed; false if there is no mark. `objects` are the names of the objects beside
-    /// the table's metadata.
+    /// Returns whether the table is committed in this place (the target itself, or this catalog),
+    /// as the table's mark shows: an object that the first commit writes beside the metadata. False
+    /// if there is no mark. `objects` are the names of the objects beside the metadata.
     ///
     /// # Errors
     /// If it is committed in another place, or if the target refuses.

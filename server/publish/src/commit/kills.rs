@@ -25,7 +25,8 @@ struct Place {
     catalog: Option<TestCatalog>,
 }
 
-/// Functions that make an empty store, without a catalog and with one, for each way to commit.
+/// The ways to commit, without a catalog and with one: for each a function that returns an empty
+/// store.
 const PLACES: &[fn() -> Place] = &[
     Place::default,
     #[cfg(feature = "s3")]
@@ -41,7 +42,8 @@ impl Place {
         }
     }
 
-    /// Returns the target of a publisher whose calls all succeed.
+    /// Returns the target of a publisher, which reaches the store without faults: every call
+    /// succeeds.
     fn target(&self) -> Target {
         self.with_catalog(target(&self.store), None)
     }
@@ -92,7 +94,9 @@ fn upload(target: &Target, name: &str) -> Result<String, Box<dyn Error>> {
     Ok(target.url(name))
 }
 
-/// Publishes a snapshot whose rows are one file. Returns false if it was published before.
+/// Publishes a snapshot of the database that has one data file. `sequence_number` is that of the
+/// database's snapshot, `id` that of the Iceberg snapshot. Returns false if it was published
+/// before.
 fn publish(
     target: &Target,
     snapshot: &str,
@@ -105,7 +109,8 @@ fn publish(
     Ok(commit(target, &publication, id)?)
 }
 
-/// Publishes the changes since the snapshot before: a new file, and a deleted row of the first one.
+/// Publishes the changes since the snapshot before: a new data file, and the deletion of one row of
+/// the data file that the first snapshot added. Returns false if it was published before.
 fn publish_changes(
     target: &Target,
     snapshot: &str,
@@ -121,7 +126,9 @@ fn publish_changes(
     Ok(commit(target, &publication, id)?)
 }
 
-/// A way to publish: all rows, or changes.
+/// A function that publishes, either all rows or changes. Takes the target, the name and the
+/// sequence number of the database's snapshot, and the id of the Iceberg snapshot. Returns false if
+/// it was published before.
 type Publish = fn(&Target, &str, u64, i64) -> Result<bool, Box<dyn Error>>;
 
 const WAYS: [Publish; 2] = [publish, publish_changes];

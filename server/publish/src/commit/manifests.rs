@@ -12,7 +12,7 @@ use crate::target::Target;
 /// A manifest of a snapshot, with its entries.
 #[derive(Debug, Clone)]
 pub(super) struct ReadManifest {
-    /// The manifest in the list of the snapshot.
+    /// The entry of the manifest in the snapshot's manifest list.
     pub(super) listed: ManifestFile,
     /// The entries of the manifest, those of deleted files included. They have no statistics of columns, unless
     /// the manifest is to be written anew.
@@ -25,8 +25,9 @@ impl ReadManifest {
         self.entries.iter().filter(|entry| is_live(entry))
     }
 
-    /// Returns the sequence number by which deletes apply to the file of an entry. A file that was added
-    /// has the number of its manifest.
+    /// Returns the sequence number of the file of an entry; in Iceberg it decides about the deletes
+    /// that apply to the file. A file without a number was added with its manifest and has that of
+    /// the manifest.
     pub(super) fn sequence_number(&self, entry: &ManifestEntry) -> i64 {
         entry.sequence_number.unwrap_or(self.listed.sequence_number)
     }

@@ -7,8 +7,8 @@ use crate::target::TargetError;
 /// The newest metadata of a table.
 #[derive(Debug)]
 pub(super) struct Newest {
-    /// The number of commits so far, as the store counts them: objects for the next commit are named by the next
-    /// number. Once the table has that number, they can no longer be committed.
+    /// The number of the table's latest commit. A publisher names the objects of its commit by the
+    /// next number. Once another commit has this number, these objects can no longer be committed.
     pub(super) version: u64,
     pub(super) location: String,
     pub(super) metadata: TableMetadata,
@@ -17,11 +17,11 @@ pub(super) struct Newest {
 /// A store of the newest metadata of tables: a target, or a catalog. If two publishers commit at once, one of
 /// them succeeds.
 pub(super) trait MetadataStore {
-    /// Reads the newest metadata of the table `table`; `None` if it is not there yet.
+    /// Reads the newest metadata of the table `table`; `None` if the table does not exist yet.
     ///
     /// # Errors
-    /// If the store refuses, if metadata is damaged, or if the table is committed in another catalog, or in a
-    /// target without one.
+    /// If the store refuses, if metadata is damaged, or if the table is committed elsewhere: by
+    /// another catalog than that of this store, or without one.
     fn newest(&self, table: &str) -> Result<Option<Newest>, CommitError>;
 
     /// Makes `next` the newest metadata of the table `table`, in the place of `before`. `next` adds the snapshot

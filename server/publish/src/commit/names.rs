@@ -24,7 +24,8 @@ pub(super) fn own_name(version: u64, unique: &str) -> String {
     format!("ebb-{version}-{unique}")
 }
 
-/// Returns N of a name `.../ebb-N-...`: the version for which the object was written.
+/// Returns N of a name `.../ebb-N-...`: the version of the table's metadata that was to name the
+/// object. `None` for another name.
 pub(super) fn made_for(name: &str) -> Option<u64> {
     let own = name.rsplit('/').next()?.strip_prefix("ebb-")?;
     own.split('-').next()?.parse().ok()
@@ -35,8 +36,8 @@ pub(super) fn metadata_name(table: &str, version: u64) -> String {
     format!("{table}/metadata/v{version}.metadata.json")
 }
 
-/// Returns the name of the object in which the first commit of a table records its catalog, or that it
-/// has none.
+/// Returns the name of the object in which the first commit of a table records by which catalog the
+/// table is committed, or that it is committed without one.
 pub(super) fn catalog_mark(table: &str) -> String {
     format!("{table}{CATALOG_MARK}")
 }

@@ -9,9 +9,11 @@ use crate::iceberg::metadata::{MAIN, TableMetadata};
 const DATABASE_ID: &str = "ebb.database-id";
 /// The property of an Iceberg table that holds the id of the database's table from which it was published.
 const TABLE_ID: &str = "ebb.table-id";
-/// The entry of a snapshot's summary that holds the name of the snapshot.
+/// The entry of an Iceberg snapshot's summary that holds the name of the database's snapshot from
+/// which it was published.
 const SNAPSHOT: &str = "ebb.snapshot";
-/// The entry of a snapshot's summary that holds the position of the snapshot in the order of commits.
+/// The entry of an Iceberg snapshot's summary that holds the sequence number of the database's
+/// snapshot: its position in the order of commits.
 const SEQUENCE_NUMBER: &str = "ebb.sequence-number";
 /// The entry of a snapshot's summary that holds the time of reading: cells that have expired by then are not
 /// published.

@@ -30,7 +30,8 @@ pub struct Publication {
     pub files: Vec<DataFile>,
     /// The files of positional deletes that are added. They name rows of files that are kept.
     pub deletes: Vec<DataFile>,
-    /// Whether the tag named like the snapshot moves if it names another snapshot.
+    /// Whether the tag with the name of the snapshot, if it exists and names another Iceberg
+    /// snapshot, is moved to the new one.
     pub replaces_tag: bool,
     /// Properties of the table that the publisher keeps with it.
     pub properties: BTreeMap<String, String>,
@@ -39,7 +40,7 @@ pub struct Publication {
 /// The use of the files of the newest publication as the base of a new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Base {
-    /// The new snapshot has no file of the newest publication.
+    /// All data is written anew: the new snapshot has no file of the newest publication.
     Replaced,
     /// The new snapshot has the files of the newest publication, except for some.
     Kept {
@@ -49,7 +50,8 @@ pub enum Base {
     },
 }
 
-/// The time and the new ids for a publication. They are passed in so that the decision is a pure function.
+/// The time and the new ids for a publication. The caller provides them, so that equal inputs give
+/// equal metadata.
 #[derive(Debug, Clone)]
 pub struct Stamp {
     /// Milliseconds since 1970.
@@ -60,16 +62,16 @@ pub struct Stamp {
     pub table_uuid: String,
 }
 
-/// The decision about a table.
+/// The result of planning a publication of a table.
 #[derive(Debug)]
 pub(super) enum Decision {
-    /// The tag already names the snapshot that is to be published.
+    /// The commit of a new snapshot is not necessary: the tag already names this publication.
     IsPublished,
-    /// A change of the table.
+    /// A new snapshot is to be committed.
     Write(Box<Change>),
 }
 
-/// The next state of a table.
+/// A commit of an Iceberg table that is planned, but not yet written.
 #[derive(Debug)]
 pub(super) struct Change {
     /// The objects to write, which nothing names yet.
@@ -86,9 +88,11 @@ pub(super) struct Object {
 }
 
 impl Publication {
-    /// Decides about the next state of a table, after the metadata `previous` of version `version`; `None`
-    /// and 0 for a table that does not exist yet. `location` is the folder of the table. `base` are the
-    /// manifests of the newest publication; they are not needed if their files are replaced.
+    /// Plans the next commit of a table: its metadata and the other objects that it needs.
+    /// `previous` is the newest metadata and `version` its version; `None` and 0 if the table does
+    /// not exist yet. `location` is the folder of the table. `base` are the manifests of the newest
+    /// publication; they may be empty if this publication replaces all files. `stamp` has the time
+    /// and the new ids.
     ///
     /// # Errors
     /// A reason why the table must not be continued.
@@ -162,7 +166,8 @@ impl Publication {
         Ok(Decision::Write(Box::new(Change { objects, metadata })))
     }
 
-    /// Returns the changes that the snapshot `snapshot_id` makes, and its manifests. `base` has the
+    /// Returns the totals of the files that the Iceberg snapshot `snapshot_id` keeps, removes and
+    /// adds, and its manifests. `previous` is the newest metadata of the table, `base` are the
     /// manifests of the newest publication.
     ///
     /// # Errors

@@ -21,9 +21,10 @@ const DELETED_PART: u64 = 10;
 /// one of the two lists at most.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rewrites {
-    /// Data files that leave the table. New files take their rows that are not deleted.
+    /// The data files that leave the table. Their rows that are not deleted are copied into new
+    /// files.
     pub files: Vec<usize>,
-    /// Data files that stay, and whose files of deletes are merged into one.
+    /// The data files that stay, but each get one file of deletes in place of several.
     pub deletes: Vec<usize>,
 }
 
@@ -81,7 +82,8 @@ mod tests {
     use super::super::tests::data_file;
     use super::*;
 
-    /// A file of `rows` rows, with files of deletes: the sequence number and the number of rows of each.
+    /// Returns a data file of `rows` rows. Each element of `deletes` stands for a file with deletes
+    /// of its rows: the sequence number and the number of deleted rows.
     fn live(sequence_number: i64, rows: i64, deletes: &[(i64, i64)]) -> LiveFile {
         let file = |rows: i64| data_file(&format!("file:///t/{sequence_number}"), rows);
         let deletes = deletes.iter().map(|&(sequence_number, rows)| DeleteFile {

@@ -2,7 +2,7 @@
 
 use crate::iceberg::manifest::{DataFile, ROWS};
 
-/// Sums over some files of a table.
+/// The numbers of files, rows and bytes of some files of a table, for the summary of a snapshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     data_files: i64,

@@ -158,12 +158,14 @@ impl<'t> PublishedTable<'t> {
         newest.map_or(Ok(()), |newest| self.store.mend_hint(&self.name, newest))
     }
 
-    /// Commits a publication. If its tag names the published snapshot already, commits nothing, mends the version
-    /// hint and returns false.
+    /// Commits a publication. If its tag names the published snapshot already, commits nothing and
+    /// returns false; then only writes the object `version-hint.text` again, which is out of date
+    /// if an earlier publisher was killed right after its commit.
     ///
     /// # Errors
-    /// If the table must not be continued, if another publisher committed meanwhile, or if the target or its
-    /// catalog refuses. Whether the publication is there is unknown if only the last call failed.
+    /// If the table must not be continued, if another publisher committed meanwhile, or if the
+    /// target or its catalog refuses. If only the last call failed, which commits, the commit may
+    /// have taken effect all the same.
     pub fn commit(self, publication: &Publication, stamp: &Stamp) -> Result<bool, CommitError> {
         let location = self.target.url(&self.name);
         let base = match publication.base {
@@ -194,8 +196,9 @@ impl<'t> PublishedTable<'t> {
     }
 }
 
-/// Checks that a publication can continue a table: another engine may have upgraded its format, and numbers
-/// that were damaged may leave no room for the next one.
+/// Checks that a publication can continue a table. Another engine may have changed the table to a
+/// format that ebb does not write, or the metadata may be damaged: an id or sequence number so
+/// large that there is no next one.
 fn check_continues(table: &str, newest: &Newest) -> Result<(), CommitError> {
     let metadata = &newest.metadata;
     let format = metadata.format_version;

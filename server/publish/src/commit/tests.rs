@@ -155,7 +155,8 @@ fn what_is_published_is_not_published_again_and_a_tag_moves_only_on_demand() {
     assert_eq!(newest(&target).refs["monday"].snapshot_id, 4);
 }
 
-/// A reference, and a member by which other engines decide how long it is kept.
+/// A branch and a tag, each with the name of the JSON field by which other engines decide how long
+/// it is kept.
 const RETAINED: [(&str, &str); 2] = [
     (MAIN, "min-snapshots-to-keep"),
     ("monday", "max-ref-age-ms"),
@@ -180,7 +181,8 @@ pub(super) fn check_retained(metadata: &TableMetadata, snapshot_id: i64) {
     }
 }
 
-/// Regression: a publication removed the settings by which other engines keep branches and tags.
+/// Regression: a publication removed the settings of other engines for how long a branch or a tag
+/// is kept.
 #[test]
 fn a_branch_and_a_tag_that_move_are_kept_as_long_as_another_engine_has_set() {
     let (_dir, target) = place();

@@ -140,7 +140,8 @@ fn inflate(packed: &[u8]) -> Result<Vec<u8>> {
     Ok(block)
 }
 
-/// Returns a container file that names `codec`, and stores its block as it is.
+/// Returns a container file with one uncompressed block. Its header names `codec`, even if that is
+/// one that compresses; `None`: no codec is named.
 #[cfg(test)]
 pub(super) fn stored(codec: Option<&str>, schema: &str, records: &[Encoder]) -> Vec<u8> {
     let mut file = Encoder::default();

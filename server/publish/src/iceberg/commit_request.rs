@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::metadata::{MAIN, Reference, TableMetadata};
 
-/// The id by which an update names what the update before it has added.
+/// The id by which an update of a commit request refers to the schema, partition spec or sort order
+/// that the preceding update has added.
 const LAST_ADDED: i64 = -1;
 
 /// A change of a table, as a REST catalog takes it.
@@ -163,8 +164,8 @@ fn set_reference(name: &str, reference: &Reference) -> Value {
     update
 }
 
-/// Returns the snapshot of a branch or a tag; `None` if the table has none of this name. Some engines
-/// leave `main` out of the references.
+/// Returns the snapshot of a branch or a tag; `None` if the table has none of this name. Some
+/// engines do not list `main` among the references; its snapshot is then the table's current one.
 fn named_snapshot(metadata: &TableMetadata, name: &str) -> Option<i64> {
     let named = metadata.refs.get(name).map(|named| named.snapshot_id);
     let current = metadata.current_snapshot_id;

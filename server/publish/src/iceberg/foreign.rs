@@ -31,7 +31,7 @@ pub struct SchemaField {
     pub id: i32,
     /// The name in this schema. Older data files may have another.
     pub name: String,
-    /// The fields inside of the field's type.
+    /// The fields that are nested in the field's type.
     pub shape: Shape,
     /// Whether rows of data files without the field have a default in place of null (version 3).
     pub has_default: bool,
@@ -46,9 +46,9 @@ pub enum Shape {
     /// A type without nested fields.
     Leaf,
     Struct(Vec<SchemaField>),
-    /// The shape of an element.
+    /// The shape of the list's elements.
     List(Box<Shape>),
-    /// The shapes of a key and of a value.
+    /// The shapes of the map's keys and values.
     Map(Box<Shape>, Box<Shape>),
 }
 
@@ -99,7 +99,8 @@ struct PartitionField {
 pub struct TableVersion {
     /// The identity of the table, which all of its metadata files have.
     pub table_uuid: String,
-    /// The time of the writer's clock, since 1970.
+    /// The time at which the metadata was written, by the clock of its writer, in milliseconds
+    /// since 1970.
     pub last_updated_ms: i64,
 }
 

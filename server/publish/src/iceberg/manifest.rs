@@ -135,8 +135,8 @@ impl ManifestEntry {
         }
     }
 
-    /// Returns the entry without the numbers and bounds of its columns, which are most of it in a table of many
-    /// columns.
+    /// Returns the entry without the counts and bounds of columns, which take most of its memory in
+    /// a table of many columns.
     pub fn without_statistics(self) -> Self {
         Self {
             data_file: DataFile {

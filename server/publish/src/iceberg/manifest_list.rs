@@ -26,7 +26,7 @@ pub struct ManifestFile {
     pub manifest_path: String,
     /// The size of the manifest in bytes.
     pub manifest_length: i64,
-    /// The number of the partitioning; in tables that ebb published 0, which has no fields.
+    /// The id of the partition spec: 0, a spec without fields, in tables that ebb published.
     pub partition_spec_id: i32,
     /// The kind of the manifest's files: 0 for rows, 1 for deletes.
     pub content: i32,
@@ -35,17 +35,18 @@ pub struct ManifestFile {
     /// The least sequence number of a file in the manifest.
     pub min_sequence_number: i64,
     pub added_snapshot_id: i64,
-    /// The number of files that the snapshot of the manifest added.
+    /// The number of files with the status ADDED: the snapshot that wrote the manifest added them.
     pub added_files_count: i32,
-    /// The number of files that earlier snapshots added.
+    /// The number of files with the status EXISTING: earlier snapshots added them.
     pub existing_files_count: i32,
-    /// The number of files that the snapshot of the manifest no longer has.
+    /// The number of files with the status DELETED: the snapshot that wrote the manifest removed
+    /// them.
     pub deleted_files_count: i32,
-    /// The number of rows in files that the snapshot of the manifest added.
+    /// The number of rows in files with the status ADDED.
     pub added_rows_count: i64,
-    /// The number of rows in files that earlier snapshots added.
+    /// The number of rows in files with the status EXISTING.
     pub existing_rows_count: i64,
-    /// The number of rows in files that the snapshot of the manifest no longer has.
+    /// The number of rows in files with the status DELETED.
     pub deleted_rows_count: i64,
 }
 
@@ -59,7 +60,7 @@ pub struct ListOwner {
     pub sequence_number: i64,
 }
 
-/// Returns the bytes of a manifest list.
+/// Returns the manifest list of the snapshot `owner`, encoded as an Avro file.
 pub fn encode(manifests: &[ManifestFile], owner: ListOwner) -> Vec<u8> {
     let parent = owner.parent_snapshot_id.map(|id| id.to_string());
     let parent = parent.unwrap_or_else(|| "null".to_owned());

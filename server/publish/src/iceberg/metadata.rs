@@ -169,7 +169,8 @@ impl TableMetadata {
         self.current_schema_id = id;
     }
 
-    /// Returns the JSON of the schema of the next snapshot.
+    /// Returns the JSON of the table's current schema, which a new snapshot gets; `None` if no
+    /// schema has the current id.
     pub fn schema(&self) -> Option<&Value> {
         let mut schemas = self.schemas.iter();
         schemas.find(|schema| schema_id(schema) == Some(self.current_schema_id))

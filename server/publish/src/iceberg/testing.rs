@@ -5,10 +5,11 @@ use super::avro::{self, Encoder};
 /// The engine whose form of manifests a test uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Engine {
-    /// Iceberg's Java library, which Spark uses: a partition of two fields, statistics, and fields
-    /// that ebb does not have.
+    /// Spark, by Iceberg's Java library: the table is partitioned by two fields, and entries have
+    /// statistics and fields that ebb does not write.
     Spark,
-    /// PyIceberg: fields in another order than ebb's, and blocks that are not compressed.
+    /// PyIceberg: records have their fields in another order than ebb's, and blocks are not
+    /// compressed.
     PyIceberg,
 }
 

@@ -45,14 +45,14 @@ struct ReadColumn {
 
 /// Consecutive rows of a file, with the columns that the reader selected.
 pub(super) struct Batch {
-    /// The position of the first row.
+    /// The number of the batch's first row in the file, from 0.
     pub(super) first: u64,
     pub(super) rows: usize,
     arrays: Vec<ArrayRef>,
 }
 
 impl Batch {
-    /// Returns the position behind the last row.
+    /// Returns the number in the file of the row behind the last one.
     pub(super) fn end(&self) -> u64 {
         self.first + self.rows as u64
     }

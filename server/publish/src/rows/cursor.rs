@@ -66,10 +66,10 @@ impl Cursor {
         Err(self.batches.error(TOO_SHORT.to_owned()))
     }
 
-    /// Returns whether a search for `key` among the rows `around` can begin in the current batch, rather than
-    /// at their first row. The batch must have some of these rows, and the key must not be in front of the
-    /// batch: either the batch begins no later than these rows, or the key of its first row is not greater than
-    /// `key`.
+    /// Returns whether a search for `key` among the rows `around` can go on in the current batch,
+    /// instead of at the first of these rows. It can if the batch has some of the rows and does not
+    /// begin behind the key: it begins no later than `around`, or the key of its first row is not
+    /// greater than `key`.
     fn can_go_on(&self, key: &[u8], around: &Rows, keys: &RowKeys) -> Result<bool> {
         let Some(batch) = &self.batch else {
             return Ok(false);
@@ -80,7 +80,8 @@ impl Cursor {
         Ok(batch.first <= around.start || *keys.of(&self.batches, batch, 0)? <= *key)
     }
 
-    /// Makes the row `start` one of the current batch.
+    /// Reads the batch that contains the row with the number `start`: seeks, or reads on if the row
+    /// is near.
     fn go_to(&mut self, start: u64, keys: &RowKeys) -> Result<()> {
         let ahead = start.checked_sub(self.batches.next_row());
         if ahead.is_none_or(|ahead| ahead > READ_ON_ROWS) {

@@ -96,8 +96,9 @@ impl PositionalDeletes {
         Ok(written)
     }
 
-    /// Writes the file of deletes of one data file, if rows of it are deleted, and forgets these deletes. No more may
-    /// be added for the data file.
+    /// Writes the deletes of the data file `files[place]` into a new file of deletes, and forgets
+    /// them. Returns the new file; `None` if no row is deleted. No more deletes may be added for
+    /// the data file. `unique` and `place` become part of the new file's name.
     ///
     /// # Errors
     /// If the target refuses.

@@ -78,7 +78,7 @@ impl RowFiles {
         &self.spans
     }
 
-    /// Opens a file to look for rows in it.
+    /// Opens the data file at the position `file` to look up rows by their keys.
     pub(super) fn cursor(&self, file: usize) -> Result<Cursor> {
         let live = &self.files[file];
         let index = index_of(&self.target, &live.file, &self.keys)?;
@@ -88,7 +88,8 @@ impl RowFiles {
     }
 }
 
-/// Returns the index of a data file that has rows.
+/// Returns the row index of a data file, which must have rows: the stored index, or a new one if it
+/// is lost or damaged.
 fn index_of(target: &Target, file: &DataFile, keys: &RowKeys) -> Result<RowIndex> {
     match RowIndex::load(target, file)? {
         Some(index) => Ok(index),

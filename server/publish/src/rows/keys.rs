@@ -35,7 +35,7 @@ impl RowKeys {
         &self.columns
     }
 
-    /// Returns the key of a row of a batch of these columns.
+    /// Returns the key of the row at the position `row` of a batch, which must have these columns.
     pub(super) fn of(&self, batches: &Batches, batch: &Batch, row: usize) -> Result<Vec<u8>> {
         let cells = batches.values(batch, row)?;
         let position = batch.first + row as u64;

@@ -15,7 +15,7 @@ use crate::target::Target;
 pub struct LeftRows {
     batches: Batches,
     batch: Option<Batch>,
-    /// The row of the batch that comes next.
+    /// The position, in the batch, of the next row.
     at: usize,
     deleted: Peekable<IntoIter<u64>>,
     values: Vec<Option<Vec<u8>>>,

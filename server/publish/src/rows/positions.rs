@@ -12,15 +12,17 @@ use super::files::{RowFiles, Span};
 /// callers mostly look for ascending keys.
 pub struct Positions {
     files: Arc<RowFiles>,
-    /// The files whose key ranges contain `last_key`, newest first: the position of the span in
-    /// [`RowFiles::spans`], and the cursor once the file is open.
+    /// The data files whose key ranges contain `last_key`, newest first: the position of the file's
+    /// key range in [`RowFiles::spans`], and the cursor, a reader of the file, once it is open.
     around: Vec<(usize, Option<Cursor>)>,
-    /// The position of the first span whose least key is above `last_key`.
+    /// The position in [`RowFiles::spans`], which are ordered by their least keys, of the first key
+    /// range that begins above `last_key`.
     ahead: usize,
     /// The key of the last call.
     last_key: Vec<u8>,
-    /// The positions, in `files`, of the files whose key ranges contained an earlier key, but lie below
-    /// `last_key`, except for those that [`take_passed`](Self::take_passed) has returned.
+    /// The positions, in `files`, of the files that ascending keys have left behind: an earlier key
+    /// was in the file's key range, and `last_key` is above it. Without those that
+    /// [`take_passed`](Self::take_passed) has returned.
     passed: Vec<usize>,
 }
 
@@ -69,7 +71,8 @@ impl Positions {
         Ok(None)
     }
 
-    /// Updates the field `around` to the files whose key ranges contain `key`.
+    /// Updates `around`, `ahead` and `passed` for a search for `key`: only files whose key ranges
+    /// contain the key can have its row.
     fn surround(&mut self, key: &[u8]) {
         let spans = self.files.spans();
         if *key < *self.last_key {

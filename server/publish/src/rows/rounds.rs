@@ -20,7 +20,8 @@ use crate::target::Target;
 /// The numbers from which the keys of rows are made.
 const NUMBERS: std::ops::Range<i32> = -1_500..1_500;
 
-/// A table in a folder, and the rows that it and its tags should have.
+/// A table that is published in rounds into a folder, and the rows that it and its tags should
+/// have. Each round changes rows at random, publishes, and sets a tag.
 struct Rounds {
     dir: tempfile::TempDir,
     target: Target,
@@ -95,7 +96,7 @@ impl Rounds {
         self.tags.insert(tag, self.model.clone());
     }
 
-    /// Publishes all rows, in two files.
+    /// Publishes all rows that the table should have after this round, in two data files.
     fn publish_all(&mut self, round: i32) {
         let version = self.table().version() + 1;
         let rows: Vec<&Row> = self.model.values().collect();
@@ -159,7 +160,7 @@ impl Rounds {
         self.commit(round, base, added, deletes.unwrap());
     }
 
-    /// Checks that a tag has the rows of its round.
+    /// Checks that the snapshot with this tag has the rows that the table had when the tag was set.
     fn check(&self, tag: &str) {
         let source = Source::table(&self.dir.path().join(TABLE), Some(tag)).unwrap();
         assert_eq!(rows(&source), self.tags[tag], "{tag}");
@@ -176,7 +177,7 @@ impl Rounds {
     }
 }
 
-/// Reads the rows of a source, each of which has a key of its own.
+/// Reads all rows of a source, by their keys; checks that no two have the same key.
 fn rows(source: &Source) -> Model {
     let columns: Vec<_> = columns()
         .into_iter()

@@ -31,7 +31,8 @@ fn value(number: i32) -> String {
     format!("{:016x}", mixed ^ mixed.rotate_left(29))
 }
 
-/// Data files with their deletes, and the position of the row of each number.
+/// Data files with their deletes, and the position of each row, by the number from which the row
+/// was made.
 #[derive(Default)]
 struct Files {
     files: Vec<LiveFile>,
@@ -299,8 +300,8 @@ fn rows_that_are_left_come_in_their_order_with_their_values() {
     assert_eq!(next.next(), None);
 }
 
-/// Regression: if a file was written anew, each task of the publication read all of it, from the first row
-/// on.
+/// Rows of a data file that is rewritten are read from the row on at which a task of the
+/// publication begins. Regression: each task read the file from its first row on.
 #[test]
 fn rows_that_are_left_can_be_read_from_an_indexed_row_on() {
     let (_dir, target) = place();

@@ -47,7 +47,8 @@ pub(super) fn find(target: &Target, key: &str) -> Result<Found> {
     parquet_files(target, key).map(Found::Files)
 }
 
-/// Returns what the object at `key` is; `None` if there is none that can be read.
+/// Returns the data file, or the table with the metadata file, that is the object at `key`; `None`
+/// if it is neither, or does not exist.
 fn object(target: &Target, key: &str) -> Result<Option<Found>> {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
     if !is_parquet(name) && !name.ends_with(METADATA_SUFFIX) {

@@ -16,12 +16,12 @@ use crate::iceberg::foreign::{SchemaField, Shape};
 pub(super) enum Matching<'a> {
     /// By name: the file has exactly these columns.
     Names(&'a [String]),
-    /// By the ids that an Iceberg table gives them.
+    /// By field id: the columns are those with the ids of an Iceberg table's columns.
     Ids {
         /// The columns of the table.
         fields: &'a [SchemaField],
-        /// The ids of columns whose values the file need not contain: the table is partitioned by the values
-        /// themselves, so its metadata has them.
+        /// The ids of the columns by whose values themselves (without a transform) the table is
+        /// partitioned. A data file may lack them, because the table's metadata has their values.
         identity_columns: &'a [i32],
     },
 }
@@ -133,8 +133,8 @@ fn check_absent(field: &SchemaField, identity_columns: &[i32]) -> Result<(), Str
     why_not_null(field, &what).map_or(Ok(()), Err)
 }
 
-/// Returns the reason why a column or a field that a file lacks is not null in all rows of the file; `None` if
-/// all are null.
+/// Returns an error text if a field that a file lacks is not null in the file's rows, because the
+/// table gives it a default or requires it; `None` if it is null.
 fn why_not_null(field: &SchemaField, what: &str) -> Option<String> {
     let why = if field.has_default {
         "has a default for old files"

@@ -19,16 +19,18 @@ use super::place::PlaceReader;
 /// The greatest number of groups around a column, the root of the schema included. A list of CQL takes two of them.
 const DEPTH_MAX: usize = 127;
 
-/// The first fields of a footer: the version of the format, and the schema.
+/// Ids of the first two fields of a footer, with the constant below: the version of the format, and
+/// the schema.
 const VERSION: i16 = 1;
 const SCHEMA: i16 = 2;
 
-/// Fields of an element of the schema. The others up to `LOGICAL_TYPE` are integers.
+/// Ids of fields of a schema element, with the two constants below. Fields up to [`LOGICAL_TYPE`]
+/// that have no constant here are integers.
 const NAME: i16 = 4;
 const CHILDREN: i16 = 5;
 const LOGICAL_TYPE: i16 = 10;
 
-/// The kinds of logical types that have fields which are not boolean.
+/// Ids of those kinds of logical types whose structs have fields that are not booleans.
 mod kind {
     pub(super) const DECIMAL: i16 = 5;
     pub(super) const TIME: i16 = 7;
@@ -46,7 +48,7 @@ const PASSED_DEPTH_MAX: u32 = 64;
 mod ty {
     /// The end of a struct, in place of a field.
     pub(super) const STOP: u8 = 0;
-    /// A boolean that is true. The code of a boolean field is its value, and no bytes follow.
+    /// A field that is true. A boolean field has its value in place of a type, and no bytes follow.
     pub(super) const TRUE: u8 = 1;
     pub(super) const FALSE: u8 = 2;
     pub(super) const BYTE: u8 = 3;
@@ -62,8 +64,8 @@ mod ty {
     pub(super) const UUID: u8 = 13;
 }
 
-/// Checks that the library can read the schema of a file. A file without a footer passes: the error of the library
-/// has its reason.
+/// Checks that the Parquet library can read the schema of a file. A file without a footer passes:
+/// the library reports what is wrong with it.
 ///
 /// # Errors
 /// A sentence about the schema, if it is malformed or nested too deeply, or if a group has more children than there
@@ -93,11 +95,11 @@ pub(super) fn check(file: &PlaceReader) -> Result<(), String> {
 /// The depth and the size of a Parquet file's schema.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Schema {
-    /// The greatest number of groups, one within another, around an element.
+    /// The greatest number of groups, nested in each other, around a column.
     depth: usize,
-    /// Groups and columns.
+    /// The number of groups and columns.
     elements: u64,
-    /// The greatest number of children of a group, as the footer has it.
+    /// The greatest number of children that the footer gives a group.
     children_max: u64,
 }
 
@@ -182,15 +184,16 @@ impl Compact<'_> {
         None
     }
 
-    /// Reads an integer with a sign, which is in the lowest bit.
+    /// Reads an integer in the zigzag encoding, whose lowest bit is the sign.
     fn integer(&mut self) -> Option<i64> {
         let value = self.varint()?;
         let half = i64::try_from(value >> 1).ok()?;
         Some(if value & 1 == 0 { half } else { -half - 1 })
     }
 
-    /// Reads the type of the next field of a struct, or its end. `id` is the id of the field before, and becomes that
-    /// of the field.
+    /// Reads the header of a struct's next field, and returns the code of the field's type, or
+    /// [`ty::STOP`] at the end of the struct. `id` is the id of the field before, and is set to
+    /// that of this field, because the encoding has the difference.
     fn field(&mut self, id: &mut i16) -> Option<u8> {
         let header = self.byte()?;
         let ty = header & 0x0f;
@@ -259,7 +262,8 @@ impl Compact<'_> {
         }
     }
 
-    /// Skips an element of a list, a set or a map.
+    /// Skips an element, of the type `ty`, of a list, a set or a map. `depth_left` is the number of
+    /// levels that may be nested in it.
     fn pass_element(&mut self, ty: u8, depth_left: u32) -> Option<()> {
         match ty {
             // Each has a byte, which the library does not skip.
@@ -294,7 +298,7 @@ impl Compact<'_> {
         Some(children)
     }
 
-    /// Skips a logical type: a struct whose only field has the id of its kind.
+    /// Skips a logical type: a struct with one field, whose id is the kind of the type.
     fn pass_logical_type(&mut self) -> Option<()> {
         self.fields(|bytes, kind, ty| {
             if ty != ty::STRUCT {
@@ -319,8 +323,8 @@ impl Compact<'_> {
 mod tests {
     use super::*;
 
-    /// A footer up to the end of its schema, which has one column. `fields` are further fields of the column, behind
-    /// the one with id 4.
+    /// Returns the beginning of a Parquet footer, up to the end of its schema of one column.
+    /// `fields` are encoded fields of the column, which follow its name (id 4).
     fn footer(fields: &[u8]) -> Vec<u8> {
         let start = &b"\x15\x02\x19\x2c\x48\x01m\x15\x02\0\x15\x02\x25\0\x18\x01x"[..];
         [start, fields, b"\0"].concat()

@@ -179,10 +179,10 @@ struct Batches {
     /// The positions of the columns in the file, ascending.
     roots: Vec<usize>,
     reader: ParquetRecordBatchReader,
-    /// The positions in the file of the columns with timestamps of 96 bits.
+    /// The positions in the file of the columns with timestamps of 96 bits (INT96).
     int96: Vec<usize>,
-    /// A second reader of the columns with timestamps of 96 bits, which returns seconds; `None` if there are no
-    /// such columns.
+    /// A second reader of these columns, in seconds, because timestamps in nanoseconds may not fit
+    /// into 64 bits; `None` if there are no such columns.
     seconds: Option<ParquetRecordBatchReader>,
 }
 
@@ -221,7 +221,8 @@ impl Batches {
         })
     }
 
-    /// Returns the position in a batch of the column that has the position `root` in the file.
+    /// Returns the position in a batch, which has only the columns that are read, of the column at
+    /// the position `root` in the file; `None` if that is not read.
     fn place(&self, root: usize) -> Option<usize> {
         self.roots.binary_search(&root).ok()
     }

@@ -12,12 +12,12 @@ use crate::target::Target;
 /// The folder of a table that has its metadata.
 pub(super) const METADATA: &str = "metadata";
 
-/// The folder of a table.
+/// The place of a table's files.
 #[derive(Debug)]
 pub(super) enum Folder {
     /// A folder of this machine.
     Local(PathBuf),
-    /// A folder in a bucket, whose root is that of the target.
+    /// A folder in a bucket. The root of `target` is that of the bucket.
     Bucket {
         target: Target,
         /// The key, without a slash at its end. Empty for the whole bucket.
@@ -102,7 +102,8 @@ impl Folder {
         sized.map(|(place, bytes)| place.with_size(bytes)).collect()
     }
 
-    /// Returns where files outside of the folder may lie, for an error.
+    /// Returns words for an error message: the place where files of the table may lie even if they
+    /// are not in the folder.
     pub(super) fn surroundings(&self) -> &'static str {
         match self {
             Self::Local(_) => "on this machine",

@@ -46,7 +46,8 @@ fn has_int96(ty: &Type) -> bool {
     ty.get_physical_type() == PhysicalType::INT96
 }
 
-/// Returns the schema by which these columns of a file are read as seconds.
+/// Returns the schema of a file with these INT96 columns in seconds: 64 bits of seconds do not
+/// overflow.
 pub(super) fn as_seconds(metadata: &ArrowReaderMetadata, columns: &[usize]) -> SchemaRef {
     let fields = metadata.schema().fields().iter().enumerate();
     let fields = fields.map(|(at, field)| {
@@ -59,7 +60,8 @@ pub(super) fn as_seconds(metadata: &ArrowReaderMetadata, columns: &[usize]) -> S
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Returns exact timestamps in milliseconds, from the nanoseconds and the seconds of the same timestamps.
+/// Returns exact timestamps in milliseconds. Each is computed from two readings of it: in
+/// nanoseconds, which may have wrapped around, and in whole seconds.
 ///
 /// # Errors
 /// The position of a timestamp that is not a whole number of milliseconds, and a sentence about it.
@@ -86,8 +88,8 @@ pub(super) fn milliseconds(
     Ok(Arc::new(TimestampMillisecondArray::from(milliseconds)))
 }
 
-/// Returns the milliseconds of a moment whose nanoseconds wrapped around and whose seconds were cut;
-/// `None` if they are not a whole number.
+/// Returns a moment in milliseconds from its nanoseconds, which may have wrapped around at 64 bits,
+/// and its seconds, which were rounded down; `None` if it is no whole number of milliseconds.
 fn exact_ms(ns: i64, s: i64) -> Option<i64> {
     let part_ns = ns.wrapping_sub(s.wrapping_mul(NS_PER_S));
     if part_ns % NS_PER_MS != 0 {

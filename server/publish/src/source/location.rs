@@ -8,9 +8,9 @@ const BUCKETS: [&str; 3] = ["s3://", "s3a://", "s3n://"];
 pub(super) enum Location<'l> {
     /// A path on a machine.
     Path(&'l str),
-    /// A bucket and a key: `BUCKET/KEY`.
+    /// An object or a folder in a bucket of S3, as `BUCKET/KEY`.
     Bucket(&'l str),
-    /// A location of another kind.
+    /// A location that is neither an absolute path nor one in S3.
     Other(&'l str),
 }
 

@@ -69,7 +69,7 @@ pub enum SourceError {
     #[error("cannot read {}: {source}", path.display())]
     Io {
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The bucket refuses, or does not answer.

@@ -13,8 +13,8 @@ use super::{Result, SourceError};
 use crate::object::{ObjectReader, Window};
 use crate::target::Target;
 
-/// The bytes that are fetched ahead from a file in a bucket, for all columns together, as long as no more than
-/// 256 columns are read.
+/// The most bytes of a bucket's file that are fetched ahead, for all columns together that are
+/// read. With more than 256 columns it is more: each gets 128 KiB.
 const AHEAD_BYTES: u64 = 32 << 20;
 
 /// The place of a file that another engine wrote: on this machine or in a bucket.
@@ -50,7 +50,7 @@ impl Place {
         }
     }
 
-    /// Returns the path or the location.
+    /// Returns the path of a file of this machine, or the URL of an object in a bucket.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -81,12 +81,13 @@ fn newest_metadata(folder: &Folder) -> Result<(Place, Vec<Place>)> {
     }
 }
 
-/// Checks that `newest`, the metadata of the greatest version in a folder, is not that of a dropped table in
-/// whose place another one was created. Catalogs leave the files of a dropped table, and the versions of the
-/// new table begin at 0 again, so the dropped one has the greatest version for a while. `oldest` are the
-/// metadata files of the least version. If one of them is of another table than `newest`, and not older, it
-/// belongs to the new table. Files that an earlier table in the place has left are older than `newest`, and do
-/// no harm.
+/// Checks that `newest`, the metadata with the greatest version in a folder, is not left over from
+/// a dropped table. Catalogs leave the files of a dropped table. If a new one is created in its
+/// place, versions begin at 0 again, and those of the dropped table are greater for a while.
+///
+/// `oldest` are the metadata files with the least version. One that is of another table than
+/// `newest`, and was not written earlier, belongs to such a new table. One that was written earlier
+/// is itself left over, and proves nothing.
 ///
 /// # Errors
 /// If one of `oldest` belongs to a later table. The error is a sentence about this file.

@@ -301,7 +301,8 @@ fn timestamps_of_96_bits_are_exact() {
     assert_eq!(rows(&source, &columns[1..]).unwrap(), ["1", "2", "3"]);
 }
 
-/// A file of pyarrow: 1024 rows with the same blob of two MiB and a byte, which its dictionary has once.
+/// A Parquet file that pyarrow wrote: 1024 rows with the same blob of 2 MiB and a byte, which the
+/// column's dictionary stores once.
 const SHARED_BLOB: &[u8] = b"\
     PAR1\x15\x04\x15\x8a\x80\x80\x02\x15\xba\x01L\x15\x02\x15\0\x12\0\0(\xb5/\xfd\xa0\x05\0 \
     \0l\0\0(\x01\0 \0x\x01\0\xf8\xff9\xd0\x02\x02\0\x10x\x02\0\x10x\x02\0\x10x\x02\0\x10x\

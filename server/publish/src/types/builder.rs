@@ -58,17 +58,18 @@ impl ColumnBuilder {
         self.empty_values
     }
 
-    /// Returns the array of the values since the last call.
+    /// Returns an Arrow array of the values that were appended since the last call.
     ///
     /// # Errors
-    /// If Arrow refuses the array of a part. This does not happen: [`append`](Self::append) has checked the
-    /// values.
+    /// If Arrow refuses the array, or one that is nested in it. This does not happen, because
+    /// [`append`](Self::append) has checked the values.
     pub fn finish(&mut self) -> Result<ArrayRef, ValueError> {
         self.values.finish()
     }
 }
 
-/// The treatment of empty values, and the number of those that became null.
+/// The rule for empty values (of no bytes, in types such as `int`), and the number of those that
+/// became null.
 struct Empties<'a> {
     rule: OnEmpty,
     seen: &'a mut u64,

@@ -22,7 +22,7 @@ pub enum IcebergType {
     Map {
         /// The field of the keys, which is called `key` and is required.
         key: Box<NestedField>,
-        /// The field of the values, which is called `value`.
+        /// The field of the map's values, which is called `value`.
         value: Box<NestedField>,
     },
     Struct(Vec<NestedField>),
@@ -33,7 +33,7 @@ pub enum IcebergType {
 pub struct NestedField {
     /// The id of the field, unique in the table. Readers find the field in a data file by this id.
     pub id: i32,
-    /// The name that users see.
+    /// The name in the current schema, which users see and may change.
     pub name: String,
     /// Whether the field is never null.
     pub required: bool,

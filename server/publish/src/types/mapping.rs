@@ -13,8 +13,8 @@ use super::{DecimalForm, TypeOptions};
 /// Gives out field ids, each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FieldIds {
-    /// The greatest id that was given out, in this publication or in an earlier one: `last-column-id` in
-    /// Iceberg's metadata.
+    /// The greatest id that a field of the table has had, in this publication or an earlier one:
+    /// `last-column-id` in Iceberg's metadata.
     pub last: i32,
 }
 
@@ -65,8 +65,9 @@ pub fn field(
     }
 }
 
-/// Returns whether readers may take values of both types for values of one field. The parts of nested types
-/// have fields of their own.
+/// Returns whether a field keeps its id when its type changes from `a` to `b`. Other types must be
+/// equal, but two lists, maps or structs need not: their nested fields have ids of their own and
+/// are compared themselves.
 fn is_same_kind(a: &IcebergType, b: &IcebergType) -> bool {
     use IcebergType as T;
     match (a, b) {
@@ -154,8 +155,8 @@ fn iceberg_type(
     }
 }
 
-/// The parts of a duration. They have CQL types because their field ids are given out as those of a
-/// user-defined type's fields are.
+/// The fields of the struct that a CQL duration becomes. They have CQL types, because the struct
+/// gets its field ids like a user-defined type.
 pub(super) const DURATION: [(&str, CqlType); 3] = [
     ("months", CqlType::Int),
     ("days", CqlType::Int),

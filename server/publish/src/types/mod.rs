@@ -83,8 +83,8 @@ impl DecimalForm {
         scale: 0,
     };
 
-    /// Returns the form of `precision` digits, `scale` of them behind the point; `None` unless
-    /// `1 <= precision <= 38` and `scale <= precision`.
+    /// Returns the form of a decimal with `precision` digits, `scale` of them behind the point;
+    /// `None` unless `1 <= precision <= 38` and `scale <= precision`.
     pub fn new(precision: u8, scale: u8) -> Option<Self> {
         let is_valid = (1..=Self::PRECISION_MAX).contains(&precision) && scale <= precision;
         is_valid.then_some(Self { precision, scale })
@@ -95,7 +95,7 @@ impl DecimalForm {
 /// from every number. Iceberg has no such value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnEmpty {
-    /// The conversion fails.
+    /// An empty value is an error, which ends the conversion.
     #[default]
     Refuse,
     /// The value becomes null. A key of a map cannot, and fails.

@@ -19,12 +19,14 @@ use super::{ValueError, scalar};
 
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 
-/// The integers that are read as a `time`: nanoseconds since midnight, as ebb publishes it.
+/// The integer columns' values that are accepted for the CQL type `time`, which ebb publishes as
+/// nanoseconds since midnight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Times {
-    /// The nanoseconds of one day.
+    /// Only nanoseconds of one day, 0 to 86,399,999,999,999: for files of other engines.
     OfDay,
-    /// All integers of 64 bits.
+    /// Any integer of 64 bits: for files that ebb wrote, because CQL accepts such times from
+    /// clients.
     Any,
 }
 
@@ -297,8 +299,8 @@ fn not_null(elements: &ArrayRef, ty: &CqlType, times: Times) -> Result<Vec<Vec<u
     values.collect()
 }
 
-/// Returns the bytes of a tuple or a user-defined type from its types and the arrays of its parts. A
-/// part without an array is null.
+/// Returns the bytes of a tuple or a user-defined type from the types and the arrays of its
+/// components or fields. One without an array, which the file lacks, is null.
 fn components<'p>(
     parts: impl Iterator<Item = (&'p CqlType, Option<&'p ArrayRef>)>,
     row: usize,

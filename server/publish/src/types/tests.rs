@@ -328,7 +328,8 @@ fn values_of_other_engines_are_converted_exactly_or_refused() {
     }
 }
 
-/// Regression: an integer beyond a day became a `time` that no literal can name.
+/// Regression: an integer beyond the nanoseconds of a day, in a file of another engine, was read as
+/// a CQL `time`, which no literal can name.
 #[test]
 fn an_integer_is_a_time_of_one_day_unless_ebb_published_it() {
     let day_ns = 86_400_000_000_000;

@@ -34,9 +34,9 @@ pub(in crate::http) struct Answers {
 pub(super) struct Execution {
     answers: Arc<Answers>,
     by: Submission,
-    /// The keys that no other request can use until this is dropped. While the request is executed, it is the
-    /// request's own key. After [`end`](Self::end), they are those of the older responses that were dropped
-    /// when the new one was stored, because their rows are being deleted.
+    /// The reserved keys: a request with one of them is refused until this is dropped. While the
+    /// request is executed, its own key is reserved. After [`end`](Self::end), these are the keys
+    /// of older responses that were dropped for the new one, and whose rows are being deleted.
     taken: Vec<String>,
 }
 
@@ -118,8 +118,9 @@ impl Execution {
         permit.map_err(broken)
     }
 
-    /// Stores the response in memory, and in the table unless `is_in_history`: then the key is in the record
-    /// of a job. Waits for the database.
+    /// Stores the response in memory, so that a retry gets it, and in the table, so that a retry
+    /// after a restart does. The table is left out if `is_in_history`: the record of a job then has
+    /// the idempotency key. Waits for the database.
     pub(super) fn end(mut self, response: StoredResponse, is_in_history: bool) {
         let rows = self.answers.rows.as_ref();
         // First the row, while the key is taken: a later row of this key must not be replaced by it.

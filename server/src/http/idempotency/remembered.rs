@@ -23,12 +23,12 @@ pub(super) struct Remembered {
     bytes: usize,
 }
 
-/// The state of a key.
+/// The state of the requests with one idempotency key.
 #[derive(Debug)]
 enum Answer {
     /// The request of this hash is being executed, or the row of its response is being written.
     Awaited { request: String },
-    /// The response to the request of this hash.
+    /// The request with the hash `request` was executed; a retry gets this response.
     Given {
         request: String,
         response: StoredResponse,
@@ -47,7 +47,7 @@ pub(super) struct StoredResponse {
     pub body: Bytes,
 }
 
-/// The next step for a request with a key.
+/// The next step for a request with an idempotency key.
 #[derive(Debug)]
 pub(super) enum Step {
     Execute,
@@ -97,8 +97,9 @@ impl Remembered {
         dropped
     }
 
-    /// Forgets reserved keys, so that the next request with one of them is executed: that of a request whose
-    /// execution gave no response to keep, or those of dropped responses.
+    /// Releases reserved keys: the next request with one of them is executed. This is for the key
+    /// of a request whose execution gave no response to keep, and for the keys of dropped
+    /// responses.
     pub(super) fn release(&mut self, taken: &[String]) {
         for key in taken {
             self.of.remove(key);

@@ -24,7 +24,8 @@ pub(super) struct ResponseRows {
     table: OnceLock<Table>,
 }
 
-/// A response as JSON. The key of the row is the hash of principal, method, path and key.
+/// A stored response, as JSON. The key of its row is the hash of the request's principal, method,
+/// path and idempotency key.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {

@@ -146,7 +146,7 @@ pub(super) struct Paced {
 }
 
 impl Paced {
-    /// Returns the rate, if there is one.
+    /// Returns the limit on bytes per second that the request sets; `None` if it sets none.
     ///
     /// # Errors
     /// When it is 0.

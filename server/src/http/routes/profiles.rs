@@ -44,8 +44,9 @@ async fn profiles(
     Ok(Json(ProfileList { profiles, next }))
 }
 
-/// Returns the profiles that the principal may see. For a token of a role, the request of the measured job
-/// decides, because a profile names files and tables only in words.
+/// Returns the profiles that the principal may see. A token of a role sees the profile of a job if
+/// it may see the job's request: only the request names the tables that were read; the profile has
+/// a text about them.
 fn profiles_for(principal: &Principal, node: &Node) -> Result<Vec<ProfileRecord>, JobError> {
     let mut profiles = node.profiles()?;
     if principal.role.is_none() || principal.scope == Scope::Admin {

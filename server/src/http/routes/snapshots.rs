@@ -44,7 +44,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 struct Listed {
     /// Lists only snapshots of this keyspace.
     keyspace: Option<String>,
-    /// The length of the page, 100 by default.
+    /// The largest number of snapshots in the page, 100 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// The value of `next` in the page before this one.

@@ -8,7 +8,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::*;
 
-/// Waits for a lock, as the statistics of a database do during a change of the schema.
+/// A collector of metrics that waits for a lock, as the statistics of a database wait during a
+/// change of the schema.
 #[derive(Debug)]
 struct Waiting(Arc<Mutex<()>>);
 

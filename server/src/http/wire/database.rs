@@ -14,7 +14,7 @@ pub struct StatsReport {
     #[serde(flatten)]
     #[schema(value_type = Object)]
     pub stats: Stats,
-    /// The objects that CQL does not serve.
+    /// The tables, roles and other objects whose records cannot be read. CQL refuses to serve them.
     #[schema(value_type = Vec<Object>)]
     pub unreadable: Vec<Unreadable>,
     /// The reason why the schema was not read, if the store failed.
@@ -55,8 +55,9 @@ pub struct VerifiedDatabase {
 }
 
 impl VerifiedDatabase {
-    /// Puts the damage in the files and the unreadable objects together. Damage may keep the schema
-    /// from being read, and is in the report then.
+    /// Creates the report from the damage in the files and the unreadable objects. If damage in
+    /// files is the reason why the schema could not be read, the error of `unreadable` becomes a
+    /// part of the report.
     ///
     /// # Errors
     /// The error of `unreadable`, if the files are whole.
@@ -98,8 +99,8 @@ pub struct BackupPlace {
         pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]*$"
     )]
     pub name: Option<String>,
-    /// The absolute path of a folder of the server's machine. A request over the network may only
-    /// use folders below the folder for backups.
+    /// In place of `name`: the absolute path of the backup's folder on the server's machine. A
+    /// request over the network may only use folders below the folder for backups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
 }

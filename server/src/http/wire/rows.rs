@@ -58,7 +58,7 @@ pub struct ScanRequest {
 /// A row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RowView {
-    /// The key.
+    /// The key of the row, as the table stores it.
     pub key: Octets,
     /// The value; absent if the request has `keys_only`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -88,7 +88,7 @@ pub struct RunView {
     pub is_merging: bool,
 }
 
-/// A snapshot in a run list. It contains the versions in the runs up to its sequence number.
+/// A snapshot of a table. In the table's runs it reads the versions up to its sequence number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BookmarkView {
     /// The name of the snapshot.
@@ -109,7 +109,7 @@ pub struct MergeView {
     /// The number that `read_versions` rises to: the versions that are left in the input runs, plus
     /// those that finished parts of the merge wrote.
     pub all_versions: u64,
-    /// The bytes of those input files that the merge has not finished with.
+    /// The total size of the input files that the merge has not replaced yet.
     pub all_bytes: u64,
 }
 

@@ -29,7 +29,8 @@ pub struct Projection {
     clustering: Vec<(usize, usize)>,
     statics: ColumnsById,
     regular: ColumnsById,
-    /// True if the reader needs the original clustering values, and keys do not always determine them.
+    /// True if the reader needs clustering values as the client wrote them, and keys do not always
+    /// determine these (1.0 and 1.00 have the same key).
     needs_original: bool,
 }
 
@@ -63,8 +64,8 @@ impl ColumnsById {
 }
 
 impl Projection {
-    /// Returns the projection to the columns at `places` of the schema. The slot of a column is its
-    /// index in `places`.
+    /// Returns the projection to the columns with the indexes `places` in the schema. A decoded row
+    /// has their cells in the order of `places`.
     pub fn new(schema: &TableSchema, places: &[usize]) -> Self {
         let of = |kind| {
             let columns = places.iter().enumerate();
@@ -94,8 +95,9 @@ impl Projection {
         }
     }
 
-    /// Returns whether these columns of a row and of the static row are final: merging operands with
-    /// timestamps up to `greatest_left` into header and row cannot change them.
+    /// Returns whether the requested columns of a row and of its static row are final: older writes
+    /// that are not read yet, with timestamps up to `greatest_left`, cannot change them. `operand`
+    /// is the row as read so far; `None` if there is none.
     ///
     /// # Errors
     /// If the header or the operand is damaged.
@@ -122,7 +124,8 @@ impl Projection {
 pub struct ProjectedPartition<'p> {
     projection: &'p Projection,
     partition: Partition<'p>,
-    /// The cells of the partition key and of static columns, at their slots.
+    /// The cells of the partition key and of static columns, each at its column's index among the
+    /// requested columns.
     cells: Vec<Option<LiveColumn<'p>>>,
 }
 
@@ -242,7 +245,7 @@ impl<'p> ProjectedPartition<'p> {
     }
 }
 
-/// A row that exists.
+/// The requested columns of a row that exists for the reader.
 #[derive(Debug)]
 pub struct ProjectedRow<'r> {
     clustering: &'r [u8],

@@ -11,12 +11,14 @@ pub enum TableError {
     /// The store failed.
     #[error("{0}")]
     Store(#[from] ebb_storage::Error),
-    /// The store returned bytes that are not a key, header or row of the table.
+    /// The store returned bytes that are no key, partition header (deletions and static columns) or
+    /// row of the table.
     #[error("{0}")]
     Damaged(Box<Damage>),
 }
 
-/// Stored bytes that are not a key, header or row of their table.
+/// Stored bytes that are no key, partition header (deletions and static columns) or row of their
+/// table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a row of table {table} is damaged: {reason}, at key {}", Hex(key))]
 pub struct Damage {

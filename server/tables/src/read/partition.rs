@@ -208,15 +208,17 @@ impl<'p> Partition<'p> {
         dropped.chain(deletion).max().unwrap_or(i64::MIN)
     }
 
-    /// Returns the greatest timestamp of the static columns or of what hides them. A write above it is
-    /// visible.
+    /// Returns the greatest timestamp of the static cells, and of the deletion of the partition or
+    /// the drop of a column, which hide static cells. A write with a greater timestamp is visible.
     pub fn greatest_timestamp_of_statics(&self) -> i64 {
         let row = self.header.static_row();
         let greatest = row.map_or(i64::MIN, |row| row.greatest_timestamp());
         greatest.max(self.hidden_up_to())
     }
 
-    /// Returns the greatest timestamp of a row or of what hides it. A write above it is visible.
+    /// Returns the greatest timestamp of the row's stored content, and of the deletions of its
+    /// partition or range and the drops of columns, which hide rows or cells. A write with a
+    /// greater timestamp is visible.
     ///
     /// # Errors
     /// If the operand is damaged.

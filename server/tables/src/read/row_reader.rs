@@ -10,7 +10,8 @@ use super::error::Result;
 use super::partition::Partition;
 use super::source::Source;
 
-/// A reader of some columns of a table at one time.
+/// A reader of some columns of a table's rows. What has expired is decided by one time for all of
+/// them.
 #[derive(Debug, Clone, Copy)]
 pub struct RowReader<'r> {
     /// The stored rows of the table, and the headers (deletions and static columns) of its partitions.

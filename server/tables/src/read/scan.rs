@@ -54,8 +54,8 @@ pub struct PartitionStart {
     pub key: Bytes,
     /// The stored header of the partition (its deletions and static columns), if it has one.
     pub header: Option<Bytes>,
-    /// True if the header lies in the range. If several ranges cut a partition, only one of them
-    /// contains it.
+    /// True if the scanned range contains the key of the header. If several ranges cut a partition,
+    /// only one of them does.
     pub header_in_range: bool,
 }
 

@@ -24,7 +24,7 @@ impl StoredRow {
 /// caller paces itself by the number of steps, not of rows.
 #[derive(Debug)]
 pub enum RowStep {
-    /// No row yet: the next step opens a range of keys.
+    /// No row, because the scan of a range of keys has to be opened first: the next call opens it.
     Seek,
     /// A stored row that the selection contains.
     Row(StoredRow),

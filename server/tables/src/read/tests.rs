@@ -7,7 +7,7 @@ use ebb_model::types::CqlType;
 
 use super::*;
 
-/// The first time of a test's clock, in seconds since 1970.
+/// The time that the clock of a test shows at first, in seconds since 1970.
 const NOW_S: i64 = 1_700_000_000;
 
 /// Returns the table `t (k int, c int, s text STATIC, a int, b text, PRIMARY KEY (k, c))`.
@@ -91,7 +91,7 @@ fn deleted_at(timestamp: i64) -> Vec<u8> {
     header(|mut header| header.deletion(deletion(timestamp)))
 }
 
-/// Calls `check` with a partition that has this header.
+/// Calls `check` with a partition that has this stored header: its deletions and static columns.
 fn with_partition<T>(
     schema: &TableSchema,
     header: Option<&[u8]>,

@@ -48,7 +48,7 @@ fn delete(catalog: &Catalog, name: &str) -> Result<()> {
     Ok(catalog.db().sync()?)
 }
 
-/// Returns the stored records: ids of roles, with snapshots.
+/// Returns the stored records of snapshots that roles created, each with the id of the role.
 fn records(catalog: &Catalog) -> Vec<(u64, OwnedSnapshot)> {
     let all = own_table(catalog, "role_snapshots");
     let decoded = all.range::<&[u8], _>(..).map(|entry| {
@@ -134,8 +134,8 @@ fn a_deleted_snapshot_leaves_nothing_to_a_later_one_of_its_name() {
     }
 }
 
-/// A hold (a snapshot that ebb keeps for itself) has the sequence number of the snapshot that it was
-/// made from.
+/// Records are found by sequence number. A hold (a snapshot that ebb keeps for itself) has the
+/// number of the snapshot that it was made from.
 #[test]
 fn a_deleted_hold_leaves_the_record_of_its_snapshot() {
     let catalog = with_role(&MemDisk::new(), Some(1));

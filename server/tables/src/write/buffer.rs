@@ -37,7 +37,8 @@ struct Entry<'v> {
 }
 
 impl Column<'_> {
-    /// Returns the values that the write sets in the column; deletions are left out.
+    /// Returns the values that one write gives to this column: one, or each element of a
+    /// collection. Deletions are left out.
     fn values(&self) -> impl Iterator<Item = Indexed<'_>> {
         let (cell, elements) = match self {
             Self::Cell(value) => (value.as_deref(), None),
@@ -190,7 +191,7 @@ impl<'v> RowBuffer<'v> {
         column.into_iter().flat_map(|column| column.values())
     }
 
-    /// Appends the operand of the row, like [`OperandWriter::row`].
+    /// Appends the merge operand that writes the row, like [`OperandWriter::row`].
     ///
     /// # Errors
     /// If a collection takes 4 GiB or more.

@@ -44,7 +44,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Begins a search at the first byte of a record.
+    /// Returns a search for the end of a record whose first byte comes next.
     pub(crate) fn new(dialect: CsvDialect) -> Self {
         Self {
             dialect,
@@ -56,7 +56,8 @@ impl Machine {
         }
     }
 
-    /// Begins a search within a field in quotes, in a record whose start is unknown.
+    /// Returns a search for the end of a record that begins within a field in quotes; where the
+    /// record starts is unknown.
     pub(crate) fn inside_quotes(dialect: CsvDialect) -> Self {
         Self {
             state: State::Quoted,

@@ -80,7 +80,8 @@ struct Search<'a, F: ?Sized> {
     file: &'a F,
     file_bytes: u64,
     record_bytes_max: u64,
-    /// The [`SEARCH_SHARE`], which tests replace.
+    /// The divisor of the number of bytes that a search may read: [`SEARCH_SHARE`], or another in
+    /// tests.
     search_share: u64,
     block_bytes: usize,
 }
@@ -118,8 +119,8 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         self.walk(known, at, dialect)
     }
 
-    /// Guesses the start of the first record at or after `at` from the bytes that follow, without
-    /// reading from a known start of a record on.
+    /// Guesses the start of the first record at or after `at`, by reading only the bytes after
+    /// `at`.
     fn likely_border(&self, at: u64, kind: RecordKind) -> io::Result<u64> {
         if at == 0 {
             return Ok(0);
@@ -142,7 +143,8 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         Ok(&buffer[..read])
     }
 
-    /// Returns the place of the first line at or after `at`. `at` must be above 0.
+    /// Returns the offset of the first line that begins at or after `at`; the end of the file if
+    /// none does. `at` must be above 0.
     fn line(&self, at: u64) -> io::Result<u64> {
         let mut buffer = vec![0; self.block_bytes];
         // Includes the byte before: a line may begin exactly at `at`.
@@ -166,9 +168,9 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         }
     }
 
-    /// Returns the first border at or after `line`, the start of a line, by about `bytes_max` bytes
-    /// from there on; `None` if they leave open whether `line` begins a record or lies in a field in
-    /// quotes.
+    /// Returns the first border (start of a record) at or after `line`, the start of a line, found
+    /// by reading about `bytes_max` bytes from `line` on. `None` if these bytes do not show whether
+    /// `line` begins a record or lies in a field in quotes.
     fn guess(&self, line: u64, dialect: CsvDialect, bytes_max: u64) -> io::Result<Option<u64>> {
         let mut outside = Reading::new(Machine::new(dialect), dialect, line, line);
         let mut inside = Reading::new(Machine::inside_quotes(dialect), dialect, line, line);
@@ -197,7 +199,8 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         }
     }
 
-    /// Returns the first border at or after `at` by reading all records from `known` on.
+    /// Returns the first border (start of a record) at or after `at`, by reading all records from
+    /// `known`, the start of a record, on.
     fn walk(&self, known: u64, at: u64, dialect: CsvDialect) -> io::Result<u64> {
         let mut buffer = vec![0; self.block_bytes];
         let mut place = known;
@@ -234,8 +237,8 @@ struct Reading {
     after_cr: bool,
     /// The place from which on the start of a record is searched for.
     from: u64,
-    /// The start of the first record at or after `from`, once it is found. The record with which the
-    /// reading began does not count: its start is the hypothesis.
+    /// The first start of a record at or after `from`; `None` until it is found. The record with
+    /// which the reading began does not count, because its start is only assumed.
     border: Option<u64>,
     /// True if the bytes refute the hypothesis: they are malformed, or the record would be too long.
     is_refuted: bool,
@@ -254,7 +257,8 @@ impl Reading {
         }
     }
 
-    /// Continues with `bytes`, which begin at `place`.
+    /// Reads on in `bytes`, which begin at the offset `place` of the file. A record of more than
+    /// `record_bytes_max` bytes refutes the hypothesis.
     fn go_on(&mut self, bytes: &[u8], place: u64, record_bytes_max: u64) {
         let mut at = 0;
         while at < bytes.len() && !self.is_refuted {
@@ -284,7 +288,8 @@ impl Reading {
         }
     }
 
-    /// Ends the reading at the end of the file, `place`.
+    /// Notes that the file ends at the offset `place`. A record that ended with a CR ends there,
+    /// and a quote that is still open refutes the hypothesis.
     fn end(&mut self, place: u64) {
         if self.after_cr {
             self.begin_record(place);

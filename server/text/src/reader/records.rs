@@ -105,8 +105,8 @@ impl Search {
         }
     }
 
-    /// Searches the bytes of `unread` that were not searched before. Returns the place of the line
-    /// end.
+    /// Searches those bytes of `unread` that were not searched before. Returns the index, in
+    /// `unread`, of the line end that ends the record; `None` if more bytes are needed.
     fn go_on(&mut self, unread: &[u8]) -> Result<Option<usize>, Malformed> {
         match self {
             Self::Line { searched_bytes } => {
@@ -198,9 +198,8 @@ impl<'a> Records<'a> {
 
     /// Returns the next record; `None` after the last one.
     ///
-    /// # Errors
-    /// If the source cannot be read, ends before the part, or contains a malformed record. Reading
-    /// then ends.
+    /// # Errors If the source cannot be read, ends before the end of the part, or contains a
+    /// malformed record. No further record is read then.
     pub fn read(&mut self) -> Result<Option<Record<'_>>, RecordError> {
         let begin = self.offset;
         if !self.has_begun {

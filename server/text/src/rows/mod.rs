@@ -169,7 +169,7 @@ fn write_line_key(key: &mut Vec<u8>, prefix: &[u8], line: u64) -> Result<(), Pro
     Ok(())
 }
 
-/// Checks a key from a column.
+/// Refuses a key, read from a column, that is empty or longer than the store permits.
 fn check_key(key: &[u8], column: &str, line: u64) -> Result<(), Problem> {
     if key.is_empty() {
         let what = format!("column {column:?}, which is the key, is empty");

@@ -78,8 +78,8 @@ pub struct Transaction {
     db: Arc<DbInner>,
     view: View,
     options: TransactionOptions,
-    /// The writes and the guards (keys and ranges: if another commit has written them since it
-    /// began, the transaction cannot commit). One entry for each table with any.
+    /// For each table, the writes of the transaction, and its guards: keys and ranges that no other
+    /// commit may have written since the transaction began.
     tables: Vec<OwnTable>,
 }
 

@@ -35,7 +35,8 @@ pub(super) struct Write {
 
 #[derive(Debug)]
 enum Base {
-    /// The transaction has neither set nor deleted the key: the base is the value in its view.
+    /// The transaction has neither set nor deleted the key: operands are merged into the value that
+    /// its view shows.
     Below,
     Put(Bytes),
     PutWithTtl(Bytes, Duration),

@@ -14,7 +14,8 @@ fn writes(keys: &[&str]) -> WriteSet {
     WriteSet::of_keys(keys.iter().map(|name| key(name)))
 }
 
-/// Checks a transaction without guards that began at `since`.
+/// Checks a transaction that began at `since` and writes these keys, and guards none (requires that
+/// no other commit writes them).
 fn check(conflicts: &Conflicts, since: u64, write_set: &WriteSet) -> Result<(), Clash> {
     conflicts.check(SeqNo(since), write_set, &WriteSet::default())
 }

@@ -10,7 +10,8 @@ use crate::read::{MergeOperator, MergeOperators};
 
 const NOW_MS: u64 = 100;
 
-/// Concatenation, which shows order; it refuses operands that contain a "!".
+/// A merge operator that concatenates operands, so that their order shows, and refuses those that
+/// contain a "!".
 #[derive(Debug)]
 struct Picky;
 
@@ -89,8 +90,8 @@ fn boundaries(list: &[(u64, u64)]) -> Boundaries {
 }
 
 /// A case: the versions of a key; the boundaries, each a sequence number and a read time; the
-/// numbers of the range tombstones over the key; whether no older version of the key is anywhere
-/// else; and the versions that are kept.
+/// sequence numbers of the range tombstones over the key; whether no older version of the key is
+/// anywhere else; and the versions that must be kept.
 type Case<'a> = (&'a str, &'a [(u64, u64)], &'a [u64], bool, &'a str);
 
 fn check(known: bool, cases: &[Case<'_>]) {
@@ -234,7 +235,9 @@ fn versions_under_a_range_tombstone_of_their_stripe_go() {
     );
 }
 
-/// Returns the value that a reader sees at a point, given all versions, newest first.
+/// Returns the value that a reader at a sequence number and a time sees, given all versions, newest
+/// first, and the range tombstones `covering` the key. The outer `None` means that the operands
+/// cannot be merged, the inner one that there is no value.
 fn read(
     versions: &[Version],
     covering: &[SeqNo],
@@ -325,9 +328,9 @@ fn every_reader_reads_the_same_as_if_all_versions_were_kept() {
     });
 }
 
-/// A case has the versions of a key, the boundaries, the numbers of range tombstones over the key,
-/// the splits between runs, and the versions that are kept. Each kept version has its number, the
-/// index of its run, and the first and last boundary for whose readers alone it stays.
+/// A case has the versions of a key, the boundaries (commits at which readers read), the sequence
+/// numbers of range tombstones over the key, the splits between output runs, and the versions that
+/// must be kept. Each of these has its number, the index of its run, and `only_for`.
 #[test]
 fn a_kept_version_lists_its_readers_unless_a_version_in_another_run_hides_it() {
     type ExpectedVersions<'a> = &'a [(u64, usize, Option<(u64, u64)>)];

@@ -52,7 +52,7 @@ fn flush_then_stop(wait: impl Fn(&Signal) -> bool + Copy + Send + Sync + 'static
     });
 }
 
-/// A requested flush is done, and a thread ends upon a request to stop, whatever it does then.
+/// A requested flush is done, and a request to stop ends the thread, whether it works or waits.
 #[test]
 fn loom_a_thread_flushes_on_request_and_stops() {
     flush_then_stop(|signal| signal.wait(|requests| std::mem::take(&mut requests.flush), None));

@@ -60,7 +60,7 @@ impl Backlog for Store {
         })
     }
 
-    /// Starts nothing: the model has one flush.
+    /// Requests no flush: one is under way in another thread of the model.
     fn ask(&self) {}
 
     fn throttle_wait_max(&self) -> Duration {

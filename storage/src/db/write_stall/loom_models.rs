@@ -48,14 +48,15 @@ impl Backlog for Behind {
     fn waits(&self, _: Admission) {}
 }
 
-/// Returns a stall without tokens.
+/// Returns a stall whose tokens are all spent.
 fn empty_stall() -> WriteStall {
     let stall = WriteStall::new(1);
     assert!(stall.inside.lock().unwrap().tokens.spend(1));
     stall
 }
 
-/// Runs two writers beside a flush that calls `end` when its memtable is gone.
+/// Runs two writers, which stall while a memtable is full, beside a flush, which frees it and then
+/// calls `end`.
 fn flush_ends(end: fn(&WriteStall)) {
     explore(move || {
         let shared = Arc::new((empty_stall(), Behind::new(1, 0)));
@@ -92,7 +93,8 @@ fn loom_a_work_end_notified_without_the_lock_is_caught() {
     flush_ends(|stall| stall.changed.notify_all());
 }
 
-/// Two merges bring the tokens that two writers need, and the writers pay all of them.
+/// Runs two throttled writers that need a token each, beside two merges that call `refill` to add
+/// one each. Both writers pass, and no token is left.
 fn merges_refill(refill: fn(&WriteStall)) {
     explore(move || {
         let shared = Arc::new((empty_stall(), Behind::new(0, 1)));

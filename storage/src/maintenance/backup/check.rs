@@ -30,9 +30,9 @@ pub(super) fn check_blocks(
 }
 
 /// Refuses the backup if the file at `at`, which an older backup wrote, is another SSTable than the
-/// database has under the number of `file`. It is not replaced, because the older backup may need
-/// it. The numbers clash if the database was put back to an earlier state since that backup, or is
-/// a copy of the one that was backed up.
+/// one that the database has under the number of `file`. The older backup may need it, so it is not
+/// replaced. The numbers clash if the database was put back to an earlier state since that backup,
+/// or is a copy of the database that was backed up.
 ///
 /// # Errors
 /// [`Error::InvalidRequest`]. A file whose id cannot be read is damaged, and is not refused.

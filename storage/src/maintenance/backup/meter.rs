@@ -52,7 +52,8 @@ impl Meter {
         self.bytes_total += bytes;
     }
 
-    /// Adds bytes to those that are done, and calls `step` unless too little space is left.
+    /// Counts `bytes` as done, and calls `step`, which may end the backup. Ends it, too, if too
+    /// little space is left.
     pub(super) fn advance(
         &mut self,
         engine: &Engine,

@@ -8,7 +8,8 @@ use crate::file_system::ReadFile;
 use crate::key::FileNumber;
 use crate::wal::{SEGMENT_HEADER_BYTES, Segment, renumbered_header};
 
-/// A segment of the log, read with the new number in its header.
+/// A segment of the log that is read as if it had another number, the one that it gets in the
+/// backup.
 #[derive(Debug)]
 pub(super) struct Renumbered<'a> {
     source: &'a dyn ReadFile,
@@ -16,7 +17,7 @@ pub(super) struct Renumbered<'a> {
 }
 
 impl<'a> Renumbered<'a> {
-    /// Returns the segment with the number `to`; `None` if its header is damaged.
+    /// Returns a reader of the segment as if its number were `to`; `None` if its header is damaged.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -35,7 +36,8 @@ impl<'a> Renumbered<'a> {
         Ok(header.map(|header| Self { source, header }))
     }
 
-    /// Overwrites the part of `bytes`, read at `offset`, that belongs to the segment's header.
+    /// Replaces those of `bytes`, read at `offset`, that belong to the segment's header by bytes of
+    /// the new header.
     fn put_header(&self, bytes: &mut [u8], offset: u64) {
         let header = usize::try_from(offset).ok();
         let header = header

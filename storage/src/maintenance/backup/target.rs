@@ -93,11 +93,11 @@ impl BackupDir {
     }
 }
 
-/// The file that a directory has under the name of an SSTable.
+/// The result of looking up the name of an SSTable in the directory of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
-    /// A file that the manifest of the older backup names: its bytes were made durable.
+    /// A file that the manifest of the older backup names, and that is durable since then.
     Named,
     /// A file that the manifest of the older backup does not name. Only the log of that backup
     /// names it, or an interrupted backup left it, perhaps before its bytes were durable.
@@ -188,8 +188,9 @@ impl OlderBackup {
         Ok(())
     }
 
-    /// Returns whether CURRENT still names the older backup. A rename that failed may have happened
-    /// or not; if it happened, the files of the new backup must stay.
+    /// Returns whether CURRENT still names the older backup, after an attempt to replace it. A
+    /// rename that failed may have happened or not; if it happened, the files of the new backup
+    /// must stay.
     fn is_live(&self) -> bool {
         let manifest = Manifest::load(self.disk.clone(), &self.dir);
         matches!(manifest, Ok(Some(manifest)) if manifest.next_number() == self.next_manifest)

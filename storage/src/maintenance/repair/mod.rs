@@ -124,8 +124,9 @@ pub fn repair(
     Ok(report)
 }
 
-/// Writes all versions of a table as one run, and returns whether there are merge operands
-/// among them.
+/// Writes all versions of a table as one run. Returns the table for the new manifest, and whether
+/// there are merge operands among the versions. `last_seq` is the largest sequence number of the
+/// database. Calls `read_on` after each key.
 fn write_table(
     engine: &Engine,
     table: SourceTable,
@@ -231,7 +232,7 @@ impl Sources {
     }
 
     /// Returns the next key, and adds all its versions to `versions`, newest first, each with the
-    /// rank of its source.
+    /// rank of its source (its position among the sources).
     fn next_key(&mut self, versions: &mut Vec<(usize, Version)>) -> Result<Option<Bytes>> {
         let Some(((key, ..), _)) = self.heads.first_key_value() else {
             return Ok(None);

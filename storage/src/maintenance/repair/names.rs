@@ -22,8 +22,8 @@ pub(super) struct TableNames {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AssignedNames {
     pub(super) named: Vec<(TableId, TableName)>,
-    /// The tables that stay without a name, each with the name that was found for it, if one was:
-    /// another table has that name.
+    /// The tables that stay without a name. Each has the name that was found for it and that
+    /// another table has now, or `None`.
     pub(super) unnamed: Vec<(TableId, Option<TableName>)>,
 }
 
@@ -38,7 +38,7 @@ impl TableNames {
         self.unnamed.contains(&table)
     }
 
-    /// Returns the tables without a name for which none was found.
+    /// Returns the tables that the manifest does not name, and for which no name was found so far.
     pub(super) fn unknown(&self) -> Vec<TableId> {
         let unnamed = self.unnamed.iter().copied();
         unnamed

@@ -17,13 +17,13 @@ use crate::key::{KeyRange, SeqNo};
 /// A range of keys, both ends included; `None` is no bound.
 type LostKeys = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// The known contents of one source of versions.
+/// The known contents of one source (a file or the log) of a table's versions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Extent {
     /// The sequence numbers whose versions the source replaces; `None` if it is not known to
     /// replace any.
     pub(super) origin: Option<(SeqNo, SeqNo)>,
-    /// The smallest and the largest sequence number in the source.
+    /// The smallest and the largest sequence number of the source's versions.
     pub(super) seqs: (SeqNo, SeqNo),
     /// The range of keys whose versions the source replaces, if known.
     pub(super) keys: Option<KeyRange>,
@@ -32,22 +32,24 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Returns whether this source may replace versions of the source `older`.
+    /// Returns whether this source may contain versions of the source `older` already, or have
+    /// dropped them.
     fn touches(&self, older: &Self) -> bool {
         self.origin
             .is_some_and(|origin| origin.0 <= older.seqs.1 && older.seqs.0 <= origin.1)
     }
 
-    /// Returns whether this source replaces the version with the number `seq` of a key in an older
-    /// source. `has_key` is true if this source has versions of that key itself.
+    /// Returns whether a version of a key in an older source, with the number `seq`, must not be
+    /// used, because this source contains or has dropped it. `has_key` is true if this source has
+    /// versions of that key itself.
     fn replaces(&self, key: &[u8], seq: SeqNo, has_key: bool) -> bool {
         let stands_for = |origin: (SeqNo, SeqNo)| origin.0 <= seq && seq <= origin.1;
         self.origin.is_some_and(stands_for) && (has_key || self.dropped(key))
     }
 
     /// Returns whether the key is in the key range of this source, and in none of its lost parts.
-    /// If so, a version of the key that the source lacks was not lost: a flush or a merge has
-    /// dropped it.
+    /// If so, and if the source has no version of the key, a flush or a merge has dropped it: it
+    /// was not lost.
     fn dropped(&self, key: &[u8]) -> bool {
         let within = |keys: &KeyRange| keys.contains(key);
         let lost = |(from, to): &LostKeys| {
@@ -58,8 +60,8 @@ impl Extent {
     }
 }
 
-/// The sources of a table's versions (files and the log), newest first, with the parts of older
-/// sources that each of them replaces.
+/// The sources of a table's versions (files and the log), newest first. Versions in a source that a
+/// newer one contains, or has dropped, must not be used again.
 #[derive(Debug)]
 pub(super) struct Replaced {
     extents: Vec<Extent>,

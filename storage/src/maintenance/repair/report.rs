@@ -99,8 +99,8 @@ fn manifest(dir: &Path, lost: &[Lost]) -> PathBuf {
 }
 
 /// Returns the report of a table in `dir` that lost its name and is called `table` now. `known` is
-/// the table's old name, if it was found: then another table has it. `lost` has the damage to the
-/// manifest.
+/// its old name, if that was found; the table could not keep it, because another one has it. `lost`
+/// has the damage to the manifest.
 pub(super) fn lost_name(
     dir: &Path,
     table: String,
@@ -124,8 +124,8 @@ pub(super) fn lost_name(
     }
 }
 
-/// The loss of a table in `dir` whose merge operator is unknown: its operands cannot be read.
-/// The damage to the manifest is among `lost`.
+/// Returns the report of a table in `dir` whose merge operator is unknown, so that its operands
+/// cannot be read. `lost` has the damage to the manifest, the file that is reported.
 pub(super) fn unknown_operator(dir: &Path, table: &TableMeta, lost: &[Lost]) -> Lost {
     Lost {
         path: manifest(dir, lost),

@@ -41,11 +41,12 @@ const RECOVERED: &str = "recovered";
 /// The largest id of a table in a database that opens: one more id is left for the next new table.
 const TABLE_ID_MAX: TableId = TableId(u32::MAX - 1);
 
-/// A sorted source of versions.
+/// A source (a file or the log) of a table's versions, sorted by key, and the known facts about
+/// them.
 pub(super) type TableSource = (Extent, Versions);
 
-/// A table with all sources of versions of it that were found. If two sources have the same
-/// version, the first source's is used.
+/// A table with all files and parts of the log that have versions of it. If two of these sources
+/// have the same version, the first one's is used.
 pub(super) struct SourceTable {
     pub(super) meta: TableMeta,
     pub(super) sources: Vec<TableSource>,
@@ -157,9 +158,9 @@ struct Reader<'a> {
     /// Whether the manifest is undamaged, so that its list of files is complete.
     exact: bool,
     state: State,
-    /// The sources of each table, newest first. Each has the number that its file was written
-    /// under. The sources are sorted by this number if there is no undamaged manifest, which would
-    /// list them in order.
+    /// The sources (files) of each table's versions, newest first, each with the number under which
+    /// its file was written. An undamaged manifest lists them in order; without one they are sorted
+    /// by this number.
     sources: BTreeMap<TableId, Vec<(u64, TableSource)>>,
     /// Files whose table is not known yet; the log may name it.
     unclaimed: BTreeMap<FileNumber, Lost>,
@@ -373,11 +374,11 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Returns the known contents of a file: its sequence numbers and keys, and the range of them
-    /// whose versions in older files it replaces. The file has all versions in this range that are
-    /// still needed. `place` is the run that the file belongs to, if known. If the manifest's list
-    /// of files is complete, the file is assumed to replace nothing: no file in the list was
-    /// replaced by another.
+    /// Returns the known contents of a file: its keys and sequence numbers, and its `origin`, the
+    /// sequence numbers whose versions in older files it replaces. The file has all of these
+    /// versions that are still needed. `place` is the run that the file belongs to, if known. If
+    /// the manifest's list of files is complete, the file is assumed to replace nothing: no file in
+    /// the list was replaced by another.
     fn extent(&self, salvage: &Salvage, place: Option<&Place>) -> Extent {
         let properties = salvage.properties.as_ref();
         let span = place.map(|place| place.span);

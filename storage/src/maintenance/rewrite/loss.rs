@@ -8,7 +8,7 @@ use crate::mutation::{self, Mutation};
 use crate::runs::FileMeta;
 use crate::sstable::LostBlock;
 
-/// The result of a reading of a file.
+/// The result of reading what is left of a damaged file.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     /// The parts that cannot be read.
@@ -18,9 +18,10 @@ pub(super) struct Reading<'a> {
     pub(super) has_tombstones: bool,
 }
 
-/// Returns the lost parts of a file that may have had keys or range tombstones that are still
-/// needed, each with the range of these keys. `counting` is the key range of the file's run: keys
-/// outside of it are no longer needed from this file. `None`: all keys of the file may be needed.
+/// Returns the parts of a file that cannot be read, and that may have had keys or range tombstones
+/// that are still needed, each with the range of these keys. `counting` is the key range of the
+/// file's run: no reader needs keys outside of it from this file. `None`: all keys of the file may
+/// be needed.
 ///
 /// The result is empty if as many entries were read as the file has: then at most a filter or an
 /// index is lost, and everything can be read without it.
@@ -59,8 +60,8 @@ pub(super) fn lost_parts(
     parts
 }
 
-/// Returns the part of an unreadable file that holds the range tombstones, if it is known, or else
-/// the first part.
+/// Returns the lost part of a file that had the range tombstones, or else, if that is not known,
+/// the first lost part, to report the loss of the tombstones by it.
 fn tombstone_part(lost: &[LostBlock]) -> LostBlock {
     if let Some(part) = lost.iter().find(|part| part.is_of_tombstones) {
         return part.clone();
@@ -78,7 +79,7 @@ fn tombstone_part(lost: &[LostBlock]) -> LostBlock {
     }
 }
 
-/// Narrows the keys of a part to a range; `None` if the part has no keys in the range.
+/// Narrows a lost part of a file to the keys in a range; `None` if it has none of them.
 fn narrowed(part: LostBlock, keys: &KeyRange) -> Option<LostBlock> {
     let keys = part.keys().intersection(keys);
     (!keys.is_empty()).then(|| LostBlock {
@@ -114,7 +115,8 @@ mod tests {
         }
     }
 
-    /// The smallest and the largest key of a lost part, and whether it is of range tombstones.
+    /// The smallest and the largest key of a lost part (`None`: no bound), and whether the part had
+    /// range tombstones.
     type Keys = (Option<String>, Option<String>, bool);
 
     /// Returns the lost parts of a file with ten entries, keys from "c" to "p", and range

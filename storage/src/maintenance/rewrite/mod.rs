@@ -40,7 +40,9 @@ pub(crate) fn list_lost(engine: &Engine, keyspace: &str, table: &str) -> Result<
     Ok(report_of(damaged, token))
 }
 
-/// See [`Db::rewrite_damaged`](crate::Db::rewrite_damaged).
+/// Rewrites the damaged files of a table without what cannot be read, if `accepted` is the token of
+/// the present losses; `None` if it is not. See
+/// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged).
 pub(crate) fn rewrite_damaged(
     engine: &Engine,
     keyspace: &str,

@@ -21,7 +21,8 @@ pub(super) fn hash_of(file: &FileMeta, loss: &FileLoss) -> u64 {
     hasher.finish()
 }
 
-/// Returns the token of a list with these hashes, in any order; `None` if it is empty.
+/// Returns the token of a list of losses, from the hash of each, in any order; `None` if the list
+/// is empty.
 pub(super) fn token_of(mut hashes: Vec<u64>) -> Option<String> {
     hashes.sort_unstable();
     let mut hasher = Xxh3::new();

@@ -58,7 +58,9 @@ fn keys(list: &SkipList) -> Vec<&[u8]> {
     keys.into_iter().map(|(key, _)| key).collect()
 }
 
-/// Two writers insert neighbours, on all levels, in front of a key that is in the list already.
+/// Model: two threads insert neighbouring keys in front of a key that is in the list already. All
+/// nodes have all levels, and no interleaving may lose a link on any of them. `insert_one` is the
+/// function under test.
 fn neighbours(insert_one: Insert) {
     explore(move || {
         let list = Arc::new(SkipList::default());
@@ -174,7 +176,8 @@ fn folds(publish: Ordering) {
     });
 }
 
-/// A fold (stored merge result) is complete when another reader finds it.
+/// While one reader stores a fold (the merged value of an operand and older versions), another
+/// reader finds no fold or a complete one.
 #[test]
 fn loom_a_fold_is_left_beside_readers_and_a_writer() {
     folds(Ordering::Release);

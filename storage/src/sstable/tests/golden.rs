@@ -43,7 +43,7 @@ const FILE_ID: &str = "7369787465656e2072616e646f6d2062";
 const VERSION_AND_CHECKSUM: &str = "08000000 70eec5a4";
 const MAGIC: &str = "656262535354626c";
 
-/// The file, part by part.
+/// The expected bytes of the file, cut at the borders of its parts.
 fn parts() -> [Vec<u8>; 11] {
     [
         hex(HEADER),
@@ -104,8 +104,8 @@ fn the_bytes_of_a_tiny_table_are_pinned() {
     open(&disk, 0).unwrap().verify().unwrap();
 }
 
-/// A table of range tombstones and nothing else, up to its properties: the
-/// block of them, and a top level without entries.
+/// The expected bytes of a table of range tombstones and nothing else, as hex, up to its
+/// properties: the block of tombstones, and a top level without entries.
 const TOMBSTONES: &str = "
     03 616e74 01 01 66 02 ac02 a902
     01 66 00 01 03

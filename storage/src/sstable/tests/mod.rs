@@ -129,7 +129,8 @@ fn get(table: &SsTable, key: &[u8], seq: u64) -> Result<Option<Version>> {
     Ok(versions(table, key, seq, 1)?.pop())
 }
 
-/// Returns the versions of a key that a lookup takes, at most `wanted`.
+/// Looks a key up; returns its versions up to the sequence number `seq`, newest first, at most
+/// `wanted`.
 fn versions(table: &SsTable, key: &[u8], seq: u64, wanted: usize) -> Result<Vec<Version>> {
     let (hash, mut reads) = (key_hash(key), ReadCounters::default());
     let mut taken = Vec::new();

@@ -225,7 +225,7 @@ fn a_damaged_partition_costs_its_keys_and_repair_loses_none() {
 }
 
 /// The pieces of a key range together have the bytes of its data blocks, whether each piece is a
-/// block (in detail) or a whole partition. Pieces at the ends of the range are cut there.
+/// block (`in_detail`) or a whole partition. At the ends of the range, pieces are single blocks.
 #[test]
 fn pieces_of_a_range_have_the_bytes_of_its_blocks() {
     let cache = Arc::new(BlockCache::new(0));

@@ -50,7 +50,8 @@ fn a_scan_reads_the_file_once_in_few_large_pieces() {
     });
 }
 
-/// Regression: the first piece of each file was as short as that of a scan that begins.
+/// Regression: when a scan went on in another file, its first read-ahead there was as short as that
+/// of a scan that has just begun.
 #[test]
 fn a_scan_that_goes_on_in_another_file_goes_on_with_large_pieces() {
     with_rng(
@@ -84,7 +85,8 @@ fn a_scan_that_goes_on_in_another_file_goes_on_with_large_pieces() {
     );
 }
 
-/// `scan` does not use the block cache, and `scan_back` does.
+/// `scan` does not use the block cache, and so reads with `read_once`; `scan_back` uses both the
+/// cache and plain reads.
 #[test]
 fn reads_past_the_block_cache_use_read_once() {
     with_rng("reads_past_the_block_cache_use_read_once", |rng| {
@@ -171,8 +173,8 @@ fn a_scan_of_what_the_cache_has_reads_no_file() {
     });
 }
 
-/// A failed read ahead is no error until one of its blocks is requested; then it is the error
-/// of that block.
+/// If a read-ahead fails because the file is cut, the blocks before the cut are still returned. The
+/// error comes with the request for the first block behind it.
 #[test]
 fn all_before_a_cut_is_read() {
     with_rng("all_before_a_cut_is_read", |rng| {

@@ -236,8 +236,8 @@ fn a_writer_counts_index_and_filter_in_the_size_of_its_file() {
     }
 }
 
-/// Regression: the versions of a key lie in one file. An index grew past 4 GiB and the writer
-/// panicked.
+/// All versions of a key must be in one file, so a version that would make the file's index too
+/// large is refused. Regression: the index grew past 4 GiB, and the writer panicked.
 #[test]
 fn more_versions_of_a_long_key_than_a_top_level_holds_are_refused() {
     let disk = TestDisk::default();

@@ -13,7 +13,7 @@ type Files = Arc<Mutex<BTreeMap<PathBuf, Arc<Vec<u8>>>>>;
 /// Offset and length of each read.
 type Reads = Arc<Mutex<Vec<(u64, usize)>>>;
 
-/// The files; clones share them.
+/// A disk in memory, which counts the reads; clones share the files.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TestDisk {
     files: Files,

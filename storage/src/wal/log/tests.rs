@@ -17,7 +17,7 @@ fn log(segment_bytes_max: u64) -> (MemDisk, Wal) {
     (mem, wal)
 }
 
-/// The first sequence numbers of the records that a recovery finds.
+/// Returns, for each record that a recovery finds, the sequence number of its first operation.
 fn recovered(mem: &MemDisk) -> Vec<u64> {
     let all = FileNumber(1)..FileNumber(NUMBER_MAX);
     let segments = super::super::segments(mem, Path::new(DIR), all).unwrap();
@@ -118,7 +118,8 @@ fn a_record_that_was_refused_stays_so_whatever_is_written_after_it() {
     assert_eq!(recovered(&mem), [1, 4]);
 }
 
-/// After a failed cut it is unknown what is left of the record.
+/// If cutting an unfinished record off the end of the log fails, it is unknown what is left of the
+/// record, so the log accepts no more writes.
 #[test]
 fn a_cut_that_fails_is_a_failure_for_good() {
     let (mem, wal) = log(1 << 20);

@@ -118,7 +118,7 @@ pub fn content(range: Range) -> Result<Content> {
 /// The whole readable content of a database: its tables, and those of its snapshots, by name.
 pub type Everything = BTreeMap<String, Content>;
 
-/// Reads everything.
+/// Reads all tables, in all snapshots, too.
 pub fn everything(db: &Db) -> Result<Everything> {
     let mut all = Everything::new();
     for name in db.keyspaces() {

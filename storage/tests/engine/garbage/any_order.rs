@@ -9,7 +9,8 @@ use rand::RngExt;
 use super::*;
 use crate::common::{create_table_snapshot, for_seeds, number};
 
-/// The writes; and the readers, each with its time and the number of writes that it sees.
+/// The expected database: the writes in order, and the snapshots by name, each with the number of
+/// writes that it sees and the time at which it reads, in seconds.
 struct Model {
     writes: Vec<Write>,
     snapshots: BTreeMap<String, (usize, i64)>,
@@ -23,7 +24,8 @@ enum Write {
 }
 
 impl Model {
-    /// Returns the live cells after the first `writes` writes.
+    /// Returns the cells that a reader at the time `now_s` must find after the first `writes`
+    /// writes.
     fn live(&self, writes: usize, now_s: i64) -> Live {
         let mut rows: BTreeMap<Vec<u8>, Cells> = BTreeMap::new();
         for write in &self.writes[..writes] {

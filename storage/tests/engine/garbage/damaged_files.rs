@@ -15,9 +15,10 @@ fn a_deletion_stays_beside_a_damaged_file_that_may_have_what_it_deletes() {
     }
 }
 
-/// Damages the file of a row whose deletion, by the key `deletion`, is in another run. Merges the
-/// run of the deletion after the grace, and restores the file. `is_older`: the damaged file is
-/// older than the deletion. `is_whole`: the whole file is damaged, and not just a block.
+/// Checks that a row whose file is damaged stays deleted. Its deletion, a write to the key
+/// `deletion`, is in another run, which is merged after the grace period; then the damaged file is
+/// restored. `is_older`: the damaged file is older than the deletion. `is_whole`: the whole file is
+/// damaged, not just a block.
 fn check(deletion: &str, is_older: bool, is_whole: bool) {
     let bench = Bench::new();
     let delete = || {

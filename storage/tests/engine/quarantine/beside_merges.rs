@@ -25,7 +25,8 @@ fn lists(reports: &[LossReport], key: &[u8]) -> bool {
     lost.any(|lost| lost.concerns("app.users", key))
 }
 
-/// Merges are done in parts, so they also change which keys are part of a run.
+/// Merges run beside the losses, in parts, so they also change which keys are part of a run with a
+/// damaged file.
 #[test]
 fn each_key_that_is_not_listed_as_lost_has_the_value_of_its_last_write() {
     must_end(|| {

@@ -272,7 +272,8 @@ fn a_table_without_damage_loses_nothing_and_an_unknown_one_is_refused() {
     assert!(matches!(error, Error::OpenedReadOnly), "{error}");
 }
 
-/// Another file was copied over the damaged one, and its blocks are whole.
+/// The damaged file was overwritten by a copy of another file of the database, whose blocks are
+/// whole. A rewrite must take none of them.
 #[test]
 fn nothing_is_taken_from_another_file_in_the_place_of_a_damaged_one() {
     let (mem, model) = database(5);
@@ -351,7 +352,8 @@ fn a_loss_that_was_not_listed_is_not_given_up() {
     assert_rest_is_there(&db, &model, &done);
 }
 
-/// Another block is damaged at each of the readings in turn.
+/// The rewrite reads the file several times; in each round of this test, a further block is damaged
+/// at another one of these readings.
 #[test]
 fn a_file_that_loses_more_after_its_loss_was_accepted_is_not_rewritten() {
     let (mem, _) = database(7);

@@ -61,7 +61,8 @@ fn database(is_whole: bool, has_snapshot: bool) -> (MemDisk, PathBuf) {
     (mem, path)
 }
 
-/// The first tombstone covers the keys of all files that open.
+/// The first range tombstone covers the keys of all undamaged files of the run, and the second one
+/// those of the damaged file, too.
 #[test]
 fn a_run_goes_once_the_keys_of_its_damaged_file_are_covered_too() {
     let (mem, path) = database(true, false);

@@ -20,7 +20,7 @@ const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 const EACCES: i32 = 13;
 
-/// A database with one file that does not open while the file is bad.
+/// A database whose disk fails to open, or to read, one file while `is_bad` is set.
 struct Fixture {
     options: Options,
     is_bad: Arc<AtomicBool>,
@@ -169,8 +169,8 @@ fn an_opening_refuses_a_file_that_it_has_no_permission_to_open() {
     assert!(is_io_of(&error, &path), "{error}");
 }
 
-/// A pin keeps files that are open. A file that does not open and is pinned would be removed by the
-/// next merge once it opens again.
+/// A pin keeps the open files of a table from removal, for other processes. It could not keep a
+/// file that does not open: if the file opened again later, the next merge would remove it.
 #[test]
 fn a_table_is_not_pinned_while_a_file_of_it_does_not_open() {
     let (mem, _) = database(9);

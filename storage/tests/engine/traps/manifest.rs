@@ -208,8 +208,8 @@ fn damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one() {
     assert_eq!(table.get(b"k").unwrap().unwrap(), "2");
 }
 
-/// One copy was put back from another copy of the directory. If the wrong one were believed when the
-/// database is opened, files that the right one names would be removed.
+/// One of the two copies of the manifest was replaced by that of another copy of the directory. If
+/// an opening believed the wrong one, it would remove the files that the right one names.
 #[test]
 fn copies_of_the_manifest_that_contradict_each_other_are_refused_with_nothing_removed() {
     let mem = MemDisk::new();
@@ -241,8 +241,8 @@ fn copies_of_the_manifest_that_contradict_each_other_are_refused_with_nothing_re
     assert!(!mem.exists(&orphan).unwrap());
 }
 
-/// An older manifest needs segments of the log that are gone, for writes that a flush has put into
-/// files since.
+/// An older manifest does not name the files that a flush has written since, and the segments of
+/// the log that had the same writes are gone. So an opening with such a manifest must fail.
 #[test]
 fn an_older_manifest_is_refused_behind_a_trimmed_log() {
     let mem = MemDisk::new();
@@ -278,7 +278,8 @@ fn an_older_manifest_is_refused_behind_a_trimmed_log() {
     assert_copies_are_equal(&mem);
 }
 
-/// When the database is opened, a new manifest begins, which alone has the changes after that.
+/// Each opening begins a new manifest file, and only this file has the changes after that: it must
+/// be found after a power loss.
 #[test]
 fn a_change_after_an_opening_survives_the_loss_of_power() {
     for seed in 0..20 {

@@ -58,14 +58,15 @@ pub struct HostileClients {
     pub rate_ops_per_s: f64,
     /// The p99 of the load alone, in microseconds.
     pub p99_us: f64,
-    /// The load alone compared with itself: noise.
+    /// The load alone, compared with a second measurement of it: shows how large differences by
+    /// chance are.
     pub alone_again: Beside,
     /// The measurement of the load beside attackers that perform all kinds of attacks.
     pub hostile: Beside,
     /// The measurements of the load beside each kind of attack alone, by the name of the kind.
     /// Empty unless `--each-attack` is given.
     pub each: BTreeMap<&'static str, Beside>,
-    /// The number of attacks of each kind, over all windows.
+    /// The number of attacks of each kind, by the name of the kind, in all windows together.
     pub attacks: BTreeMap<&'static str, u64>,
     /// Total duration of the windows with attackers, in seconds.
     pub attacked_s: f64,
@@ -119,8 +120,8 @@ struct Condition {
     attacks: &'static [Attack],
 }
 
-/// Returns the conditions: the load alone, alone again, beside all kinds of attacks and, if `each`,
-/// beside each kind alone.
+/// Returns the conditions to compare: the load alone, the load alone again (which shows the noise),
+/// beside all kinds of attacks and, if `each`, beside each kind alone.
 fn conditions(each: bool) -> Vec<Condition> {
     let condition = |name, attacks| Condition { name, attacks };
     let mut all = vec![
@@ -135,7 +136,7 @@ fn conditions(each: bool) -> Vec<Condition> {
     all
 }
 
-/// Runs the part with a new server.
+/// Measures the latencies of the load while hostile clients attack a new server.
 ///
 /// # Errors
 /// When the server fails, takes too much memory, panics, returns a wrong value or accepts no client

@@ -164,8 +164,8 @@ fn cpu_time_that_running_tasks_used_is_not_needed_again() {
     close(&ends(&situation, 200.0), &[1.0]);
 }
 
-/// Simulates a hundred tasks one by one, and a hundred thousand in rounds that are skipped at
-/// once.
+/// A hundred tasks are simulated one by one. Of a hundred thousand, the simulation skips many
+/// rounds (in which each slot runs one task) in one step.
 #[test]
 fn very_many_tasks_take_as_long_as_their_work() {
     for tasks in [100, 100_000] {

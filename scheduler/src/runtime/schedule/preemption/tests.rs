@@ -10,8 +10,8 @@ const PAUSED: (bool, bool) = (false, true);
 const RESTING: (bool, bool) = (false, false);
 const RUNNING: (bool, bool) = (true, false);
 
-/// A job with running attempts that started at `started_s`, and `starts` tasks that would start if
-/// they had memory.
+/// A job whose running attempts, started at `started_s`, hold memory, and of which `starts` more
+/// tasks wait only for memory.
 fn holder(
     id: u64,
     goal_s: Option<f64>,
@@ -114,7 +114,7 @@ fn the_load_preempts_all_attempts_and_those_with_a_share_last() {
     }
 }
 
-/// Random jobs.
+/// A random memory limit, and random jobs that hold memory or wait for it.
 fn random_jobs(rng: &mut ChaCha8Rng) -> (Space, Vec<Holder>) {
     let jobs = (0..rng.random_range(0..6)).map(|id| {
         let has_share = rng.random_bool(0.5);

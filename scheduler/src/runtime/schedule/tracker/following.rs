@@ -14,8 +14,8 @@ use crate::runtime::job::report::Outcome;
 use crate::runtime::schedule::task_set::TaskSet;
 
 impl Tracker {
-    /// Creates a job that follows the jobs of later calls of [`Tracker::follow`], at least one. The
-    /// number of its maps is not known yet.
+    /// Creates a job that starts after other jobs, at least one, which later calls of
+    /// [`Tracker::follow`] name. The number of its maps is not known yet.
     pub fn following(job: Job, reduces: u32, profile: &JobProfile) -> Self {
         Self {
             stage: Stage::Following,

@@ -517,7 +517,8 @@ impl World {
         }
     }
 
-    /// Finishes or fails an attempt that has the permission to finish.
+    /// Ends an attempt that has the tracker's permission to finish its output: mostly with success,
+    /// at random with a failure.
     fn finish(&mut self) {
         let Some(held) = self.finishing.pop() else {
             return;

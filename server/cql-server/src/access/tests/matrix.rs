@@ -99,10 +99,11 @@ struct Case {
 enum Requirement {
     /// No permission: any logged-in user may execute the statement.
     Nothing,
-    /// A permission for each entry of the list, on any one of the resources of that entry. The
-    /// narrowest resource comes first.
+    /// Every permission of the list, each on at least one of the resources beside it. The narrowest
+    /// resource comes first.
     Each(&'static [(Permission, &'static [&'static str])]),
-    /// The same as `Each`, with the error message that Cassandra has for roles.
+    /// Every permission of the list, each on at least one of the resources beside it, as for
+    /// `Each`. The error for a user without them has the message that Cassandra has for roles.
     Role(&'static [(Permission, &'static [&'static str])]),
     /// A superuser; other users get this error.
     Superuser(&'static str),
@@ -110,9 +111,10 @@ enum Requirement {
     NotServed,
 }
 
-/// `ks.t` and the resources that contain it.
+/// The resources on which a permission covers the table `ks.t`: the table itself and those that
+/// contain it.
 const T: &[&str] = &["data/ks/t", "data/ks/*", "data/ks", "data"];
-/// `ks.u` and the resources that contain it.
+/// The resources on which a permission covers the table `ks.u`, of statements on a second table.
 const OTHER: &[&str] = &["data/ks/u", "data/ks/*", "data/ks", "data"];
 const TABLES: &[&str] = &["data/ks/*", "data/ks", "data"];
 const KS: &[&str] = &["data/ks", "data"];

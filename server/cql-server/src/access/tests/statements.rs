@@ -9,7 +9,8 @@ use super::{U, server};
 use crate::access::{User, room_for_snapshot};
 use crate::system::{JobList, JobRow};
 
-/// A list of jobs with a single job, whose request is the name of the role that reads the list.
+/// A list of jobs that shows for which role it was read: its single job has the name of that role
+/// as its request.
 #[derive(Debug)]
 struct NameOfReader;
 

@@ -273,7 +273,8 @@ impl ClusteringRestrictions {
         Ok(ranges)
     }
 
-    /// Returns every combination of the values of the columns in `equal`.
+    /// Returns all combinations of values that the `=` and IN relations in `equal` permit. A
+    /// combination has one value for each column.
     fn prefixes<'v>(&'v self, bound: &Bound<'v>) -> Result<Vec<Vec<Cow<'v, [u8]>>>> {
         let mut prefixes: Vec<Vec<Cow<'v, [u8]>>> = vec![Vec::new()];
         for equal in &self.equal {

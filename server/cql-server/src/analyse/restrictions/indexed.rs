@@ -47,7 +47,7 @@ pub(super) struct WhereShape {
     pub(super) filters_partition: bool,
     /// True if clustering columns are restricted by predicates on each row.
     pub(super) filters_clustering: bool,
-    /// True if columns outside of the primary key are restricted.
+    /// True if static or regular columns are restricted.
     pub(super) has_rest: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Usable {
     partition: usize,
     /// The number of restricted clustering columns.
     clustering: usize,
-    /// The number of other restricted columns.
+    /// The number of restricted static and regular columns.
     others: usize,
     /// True if a column has two CONTAINS relations. An index serves only one of them.
     has_several_of_one: bool,
@@ -181,8 +181,9 @@ const VALUE_LEN_MAX: usize = 65_535;
 const RANK_OF_KEY: u8 = 5;
 
 /// Returns the terms that an index looks up for a relation, and the rank of the index; `None` if
-/// the index does not serve the relation. Ranks prefer whole values, which usually have fewer rows
-/// than elements do, and indexes of rows, since reading a row costs less than reading a partition.
+/// the index does not serve the relation. Whole values have lower, that is better, ranks than
+/// elements, because usually fewer rows have them. Indexes of rows have lower ranks than indexes of
+/// partitions, because reading a row costs less.
 fn served(indexed: IndexedColumn<'_>, kind: &RestrictionKind) -> Option<(Vec<Term>, u8)> {
     let target = indexed.index.target;
     let by = |terms: &[&Term], rank| Some((terms.iter().map(|&term| term.clone()).collect(), rank));
@@ -206,8 +207,8 @@ fn served(indexed: IndexedColumn<'_>, kind: &RestrictionKind) -> Option<(Vec<Ter
 }
 
 impl IndexedRelation {
-    /// Sets the field `predicate` to the position, in `predicates`, of the predicate that stands
-    /// for this relation.
+    /// Finds this relation among `predicates`, the conditions that each row is tested with, and
+    /// sets the field `predicate` to its position.
     pub(super) fn served_of(mut self, predicates: &[Predicate]) -> Self {
         // Of two CONTAINS on one column `choose` returns the first, whose predicate is the first
         // too.

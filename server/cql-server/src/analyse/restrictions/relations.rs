@@ -24,7 +24,7 @@ pub enum RestrictionKind {
     In(InTuples),
     /// `<`, `<=`, `>`, `>=`.
     Slice(Operator, Tuple),
-    /// A restriction that only a predicate can express.
+    /// A restriction that no range of keys expresses: each row is tested.
     Other(Test),
 }
 
@@ -41,7 +41,7 @@ pub enum Tuple {
 #[derive(Debug, Clone)]
 pub enum InTuples {
     List(Vec<Tuple>),
-    /// A single bound value: a list of values of one column, or of tuples.
+    /// `IN ?`: a single marker, whose value is a list of values of one column, or of tuples.
     Whole {
         list: Term,
         /// True if the elements are tuples of several columns.

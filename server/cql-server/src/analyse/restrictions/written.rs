@@ -55,8 +55,8 @@ pub enum Written {
     Deleted,
 }
 
-/// Checks that a write with the properties `writing` may restrict the key columns as its WHERE
-/// clause, `parsed`, does.
+/// Checks that the WHERE clause, `parsed`, restricts the key columns in a way that is permitted for
+/// a write with the properties `writing`.
 pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
     let Writing {
         statement,

@@ -89,8 +89,9 @@ impl Outputs {
         Ok((Output::Call(found, outputs), returns))
     }
 
-    /// Returns the expressions of a call's arguments. Arguments that are `None` in `prepared` are
-    /// prepared here, for the parameter at the same position.
+    /// Returns the expressions of a call's arguments. `prepared` has those that were analysed to
+    /// find their types. The others (`None`: constants, nulls and markers) are analysed here, for
+    /// the parameter at their position, which `receiver` returns.
     fn arguments(
         &mut self,
         args: &[Selector],

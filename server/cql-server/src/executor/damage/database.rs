@@ -69,8 +69,8 @@ fn use_small_blocks(db: &Db) {
     }
 }
 
-/// The statements that write the run number `round`, counted from 0. Most of them have the
-/// timestamp `at`, which does not always increase from run to run.
+/// Returns the statements whose flush writes the sorted run number `round`, counted from 0. Most of
+/// them have the timestamp `at`, which does not always increase from run to run.
 fn writes(round: i32, at: i32) -> Vec<String> {
     let mut all = Vec::new();
     for (k, c) in (0..PARTITIONS).flat_map(|k| (0..ROWS).map(move |c| (k, c))) {

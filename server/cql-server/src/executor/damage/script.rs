@@ -10,12 +10,14 @@ use crate::executor::harness::Server;
 /// The data that a statement reads.
 pub(super) enum Needs {
     Nothing,
-    /// The header of a partition, and one of its rows, by their keys.
+    /// A partition's header (its static columns and deletion) and one of the partition's rows: the
+    /// keys of both.
     Row(Vec<u8>, Vec<u8>),
-    /// The header of a partition and all its rows, by the prefix of their keys.
+    /// The header of a partition and all its rows: the prefix of their keys.
     Partition(Vec<u8>),
     Table,
-    /// The index entries of a value, by the prefix of their keys, and the rows that they refer to.
+    /// The index entries of a value, and the rows that they refer to: the prefix of the entries'
+    /// keys.
     Entries(Vec<u8>),
 }
 
@@ -69,9 +71,10 @@ pub(super) struct Script {
     changes: Vec<Statement>,
 }
 
-/// The index of the part of a script before which the runs of the database are merged.
+/// The index of a part of the script (see [`Script::parts`]). The sorted runs of the database are
+/// merged before this part.
 pub(super) const MERGE_BEFORE: usize = 2;
-/// The index of the part of a script before which the damaged file is restored.
+/// The index of a part of the script. The damaged file is restored before this part.
 pub(super) const RESTORE_BEFORE: usize = 4;
 
 impl Script {

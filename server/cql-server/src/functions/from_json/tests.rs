@@ -266,7 +266,8 @@ fn keys_of_maps_are_read_as_the_strings_of_their_types_are() {
     assert!(value(&of_lists, r#"{"[1, 2]": 1}"#).is_ok());
 }
 
-/// Regression: if a map had several texts of the same key, the text that sorts first counted.
+/// Regression: if a map had several names of one key, such as `1` and `01`, the value of the name
+/// that sorts first was kept, not that of the last one.
 #[test]
 fn of_several_names_of_one_key_the_last_in_the_text_counts() {
     let expected = elements::build_map([(&[0, 0, 0, 1][..], &[0, 0, 0, 7][..])]);

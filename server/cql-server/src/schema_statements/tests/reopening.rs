@@ -414,7 +414,8 @@ fn described_statements_with_deep_types_and_odd_options_are_accepted() {
     assert_eq!(described(&server, "t"), printed);
 }
 
-/// Regression: CREATE TABLE and ALTER TYPE were accepted, as in Cassandra, but INSERT was rejected.
+/// Regression: tables with durations within elements of sets or keys of maps could be created, as
+/// in Cassandra, but INSERT rejected their rows.
 #[test]
 fn durations_within_elements_of_sets_and_keys_of_maps_are_stored() {
     let disk = MemDisk::new();

@@ -9,9 +9,9 @@ pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 /// The number of intervals in a row, in each of which most served requests had waited too long,
 /// after which requests are rejected. A single such interval may be the burst after a pause.
 const LATE_INTERVALS: u32 = 3;
-/// The number of intervals after an overload (two seconds) during which a single interval in which
-/// most served requests had waited too long makes the server reject requests again. If the demand
-/// exceeds the capacity, the overload returns as soon as rejecting stops.
+/// The number of intervals (two seconds) after an overload in which a single late interval makes
+/// the server reject requests again. An interval is late if most of its served requests had waited
+/// too long. If the demand exceeds the capacity, the overload returns as soon as rejecting stops.
 const ALERT_INTERVALS: u32 = 20;
 
 /// The numbers of requests in an interval. Only requests that may be rejected count.
@@ -38,14 +38,14 @@ impl Interval {
 pub(super) struct Rule {
     rejects: bool,
     late_in_a_row: u32,
-    /// The number of remaining intervals in which a single late one (most served requests had
-    /// waited too long) makes the server reject requests.
+    /// The number of remaining intervals in which a single late interval is enough to reject
+    /// requests: one in which most served requests had waited too long.
     alert_for: u32,
 }
 
 impl Rule {
-    /// Returns a rule by which a single interval in which most requests waited too long is always
-    /// enough to reject requests.
+    /// Returns a rule by which a single late interval (in which most served requests had waited too
+    /// long) is enough to reject requests; otherwise that takes several in a row.
     #[cfg(test)]
     pub(super) fn always_alert() -> Self {
         Self {
@@ -54,7 +54,8 @@ impl Rule {
         }
     }
 
-    /// Ends an interval, and returns whether requests are rejected in the next one.
+    /// Decides, from the counts of an interval that has ended, whether requests are rejected in the
+    /// next one.
     pub(super) fn end(&mut self, interval: Interval) -> bool {
         if self.rejects {
             if interval.rejected == 0 {
@@ -77,8 +78,8 @@ impl Rule {
         self.rejects
     }
 
-    /// Returns whether the last overload is over, and a single interval in which most served
-    /// requests had waited too long would not start another one.
+    /// Returns whether the last overload is over, and so long ago that a single late interval (in
+    /// which most served requests had waited too long) would not bring it back.
     pub(super) fn is_over(&self) -> bool {
         !self.rejects && self.alert_for == 0
     }

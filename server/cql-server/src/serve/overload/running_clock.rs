@@ -19,10 +19,10 @@ pub(super) struct RunningClock {
     epoch: Instant,
     /// The nanoseconds for which the clock has stood still.
     stood_ns: AtomicU64,
-    /// The time, in nanoseconds since `epoch`, that the clock does not pass before the next tick.
+    /// The time, in nanoseconds since `epoch`, at which the clock stops until the next tick.
     ///
-    /// A reader may see this value and `stood_ns` from different ticks. The time that it computes
-    /// is then at most `TICK_MAX` ahead, because this value bounds it.
+    /// A reader may see this value and `stood_ns` from different ticks. Then this bound keeps the
+    /// time that the reader computes from being more than `TICK_MAX` ahead.
     limit_ns: AtomicU64,
 }
 
@@ -44,7 +44,8 @@ impl RunningClock {
         self.at(Instant::now())
     }
 
-    /// The time on this clock at the real time `real`.
+    /// Returns the time on this clock, which stops while the server does not run, at the real time
+    /// `real`.
     pub(super) fn at(&self, real: Instant) -> Instant {
         self.epoch + Duration::from_nanos(self.running_ns(real))
     }
@@ -55,7 +56,8 @@ impl RunningClock {
         running_ns.min(self.limit_ns.load(Ordering::Relaxed))
     }
 
-    /// Lets the clock advance from the real time `real`. Only one thread may call this.
+    /// Lets the clock advance by up to [`TICK_MAX`] more. `real` is the present real time. Only one
+    /// thread may call this.
     pub(super) fn tick(&self, real: Instant) {
         let real_ns = nanoseconds(real.saturating_duration_since(self.epoch));
         let running_ns = self.running_ns(real);

@@ -13,7 +13,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that threads share: an atomic of the standard library, or a flag of the model.
+/// A flag that threads share: an atomic of the standard library or, in tests, a simulated one.
 pub(super) trait Flag {
     fn load(&self, order: Ordering) -> bool;
     fn store(&self, value: bool, order: Ordering);
@@ -36,7 +36,8 @@ impl Flag for AtomicBool {
 
 #[derive(Debug, Default)]
 pub(super) struct Wakeup<F = AtomicBool> {
-    /// Set if requests were received, served or rejected since the probe last looked.
+    /// Set if requests were received, served or rejected since the probe (the task that measures
+    /// waits) last looked.
     is_busy: F,
     is_awake: F,
 }

@@ -115,8 +115,8 @@ fn a_statement_is_kept_or_refused_when_it_is_prepared() {
     }
 }
 
-/// Regression: new statements had 3% of the cache. While statements that were used more often filled
-/// the rest, those of one batch drove each other out.
+/// Regression: only 3% of the cache was for new statements. While older statements that were used
+/// more than once filled the rest, the new statements of one batch evicted each other.
 #[test]
 fn statements_of_a_batch_are_kept_beside_statements_that_are_used_more() {
     let (_, server) = server(ServeOptions {

@@ -294,8 +294,8 @@ fn before_the_login_no_request_is_served() {
     assert!(client.try_receive().is_none(), "the connection is closed");
 }
 
-/// A segment that is longer than a login is rejected when its header is received; its bytes are
-/// neither collected nor decompressed.
+/// A segment (a unit of version 5 of the protocol) that is longer than any login is rejected when
+/// its header is received; its bytes are neither collected nor decompressed.
 #[test]
 fn before_the_login_segments_are_short() {
     let (_, server) = server(options());

@@ -309,7 +309,8 @@ fn protocol_batches_have_the_same_response() {
     );
 }
 
-/// Some clients send timestamps of wrong clocks, or in wrong units.
+/// A write that was applied is visible even over values with timestamps in the future: some clients
+/// send timestamps of wrong clocks, or in wrong units.
 #[test]
 fn an_applied_write_is_visible_over_any_timestamps() {
     // In an hour, in nanoseconds, and close to the greatest timestamp.

@@ -55,8 +55,8 @@ fn until_indexes_are_built(machine: &mut dyn Machine) -> Result {
     })
 }
 
-/// Writes a row with literals into a table, and checks that it is returned by its key and among all
-/// rows.
+/// Writes a random row, with its values as literals, into the table `name`. Checks that the server
+/// returns the row by its key and among all rows.
 pub fn row(machine: &mut dyn Machine, model: &Model, name: &Name, rng: &mut ChaCha8Rng) -> Result {
     let Some(table) = model.table(name) else {
         return Err(format!("there is no table {name}"));

@@ -47,7 +47,7 @@ impl Literal {
 struct Writer<'a> {
     types: &'a Types,
     rng: &'a mut ChaCha8Rng,
-    /// The number of values that the literal may still have.
+    /// The number of values (elements and fields) that may still be added to the literal.
     left: usize,
 }
 

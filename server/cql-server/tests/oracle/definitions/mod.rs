@@ -50,7 +50,7 @@ use self::statement::KINDS;
 use self::step::Step;
 use crate::shrink::shrink;
 
-/// The number of statements in each life of a server.
+/// The number of statements in each life of a server, from one opening of the database to the next.
 const STATEMENTS: u64 = 50;
 
 /// The number of seeds, unless the environment sets another number.
@@ -59,12 +59,12 @@ const SEEDS: u64 = 2;
 /// sets another number. With `SEEDS` and `STATEMENTS` these are 2,000 statements and 40 openings.
 const LIVES: u64 = 20;
 
-/// The number of lives of the server that is killed: few, because it waits for the disk at every
-/// change.
+/// The number of lives (starts of the server) in the test that kills the server: few, because that
+/// server waits for a real disk at every change.
 const KILLED_LIVES: u64 = 2;
 
-/// The number of seeds within which the test must detect, for each kind of statement, that all
-/// statements of this kind are lost.
+/// The number of seeds within which the test must detect a loss of statements: for each kind, that
+/// all statements of this kind had no effect.
 const LOSS_SEEDS: u64 = 20;
 
 /// The most runs that are tried to shorten a failing one.
@@ -178,8 +178,8 @@ fn a_schema_is_whole_after_kills() {
     assert!(counts.openings > 0, "nothing was opened: {counts:?}");
 }
 
-/// Checks the test itself: a model without the accepted statements of one kind must differ from the
-/// schema after some opening.
+/// Checks the test itself: for each kind of statement, if the model leaves out the accepted
+/// statements of that kind, it must differ from the server's schema after some opening.
 #[test]
 fn the_loss_of_any_kind_of_statement_is_detected() {
     let mut undetected = KINDS.to_vec();

@@ -125,7 +125,7 @@ pub fn observe(machine: &mut dyn Machine) -> Result<Model, String> {
     }
 }
 
-/// The schema as far as the rows of its tables were read.
+/// The schema that the rows of `system_schema` describe, as far as they were read.
 #[derive(Default)]
 struct Observed {
     model: Model,

@@ -20,7 +20,7 @@ type Result<T = (), E = String> = std::result::Result<T, E>;
 pub enum Depth {
     /// Compares the tables of `system_schema` with the model.
     Schema,
-    /// Also runs all checks of [`check`].
+    /// Compares the tables of `system_schema` with the model, and runs all checks of [`check`].
     Everything,
 }
 
@@ -70,7 +70,8 @@ pub struct Run<M> {
 }
 
 impl<M: Machine> Run<M> {
-    /// Begins a run with an empty database.
+    /// Begins a run of statements on the server `machine`, with an empty database. `depth` is the
+    /// extent of the checks after each opening.
     pub fn new(machine: M, depth: Depth) -> Self {
         Self {
             machine,

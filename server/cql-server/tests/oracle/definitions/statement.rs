@@ -167,7 +167,8 @@ pub const KINDS: [&str; 17] = [
 ];
 
 impl Statement {
-    /// Returns one of [`KINDS`], or another text for statements without a visible effect.
+    /// Returns the kind of the statement: one of [`KINDS`], or "another statement" if it has no
+    /// visible effect.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::CreateKeyspace { .. } => "CREATE KEYSPACE",

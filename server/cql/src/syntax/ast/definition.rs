@@ -172,7 +172,7 @@ pub struct CreateIndex {
     pub if_not_exists: bool,
     pub custom: bool,
     pub table: QualifiedName,
-    /// The indexed parts, possibly none.
+    /// The columns to index, or parts of them such as `keys(c)`; possibly none.
     pub targets: Vec<IndexTarget>,
     pub class: Option<String>,
     /// The options as written; no repeated names.

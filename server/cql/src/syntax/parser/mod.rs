@@ -247,7 +247,8 @@ impl<'a> Parser<'a> {
         read
     }
 
-    /// Counts an operator: each makes the tree one level higher.
+    /// Counts an operator of an expression, up to a limit: each one adds a level to the syntax
+    /// tree.
     fn operator(&mut self) -> Result<()> {
         self.operators += 1;
         if self.operators > OPERATORS_MAX {

@@ -182,7 +182,7 @@ impl Parser<'_> {
         self.new_marker(name)
     }
 
-    /// Returns whether the token after this one, a minus sign, is a constant that can be negative.
+    /// Returns whether this token, a minus sign, is followed by a constant that can be negative.
     /// Consumes no token.
     pub(super) fn negative_ahead(&self) -> bool {
         let kind = self.ahead(1).kind;

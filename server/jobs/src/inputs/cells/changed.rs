@@ -42,7 +42,8 @@ pub(crate) struct RewrittenRow {
     pub(crate) cells: Vec<u8>,
 }
 
-/// An iterator over the rows that are written again, by ascending keys.
+/// An iterator over the published rows that are written again because their data files are removed,
+/// by ascending keys.
 pub(crate) type Rewritten<'r> = &'r mut dyn Iterator<Item = Result<RewrittenRow, TaskError>>;
 
 /// A table at two snapshots, whose rows are compared.
@@ -184,10 +185,11 @@ struct Differences<'s> {
 }
 
 impl Differences<'_> {
-    /// Writes a record with the change of a row of the published table `table`. `older` and `newer` are the
-    /// row's cells at the two snapshots, `None` if the row does not exist there. With `is_rewritten`, the
-    /// record contains the cells even if they have not changed, because the data file that contains the row
-    /// is removed. The record of any other unchanged row has no cells.
+    /// Writes a record with the change of a row of the published table number `table`. `older` and
+    /// `newer` are the row's cells at the two snapshots, `None` if the row does not exist there.
+    /// With `is_rewritten`, the record contains the cells even if they have not changed, because
+    /// the data file that contains the row is removed. The record of any other unchanged row has no
+    /// cells, and only shows that work was done.
     fn row(
         &mut self,
         (table, key): (u32, &[u8]),
@@ -201,7 +203,8 @@ impl Differences<'_> {
         (self.record)(&self.key, cells.unwrap_or_default())
     }
 
-    /// Writes the record of a row that has not changed and is written again.
+    /// Writes the record of a row that has not changed, but is written again because its data file
+    /// is removed.
     fn copy(&mut self, row: &RewrittenRow) -> Result<(), TaskError> {
         let key = RowKey {
             table: row.table,

@@ -44,8 +44,10 @@ pub(crate) struct RowKey<'k> {
 }
 
 impl Change {
-    /// Returns the change of a row with the cells `older` before and `newer` now; `None` if the row
-    /// does not exist. `is_rewritten` means that the data file that contains the row is removed.
+    /// Returns the change of a row from the cells `older`, at the earlier snapshot, to the cells
+    /// `newer`, at the later one; `None` if the row does not exist there. `is_rewritten` is true if
+    /// the data file that contains the row is removed: then an unchanged row is
+    /// [`Rewritten`](Self::Rewritten).
     pub(crate) fn between(older: Option<&[u8]>, newer: Option<&[u8]>, is_rewritten: bool) -> Self {
         match (older, newer) {
             (None, None) => Self::None,
@@ -62,7 +64,7 @@ impl Change {
         matches!(self, Self::Replaced | Self::Rewritten | Self::Removed)
     }
 
-    /// Returns whether the record has the cells of the row.
+    /// Returns whether the record of a row with this change contains the row's new cells.
     pub(crate) fn has_new(self) -> bool {
         matches!(self, Self::Added | Self::Replaced | Self::Rewritten)
     }

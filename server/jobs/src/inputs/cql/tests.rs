@@ -80,7 +80,8 @@ fn definition() -> TableDefinition {
     }
 }
 
-/// The table of [`fixture`] with a catalog, so that merges purge, and without a grace period.
+/// Like [`fixture`], but merges drop deletions at once: the database has a catalog, and the table
+/// no grace period.
 fn purged_at_once() -> Fixture {
     let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
     let grace_periods = GracePeriods::default();
@@ -499,8 +500,8 @@ fn a_process_without_the_database_reads_the_same_rows() {
 }
 
 /// Regression: a sample looked up the header of a row's partition only when it reached the row. If
-/// a merge meanwhile drops a deletion together with the rows that it hides, the header lacks the
-/// deletion while the sample's scan still has the rows.
+/// a merge meanwhile dropped a deletion together with the rows that it hid, the header lacked the
+/// deletion while the sample's scan still had the rows, so the sample showed deleted rows.
 #[test]
 fn a_sample_shows_no_row_that_a_merge_drops_on_the_way() {
     let fixture = purged_at_once();

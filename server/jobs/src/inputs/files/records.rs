@@ -19,7 +19,7 @@ pub(super) struct FileRecord<'a> {
     pub(super) text: &'a [u8],
 }
 
-/// The buffers for rewriting a CSV record.
+/// The buffers for rewriting a CSV record with commas and well-formed quotes.
 struct Rewriting {
     fields: CsvFields,
     record: Vec<u8>,

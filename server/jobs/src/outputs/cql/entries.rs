@@ -20,8 +20,8 @@ pub(super) struct WithEntries<'s> {
     values: LiveValues<'s>,
     /// The index entries, which are appended in no order.
     entries: StagingWriter,
-    /// The stored forms of rows and of partition headers, which are appended in the order of their
-    /// keys.
+    /// The stored forms (operands) of rows and of partition headers (deletions and static columns),
+    /// which are appended in the order of their keys.
     operands: StagingWriter,
     /// The key prefix of the last partition that had a header, and the header's stored form: its
     /// deletions and static columns.

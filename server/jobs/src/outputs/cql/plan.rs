@@ -32,11 +32,12 @@ pub(super) struct RowPlan {
     deletes_nulls: bool,
 }
 
-/// A row, encoded for the time until the commit. Each pair is a key in the store and values in the form
-/// of [`waiting`].
+/// A row that waits for the commit, which sets the timestamp. Each pair is a key in the store and
+/// the values of columns, encoded as in [`waiting`].
 #[derive(Debug, Default)]
 pub(super) struct WaitingRow {
-    /// The key and the static columns of the row's partition, if any have values or are deleted.
+    /// The static columns of the row's partition: the key of the partition's header in the store,
+    /// and the values; `None` if no static column has a value or is deleted.
     pub(super) statics: Option<(Vec<u8>, Vec<u8>)>,
     /// The key and the columns of the row itself, unless only static columns are written.
     pub(super) row: Option<(Vec<u8>, Vec<u8>)>,
@@ -207,8 +208,8 @@ impl RowPlan {
         Ok(row)
     }
 
-    /// Appends the operand (the store's form of a write) of a row, from its values `waiting` and the
-    /// timestamp, in microseconds since 1970.
+    /// Appends the operand (the store's form of a write) of a row, from its values `waiting`,
+    /// encoded as in the module [`waiting`], and the timestamp, in microseconds since 1970.
     ///
     /// # Errors
     /// When `waiting` is damaged.
@@ -230,7 +231,7 @@ impl RowPlan {
     }
 
     /// Appends the operand (the store's form of a write) of a partition's header, with the static
-    /// columns in `waiting`.
+    /// columns in `waiting`, encoded as in the module [`waiting`].
     ///
     /// # Errors
     /// When `waiting` is damaged.
@@ -244,8 +245,8 @@ impl RowPlan {
         self.columns(waiting, &self.statics, row)
     }
 
-    /// Writes the values in `waiting` to the operand `row`, and deletions of the other columns in
-    /// `targets` if nulls delete.
+    /// Writes the values in `waiting`, encoded as in the module [`waiting`], to the operand `row`,
+    /// and deletions of the other columns in `targets` if nulls delete.
     fn columns(
         &self,
         waiting: &[u8],

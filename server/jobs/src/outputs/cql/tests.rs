@@ -52,7 +52,8 @@ impl Fixture {
         CqlOutput::new(catalog, ("ks", name), Arc::new(rows), staging, commits)
     }
 
-    /// Returns the rows of a table: city and kind, with n and x as literals.
+    /// Returns the rows of a table as text: for each, the key columns `city` and `kind`, and the
+    /// columns `n` and `x` as CQL literals.
     fn found(&self, name: &str) -> Vec<String> {
         let state = self.catalog.state();
         let table = state.table("ks", name).unwrap();

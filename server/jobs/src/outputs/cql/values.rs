@@ -24,13 +24,13 @@ pub(super) trait RowValues {
     /// Returns the value of a column.
     ///
     /// # Errors
-    /// The problem of the field.
+    /// If the field is no value of the type of its column; the error is the reason.
     fn value(&self, target: &Target) -> Result<Value<'_>, String>;
 
     /// Returns the value of a column of the primary key; `None` if the row has none.
     ///
     /// # Errors
-    /// The problem of the field.
+    /// If the field is no value of the type of its column; the error is the reason.
     fn key(&self, target: &Target) -> Result<Value<'_>, String>;
 
     /// Returns whether the row has no value for this clustering column.

@@ -10,8 +10,8 @@
 
 use ebb_scheduler::runtime::TaskError;
 
-/// The id under which the original values of the clustering columns are written, if the key does
-/// not have them exactly.
+/// The column id for the original values of the clustering columns, which a waiting row contains if
+/// its key in the store does not have them exactly.
 pub(super) const ORIGINAL: u32 = u32::MAX;
 
 const NUMBER_BYTES: usize = 4;
@@ -29,7 +29,7 @@ pub(super) fn push(out: &mut Vec<u8>, id: u32, value: &[u8]) -> Result<(), Strin
     Ok(())
 }
 
-/// Returns an iterator over the ids and values of an encoded row.
+/// Returns an iterator over the columns of an encoded row: the id and the value of each.
 ///
 /// # Errors
 /// When the row is damaged; the iterator ends then.

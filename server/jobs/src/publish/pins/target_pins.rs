@@ -12,10 +12,10 @@ use super::Note;
 #[derive(Debug, Clone)]
 pub(in crate::publish) struct TargetPins {
     pub(in crate::publish) db: Db,
-    /// The location of the target, without its catalog. The location is enough to name a pin (a kept
-    /// snapshot): a table there is committed in one place only, by one catalog or without any. Whether the pin
-    /// keeps the snapshot that readers of the target see is found by its sequence number, which the newest
-    /// publication of the table has recorded as its origin.
+    /// The location of the target, without its catalog. The location is enough to name a pin (a
+    /// kept snapshot): a table there is committed in one place only, by one catalog or without any.
+    /// A pin keeps the snapshot that readers of the target see if the snapshot's sequence number is
+    /// that of the origin which the newest publication of the table has recorded.
     pub(in crate::publish) location: String,
     pub(in crate::publish) max: PinMax,
 }
@@ -51,9 +51,10 @@ impl TargetPins {
         self.hold(table, snapshot, Stage::Begun)
     }
 
-    /// Replaces the pin of the newest publication by the pin that [`begin`](Self::begin) created, if the
-    /// latter still exists and keeps the snapshot with the sequence number `published`. If neither pin keeps
-    /// this snapshot, or if pins are turned off, both are released. Returns whether the snapshot is pinned.
+    /// Replaces the pin (kept snapshot) of the newest publication by the pin that
+    /// [`begin`](Self::begin) created, if the latter still exists and keeps the snapshot with the
+    /// sequence number `published`. If neither pin keeps this snapshot, or if pins are turned off,
+    /// both are released. Returns whether the snapshot is pinned.
     ///
     /// # Errors
     /// The errors of the store.

@@ -437,7 +437,9 @@ fn a_publisher_of_changes_that_was_overtaken_names_the_other_publisher() {
     assert_eq!(store.metadata("t").snapshots.len(), 2);
 }
 
-/// The store releases the pins of a table before it gives up rows of the table as lost.
+/// The store releases the pins (kept snapshots) of a table before it gives up rows of the table as
+/// lost. A publication under way must then make no pin of its own, and must fail if it has compared
+/// with the snapshot of such a pin.
 #[test]
 fn a_pin_that_goes_during_a_publication_is_not_made_at_its_end_and_not_compared_with() {
     let store = Store::new();

@@ -117,7 +117,7 @@ impl Shop {
         self.days.insert(sequence_number, day);
     }
 
-    /// Returns the rows of a table at the end of a day.
+    /// Returns the rows that a table has after the changes of the day number `day` of [`DAYS`].
     fn rows_of(&self, table: &str, day: usize) -> Vec<String> {
         let mut rows: Vec<String> = match table {
             "t" => {
@@ -167,9 +167,9 @@ impl Shop {
         self.lake.read(name).unwrap().unwrap().to_vec()
     }
 
-    /// Checks that each tag, and main, has exactly the rows of its snapshot, and that a record that all
-    /// tables are published exists only if all tables have the snapshot. Returns the snapshots that the
-    /// tables have.
+    /// Checks that each tag, and main, has exactly the rows of its snapshot. Also checks that the
+    /// record of a completed publication exists only if all tables have its snapshot. Returns the
+    /// snapshots that the tables have.
     fn check(&self) -> [Tags; 3] {
         self.copy_to_folder();
         let shown = self.tags();
@@ -204,16 +204,16 @@ impl Shop {
         }
     }
 
-    /// Returns the sequence number in the record that the publication of a snapshot is whole; `None` if
-    /// there is no record.
+    /// Returns the sequence number in the record that the publication of a snapshot is complete in
+    /// all tables; `None` if there is no record.
     fn recorded(&self, snapshot: &str) -> Option<u64> {
         let record = self.lake.read(&format!("_ebb/app/{snapshot}.json"));
         let record: serde_json::Value = serde_json::from_slice(&record.unwrap()?).unwrap();
         Some(record["sequence_number"].as_u64().unwrap())
     }
 
-    /// Checks that the publications of the snapshots `published` are whole, also after a sweep, and that no
-    /// records remain of publishers that were killed.
+    /// Checks that the publications of the snapshots `published` are complete, also after a sweep
+    /// (the removal of unused files), and that no records remain of publishers that were killed.
     fn check_whole(&self, published: &[&str]) {
         for table in TABLES {
             sweep(&self.lake, &format!("app/{table}")).unwrap();
@@ -239,9 +239,10 @@ impl Shop {
     }
 }
 
-/// Returns the numbers of the target's calls at which an event, such as a kill, is tested: in the nightly
-/// run all calls, otherwise every fifth, because all calls take half a minute. Every call of the commit of
-/// one table is always tested in `ebb-publish`.
+/// Returns the numbers, in order, of those calls of a publication to its target at which an event,
+/// such as a kill, is tested: in the nightly run all calls, otherwise every fifth, because all
+/// calls take half a minute. Every call of the commit of one table is always tested in
+/// `ebb-publish`.
 fn places() -> impl Iterator<Item = usize> {
     (0..).step_by(if explores() { 1 } else { 5 })
 }
@@ -305,8 +306,8 @@ fn a_second_publication_that_is_killed_or_loses_an_answer_is_finished_by_the_nex
     }
 }
 
-/// The earlier completion record is of the snapshot that the tag named before. It must be removed before the
-/// tag of the first table moves.
+/// The record of an earlier, completed publication is of the snapshot that the tag named before. It
+/// must be removed before the tag of the first table moves.
 #[test]
 fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
     stop_at_calls(&Event::Kill, &["monday"], |shop| {

@@ -42,11 +42,8 @@ impl Number {
 }
 
 /// Appends an encoding of `text`. The encodings of texts sort by their bytes as the texts do, and
-/// none is a prefix of another one.
-///
-/// ```text
-///   text, each 0 as 0 0xff | 0 0
-/// ```
+/// none is a prefix of another one: each byte 0 of the text becomes the two bytes 0 and 0xff, and
+/// two bytes 0 mark the end.
 pub fn ordered_text(text: &[u8], to: &mut Vec<u8>) {
     for &byte in text {
         to.push(byte);

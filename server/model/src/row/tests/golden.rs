@@ -2,7 +2,8 @@
 
 use super::super::*;
 
-/// Returns the bytes of an example as the book shows them: hex before three spaces.
+/// Returns the bytes of the example under `heading` in `docs/src/formats/cql-rows.md`: each line of
+/// its block has hex digits, three spaces and an explanation.
 fn bytes_of_book(heading: &str) -> Vec<u8> {
     let book = include_str!("../../../../../docs/src/formats/cql-rows.md");
     let from = book

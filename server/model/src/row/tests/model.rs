@@ -9,7 +9,7 @@ use super::super::{Deletion, Expiry};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Value {
     pub(super) timestamp: i64,
-    /// The local time of a tombstone.
+    /// The server's time of the deletion, for a tombstone.
     pub(super) deleted_s: Option<i64>,
     pub(super) expiry: Option<Expiry>,
     pub(super) bytes: Vec<u8>,
@@ -35,7 +35,8 @@ pub(super) enum HeaderFact {
     Static(Fact),
 }
 
-/// A live value: bytes, writetime, ttl, original of the path.
+/// A live value: bytes, writetime, ttl, and the key of the collection's element as the client wrote
+/// it, if that differs from the stored form.
 pub(super) type VisibleValue = (Vec<u8>, i64, Option<i64>, Option<Vec<u8>>);
 
 /// The live content of a row.
@@ -118,7 +119,8 @@ pub(super) fn static_row(header: &[HeaderFact]) -> (Vec<Fact>, Option<i64>) {
     (facts.collect(), deletions.max())
 }
 
-/// Returns the live content of a row at a read time, under the deletion `above`.
+/// Returns the live content of a row at the time `now_s`. `above` is the timestamp of the latest
+/// deletion of its partition or of a range that contains it.
 pub(super) fn visible_row(facts: &[Fact], above: Option<i64>, now_s: i64) -> VisibleRow {
     let mut row_deletion = above;
     for fact in facts {

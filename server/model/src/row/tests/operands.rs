@@ -8,8 +8,8 @@ use fastrand::Rng;
 use super::super::*;
 use super::model::{Fact, HeaderFact, Value, VisibleRow, VisibleValue};
 
-/// Columns with a single value. One id is far from the others, so that its difference needs further
-/// bytes.
+/// The ids of the columns with a single value. Each id is encoded as its distance from the previous
+/// one, and the last one is so far away that its distance does not fit into the tag byte.
 pub(super) const SIMPLE: [u32; 4] = [0, 1, 17, 4_000_000_000];
 pub(super) const COLLECTIONS: [u32; 3] = [2, 16, 900];
 
@@ -79,7 +79,7 @@ fn value(rng: &mut Rng, timestamps: Timestamps, with_original: bool) -> Value {
     }
 }
 
-/// Returns the facts of one write of a row, at most one for each cell.
+/// Returns the changes that one random write makes in a row, at most one for each cell.
 pub(super) fn row_facts(rng: &mut Rng, timestamps: Timestamps) -> Vec<Fact> {
     let mut facts = Vec::new();
     if rng.u8(0..5) == 0 {
@@ -116,7 +116,8 @@ pub(super) fn row_facts(rng: &mut Rng, timestamps: Timestamps) -> Vec<Fact> {
     facts
 }
 
-/// Returns the facts of one random write to the header of a partition.
+/// Returns the changes that one random write makes in the header of a partition: its deletions and
+/// its static row.
 pub(super) fn header_facts(rng: &mut Rng, timestamps: Timestamps) -> Vec<HeaderFact> {
     let mut facts = Vec::new();
     if rng.u8(0..5) == 0 {

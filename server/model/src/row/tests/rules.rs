@@ -177,8 +177,8 @@ fn a_deletion_that_a_greater_one_supersedes_is_not_stored() {
     }
 }
 
-/// Returns a set, list or map of the live elements b"x" and b"y". The key of b"y" was written in a
-/// form that differs from its path.
+/// Returns a set, list or map of the live elements b"x" and b"y" (their stored, ordered forms). The
+/// client wrote b"y" as b"Y!", so this original is stored as well.
 fn collection() -> Vec<u8> {
     row(5, |row| {
         row.begin_collection(1, Some(deletion(4, 10)));

@@ -183,8 +183,9 @@ fn changes_of_tables_are_refused_in_cassandras_words() {
     assert!(message(none.add_column("n", CqlType::Counter, false)).contains("dropped counter"));
 }
 
-/// A table without its counters once accepted a `default_time_to_live` and then a counter again.
-/// Then the CREATE TABLE that DESCRIBE printed was rejected.
+/// Regression: a table of counters whose counters were all dropped accepted a
+/// `default_time_to_live`, and after that a counter. The CREATE TABLE that DESCRIBE printed for it
+/// was then rejected.
 #[test]
 fn a_table_that_had_counters_takes_nothing_else_when_all_are_dropped() {
     let counters = TableSchema::create(definition(&["k int", "n counter"], &["k"], &[])).unwrap();

@@ -117,7 +117,8 @@ fn alter_type_keeps_the_types_of_columns_within_their_bounds() {
     assert_eq!(reopened(&table), table);
 }
 
-/// DESCRIBE prints a `frozen<...>` around each of these lists. No statement accepted that many levels.
+/// DESCRIBE prints a `frozen<...>` around each list of a nested type, so the text has more levels
+/// than the statement had. If they are more than a statement may have, the text cannot be executed.
 #[test]
 fn a_type_that_is_printed_deeper_than_statements_nest_is_refused_wherever_it_is_new() {
     let lists = |count: usize| {

@@ -74,8 +74,9 @@ fn retention_that_another_engine_sets_right_before_the_commit_is_kept() {
     check_retained(&newest(&target), 2);
 }
 
-/// Regression: both publishers committed, and later publishers of each place swept the files of the
-/// other place.
+/// Regression: if the first publisher with a catalog and the first one without it published a table
+/// into one folder at the same time, both committed. Later publishers of either kind then deleted
+/// the files of the other.
 #[test]
 fn of_first_publishers_with_a_catalog_and_without_one_commits() {
     for is_first_with_catalog in [true, false] {

@@ -24,7 +24,7 @@ pub(super) struct Field {
     pub(super) ty: Type,
 }
 
-/// A type, as far as its encoding differs from that of others.
+/// A type of Avro. Types with the same encoding are one variant.
 #[derive(Debug, Clone)]
 pub(super) enum Type {
     Null,

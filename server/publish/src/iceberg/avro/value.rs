@@ -6,8 +6,9 @@ use super::{AvroError, Decoder, Result};
 /// The greatest depth of nested values. A type may contain itself, so the schema does not limit the depth.
 const DEPTH_MAX: usize = 64;
 
-/// The greatest number of values of a record. A schema may double an empty record at each depth, so the bytes
-/// of a file do not limit the number. Statistics of ten thousand columns have a fifth of it.
+/// The greatest number of values in one record. The bytes of a file do not limit it: a schema may
+/// nest records such that an empty one doubles with each level. The record of a data file with
+/// statistics of ten thousand columns has a fifth of this number.
 const VALUES_MAX: usize = 1 << 20;
 
 /// A value. Iceberg's manifests need integers, bytes, arrays and records only.

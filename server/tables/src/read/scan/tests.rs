@@ -8,7 +8,8 @@ use rand_chacha::ChaCha8Rng;
 use super::*;
 use crate::read::tests::schema;
 
-/// Headers and rows of a few partitions, some without a header and some without rows.
+/// Returns stored headers (deletions and static columns) and rows of a few partitions, some without
+/// a header and some without rows.
 fn stored(random: &mut ChaCha8Rng) -> Vec<Entry> {
     let mut stored = Vec::new();
     for k in 0..random.random_range(0..6_i32) {

@@ -193,7 +193,8 @@ fn lines_with_any_line_end_are_the_same_at_every_size_of_the_parts() {
     }
 }
 
-/// Returns the border that the bytes after it determine; `None` if they leave it open.
+/// Returns the first border at or after `at`, found from the bytes after it alone; `None` if these
+/// bytes leave it open. No record is longer than `record_bytes_max`.
 fn guessed(text: &str, at: usize, record_bytes_max: u64) -> Option<u64> {
     let search = search(text.as_bytes(), record_bytes_max, 8);
     let line = search.line(at as u64).unwrap();

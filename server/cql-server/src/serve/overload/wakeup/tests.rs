@@ -50,12 +50,14 @@ impl Flag for Place {
 }
 
 thread_local! {
-    /// The results of the operations of a thread that are replayed, the next one last.
+    /// The results of those operations that the current thread has already executed in the model
+    /// and now replays; the next one last.
     static REPLAY: RefCell<Vec<bool>> = RefCell::default();
 }
 
-/// Returns the result of an operation, if the operation is replayed. Otherwise unwinds with the
-/// operation, which the model then executes.
+/// Returns the recorded result of the next operation, if the thread has executed the operation
+/// before. Otherwise unwinds the thread with the operation: the model executes it, and later
+/// replays the thread from the start.
 fn perform(operation: Operation) -> bool {
     let result = REPLAY.with_borrow_mut(Vec::pop);
     result.unwrap_or_else(|| resume_unwind(Box::new(operation)))
@@ -63,8 +65,8 @@ fn perform(operation: Operation) -> bool {
 
 type Thread = fn(&Wakeup<Place>);
 
-/// Returns the operation that a thread executes after operations with the results `results`; `None`
-/// if the thread has ended.
+/// Returns the operation that a thread executes after earlier ones, whose results are `results`;
+/// `None` if the thread has ended.
 fn next_operation(thread: Thread, results: &[bool]) -> Option<Operation> {
     REPLAY.set(results.iter().rev().copied().collect());
     let wakeup = Wakeup {
@@ -86,18 +88,19 @@ struct Hidden {
     order: Ordering,
 }
 
-/// The results of a thread's loads, and its stores that are not visible to others yet.
+/// The state of a simulated thread: the results of its operations so far, and its writes to flags
+/// that are not visible to others yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Local {
     results: Vec<bool>,
-    /// The stores that are not visible to other threads yet, in the order of their execution.
+    /// The writes to flags that other threads do not see yet, in the order of their execution.
     hidden: Vec<Hidden>,
 }
 
 impl Local {
-    /// Returns whether the hidden store at index `at` may become visible now. Stores to one flag
-    /// become visible in order. A store that is not `Relaxed` becomes visible after all earlier
-    /// ones.
+    /// Returns whether the write at index `at` of `hidden` may become visible to other threads now.
+    /// Writes to one flag become visible in order. A write that is not `Relaxed` becomes visible
+    /// after all earlier ones.
     fn may_show(&self, at: usize) -> bool {
         let (before, store) = (&self.hidden[..at], &self.hidden[at]);
         let is_behind = |other: &Hidden| store.order != Relaxed || other.place == store.place;
@@ -164,9 +167,9 @@ impl State {
     }
 }
 
-/// Explores all orders of the operations of two threads with a request and of the probe, the task
-/// that has to notice requests, which sleeps at first. Returns a state in which no thread can go on
-/// and the probe has not noticed a request; `None` if there is no such state.
+/// Explores all orders of the operations of three threads: two that note a request each, and the
+/// probe, the task that has to notice requests and sleeps at first. Returns a state in which no
+/// thread can go on and the probe has not noticed a request; `None` if there is no such state.
 fn lost_request(request: Thread, probe: Thread) -> Option<State> {
     let threads = [request, request, probe];
     let mut seen = HashSet::new();
@@ -194,7 +197,7 @@ fn request(wakeup: &Wakeup<Place>) {
     }
 }
 
-/// A probe that goes to sleep as soon as it finds no request.
+/// A probe (the task that measures waits) that goes to sleep as soon as it finds no request.
 fn probe(wakeup: &Wakeup<Place>) {
     loop {
         perform(Operation::Wait);
@@ -211,7 +214,8 @@ fn the_probe_looks_after_every_request() {
     assert_eq!(lost_request(request, probe), None);
 }
 
-/// A request whose store and load have these memory orders.
+/// Notes a request as `Wakeup::note_request` does, but with these memory orders of the store and of
+/// the load, to show that weaker ones lose requests.
 fn weaker_request(wakeup: &Wakeup<Place>, store: Ordering, load: Ordering) {
     if !wakeup.is_busy.load(Relaxed) {
         wakeup.is_busy.store(true, store);

@@ -47,9 +47,9 @@ enum Fault {
     /// Purges deletions at once, although older writes may still arrive, and expired values
     /// although snapshots still see them.
     OverlooksGrace,
-    /// Reports that values have no timestamps.
+    /// Returns bounds that mean that a value has no timestamps.
     HasNoBounds,
-    /// Reports a slightly too small greatest timestamp.
+    /// Returns a slightly too small bound as the greatest timestamp in a value.
     UnderstatesTimestamps,
     /// Reports that no key belongs to a group. In truth the keys of a partition form a group, whose
     /// first key, the header, may delete the rows.

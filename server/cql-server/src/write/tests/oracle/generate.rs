@@ -96,7 +96,8 @@ impl Writer<'_> {
         (using, ttl_s.map(|ttl_s| (self.now_s + ttl_s, ttl_s)))
     }
 
-    /// Draws the value for a column that is no collection, and adds it to the model.
+    /// Draws the value for a column that is no collection, adds it to the model with the expiry
+    /// `life`, and returns it as CQL text.
     fn simple(&mut self, k: i32, row: Row, column: &'static str, life: Life) -> String {
         let value = self.rng.random_bool(0.8).then(|| self.value());
         self.add_fact(k, Fact::Cell(row, (column, None), value, life));

@@ -41,7 +41,8 @@ pub(super) enum Fact {
     /// Deletes the elements of a collection up to the timestamp of the effect.
     Collection(Row, &'static str),
     Marker((i32, i32), Life),
-    /// A value; `None` is a tombstone.
+    /// The value of a column or an element of a row, with its expiry; the value `None` is a
+    /// tombstone.
     Cell(Row, Place, Option<i32>, Life),
 }
 

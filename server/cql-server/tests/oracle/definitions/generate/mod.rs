@@ -38,7 +38,8 @@ impl Generator {
         self.chance(0.1).then(|| Step::Row(self.rng.random()))
     }
 
-    /// Draws the end of a server's life.
+    /// Draws the step that ends the server: a loss of power or a kill during a statement, or a
+    /// restart.
     pub fn ending(&mut self, model: &Model) -> Step {
         if self.chance(0.4) {
             return Step::Cut {

@@ -14,7 +14,7 @@ const NODES_MAX: usize = 60;
 /// The greatest size, as a number of types, of the few generated types that may be large. The limit
 /// of the server is lower.
 const NODES_ANY_MAX: usize = 6000;
-/// The greatest depth of most types.
+/// The greatest depth of generated types, except for the few with a depth in `DEPTHS_DEEP`.
 const DEPTH_MAX: usize = 3;
 /// The depths of a few types: near the server's limit, which permits 49 frozen lists.
 const DEPTHS_DEEP: std::ops::Range<usize> = 45..54;

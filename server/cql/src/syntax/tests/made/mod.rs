@@ -92,7 +92,7 @@ impl<R: Rng> Maker<R> {
     }
 
     /// Returns the name of a column for a statement that does not define, rename or drop it. Only
-    /// there can a column's name be empty.
+    /// in such a statement may the name of a column be empty.
     fn column(&mut self) -> Name {
         if self.chance(20) {
             Name::new("")

@@ -72,7 +72,7 @@ impl<R: Rng> Maker<R> {
         }
     }
 
-    /// Returns an argument of `ttl`.
+    /// Returns a random argument for `ttl`: a column, or a part of one.
     pub(super) fn column_or_part(&mut self) -> Box<Selector> {
         let column = Selector::Column(self.column());
         Box::new(if self.chance(3) {
