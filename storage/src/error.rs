@@ -64,6 +64,17 @@ pub enum Error {
         /// The expected and the found content.
         detail: String,
     },
+    /// A backup or a repair into the directory was interrupted. What it left is no database, and holds
+    /// nothing that its source does not hold.
+    #[error(
+        "{} is what an interrupted backup or repair left, and no database: remove it, and run the \
+         backup or the repair again",
+        path.display()
+    )]
+    Incomplete {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A file was missing or could not be read when it was opened. That is no damage: it may be
     /// read later.
     #[error(
@@ -229,9 +240,10 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Io { .. } | Self::NoDescriptor { .. } => ErrorKind::Io,
-            Self::Corruption { .. } | Self::Unreadable { .. } | Self::UnsupportedFormat { .. } => {
-                ErrorKind::Corruption
-            }
+            Self::Corruption { .. }
+            | Self::Incomplete { .. }
+            | Self::Unreadable { .. }
+            | Self::UnsupportedFormat { .. } => ErrorKind::Corruption,
             Self::Locked { .. } | Self::BeingWritten { .. } => ErrorKind::Locked,
             Self::NoDatabase { .. } | Self::NotFound { .. } => ErrorKind::NotFound,
             Self::AlreadyExists { .. } => ErrorKind::AlreadyExists,

@@ -59,7 +59,7 @@ impl Db {
     /// and recovers it from a crash.
     ///
     /// # Errors
-    /// [`Error::NoDatabase`], [`Error::Locked`], [`Error::Corruption`],
+    /// [`Error::NoDatabase`], [`Error::Locked`], [`Error::Corruption`], [`Error::Incomplete`],
     /// [`Error::UnsupportedFormat`] or [`Error::Io`]. None of these loses data.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
         let inner = DbInner::open(dir.as_ref(), options)?;
@@ -74,6 +74,9 @@ impl Db {
     /// writing meanwhile. In a directory without a `LOCK` file, for example a plain copy, only the
     /// directory itself is locked. On NFS this keeps away writers of the same machine only: the caller
     /// must keep away all others.
+    ///
+    /// If the directory is moved away meanwhile, or another one is put in its place, reads that have to
+    /// open a file of it fail: the files of the other directory are not those of this database.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -94,6 +97,11 @@ impl Db {
     pub fn open_read_only(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
         let inner = DbInner::open_read_only(dir.as_ref(), options)?;
         Ok(Self { inner })
+    }
+
+    /// Returns the path of the directory, as it was given to the opening.
+    pub fn dir(&self) -> &Path {
+        self.inner.dir()
     }
 
     /// Returns the keyspace of this name; creates it if it is absent.

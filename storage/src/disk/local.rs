@@ -3,14 +3,17 @@
 //! A thin layer over `std::fs`: each method is the system call of the same name, plus the
 //! syncs that the [`FileSystem`] contract requires.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, File, FileType, Metadata, OpenOptions, Permissions, TryLockError};
 #[cfg(target_os = "linux")]
 use std::io::IoSliceMut;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{
+    DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
 #[cfg(target_os = "linux")]
 use rustix::fs::{Advice, fadvise};
 #[cfg(target_os = "linux")]
@@ -33,6 +36,9 @@ const GROUP_DIR_MODE: u32 = 0o750;
 /// Paths mean what they mean to `std::fs`: relative ones start at the current
 /// directory of the process.
 ///
+/// A file is a regular file, or a symbolic link to one. To open a pipe, a socket, a device or a directory as
+/// a file is an error, and does not wait.
+///
 /// New files have mode 0600 and new directories 0700, whatever the umask of the process would
 /// leave to others: they hold what a database stores. [`LocalDisk::group_readable`] returns a disk
 /// with other modes. The mode of a file or directory that exists does not change.
@@ -53,7 +59,7 @@ impl LocalDisk {
     /// Opens a file for writing, with `options`; creates it if it does not exist.
     fn open_or_create(&self, options: &mut OpenOptions, path: &Path) -> io::Result<File> {
         if !self.is_group_readable {
-            return options.create(true).mode(FILE_MODE).open(path);
+            return open_regular(options.create(true).mode(FILE_MODE), path);
         }
         match options.create_new(true).mode(FILE_MODE).open(path) {
             Ok(file) => {
@@ -62,7 +68,7 @@ impl LocalDisk {
                 Ok(file)
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                options.create_new(false).open(path)
+                open_regular(options.create_new(false), path)
             }
             Err(error) => Err(error),
         }
@@ -71,7 +77,8 @@ impl LocalDisk {
 
 impl FileSystem for LocalDisk {
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
-        Ok(Arc::new(DiskFile(File::open(path)?)))
+        let file = open_regular(OpenOptions::new().read(true), path)?;
+        Ok(Arc::new(DiskFile(file)))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
@@ -84,7 +91,7 @@ impl FileSystem for LocalDisk {
     }
 
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).open(path)?;
+        let file = open_regular(OpenOptions::new().write(true), path)?;
         file.set_len(len)?;
         file.sync_all()
     }
@@ -139,7 +146,7 @@ impl LogStore for LocalDisk {
     }
 
     fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        let file = match File::open(path) {
+        let file = match open_regular(OpenOptions::new().read(true), path) {
             Ok(file) => {
                 locked(path, file.try_lock_shared())?;
                 Some(file)
@@ -173,6 +180,43 @@ impl TableFiles for LocalDisk {
         let is_known = stats.f_blocks > 0;
         Ok(is_known.then(|| stats.f_bavail.saturating_mul(stats.f_frsize)))
     }
+}
+
+/// Opens a regular file with `options`. Does not wait: otherwise the opening of a pipe would last until
+/// another process opens its other end.
+///
+/// # Errors
+/// As [`OpenOptions::open`]; an error of the kind `InvalidInput` if something else has the name.
+fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    // The flag has no effect on the reads and writes of a regular file.
+    let no_wait = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = options.custom_flags(no_wait).open(path);
+    let found = match &opened {
+        Ok(file) => file.metadata(),
+        // The system's error about a socket or about a pipe without a reader would not name the cause.
+        Err(_) => fs::metadata(path),
+    };
+    match found {
+        Ok(found) if !found.is_file() => Err(irregular(found.file_type())),
+        _ => opened,
+    }
+}
+
+/// Returns the error that something other than a regular file has the name of a file.
+fn irregular(found: FileType) -> io::Error {
+    let found = if found.is_dir() {
+        "a directory"
+    } else if found.is_fifo() {
+        "a named pipe"
+    } else if found.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    let text = format!(
+        "{found} has the place of this file: move it away, and put the file back if there was one"
+    );
+    io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
 /// Converts the outcome of trying a lock into a result. If the lock is taken, the error names the
@@ -309,6 +353,9 @@ impl LockedDir {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::process::Command;
+
     use super::*;
 
     fn mode(path: &Path) -> u32 {
@@ -406,6 +453,42 @@ mod tests {
         assert_eq!(parent(Path::new("db/sst")), Path::new("db"));
         assert_eq!(parent(Path::new("/db")), Path::new("/"));
         assert_eq!(parent(Path::new("/")), Path::new("."));
+    }
+
+    /// Regression: the opening of a database or its repair waited without end for a writer of a pipe.
+    #[test]
+    fn anything_but_a_regular_file_is_refused_without_waiting_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let [pipe, socket, device] = ["pipe", "socket", "device"].map(|name| dir.path().join(name));
+        let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let _listener = UnixListener::bind(&socket).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+        let check = |path: &Path, found: &str| {
+            for disk in [LocalDisk::default(), LocalDisk::group_readable()] {
+                for refused in [
+                    disk.open_read(path).map(drop),
+                    disk.create(path).map(drop),
+                    disk.truncate(path, 0),
+                    disk.lock(path).map(drop),
+                    disk.lock_shared(path).map(drop),
+                ] {
+                    let refused = refused.unwrap_err().to_string();
+                    assert!(refused.contains(found), "{refused}");
+                }
+            }
+        };
+        {
+            // With an opener of both ends, no call would wait, so the calls would succeed if they did not
+            // look at the kind of the file.
+            let ends = OpenOptions::new().read(true).write(true).open(&pipe);
+            let _ends = ends.unwrap();
+            check(&pipe, "a named pipe has the place of this file");
+        }
+        check(&pipe, "a named pipe has the place of this file");
+        check(&socket, "a socket has the place of this file");
+        check(&device, "a device has the place of this file");
+        check(dir.path(), "a directory has the place of this file");
     }
 
     #[test]

@@ -8,9 +8,10 @@
 //! While the database is being opened a call that writes fails after a while too: nothing relies on a
 //! database that did not open.
 //!
-//! Files are opened by their paths. So while the database is open for writing, a call that opens or
-//! changes something in its directory fails once the directory was moved away, or another one was put
-//! or mounted in its place: otherwise the database would go on in both.
+//! Files are opened by their paths. So while the database is open, for writing or for reading only, a
+//! call that opens or changes something in its directory fails once the directory was moved away, or
+//! another one was put or mounted in its place: otherwise the database would go on in both, and a
+//! reader would take files of the other one for its own.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ pub(crate) struct PatientDisk {
     /// How long calls that create files, open second handles on them, or sync directories wait for
     /// a file descriptor.
     making: Patience,
-    /// The first directory that is locked for writing, which is that of the database.
+    /// The first directory that is locked, which is that of the database.
     home: Arc<OnceLock<Home>>,
 }
 
@@ -135,6 +136,17 @@ impl PatientDisk {
     /// no other left. There are fewer if the process has hardly any left now.
     pub(crate) fn hold_spares(&self, path: &Path) {
         self.files.hold_spares(|| self.disk.open_read(path));
+    }
+
+    /// Returns the guard of the lock that was taken by the lock file at `path`. Makes the directory of
+    /// this file that of the database if it is the first one that is locked.
+    fn hold(&self, path: &Path, lock: Box<dyn LockGuard>) -> Box<dyn LockGuard> {
+        let lock = SharedLock(Arc::new(RwLock::new(Some(lock))));
+        if let Some(dir) = path.parent() {
+            let (dir, lock) = (dir.to_path_buf(), lock.clone());
+            self.home.get_or_init(|| Home { dir, lock });
+        }
+        Box::new(HeldLock(lock))
     }
 
     /// Returns an error if `path` is the database's directory or lies in it, and the directory is
@@ -262,16 +274,12 @@ impl LogStore for PatientDisk {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let lock = self.reading(|| self.disk.lock(path))?;
-        let lock = SharedLock(Arc::new(RwLock::new(Some(lock))));
-        if let Some(dir) = path.parent() {
-            let (dir, lock) = (dir.to_path_buf(), lock.clone());
-            self.home.get_or_init(|| Home { dir, lock });
-        }
-        Ok(Box::new(HeldLock(lock)))
+        Ok(self.hold(path, lock))
     }
 
     fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        self.reading(|| self.disk.lock_shared(path))
+        let lock = self.reading(|| self.disk.lock_shared(path))?;
+        Ok(self.hold(path, lock))
     }
 }
 
@@ -365,5 +373,31 @@ mod tests {
         write(&disk, &moved.join("more"), b"rows");
         drop(guard);
         disk.lock(&lock).unwrap();
+    }
+
+    #[test]
+    fn a_reader_opens_no_file_in_the_place_of_the_directory_that_it_locked() {
+        let parent = tempfile::tempdir().unwrap();
+        let [dir, moved] = ["db", "moved"].map(|name| parent.path().join(name));
+        let file = dir.join("file");
+        let local = LocalDisk::default();
+        local.create_dir_all(&dir).unwrap();
+        write(&local, &file, b"rows");
+        drop(local.lock(&dir.join("LOCK")).unwrap());
+        let disk = PatientDisk::new(Arc::new(local.clone()), OpenFiles::new(None));
+        let guard = disk.lock_shared(&dir.join("LOCK")).unwrap();
+        disk.open_read(&file).unwrap();
+
+        local.rename(&dir, &moved).unwrap();
+        for is_replaced in [false, true] {
+            if is_replaced {
+                local.create_dir_all(&dir).unwrap();
+                write(&local, &file, b"other rows");
+            }
+            let error = Error::io("open", &file)(disk.open_read(&file).unwrap_err());
+            assert!(error.to_string().contains("moved or replaced"), "{error}");
+        }
+        drop(guard);
+        disk.open_read(&file).unwrap();
     }
 }

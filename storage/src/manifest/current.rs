@@ -78,7 +78,8 @@ impl Current {
     /// the newest manifest first.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if no manifest is named, and in a directory that was never completed.
+    /// [`Error::Corruption`] if no manifest is named; [`Error::Incomplete`] in a directory that was
+    /// never completed.
     pub(super) fn manifests(self, dir: &Path) -> Result<Vec<PathBuf>> {
         let named = self.check(dir)?.named.into_iter();
         Ok(named
@@ -144,7 +145,9 @@ impl Current {
             is_incomplete,
         } = self;
         if is_incomplete {
-            damage.push(incomplete(dir));
+            let live = files::manifest_name(in_use);
+            let detail = format!("it marks an interrupted backup or repair, and {live} is in use");
+            damage.push(Error::corruption(&files::current(dir), 0, detail));
         }
         let is_exact = is_exact || named.iter().all(|(number, _)| *number != in_use);
         for (number, path) in named {
@@ -162,20 +165,15 @@ impl Current {
 
     fn check(self, dir: &Path) -> Result<Self> {
         if self.is_incomplete {
-            return Err(incomplete(dir));
+            return Err(Error::Incomplete {
+                path: dir.to_path_buf(),
+            });
         }
         if self.names_nothing() {
             return Err(most_telling(self.damage));
         }
         Ok(self)
     }
-}
-
-/// The error of a directory that was never completed.
-fn incomplete(dir: &Path) -> Error {
-    let detail = "a backup or repair into this directory was interrupted; \
-                  remove the directory and start again";
-    Error::corruption(&files::current(dir), 0, detail)
 }
 
 fn any_exists(log_store: &dyn LogStore, paths: &[PathBuf; 2]) -> Result<bool> {

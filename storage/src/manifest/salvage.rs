@@ -28,7 +28,7 @@ pub(crate) struct SalvagedManifest {
 /// Reads the manifest that CURRENT names, or the newest one of `manifests` if CURRENT names none.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] for a directory that was never completed;
+/// [`Error::Incomplete`] for a directory that was never completed;
 /// [`Error::UnsupportedFormat`]; [`Error::Io`] for a lack of descriptors, memory or permission.
 pub(crate) fn salvage_manifest(
     log_store: &dyn LogStore,
@@ -37,10 +37,9 @@ pub(crate) fn salvage_manifest(
 ) -> Result<SalvagedManifest> {
     let current = Current::read(log_store, dir)?;
     if current.is_incomplete {
-        return Err(Error::InvalidRequest(format!(
-            "{} is what an interrupted backup or repair left; remove it and start again",
-            dir.display()
-        )));
+        return Err(Error::Incomplete {
+            path: dir.to_path_buf(),
+        });
     }
     let names_nothing = current.names_nothing();
     let (live, mut damage) = match current.live(log_store, dir) {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
     Compression, Db, Error, FileSystem, MaintenanceProgress, Options, SsTableOptions, Table,
-    TableOptions,
+    TableOptions, repair, verify,
 };
 
 use crate::common::{DIR, content, files, manual};
@@ -232,7 +232,7 @@ fn a_second_backup_copies_missing_files_and_removes_unneeded_ones() {
         create_if_missing: false,
         ..options(&mem)
     };
-    let verified = ebb_storage::verify(TARGET, &options, &mut |_| ()).unwrap();
+    let verified = verify(TARGET, &options, &mut |_| ()).unwrap();
     assert_eq!(verified.findings, []);
     drop(Db::open_read_only(TARGET, options.clone()).unwrap());
     let last = db.backup(TARGET).unwrap();
@@ -360,6 +360,38 @@ fn a_backup_with_other_files_under_the_same_numbers_is_refused_and_stays() {
     assert!(contents(&mem, TARGET) == before);
 }
 
+/// Regression: the error advised `ebb repair`, which refuses such a directory.
+#[test]
+fn the_error_about_an_interrupted_backup_names_what_helps() {
+    let mem = MemDisk::new();
+    let db = database(&mem);
+    let _under_way = db.start_backup(TARGET).unwrap();
+    // The disk as the end of the process would leave it.
+    let mem = mem.fork();
+    for refused in [
+        Db::open(TARGET, options(&mem)).map(drop),
+        Db::open_read_only(TARGET, options(&mem)).map(drop),
+        verify(TARGET, &options(&mem), &mut |_| ()).map(drop),
+        repair(TARGET, "/repaired", &options(&mem), &mut |_| ()).map(drop),
+    ] {
+        let error = refused.unwrap_err();
+        let is_incomplete =
+            matches!(&error, Error::Incomplete { path } if path == Path::new(TARGET));
+        assert!(is_incomplete, "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains("remove it"), "{text}");
+        assert!(!text.contains("ebb repair"), "{text}");
+    }
+    for path in mem.list(Path::new(TARGET)).unwrap() {
+        mem.remove(&path).unwrap();
+    }
+    Db::open(DIR, options(&mem))
+        .unwrap()
+        .backup(TARGET)
+        .unwrap();
+    drop(Db::open(TARGET, options(&mem)).unwrap());
+}
+
 /// Regression: the segments of an interrupted backup stand behind the log of the older backup, and
 /// were read as its continuation when the older backup was opened.
 #[test]
@@ -381,7 +413,7 @@ fn the_log_of_an_older_backup_ends_where_it_ended_whatever_a_later_one_left() {
         .unwrap()
         .append(b"a part of a segment")
         .unwrap();
-    let verified = ebb_storage::verify(TARGET, &options(&mem), &mut |_| ()).unwrap();
+    let verified = verify(TARGET, &options(&mem), &mut |_| ()).unwrap();
     assert_eq!(verified.findings, []);
     // Another backup removes it even if it is not completed.
     drop(db.start_backup(TARGET).unwrap());

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind::Other;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use crate::common::hooked_disk::{Call, HookedDisk, is_sstable};
@@ -14,6 +15,7 @@ use crate::common::*;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
     Db, Durability, Error, FileSystem, LocalDisk, LogStore, Maintenance, Options, TableOptions,
+    repair,
 };
 use rand::RngExt;
 
@@ -304,5 +306,42 @@ fn nothing_goes_into_another_directory_in_the_place_of_the_databases() {
         let keyspace = db.existing_keyspace("app").unwrap();
         let table = keyspace.existing_table("users").unwrap();
         assert_eq!(table.get(b"after").unwrap().unwrap(), "2");
+    }
+}
+
+/// Regression: the opening and the repair waited without end for a writer of the pipe.
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_named_by_the_opening_and_by_the_repair() {
+    let parent = tempfile::tempdir().unwrap();
+    let [dir, aside, repaired] = ["db", "aside", "repaired"].map(|name| parent.path().join(name));
+    let db = Db::open(&dir, Options::default()).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    table.put(b"k", b"v").unwrap();
+    drop((table, keyspace, db));
+    let disk = LocalDisk::default();
+    let mut files = disk.list(&dir).unwrap().into_iter();
+    let log = files.find(|path| path.extension().is_some_and(|extension| extension == "log"));
+    let (lock, log) = (dir.join("LOCK"), log.unwrap());
+    let repair = || repair(&dir, &repaired, &Options::default(), &mut |_| ());
+    for path in [&lock, &log] {
+        disk.rename(path, &aside).unwrap();
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+        let opened = Db::open(&dir, Options::default()).map(drop);
+        let read = Db::open_read_only(&dir, Options::default()).map(drop);
+        for refused in [opened, read] {
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains("a named pipe has the place"), "{refused}");
+            assert!(refused.contains(path.to_str().unwrap()), "{refused}");
+        }
+        match repair() {
+            Ok(report) => assert_eq!(report.lost[0].path, log, "{report:?}"),
+            Err(refused) => {
+                let refused = refused.to_string();
+                assert!(refused.contains(lock.to_str().unwrap()), "{refused}");
+            }
+        }
+        disk.remove(path).unwrap();
+        disk.rename(&aside, path).unwrap();
     }
 }

@@ -135,7 +135,7 @@ fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
                     assert!(outcome.is_err(), "{error}");
                     // A half-made backup must be refused as such, not because some file is missing.
                     let is_no_database = match &error {
-                        Error::NoDatabase { .. } => true,
+                        Error::NoDatabase { .. } | Error::Incomplete { .. } => true,
                         Error::Corruption { path, .. } => path.ends_with("CURRENT"),
                         _ => false,
                     };

@@ -374,8 +374,10 @@ fn an_interrupted_repair_does_not_open() {
             Ok(db) => assert!(read_everything(&db).unwrap() == case.expected),
             Err(error) => {
                 assert!(outcome.is_err());
-                let is_refused =
-                    matches!(error, Error::NoDatabase { .. } | Error::Corruption { .. });
+                let is_refused = matches!(
+                    error,
+                    Error::NoDatabase { .. } | Error::Incomplete { .. } | Error::Corruption { .. }
+                );
                 assert!(is_refused, "{error}");
             }
         }

@@ -50,6 +50,7 @@ use crate::sstable::{KeyVersion, Origin};
 /// # Errors
 /// [`Error::NoDatabase`](crate::Error::NoDatabase),
 /// [`Error::BeingWritten`](crate::Error::BeingWritten) for a source that has a writer;
+/// [`Error::Incomplete`](crate::Error::Incomplete) for one that an interrupted backup or repair left;
 /// [`Error::InvalidRequest`](crate::Error::InvalidRequest) for a target with something in it;
 /// [`Error::UnsupportedFormat`](crate::Error::UnsupportedFormat) for undamaged files of a format
 /// version that this build does not know: nothing is lost then; [`Error::Io`](crate::Error::Io),

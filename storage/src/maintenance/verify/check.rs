@@ -27,8 +27,9 @@ use crate::wal::{self, Lsn, Segment};
 /// lock as these readers.
 ///
 /// # Errors
-/// [`Error::NoDatabase`]; [`Error::BeingWritten`] beside a writer; [`Error::Io`] when the directory
-/// cannot be read. Faults of the files are no errors; the report lists them.
+/// [`Error::NoDatabase`]; [`Error::Incomplete`] for what an interrupted backup or repair left;
+/// [`Error::BeingWritten`] beside a writer; [`Error::Io`] when the directory cannot be read. Faults of
+/// the files are no errors; the report lists them.
 pub fn verify(
     dir: impl AsRef<Path>,
     options: &Options,
@@ -54,6 +55,7 @@ pub fn verify(
             check.add(&files::current(dir), 0, "it is missing");
             check.by_itself(&files)
         }
+        Err(error @ Error::Incomplete { .. }) => return Err(error),
         Err(error) => {
             check.add_error(error);
             check.by_itself(&files)
