@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use ebb_jobs::check_outside;
 use ebb_jobs::history::{
     BACKUP, BackupReport, BackupRequest, History, HistoryError, JobRecord, MaintenanceOptions,
     now_unix_ms,
@@ -15,7 +16,6 @@ use rustix::process::getuid;
 
 use super::attached::Attached;
 use super::error::CliError;
-use super::outside::check_outside;
 use super::print::{counted, json_or_text, notice};
 use super::progress::maintenance_bar;
 use super::rate::Rate;

@@ -41,7 +41,6 @@ mod load;
 mod lock_holder;
 mod names;
 mod open_files;
-mod outside;
 mod policies;
 mod print;
 mod progress;

@@ -17,7 +17,6 @@ use ebb_server::node::NodeOptions;
 use crate::database::{self, Location, or_known, unknown_snapshot};
 use crate::error::CliError;
 use crate::names::TableName;
-use crate::outside::check_outside;
 use crate::run::{execute, goal};
 use crate::runner::Runner;
 use crate::unpaced;
@@ -121,9 +120,6 @@ pub(super) fn run(args: Args) -> Result<()> {
             Runner::open(&args.location, options)?
         }
     };
-    if let PublishTarget::Folder(folder) = &args.target {
-        check_outside(data, folder)?;
-    }
     let tables = if args.tables.is_empty() {
         tables_of(&runner, keyspace, snapshot)?
     } else {
@@ -155,7 +151,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     };
     request.check()?;
     // Opening the job does not check the output, because an estimate leaves the output alone.
-    check_files(&request)?;
+    check_files(&request, Some(data))?;
     let done = execute(request, &runner, args.json);
     // The cause of a failed job is only a text. Only a folder is read here: the credentials of a bucket
     // are those of the process that ran the job.

@@ -28,7 +28,6 @@ use self::execute::detach;
 pub(super) use self::execute::execute;
 pub(super) use self::report::{Report, goal_of, print_done};
 pub(super) use self::watch::watch;
-use crate::outside::check_output_outside;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,7 +65,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let reads_table = args.job.reads_table();
     // Made before a database is opened, because a missing input file needs no database to be an error.
     let mut request = args.job.into_request()?;
-    check_files(&request)?;
+    check_files(&request, Some(common.data()))?;
     if let Some(right) = &right {
         right.check_database(common.data())?;
     }
@@ -75,7 +74,6 @@ pub(super) fn run(args: Args) -> Result<()> {
         right.check_keyspace(common.data(), |name| runner.is_keyspace(name))?;
     }
     common.choose_output(&mut request, &runner)?;
-    check_output_outside(common.data(), &request)?;
     if common.dry_run {
         let estimate = runner.estimate(&request)?;
         return advice::print(&request, &estimate, common.json);

@@ -42,7 +42,7 @@ use ebb_cql_server::executor::Executor;
 use ebb_cql_server::read::Limits;
 use ebb_cql_server::serve::{CqlServer, ServeOptions, Tls};
 use ebb_cql_server::system::LocalNode;
-use ebb_jobs::Failure;
+use ebb_jobs::{Failure, check_outside};
 use ebb_server::http::{Configuration, HealthServer, HttpOptions, HttpServer, Roots, TlsSource};
 use ebb_server::jobs::Restart;
 use ebb_server::memory::MemoryLimits;
@@ -67,7 +67,6 @@ use super::exposure::Exposure;
 use super::interrupt::StopSignal;
 use super::lock_holder::with_holder;
 use super::open_files;
-use super::outside::check_outside;
 use super::print::say;
 use super::unpaced;
 

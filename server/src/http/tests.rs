@@ -3,7 +3,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -40,30 +40,36 @@ mod tls;
 /// The limit on a wait for a server, above what the slowest machine takes.
 const LONG: Duration = HANG;
 
-fn serve(data: &Path) -> (Arc<Node>, HttpServer) {
+/// The directory of the database in the folder of a test. Outputs of jobs lie beside it.
+fn data(dir: &Path) -> PathBuf {
+    dir.join("data")
+}
+
+fn serve(dir: &Path) -> (Arc<Node>, HttpServer) {
     for root in ["outputs", "backups"] {
-        fs::create_dir_all(data.join(root)).unwrap();
+        fs::create_dir_all(dir.join(root)).unwrap();
     }
     let options = HttpOptions {
         address: Some((Ipv4Addr::LOCALHOST, 0).into()),
         hosts: vec!["ebb.example".to_string()],
         roots: Roots {
-            outputs: Some(data.join("outputs")),
-            backups: Some(data.join("backups")),
+            outputs: Some(dir.join("outputs")),
+            backups: Some(dir.join("backups")),
         },
         ..HttpOptions::default()
     };
-    serve_with(data, options)
+    serve_with(dir, options)
 }
 
-fn serve_with(data: &Path, options: HttpOptions) -> (Arc<Node>, HttpServer) {
+fn serve_with(dir: &Path, options: HttpOptions) -> (Arc<Node>, HttpServer) {
+    let data = data(dir);
     let db = Options {
         create_if_missing: true,
         ..Options::default()
     };
-    let node = Arc::new(Node::open(data, db, NodeOptions::for_tests()).unwrap());
+    let node = Arc::new(Node::open(&data, db, NodeOptions::for_tests()).unwrap());
     let metrics = Metrics::of(Arc::clone(&node));
-    let server = HttpServer::start(data, Arc::clone(&node), metrics, options).unwrap();
+    let server = HttpServer::start(&data, Arc::clone(&node), metrics, options).unwrap();
     (node, server)
 }
 
@@ -76,8 +82,8 @@ fn pi(points: u64, output: OutputPlace) -> JobRequest {
     JobRequest::new(application, Vec::new(), output.into(), "/")
 }
 
-fn client(data: &Path) -> JobsClient {
-    JobsClient::of(data).unwrap().unwrap()
+fn client(dir: &Path) -> JobsClient {
+    JobsClient::of(&data(dir)).unwrap().unwrap()
 }
 
 /// Waits until a job has ended. One request waits for a minute at most.
@@ -146,7 +152,7 @@ fn a_job_is_cancelled_and_a_stopping_server_reports_its_jobs_as_parked() {
     let second = client.submit(&endless("b")).unwrap().record.id;
     assert_eq!(refused(client.discard(&second)).failure, Failure::Invalid);
     assert_eq!(refused(client.restart(&second)).failure, Failure::Invalid);
-    let mut waiting = UnixStream::connect(dir.path().join(SOCKET)).unwrap();
+    let mut waiting = UnixStream::connect(data(dir.path()).join(SOCKET)).unwrap();
     waiting.set_read_timeout(Some(LONG)).unwrap();
     let request = format!(
         "GET /v1/jobs/{second}?wait_ms=60000 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
@@ -167,8 +173,8 @@ fn a_job_is_cancelled_and_a_stopping_server_reports_its_jobs_as_parked() {
     let closed = refused(client.submit(&endless("c")));
     assert_eq!((closed.status, closed.failure), (503, Failure::Closed));
     assert!(server.drain(LONG));
-    assert!(!dir.path().join(SOCKET).exists());
-    assert!(JobsClient::of(dir.path()).unwrap().is_none());
+    assert!(!data(dir.path()).join(SOCKET).exists());
+    assert!(JobsClient::of(&data(dir.path())).unwrap().is_none());
     let gone = client.list().unwrap_err().to_string();
     assert!(gone.contains("does not answer"), "{gone}");
 }
@@ -189,6 +195,9 @@ fn refused_requests_have_the_class_of_their_failure() {
     fs::write(dir.path().join("there"), "x").unwrap();
     let exists = refused(client.submit(&pi(1, there)));
     assert_eq!((exists.status, exists.failure), (409, Failure::Other));
+    let inside = OutputPlace::File(data(dir.path()).join("new"));
+    let inside = refused(client.submit(&pi(1, inside)));
+    assert_eq!((inside.status, inside.failure), (422, Failure::Invalid));
     let nobody = refused(client.show("17", Duration::ZERO));
     assert_eq!(nobody.failure, Failure::NotFound);
     let odd = refused(client.show("../../etc?x=%00", Duration::ZERO));
@@ -198,8 +207,8 @@ fn refused_requests_have_the_class_of_their_failure() {
 
 /// Sends bytes to a server, and returns its response until it closes the connection. If `leaves`, the
 /// client closes its half first.
-fn response_to(data: &Path, bytes: &[u8], leaves: bool) -> String {
-    let mut stream = UnixStream::connect(data.join(SOCKET)).unwrap();
+fn response_to(dir: &Path, bytes: &[u8], leaves: bool) -> String {
+    let mut stream = UnixStream::connect(data(dir).join(SOCKET)).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     // The server may close before it has read everything.
     let _ = stream.write_all(bytes);
@@ -271,7 +280,7 @@ fn bytes_that_are_no_request_are_answered_or_the_connection_ends() {
         assert!(!said.contains(" 200 "), "{said}");
     }
     // Other clients do not wait for a body that never comes.
-    let mut half = UnixStream::connect(dir.path().join(SOCKET)).unwrap();
+    let mut half = UnixStream::connect(data(dir.path()).join(SOCKET)).unwrap();
     half.write_all(b"POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
         .unwrap();
     assert_eq!(client(dir.path()).list().unwrap(), []);
@@ -281,12 +290,11 @@ fn bytes_that_are_no_request_are_answered_or_the_connection_ends() {
 fn only_its_user_gets_at_the_socket_and_one_of_a_killed_server_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     assert!(JobsClient::of(&dir.path().join("none")).unwrap().is_none());
-    let stale = dir.path().join(SOCKET);
+    let data = data(dir.path());
+    fs::create_dir(&data).unwrap();
+    let stale = data.join(SOCKET);
     drop(UnixListener::bind(&stale).unwrap());
-    assert!(
-        JobsClient::of(dir.path()).unwrap().is_none(),
-        "nobody listens"
-    );
+    assert!(JobsClient::of(&data).unwrap().is_none(), "nobody listens");
     let (_node, server) = serve(dir.path());
     let mode = fs::metadata(&stale).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -298,11 +306,11 @@ fn only_its_user_gets_at_the_socket_and_one_of_a_killed_server_is_replaced() {
 #[test]
 fn a_directory_with_a_path_that_is_no_address_is_served_all_the_same() {
     let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("d".repeat(120));
-    let (_node, _server) = serve(&data);
-    assert_eq!(client(&data).list().unwrap(), []);
+    let dir = dir.path().join("d".repeat(120));
+    let (_node, _server) = serve(&dir);
+    assert_eq!(client(&dir).list().unwrap(), []);
     assert_eq!(
-        fs::metadata(data.join(SOCKET))
+        fs::metadata(data(&dir).join(SOCKET))
             .unwrap()
             .permissions()
             .mode()
@@ -340,10 +348,11 @@ fn ask(
     (status, answer)
 }
 
-fn token(data: &Path, scope: Scope) -> Token {
+fn token(dir: &Path, scope: Scope) -> Token {
     let token = Token::random();
     let record = TokenRecord::new(&token, "test", scope, SystemTime::now(), None);
-    TokenFile::of(data).change(|all| all.add(record)).unwrap();
+    let file = TokenFile::of(&data(dir));
+    file.change(|all| all.add(record)).unwrap();
     token
 }
 
@@ -375,7 +384,7 @@ fn over_tcp_only_tokens_of_the_right_scope_are_served() {
     }
     assert_eq!(status("GET /health/live", None), 200);
     assert_eq!(status("GET /health/ready", None), 200);
-    TokenFile::of(dir.path())
+    TokenFile::of(&data(dir.path()))
         .change(|all| all.revoke(&admin.id()))
         .unwrap();
     assert_eq!(status("GET /v1/jobs", Some(&admin)), 401);

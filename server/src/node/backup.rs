@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use ebb_jobs::JobError;
 use ebb_jobs::history::{BACKUP, BackupReport, BackupRequest, JobRecord, now_unix_ms};
+use ebb_jobs::{JobError, check_outside};
 use ebb_scheduler::runtime::{Lease, LeaseOptions, LeasedThread, SubmitError};
 use ebb_storage::{Backup, BackupInfo, MaintenanceProgress};
 use tracing::{info, warn};
@@ -26,8 +26,8 @@ impl Node {
     /// be written, the backup is made nevertheless.
     ///
     /// # Errors
-    /// As [`Db::start_backup`]; when the node has no database; [`JobError::BackupCancelled`], or
-    /// [`SubmitError::ShuttingDown`], for a backup that was removed.
+    /// As [`Db::start_backup`]; when the node has no database, or `dir` lies in its directory;
+    /// [`JobError::BackupCancelled`], or [`SubmitError::ShuttingDown`], for a backup that was removed.
     ///
     /// [`Db::backup`]: ebb_storage::Db::backup
     /// [`Db::start_backup`]: ebb_storage::Db::start_backup
@@ -39,6 +39,7 @@ impl Node {
     ) -> Result<BackupInfo, JobError> {
         let no = || JobError::NoDatabase("a backup".to_string());
         let db = self.db().ok_or_else(no)?;
+        check_outside(db.dir(), dir)?;
         let lease = self.runtime().lease(BACKUP, LeaseOptions::default())?;
         let started_unix_ms = now_unix_ms();
         // Links, the log and the manifest are made outside of the lease: they take locks of files
@@ -234,6 +235,13 @@ mod tests {
         );
 
         let target = dir.path().join("cut");
+        let inside = node.backup(&data.join("copy"), &request("inside"), &|| true);
+        let refused = inside.unwrap_err().to_string();
+        assert!(
+            refused.contains("in the directory of the database"),
+            "{refused}"
+        );
+
         let cut = node.backup(&target, &request("cut"), &|| false);
         let is_stopped = matches!(cut, Err(JobError::Submit(SubmitError::ShuttingDown)));
         assert!(is_stopped, "{cut:?}");

@@ -9,6 +9,7 @@ use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_jobs::restart::{Fate, fate, unsettled_writer};
 use ebb_jobs::{JobError, Work};
 use ebb_scheduler::runtime::{JobSpec, SubmitError};
+use ebb_storage::Db;
 use serde_json::json;
 
 use super::Node;
@@ -98,11 +99,11 @@ fn take_output(
     }
 }
 
-/// Opens a job that is to run. Fails if its output cannot be made, as far as that shows before
-/// there are rows.
+/// Opens a job that is to run: a new one, one that starts again, or one that is only estimated. Fails if its
+/// output lies in the directory of the database, or cannot be made, as far as that shows before there are rows.
 fn open(node: &Node, request: &JobRequest, own: &[OwnSnapshot]) -> Result<OpenJob, JobError> {
     request.check()?;
-    check_files(request)?;
+    check_files(request, node.db().map(Db::dir))?;
     OpenJob::open(request, own, &node.site)
 }
 

@@ -1,3 +1,4 @@
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
@@ -204,6 +205,43 @@ fn a_what_if_does_not_look_at_the_output_which_a_submission_refuses() {
     }
     assert_eq!(std::fs::read_to_string(&there).unwrap(), "kept");
     assert_eq!((node.jobs().unwrap().len(), snapshots(&node)), (1, 0));
+}
+
+#[test]
+fn no_job_puts_its_output_into_the_directory_of_the_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let [data, link, out] = ["data", "link", "out"].map(|name| dir.path().join(name));
+    let node = open(&data);
+    std::fs::create_dir(&out).unwrap();
+    symlink(&out, &link).unwrap();
+    let to = |path: &str| JobRequest {
+        directory: dir.path().to_path_buf(),
+        ..endless(OutputPlace::File(path.into()))
+    };
+    let cancelled = node.submit(to("link/cancelled")).unwrap();
+    assert!(cancelled.cancel());
+    cancelled.wait();
+    let parked = node.submit(to("link/parked")).unwrap();
+    node.shutdown(Stop::Park);
+    let [cancelled, parked] = [cancelled, parked].map(|job| job.id().to_string());
+    drop(node);
+
+    std::fs::remove_file(&link).unwrap();
+    symlink(&data, &link).unwrap();
+    let node = open(&data);
+    for refused in [
+        node.submit(to("data/new")).err(),
+        node.submit(to("out/../link/new")).err(),
+        node.estimate(&to("link/new")).err(),
+        node.retry(&cancelled).err(),
+        node.restart(&parked).err(),
+    ] {
+        let refused = refused.expect("the output lies there").to_string();
+        let reason = "lies in the directory of the database";
+        assert!(refused.contains(reason), "{refused}");
+    }
+    assert_eq!(node.job(&parked).unwrap().state, RecordState::Failed);
+    assert_eq!(node.jobs().unwrap().len(), 2);
 }
 
 #[test]

@@ -114,18 +114,6 @@ fn backups_and_outputs_of_jobs_do_not_go_into_the_directory_of_the_database() {
             "{command}: {said}"
         );
     }
-    let request = json!({
-        "application": {"wordcount": {"reduces": 1}},
-        "inputs": [{"table": {"table": "app.lines"}}],
-        "output": {"to": {"file": "ebb-data/counts.tsv"}},
-        "directory": place.path(""),
-    });
-    place.write("job.json", request.to_string());
-    let said = place.ebb("jobs submit job.json").fails(2);
-    assert!(
-        said.contains("in the directory of the database, ./ebb-data"),
-        "{said}"
-    );
     for left in ["copy", "counts.tsv", "counts"] {
         assert!(!place.path("ebb-data").join(left).exists(), "{left}");
     }

@@ -216,6 +216,22 @@ fn a_cancelled_job_is_listed_by_its_state_and_retried_as_another_job() {
 }
 
 #[test]
+fn a_server_puts_no_output_of_a_job_into_its_directory() {
+    let (place, _server) = served();
+    std::os::unix::fs::symlink("ebb-data", place.path("linked")).unwrap();
+    let request = json!({
+        "application": {"pi": {"points": 1, "seed": 1, "variant": "plain"}},
+        "output": {"to": {"file": "linked/pi.tsv"}},
+        "directory": place.path(""),
+    });
+    place.write("job.json", request.to_string());
+    let said = place.ebb("jobs submit job.json").fails(2);
+    assert!(said.contains("in the directory of the database"), "{said}");
+    assert!(!place.path("ebb-data/pi.tsv").exists());
+    assert_eq!(jobs(&place).len(), 0);
+}
+
+#[test]
 fn a_request_with_a_key_is_submitted_once() {
     let (place, _server) = served();
     let request = json!({

@@ -21,6 +21,8 @@ mod serve;
 mod site;
 mod snapshot;
 
+use std::path::Path;
+
 use ebb_scheduler::runtime::TaskError;
 use ebb_storage::PinnedTable;
 
@@ -37,19 +39,20 @@ use super::error::JobError;
 use super::history::{CommitRecord, OwnSnapshot};
 use super::request::{Isolation, JobRequest};
 
-/// Checks that the files of `request` exist, and that its output can be made, before a database, a
-/// file or a snapshot is opened or made for it. Callers that are about to run the job call this.
+/// Checks that the files of `request` exist, and that its output can be made and lies outside of `data`, the
+/// directory of the database, before a database, a file or a snapshot is opened or made for it. Callers that
+/// are about to run the job call this.
 /// [`OpenJob::open`] does not check the output, because it also opens jobs that are only to be
 /// estimated, and these write no output.
 ///
 /// # Errors
 /// When a file is not there, or the output cannot be made where it is to be.
-pub fn check_files(request: &JobRequest) -> Result<(), JobError> {
+pub fn check_files(request: &JobRequest, data: Option<&Path>) -> Result<(), JobError> {
     let paths = request.paths();
     paths
         .check_read(ebb_text::check_exists)
         .map_err(TaskError::failed)?;
-    output::check(request, &paths)
+    output::check(request, &paths, data)
 }
 
 /// A job whose inputs and output are open, so that it can be submitted. Dropping the job closes its

@@ -1,5 +1,6 @@
 //! The output of a request, opened.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Output, VecOutput};
@@ -12,6 +13,7 @@ use super::site::Site;
 use crate::application::Destination;
 use crate::error::{JobError, of_table};
 use crate::history::{CommitRecord, RecordedOutput, SYSTEM_KEYSPACE};
+use crate::outside::check_outside;
 use crate::records::RecordFormat;
 use crate::request::{JobRequest, OutputPlace, Paths};
 use crate::{
@@ -83,8 +85,19 @@ impl Destination for OpenOutput<'_> {
     }
 }
 
-/// Checks that the output can be made, if it is a file or a folder.
-pub(super) fn check(request: &JobRequest, paths: &Paths) -> Result<(), JobError> {
+/// Checks that the output can be made and lies outside of `data`, the directory of the database, if it is a
+/// file or a folder.
+pub(super) fn check(
+    request: &JobRequest,
+    paths: &Paths,
+    data: Option<&Path>,
+) -> Result<(), JobError> {
+    // A spool lies in the folder for spills on purpose: the database removes it if its client is killed.
+    if !matches!(request.output.to, OutputPlace::Spool(_))
+        && let (Some(data), Some(path)) = (data, &paths.output)
+    {
+        check_outside(data, path)?;
+    }
     match files_target(request, paths) {
         Some(files) => Ok(files.check()?),
         None => Ok(()),

@@ -34,14 +34,14 @@ fn send(
 }
 
 /// Stops a server, and waits until another one can open its database.
-fn stop(node: Arc<Node>, server: HttpServer, data: &Path) {
+fn stop(node: Arc<Node>, server: HttpServer, dir: &Path) {
     node.shutdown(Stop::Park);
     assert!(server.drain(LONG));
     drop(node);
     // Threads of the server drop the last handles of the node.
     let is_locked = |error: ebb_storage::Error| error.kind() == ebb_storage::ErrorKind::Locked;
     until("the lock of the database", || {
-        !ebb_storage::Db::open(data, Options::default()).is_err_and(is_locked)
+        !ebb_storage::Db::open(data(dir), Options::default()).is_err_and(is_locked)
     });
 }
 
@@ -336,7 +336,7 @@ fn changes_are_written_down_with_who_made_them() {
     }
     // A thread writes refusals and logins.
     let text = until_some("all lines to be written", || {
-        let text = fs::read_to_string(dir.path().join("audit.log")).unwrap();
+        let text = fs::read_to_string(data(dir.path()).join("audit.log")).unwrap();
         (text.lines().count() == 7).then_some(text)
     });
     let lines: Vec<Value> = text
@@ -374,7 +374,9 @@ fn changes_are_written_down_with_who_made_them() {
 #[test]
 fn on_a_full_disk_changes_that_free_space_are_made_without_entries() {
     let dir = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink("/dev/full", dir.path().join("audit.log")).unwrap();
+    let audit = data(dir.path()).join("audit.log");
+    fs::create_dir(data(dir.path())).unwrap();
+    std::os::unix::fs::symlink("/dev/full", audit).unwrap();
     let (node, server) = serve(dir.path());
     let app = node.db().unwrap().keyspace("app").unwrap();
     app.create_snapshot("s").unwrap();

@@ -58,6 +58,6 @@ fn a_token_for_admin_lists_queries_and_kills_those_that_only_read() {
         assert_eq!(status, expected, "{answer}");
     }
     assert_eq!(*queries.0.lock().unwrap(), [1]);
-    let audit = fs::read_to_string(dir.path().join("audit.log")).unwrap();
+    let audit = fs::read_to_string(data(dir.path()).join("audit.log")).unwrap();
     assert!(audit.contains("\"DELETE /v1/queries/1\""), "{audit}");
 }

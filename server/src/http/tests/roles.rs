@@ -25,7 +25,7 @@ fn grant(node: &Node, permission: Permission, on: &Resource) {
 }
 
 /// A token of this scope for the role `ada`, whose id is `id`.
-fn token_of(data: &Path, id: u64, scope: Scope) -> Token {
+fn token_of(dir: &Path, id: u64, scope: Scope) -> Token {
     let token = Token::random();
     let role = TokenRole {
         name: "ada".to_string(),
@@ -33,13 +33,14 @@ fn token_of(data: &Path, id: u64, scope: Scope) -> Token {
     };
     let mut record = TokenRecord::new(&token, "test", scope, SystemTime::now(), None);
     record.role = Some(role);
-    TokenFile::of(data).change(|all| all.add(record)).unwrap();
+    let file = TokenFile::of(&data(dir));
+    file.change(|all| all.add(record)).unwrap();
     token
 }
 
 /// A server with the role `ada`, which may log in and do nothing else.
-fn served(data: &Path) -> (Arc<Node>, HttpServer) {
-    let (node, server) = serve(data);
+fn served(dir: &Path) -> (Arc<Node>, HttpServer) {
+    let (node, server) = serve(dir);
     let app = node.db().unwrap().keyspace("app").unwrap();
     app.table("t", ebb_storage::TableOptions::default())
         .unwrap();
@@ -147,7 +148,7 @@ fn a_token_may_do_what_its_role_may() {
     }
     let (status, answer) = ask(&retry, &Value::Null);
     assert_eq!(status, 403, "{answer}");
-    let audit = fs::read_to_string(dir.path().join("audit.log")).unwrap();
+    let audit = fs::read_to_string(data(dir.path()).join("audit.log")).unwrap();
     assert!(
         audit.lines().any(|line| line.contains("\"role\":\"ada\"")),
         "{audit}"

@@ -125,7 +125,7 @@ fn a_session_ends_with_its_token_and_is_not_begun_by_others() {
         403,
         "it may look only"
     );
-    let file = TokenFile::of(dir.path());
+    let file = TokenFile::of(&data(dir.path()));
     assert!(file.change(|all| all.revoke(&token.id())).unwrap());
     assert_eq!(send(&server, "GET /v1/jobs", &[cookie], "").0, 401);
 }

@@ -1,41 +1,20 @@
-//! The check that a command writes no file into the directory of the database.
+//! The check that no command and no job writes into the directory of the database by a path.
 
 use std::path::{Component, Path, PathBuf, absolute};
 
-use ebb_jobs::request::{JobRequest, OutputPlace, PublishTarget};
-
-use super::error::CliError;
-
-/// Checks that the output of a job is no file or folder in `data`, as [`check_outside`] does.
-///
-/// # Errors
-/// When the output lies in `data`.
-pub(super) fn check_output_outside(data: &Path, request: &JobRequest) -> Result<(), CliError> {
-    match &request.output.to {
-        OutputPlace::File(path)
-        | OutputPlace::Folder(path)
-        | OutputPlace::Iceberg(PublishTarget::Folder(path)) => {
-            check_outside(data, &request.directory.join(path))
-        }
-        // A spool lies in the folder for spills on purpose: the database removes it if its client is killed.
-        OutputPlace::Spool(_)
-        | OutputPlace::Iceberg(PublishTarget::Bucket { .. })
-        | OutputPlace::Table(_)
-        | OutputPlace::Terminal => Ok(()),
-    }
-}
+use crate::error::JobError;
 
 /// Checks that `path` lies outside of `data`, the directory of the database, with symbolic links followed.
-/// Neither of the two has to exist yet. A backup in the directory would be lost with it, and ebb makes and
-/// removes files there.
+/// Neither of the two has to exist yet. A backup or an output in the directory would be lost with it, and ebb
+/// makes and removes files there.
 ///
 /// # Errors
 /// When `path` lies in `data`. The error names both.
-pub(super) fn check_outside(data: &Path, path: &Path) -> Result<(), CliError> {
+pub fn check_outside(data: &Path, path: &Path) -> Result<(), JobError> {
     if !lies_in(data, path) {
         return Ok(());
     }
-    Err(CliError::Usage(format!(
+    Err(JobError::senseless(format_args!(
         "{} lies in the directory of the database, {}: choose another place",
         path.display(),
         data.display()
