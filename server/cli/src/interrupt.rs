@@ -26,14 +26,19 @@ pub(super) fn survive_long_files() {
 }
 
 /// Returns a flag that becomes true at the first signal, so that work can end early. The second signal
-/// ends the process. A process calls this once.
+/// ends the process. A process calls this, or [`cancelled_with`], once.
 pub(super) fn cancelled() -> Result<Arc<AtomicBool>> {
+    cancelled_with(|| ())
+}
+
+/// Returns the flag of [`cancelled`]. Before the second signal ends the process, a thread calls `before_exit`.
+pub(super) fn cancelled_with(before_exit: impl Fn() + Send + 'static) -> Result<Arc<AtomicBool>> {
     let signals = listen()?;
     let cancelled = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&cancelled);
     thread::Builder::new()
         .name("ebb-signals".to_owned())
-        .spawn(move || wait(signals, &flag))
+        .spawn(move || wait(signals, &flag, &before_exit))
         .context("cannot listen for an interrupt")?;
     Ok(cancelled)
 }
@@ -65,10 +70,10 @@ impl StopSignal {
             .name("ebb-signals".to_owned())
             .spawn(move || {
                 let cancelled = AtomicBool::new(true);
-                wait(self.0, &cancelled);
+                wait(self.0, &cancelled, &|| ());
                 // A handle closed the signals, before the first one came or afterwards.
                 if let Ok(signals) = listen() {
-                    wait(signals, &cancelled);
+                    wait(signals, &cancelled, &|| ());
                 }
             })
             .context("cannot listen for an interrupt")?;
@@ -82,9 +87,10 @@ fn listen() -> Result<Signals> {
     Signals::new(wanted).context("cannot listen for an interrupt")
 }
 
-fn wait(mut signals: Signals, cancelled: &AtomicBool) {
+fn wait(mut signals: Signals, cancelled: &AtomicBool, before_exit: &dyn Fn()) {
     for signal in signals.forever() {
         if cancelled.swap(true, Ordering::Relaxed) {
+            before_exit();
             std::process::exit(EXIT_SIGNAL + signal);
         }
     }

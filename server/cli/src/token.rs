@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use ebb_server::audit::{AuditLog, Entry, EntryKind};
 use ebb_server::http::JobsClient;
-use ebb_server::tokens::{Scope, Token, TokenFile, TokenFileError, TokenRecord, TokenRole};
+use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord, TokenRole};
 use rustix::process::getuid;
 use serde_json::json;
 
@@ -136,10 +136,12 @@ fn create(args: &Create) -> Result<()> {
         ..Entry::default()
     };
     audited(&args.location.data, entry, false, || {
+        // Printed before the token is valid: if the output fails, the token is lost and must not be valid.
+        say(token.reveal())?;
         file.change(|tokens| tokens.add(record))?;
         Ok(true)
     })?;
-    say(token.reveal())
+    Ok(())
 }
 
 /// Changes the tokens by `change`, with an entry in the audit log before and after it. `change`
@@ -149,7 +151,7 @@ fn audited(
     data: &Path,
     entry: Entry,
     even_if_full: bool,
-    change: impl FnOnce() -> Result<bool, TokenFileError>,
+    change: impl FnOnce() -> Result<bool>,
 ) -> Result<bool> {
     let entry = Entry {
         kind: EntryKind::Token,
@@ -164,7 +166,7 @@ fn audited(
         Ok(false) => "invalid",
         Err(_) => "failed",
     });
-    Ok(changed?)
+    changed
 }
 
 /// Returns the role of this name from the server that has the directory open.
@@ -251,9 +253,11 @@ fn revoke(args: &Revoke) -> Result<()> {
             action: "revoke".to_owned(),
             ..Entry::default()
         };
-        let revoke = || file.change(|tokens| tokens.revoke(id));
         // A token that is not safe any more must be revoked on a full disk, too.
-        if !audited(&args.location.data, entry, true, revoke)? {
+        let is_there = audited(&args.location.data, entry, true, || {
+            Ok(file.change(|tokens| tokens.revoke(id))?)
+        })?;
+        if !is_there {
             let text = format!("there is no token {id}; `ebb token list` shows those there are");
             return Err(CliError::NotFound(text).into());
         }

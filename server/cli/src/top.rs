@@ -62,7 +62,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     // The first request comes before the screen is taken, so that an error is printed as usual.
     let mut model = Model::new(client.data().display().to_string());
     model.show(look(&client)?);
-    let stopped = interrupt::cancelled()?;
+    // A second signal ends the process even while `watch` waits for the server.
+    let stopped = interrupt::cancelled_with(ratatui::restore)?;
     end_with_terminal()?;
     let mut terminal = ratatui::init();
     let ended = watch(&client, &mut model, &mut terminal, &stopped);

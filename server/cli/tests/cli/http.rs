@@ -1,12 +1,14 @@
 //! HTTP and tokens, as a script uses them.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Stdio;
 
 use ebb_test_support::wait::{HANG, until_some};
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::{Place, Running};
 use crate::serving::{Server, query};
 
 /// The status and the body of a GET.
@@ -34,6 +36,19 @@ fn the_name_of_a_token_stays_in_its_line_of_the_list() {
     assert!(created.status.success(), "{created:?}");
     let listed = place.ebb("token list").ok();
     assert!(listed.contains("two\\u000alines"), "{listed}");
+}
+
+/// Regression: the token was valid, although it was lost.
+#[test]
+fn a_token_that_cannot_be_printed_is_not_created() {
+    let place = Place::new();
+    place.ebb("put --create app.t k v").ok();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut create = place.command("token create --scope admin");
+    create.stdout(full).stderr(Stdio::piped());
+    let created = Running::start(&mut create).output();
+    assert_eq!(created.status.code(), Some(8), "{created:?}");
+    assert_eq!(place.ebb("token list").ok(), "no tokens yet\n");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
+use std::process::Command;
 
 use ebb_test_support::wait::until;
 use rustix::io::ioctl_fionbio;
@@ -12,6 +13,7 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::place::{Place, Running};
 use crate::serving::Server;
+use crate::signals;
 
 /// A word of the last line that `ebb top` draws, after which its screen is complete. One word,
 /// because the blanks between words are not printed.
@@ -96,6 +98,30 @@ fn a_signal_ends_top_and_gives_the_terminal_back() {
         terminal.has_printed(LEAVE_SCREEN) && top.has_ended()
     });
     assert!(top.status().unwrap().success());
+    assert!(terminal.echoes());
+}
+
+/// Regression: the second signal left the terminal without echo, and with the picture on it.
+#[test]
+fn a_second_signal_ends_top_and_gives_the_terminal_back() {
+    let [first, second, ..] = signals::heard()[..] else {
+        return;
+    };
+    let place = Place::new();
+    let _server = Server::start(&place, "");
+    let mut terminal = Terminal::open();
+    let mut top = terminal.top(&place);
+    let pid = top.id().to_string();
+    // A stopped process receives both as soon as it goes on.
+    for signal in ["-STOP", first, second, "-CONT"] {
+        let sent = Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+    until("the end of top", || {
+        terminal.has_printed(LEAVE_SCREEN) && top.has_ended()
+    });
+    let code = top.status().unwrap().code();
+    assert!(code.is_some_and(|code| code > 128), "{code:?}");
     assert!(terminal.echoes());
 }
 
