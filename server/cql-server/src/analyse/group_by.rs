@@ -47,10 +47,6 @@ impl GroupBy {
         let keys = (markers.schema())
             .columns_of(ColumnKind::PartitionKey)
             .len();
-        let equal = |at: usize| match at.checked_sub(keys) {
-            None => restrictions.partition.is_by_key() && !restrictions.partition.has_in(),
-            Some(at) => restrictions.clustering.has_one_value(at),
-        };
         let mut next = 0;
         let mut function = None;
         for selector in &select.group_by {
@@ -61,7 +57,7 @@ impl GroupBy {
                 );
             }
             function = of_column;
-            while next < at && equal(next) {
+            while next < at && restrictions.has_one_value(next) {
                 next += 1;
             }
             if at != next {

@@ -50,6 +50,9 @@ pub struct Restrictions {
     pub clustering: ClusteringRestrictions,
     /// The restrictions that no range of keys expresses, which each row has to pass.
     pub predicates: Vec<Predicate>,
+    /// The columns that have a single value in all rows of the statement, as indexes among the
+    /// columns of the table.
+    single_valued: Vec<usize>,
     /// True if the statement restricts a clustering column, by a range or by a predicate.
     pub on_clustering: bool,
     /// True if the statement restricts a column that is neither static nor part of the primary key.
@@ -73,6 +76,7 @@ impl Restrictions {
         // The steps below remove their relations from `parsed`, so the facts about relations are
         // read before.
         let usable = Usable::new(&schema, &parsed, allow_filtering);
+        let single_valued = parsed.single_valued();
         // With an index all filters are permitted here: `choose` finds out whether the index serves
         // them.
         let may_filter = allow_filtering || usable.is_any();
@@ -118,6 +122,7 @@ impl Restrictions {
             partition,
             clustering,
             predicates,
+            single_valued,
             on_clustering,
             on_regular,
             index,
@@ -145,10 +150,18 @@ impl Restrictions {
             partition,
             clustering,
             predicates,
+            single_valued: Vec::new(),
             on_clustering,
             on_regular: false,
             index: None,
         })
+    }
+
+    /// Returns whether a SELECT restricts a column to a single value, be it by a key or by a filter.
+    /// GROUP BY and ORDER BY may leave such a column out. `column` is its index among the columns of
+    /// the table.
+    pub fn has_one_value(&self, column: usize) -> bool {
+        self.single_valued.contains(&column)
     }
 
     /// Returns whether the statement reads whole partitions. Then a partition that has only static

@@ -10,7 +10,7 @@ use ebb_model::types::CqlType;
 
 use super::group_by::GroupBy;
 use super::markers::{Bound, Markers, Receiver};
-use super::restrictions::{Restrictions, column};
+use super::restrictions::{Restrictions, column, place};
 use super::selection::{Outputs, Slots};
 use super::term::{self, Evaluated, Term};
 use super::volatile::VolatileCalls;
@@ -229,7 +229,8 @@ fn order(
             ));
         }
         // ORDER BY may omit columns that have a single value.
-        while next < column.position && restrictions.clustering.has_one_value(next) {
+        while next < column.position && restrictions.has_one_value(place(schema, &clustering[next]))
+        {
             next += 1;
         }
         if column.position != next {

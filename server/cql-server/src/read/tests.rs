@@ -131,6 +131,64 @@ fn equal_rows_stay_in_the_order_of_their_partitions() {
     );
 }
 
+/// Regression: a column that only a filter restricts could not be left out, nor a column of the
+/// partition key if another one had an IN.
+#[test]
+fn columns_with_a_single_value_may_be_left_out_of_group_by_and_order_by() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (a int, b int, c int, d int, e int, PRIMARY KEY ((a, b), c, d, e))",
+    ]);
+    for row in 0..32 {
+        let [a, b, c, d, e] = [16, 8, 4, 2, 1].map(|bit| row / bit % 2 + 1);
+        server.run(&format!(
+            "INSERT INTO t (a, b, c, d, e) VALUES ({a}, {b}, {c}, {d}, {e})"
+        ));
+    }
+    let cases = [
+        (
+            "a, b, count(*) FROM t WHERE a = 1 AND b IN (1, 2) GROUP BY b",
+            "1 1 8 | 1 2 8",
+        ),
+        (
+            "b, c, count(*) FROM t WHERE a IN (1) AND b IN (2) GROUP BY c",
+            "2 1 4 | 2 2 4",
+        ),
+        (
+            "a, count(*) FROM t WHERE a = 1 GROUP BY b ALLOW FILTERING",
+            "1 8 | 1 8",
+        ),
+        (
+            "c, d, max(e) FROM t WHERE a = 1 AND b = 1 AND d = 2 AND e = 1 GROUP BY c ALLOW \
+             FILTERING",
+            "1 2 1 | 2 2 1",
+        ),
+        (
+            "c, e, count(*) FROM t WHERE a = 1 AND b = 1 AND d = 2 GROUP BY c, e ALLOW FILTERING",
+            "1 1 1 | 1 2 1 | 2 1 1 | 2 2 1",
+        ),
+        (
+            "c, d, e FROM t WHERE a = 1 AND b = 1 AND d = 2 ORDER BY c DESC, e DESC ALLOW \
+             FILTERING",
+            "2 2 2 | 2 2 1 | 1 2 2 | 1 2 1",
+        ),
+    ];
+    for (select, rows) in cases {
+        let found = server.rows(&format!("SELECT {select}"));
+        assert_eq!(found, rows, "{select}");
+    }
+    for select in [
+        "b FROM t WHERE a IN (1, 2) AND b = 1 GROUP BY b",
+        "b FROM t WHERE a = 1 AND b = 1 AND d IN (1, 2) GROUP BY c, e ALLOW FILTERING",
+    ] {
+        assert_eq!(
+            server.refused(&format!("SELECT {select}")),
+            "Group by currently only support groups of columns following their declared order in \
+             the PRIMARY KEY",
+            "{select}"
+        );
+    }
+}
+
 /// Regression: groups came partition by partition, in spite of ORDER BY.
 #[test]
 fn groups_of_several_partitions_come_in_the_order_of_their_first_rows() {

@@ -81,10 +81,26 @@ pub enum Flaw {
     IndexesOfSnapshotsMove,
     /// Statements use an index after it was dropped.
     DroppedIndexesServe,
+    /// Rows are grouped without the last element of GROUP BY.
+    GroupsForgetTheLastColumn,
+    /// Columns outside of aggregates have the values of the last row of a group.
+    GroupsShowTheirLastRow,
+    /// The first group that a full page has no room for is in no page.
+    PagesLoseAGroup,
+    /// A page begins after the first row of the last group of the previous page.
+    PagesRepeatGroups,
+    /// LIMIT counts the rows of groups.
+    LimitCountsRowsOfGroups,
+    /// PER PARTITION LIMIT counts the rows of groups.
+    PartitionLimitCountsRowsOfGroups,
+    /// Aggregates take nulls for zeros.
+    AggregatesCountNulls,
+    /// floor() returns its time.
+    FloorsKeepTheTime,
 }
 
 impl Flaw {
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 46] = [
         Self::SmallerValueWins,
         Self::PermanentWins,
         Self::ValueWinsOverNull,
@@ -123,5 +139,13 @@ impl Flaw {
         Self::IndexesShowOldValues,
         Self::IndexesOfSnapshotsMove,
         Self::DroppedIndexesServe,
+        Self::GroupsForgetTheLastColumn,
+        Self::GroupsShowTheirLastRow,
+        Self::PagesLoseAGroup,
+        Self::PagesRepeatGroups,
+        Self::LimitCountsRowsOfGroups,
+        Self::PartitionLimitCountsRowsOfGroups,
+        Self::AggregatesCountNulls,
+        Self::FloorsKeepTheTime,
     ];
 }

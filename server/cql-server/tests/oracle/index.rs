@@ -135,7 +135,7 @@ impl Select {
         match (uses && self.at.has_in(), uses && self.order.is_some()) {
             (true, _) => Some("IN clause for the PRIMARY KEY are not supported"),
             (_, true) => Some("ORDER BY with 2ndary indexes is not supported"),
-            _ => None,
+            _ => self.refused_group(schema),
         }
     }
 }

@@ -7,16 +7,16 @@
 //! ```
 //!
 //! Each seed draws a table (one or two columns of the partition key, up to three of clustering in
-//! any order, static columns, collections, frozen and unfrozen user-defined types, tuples, a
-//! default TTL, gc_grace) and some hundred requests: INSERT, UPDATE and DELETE of columns,
-//! elements, rows, ranges and partitions, by `=`, IN, slices and tuples, singly or in batches of
-//! either form. Timestamps are those of the statement, the batch, the request or the server, in any
-//! order and often equal. Some requests have IF, singly or in batches, and some add to counters,
-//! concurrently and in batches. In between the clock advances, even past gc_grace; memtables are
-//! flushed and runs are merged; the server restarts; columns and indexes are added and dropped;
-//! snapshots are created. SELECTs restrict, order, limit and filter, with or without an index, from
-//! the table and from snapshots in each form, at once or page by page, while writes and restarts go
-//! on.
+//! any order, ints or timestamps, static columns, collections, frozen and unfrozen user-defined
+//! types, tuples, a default TTL, gc_grace) and some hundred requests: INSERT, UPDATE and DELETE of
+//! columns, elements, rows, ranges and partitions, by `=`, IN, slices and tuples, singly or in
+//! batches of either form. Timestamps are those of the statement, the batch, the request or the
+//! server, in any order and often equal. Some requests have IF, singly or in batches, and some add to
+//! counters, concurrently and in batches. In between the clock advances, even past gc_grace;
+//! memtables are flushed and runs are merged; the server restarts; columns and indexes are added and
+//! dropped; snapshots are created. SELECTs restrict, order, group, aggregate, limit and filter, with
+//! or without an index, from the table and from snapshots in each form, at once or page by page,
+//! while writes and restarts go on.
 //!
 //! `definitions` does the same for statements that change the schema.
 //!
@@ -33,6 +33,7 @@ mod counters;
 mod definitions;
 mod flaw;
 mod generate;
+mod group;
 mod index;
 mod model;
 mod partition;

@@ -7,19 +7,25 @@ use super::flaw::Flaw;
 use super::model::{Model, shorten};
 use super::partition::{Cell, Partition, Place, Rules};
 use super::restriction::{Partitions, is_between};
-use super::schema::ColumnId;
+use super::schema::{ColumnId, HOUR_MS, STEP_MS};
 use super::select::{Comparison, Filter, Item, Select, Sign};
 use super::value::{FIELDS, Type, Value};
 
 /// The tokens that Cassandra computes for all partition keys.
 pub type Tokens = BTreeMap<Vec<i32>, i64>;
 
-/// A row of a result: its key, and its values in the result.
+/// A row of a result, which stands for a row of the table or for a group of rows: its key, and its
+/// values in the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub partition: Vec<i32>,
-    /// The clustering of the row; `None` for a row of static columns alone.
+    /// The clustering of the row, or of the first row of the group; `None` for a row of static
+    /// columns alone.
     pub clustering: Option<Vec<i32>>,
+    /// The clustering of the last row of the group.
+    pub last: Option<Vec<i32>>,
+    /// The number of rows in the group.
+    pub rows: u64,
     pub shown: Vec<Option<Value>>,
 }
 
@@ -146,8 +152,12 @@ impl Model {
     /// Compares two clusterings by the clustering order of the table.
     pub fn compare(&self, a: &[i32], b: &[i32]) -> Ordering {
         let mut columns = a.iter().zip(b).zip(&self.schema.clustering);
-        let differs = columns.find_map(|((a, b), desc)| {
-            let order = if *desc { b.cmp(a) } else { a.cmp(b) };
+        let differs = columns.find_map(|((a, b), column)| {
+            let order = if column.is_descending {
+                b.cmp(a)
+            } else {
+                a.cmp(b)
+            };
             order.is_ne().then_some(order)
         });
         differs.unwrap_or(Ordering::Equal)
@@ -161,9 +171,32 @@ impl Model {
         select: &Select,
         now_s: i64,
     ) -> Found {
-        let one = |item: &Item| match item {
-            Item::Partition(at) => Some(Value::Int(partition[*at])),
-            Item::Clustering(at) => clustering.map(|values| Value::Int(values[*at])),
+        let one = |item: &Item| {
+            let key = (partition, clustering.map(Vec::as_slice));
+            self.item(item, key, cells, now_s)
+        };
+        Found {
+            partition: partition.to_vec(),
+            clustering: clustering.cloned(),
+            last: clustering.cloned(),
+            rows: 1,
+            shown: select.items.iter().map(one).collect(),
+        }
+    }
+
+    /// The value of an item in a row with this partition key, clustering and cells; the value of its
+    /// argument for an aggregate.
+    fn item(
+        &self,
+        item: &Item,
+        (partition, clustering): (&[i32], Option<&[i32]>),
+        cells: &Cells<'_>,
+        now_s: i64,
+    ) -> Option<Value> {
+        match item {
+            Item::Partition(_) | Item::Clustering(_) | Item::Floor(_) => {
+                self.key_value(item, partition, clustering)
+            }
             Item::Column(id) => self.value(*id, cells),
             Item::Writetime(id) => {
                 let cell = cells.get(&(*id, Place::Whole))?;
@@ -174,12 +207,31 @@ impl Model {
                 let short = i64::from(self.has(Flaw::TtlOffByOne));
                 Some(Value::Int((end - now_s - short) as i32))
             }
+            Item::Aggregate(_, of) => self.item(of, (partition, clustering), cells, now_s),
             Item::Count => None,
-        };
-        Found {
-            partition: partition.to_vec(),
-            clustering: clustering.cloned(),
-            shown: select.items.iter().map(one).collect(),
+        }
+    }
+
+    /// The value of an item that depends only on the primary key of a row.
+    pub fn key_value(
+        &self,
+        item: &Item,
+        partition: &[i32],
+        clustering: Option<&[i32]>,
+    ) -> Option<Value> {
+        match item {
+            Item::Partition(at) => Some(Value::Int(partition[*at])),
+            Item::Clustering(at) => Some(Value::Int(clustering?[*at])),
+            Item::Floor(at) => {
+                let time_ms = i64::from(clustering?[*at]) * STEP_MS;
+                let rest_ms = if self.has(Flaw::FloorsKeepTheTime) {
+                    0
+                } else {
+                    time_ms % HOUR_MS
+                };
+                Some(Value::Bigint(time_ms - rest_ms))
+            }
+            _ => None,
         }
     }
 
@@ -227,8 +279,9 @@ impl Model {
 /// The progress of a SELECT that is read page by page.
 #[derive(Debug, Clone)]
 pub struct Cursor {
-    /// The partition and the clustering of the last row that was returned; `None` before the first
-    /// row. A row that stands for a partition with only static values has no clustering.
+    /// The partition and the clustering of the last row that was returned, alone or in a group;
+    /// `None` before the first row. A row that stands for a partition with only static values has no
+    /// clustering.
     after: Option<(Vec<i32>, Option<Vec<i32>>)>,
     left: u64,
     left_in_partition: u64,
@@ -249,8 +302,8 @@ impl Cursor {
         matches!(self.after, Some((_, None)))
     }
 
-    /// Returns the next page: at most `size` rows that follow the last returned one in the present
-    /// result.
+    /// Returns the next page: at most `size` rows, or groups of the rows, that follow the last
+    /// returned row in the present table.
     pub fn page(
         &mut self,
         model: &Model,
@@ -266,7 +319,11 @@ impl Cursor {
             self.left_in_partition = select.rows_of_partition();
         }
         let mut found = model.find(select, tokens, now_s);
+        if select.is_one_row() {
+            return model.group(select, found);
+        }
         if select.is_sorted_over_partitions() {
+            found = model.group(select, found);
             let mut kept: BTreeMap<Vec<i32>, u64> = BTreeMap::new();
             let limit = select.rows_of_partition();
             found.retain(|row| {
@@ -290,50 +347,62 @@ impl Cursor {
             return found;
         }
         let keys = model.keys(select, tokens);
-        let place = |key: &[i32]| keys.iter().position(|one| one == key);
+        found.retain(|row| self.is_left(row, model, select, &keys));
         let mut page = Vec::new();
-        for row in found {
-            if let Some((partition, clustering)) = &self.after {
-                let is_after = match place(&row.partition).cmp(&place(partition)) {
-                    Ordering::Equal => match (&row.clustering, clustering) {
-                        (Some(new), Some(old)) => {
-                            let order = model.compare(new, old);
-                            if select.order == Some(true) {
-                                order.is_lt()
-                            } else {
-                                order.is_gt()
-                            }
-                        }
-                        _ => false,
-                    },
-                    order => order.is_gt(),
-                };
-                let repeats = model.has(Flaw::PagesOverlap)
-                    && page.is_empty()
-                    && row.clustering == *clustering
-                    && row.partition == *partition;
-                if !is_after && !repeats {
-                    continue;
-                }
-            }
+        for row in model.group(select, found) {
+            let is_new = (self.after.as_ref()).is_none_or(|(last, _)| *last != row.partition);
             if page.len() == size || self.left == 0 {
+                if model.has(Flaw::PagesLoseAGroup) && select.is_grouped() {
+                    self.after = Some((row.partition, row.last));
+                }
                 break;
             }
-            if self
-                .after
-                .as_ref()
-                .is_none_or(|(partition, _)| *partition != row.partition)
-            {
+            if is_new {
                 self.left_in_partition = select.rows_of_partition();
             }
             if self.left_in_partition == 0 {
                 continue;
             }
-            self.left -= 1;
-            self.left_in_partition -= 1;
-            self.after = Some((row.partition.clone(), row.clustering.clone()));
+            let counted = |flaw| if model.has(flaw) { row.rows } else { 1 };
+            let (of_all, of_partition) = (
+                counted(Flaw::LimitCountsRowsOfGroups),
+                counted(Flaw::PartitionLimitCountsRowsOfGroups),
+            );
+            self.left = self.left.saturating_sub(of_all);
+            self.left_in_partition = self.left_in_partition.saturating_sub(of_partition);
+            let last = if model.has(Flaw::PagesRepeatGroups) {
+                row.clustering.clone()
+            } else {
+                row.last.clone()
+            };
+            self.after = Some((row.partition.clone(), last));
             page.push(row);
         }
         page
+    }
+
+    /// Returns whether a row is behind the last returned one. `keys` are the keys of the partitions,
+    /// in their order.
+    fn is_left(&self, row: &Found, model: &Model, select: &Select, keys: &[Vec<i32>]) -> bool {
+        let Some((partition, clustering)) = &self.after else {
+            return true;
+        };
+        let place = |key: &[i32]| keys.iter().position(|one| one == key);
+        let is_after = match place(&row.partition).cmp(&place(partition)) {
+            Ordering::Equal => match (&row.clustering, clustering) {
+                (Some(new), Some(old)) => {
+                    let order = model.compare(new, old);
+                    if select.order == Some(true) {
+                        order.is_lt()
+                    } else {
+                        order.is_gt()
+                    }
+                }
+                _ => false,
+            },
+            order => order.is_gt(),
+        };
+        let is_last = row.clustering == *clustering && row.partition == *partition;
+        is_after || is_last && model.has(Flaw::PagesOverlap)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::schema::Schema;
+use super::schema::{ClusteringColumn, Schema};
 use super::text::Text;
 
 /// A bound of a slice, and whether it is inclusive; `None` without a bound.
@@ -141,13 +141,13 @@ impl Where {
                 for (name, values) in names.iter().zip(columns) {
                     next(text);
                     text.push(name);
-                    one_or_in(values, text);
+                    one_or_in(values, text, |text, value| text.int(*value));
                 }
             }
             Partitions::Component(at, value) => {
                 next(text);
-                text.push(names[*at]);
-                one_or_in(&[*value], text);
+                text.push(&format!("{} = ", names[*at]));
+                text.int(*value);
             }
             Partitions::Tokens { lower, upper } => {
                 for (is_lower, bound) in [(true, lower), (false, upper)] {
@@ -161,18 +161,20 @@ impl Where {
         }
         let names = schema.clustering_names();
         for Restriction { at, test } in &self.clustering {
+            let columns = &schema.clustering[*at..];
             match test {
                 Test::Values(values) => {
                     next(text);
                     text.push(names[*at]);
-                    one_or_in(values, text);
+                    let one = |text: &mut Text, value: &i32| columns[0].write(*value, text);
+                    one_or_in(values, text, one);
                 }
                 Test::Slice(lower, upper) => {
                     for (is_lower, bound) in [(true, lower), (false, upper)] {
                         if let Some((value, inclusive)) = bound {
                             next(text);
                             text.push(&format!("{} {} ", names[*at], sign(is_lower, *inclusive)));
-                            text.int(*value);
+                            columns[0].write(*value, text);
                         }
                     }
                 }
@@ -183,11 +185,11 @@ impl Where {
                     match &tuples[..] {
                         [one] => {
                             text.push(" = ");
-                            tuple(one, text);
+                            tuple(one, columns, text);
                         }
                         several => {
                             text.push(" IN (");
-                            text.list(several, |text, one| tuple(one, text));
+                            text.list(several, |text, one| tuple(one, columns, text));
                             text.push(")");
                         }
                     }
@@ -196,9 +198,9 @@ impl Where {
                     for (is_lower, bound) in [(true, lower), (false, upper)] {
                         if let Some((values, inclusive)) = bound {
                             next(text);
-                            let columns = names[*at..at + values.len()].join(", ");
-                            text.push(&format!("({columns}) {} ", sign(is_lower, *inclusive)));
-                            tuple(values, text);
+                            let names = names[*at..at + values.len()].join(", ");
+                            text.push(&format!("({names}) {} ", sign(is_lower, *inclusive)));
+                            tuple(values, columns, text);
                         }
                     }
                 }
@@ -207,22 +209,27 @@ impl Where {
     }
 }
 
-fn one_or_in(values: &[i32], text: &mut Text) {
+/// Appends ` = value`, or ` IN (...)` for several values. `one` appends a value.
+fn one_or_in(values: &[i32], text: &mut Text, mut one: impl FnMut(&mut Text, &i32)) {
     match values {
-        [one] => {
+        [value] => {
             text.push(" = ");
-            text.int(*one);
+            one(text, value);
         }
         several => {
             text.push(" IN (");
-            text.list(several, |text, value| text.int(*value));
+            text.list(several, one);
             text.push(")");
         }
     }
 }
 
-fn tuple(values: &[i32], text: &mut Text) {
+/// Appends a tuple of values of these columns, or of the first ones of them.
+fn tuple(values: &[i32], columns: &[ClusteringColumn], text: &mut Text) {
+    let values: Vec<(&ClusteringColumn, &i32)> = columns.iter().zip(values).collect();
     text.push("(");
-    text.list(values, |text, value| text.int(*value));
+    text.list(&values, |text, (column, value)| {
+        column.write(**value, text);
+    });
     text.push(")");
 }

@@ -38,6 +38,8 @@ pub struct Counts {
     pub rows: u64,
     /// The number of pages that were read by an index.
     pub by_index: u64,
+    /// The number of pages of groups and aggregates.
+    pub grouped: u64,
     /// The number of requests with IF.
     pub conditional: u64,
     /// The number of requests with IF that were applied.
@@ -54,6 +56,7 @@ impl Counts {
         self.pages += other.pages;
         self.rows += other.rows;
         self.by_index += other.by_index;
+        self.grouped += other.grouped;
         self.conditional += other.conditional;
         self.applied += other.applied;
         self.counted += other.counted;

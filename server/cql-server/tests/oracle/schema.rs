@@ -1,7 +1,8 @@
 //! The table of a run.
 
 use super::index::IndexOn;
-use super::value::{FIELDS, Type};
+use super::text::Text;
+use super::value::{FIELDS, Type, Value};
 
 /// The identity of a column, which cells refer to. A column that is dropped and added again has the
 /// same id.
@@ -25,13 +26,53 @@ impl Column {
     }
 }
 
+/// A clustering column. The model has small numbers as its values.
+#[derive(Debug, Clone, Copy)]
+pub struct ClusteringColumn {
+    pub is_descending: bool,
+    /// True for a timestamp, false for an int. The timestamp with the number `n` is `n` times
+    /// [`STEP_MS`].
+    pub is_time: bool,
+}
+
+/// The time between two timestamps of a clustering column, in milliseconds: half an hour, so that an
+/// hour has several.
+pub const STEP_MS: i64 = HOUR_MS / 2;
+pub const HOUR_MS: i64 = 3_600_000;
+
+impl ClusteringColumn {
+    fn cql(self) -> &'static str {
+        if self.is_time { "timestamp" } else { "int" }
+    }
+
+    /// Writes the value of the column with this number.
+    pub fn write(self, number: i32, text: &mut Text) {
+        let value = if self.is_time {
+            Value::Bigint(i64::from(number) * STEP_MS)
+        } else {
+            Value::Int(number)
+        };
+        // Integers have the same literals and bytes in every type.
+        text.value(Type::Int, Some(&value));
+    }
+
+    /// Decodes a value of the column to its number; `None` for invalid bytes.
+    pub fn read(self, bytes: &[u8]) -> Option<Value> {
+        if !self.is_time {
+            return Value::read(Type::Int, bytes);
+        }
+        let time_ms = i64::from_be_bytes(bytes.try_into().ok()?);
+        let number = i32::try_from(time_ms / STEP_MS).ok()?;
+        (time_ms % STEP_MS == 0).then_some(Value::Int(number))
+    }
+}
+
 /// The columns and options of a table.
 #[derive(Debug, Clone)]
 pub struct Schema {
     /// The number of columns of the partition key: 1 or 2, all ints.
     pub partition: usize,
-    /// The clustering columns, all of them ints: true for a column in descending order.
-    pub clustering: Vec<bool>,
+    pub clustering: Vec<ClusteringColumn>,
     pub columns: Vec<Column>,
     /// The indexes, at most one for each target.
     pub indexes: Vec<IndexOn>,
@@ -54,9 +95,11 @@ pub fn create_type() -> String {
 impl Schema {
     pub fn create_table(&self) -> String {
         let (partition, clustering) = (self.partition_names(), self.clustering_names());
-        let keys = partition.iter().chain(clustering);
-        let keys = keys.map(|name| format!("{name} int"));
-        let columns: Vec<String> = keys
+        let of_partition = partition.iter().map(|name| format!("{name} int"));
+        let of_rows = clustering.iter().zip(&self.clustering);
+        let of_rows = of_rows.map(|(name, column)| format!("{name} {}", column.cql()));
+        let columns: Vec<String> = of_partition
+            .chain(of_rows)
             .chain(self.columns.iter().map(Column::definition))
             .collect();
         let key: Vec<String> = [format!("({})", partition.join(", "))]
@@ -90,8 +133,8 @@ impl Schema {
     /// reverse.
     pub fn order(&self, reversed: bool) -> String {
         let columns = self.clustering_names().iter().zip(&self.clustering);
-        let columns = columns.map(|(name, desc)| {
-            if *desc != reversed {
+        let columns = columns.map(|(name, column)| {
+            if column.is_descending != reversed {
                 format!("{name} DESC")
             } else {
                 format!("{name} ASC")

@@ -17,20 +17,73 @@ pub struct Select {
     pub is_plain: bool,
     /// The ORDER BY: `Some(false)` for the order of the table, `Some(true)` for its reverse.
     pub order: Option<bool>,
+    /// The elements of GROUP BY; empty without one.
+    pub group_by: Vec<Item>,
     pub per_partition_limit: Option<u64>,
     pub limit: Option<u64>,
 }
 
-/// A column of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A column of the result, or an element of GROUP BY.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     Partition(usize),
     Clustering(usize),
     Column(ColumnId),
     Writetime(ColumnId),
     Ttl(ColumnId),
+    /// `floor(c, 1h)` of a clustering column.
+    Floor(usize),
     /// `count(*)`, the number of all rows.
     Count,
+    /// An aggregate of the values of another item, other than null.
+    Aggregate(Aggregate, Box<Item>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aggregate {
+    Count,
+    Min,
+    Max,
+    Sum,
+    Avg,
+}
+
+impl Aggregate {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Sum => "sum",
+            Self::Avg => "avg",
+        }
+    }
+}
+
+impl Item {
+    /// The column outside of the primary key that the item is about; `None` without one.
+    fn column(&self) -> Option<ColumnId> {
+        match self {
+            Self::Column(id) | Self::Writetime(id) | Self::Ttl(id) => Some(*id),
+            Self::Aggregate(_, of) => of.column(),
+            Self::Partition(_) | Self::Clustering(_) | Self::Floor(_) | Self::Count => None,
+        }
+    }
+
+    /// Returns the item in CQL.
+    fn text(&self, schema: &Schema) -> String {
+        let name = |id: &ColumnId| &*schema.column(*id).expect("a column of the table").name;
+        match self {
+            Self::Partition(at) => schema.partition_names()[*at].to_owned(),
+            Self::Clustering(at) => schema.clustering_names()[*at].to_owned(),
+            Self::Column(id) => name(id).to_owned(),
+            Self::Writetime(id) => format!("writetime({})", name(id)),
+            Self::Ttl(id) => format!("ttl({})", name(id)),
+            Self::Floor(at) => format!("floor({}, 1h)", schema.clustering_names()[*at]),
+            Self::Count => "count(*)".to_owned(),
+            Self::Aggregate(aggregate, of) => format!("{}({})", aggregate.name(), of.text(schema)),
+        }
+    }
 }
 
 /// A filter on one column, such as `v > 1` or `m CONTAINS 1`.
@@ -120,21 +173,13 @@ impl Filter {
 impl Select {
     /// Returns whether the table still has all columns that the statement names.
     pub fn fits(&self, schema: &Schema) -> bool {
-        let mut items = self.items.iter();
+        let items = self.items.iter().chain(&self.group_by);
         let filter = self.filter.as_ref().map(|filter| filter.column);
-        let has = |id: ColumnId| schema.column(id).is_some();
-        filter.is_none_or(has)
-            && items.all(|item| match item {
-                Item::Column(id) | Item::Writetime(id) | Item::Ttl(id) => has(*id),
-                _ => true,
-            })
+        let mut columns = items.filter_map(Item::column).chain(filter);
+        columns.all(|id| schema.column(id).is_some())
     }
 
-    pub fn counts(&self) -> bool {
-        self.items == [Item::Count]
-    }
-
-    /// The most rows that the statement returns from one partition.
+    /// The most rows, or groups of rows, that the statement returns from one partition.
     pub fn rows_of_partition(&self) -> u64 {
         if self.distinct {
             1
@@ -157,15 +202,7 @@ impl Select {
         } else {
             "SELECT "
         });
-        let name = |id: &ColumnId| &*schema.column(*id).expect("a column of the table").name;
-        text.list(&self.items, |text, item| match item {
-            Item::Partition(at) => text.push(schema.partition_names()[*at]),
-            Item::Clustering(at) => text.push(schema.clustering_names()[*at]),
-            Item::Column(id) => text.push(name(id)),
-            Item::Writetime(id) => text.push(&format!("writetime({})", name(id))),
-            Item::Ttl(id) => text.push(&format!("ttl({})", name(id))),
-            Item::Count => text.push("count(*)"),
-        });
+        text.list(&self.items, |text, item| text.push(&item.text(schema)));
         text.push(&format!(" FROM {from}"));
         self.at.write(schema, text);
         let has_where =
@@ -174,6 +211,10 @@ impl Select {
             text.push(if has_where { " AND " } else { " WHERE " });
             let column = schema.column(filter.column).expect("a column of the table");
             filter.write(&column.name, column.ty, text);
+        }
+        if !self.group_by.is_empty() {
+            text.push(" GROUP BY ");
+            text.list(&self.group_by, |text, item| text.push(&item.text(schema)));
         }
         if let Some(reversed) = self.order {
             text.push(&format!(" ORDER BY {}", schema.order(reversed)));

@@ -113,8 +113,12 @@ impl Write {
                 }
                 names.extend(values.iter().map(|(id, _)| Self::name(schema, *id).0));
                 text.push(&format!("INSERT INTO ks.t ({}) VALUES (", names.join(", ")));
-                let keys = [&partition[..], clustering.as_deref().unwrap_or_default()].concat();
-                text.list(&keys, |text, value| text.int(*value));
+                text.list(partition, |text, value| text.int(*value));
+                let row = clustering.as_deref().unwrap_or_default();
+                for (column, value) in schema.clustering.iter().zip(row) {
+                    text.push(", ");
+                    column.write(*value, text);
+                }
                 for (id, value) in values {
                     text.push(", ");
                     text.value(Self::name(schema, *id).1, value.as_ref());

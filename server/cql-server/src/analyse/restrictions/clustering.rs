@@ -141,23 +141,6 @@ impl ClusteringRestrictions {
         self.lower.is_some() || self.upper.is_some()
     }
 
-    /// Returns whether the statement restricts the clustering column at this position to a single
-    /// value. False for a bound IN list, whose length is known only at execution.
-    pub fn has_one_value(&self, position: usize) -> bool {
-        let mut from = 0;
-        for equal in &self.equal {
-            if (from..from + equal.columns).contains(&position) {
-                return match &equal.values {
-                    EqualValues::One(_) => true,
-                    EqualValues::In(InTuples::List(tuples)) => tuples.len() == 1,
-                    EqualValues::In(InTuples::Whole { .. }) => false,
-                };
-            }
-            from += equal.columns;
-        }
-        false
-    }
-
     /// Returns the values to which `=` or IN restricts the first clustering column. `None` without
     /// such a relation.
     pub fn first_values<'v>(&'v self, bound: &Bound<'v>) -> Result<Option<Vec<Cow<'v, [u8]>>>> {

@@ -146,6 +146,21 @@ impl Parsed {
             .filter(move |restriction| columns[restriction.columns[0]].kind == kind)
     }
 
+    /// Returns the columns that `=`, or IN with a list of one value, restricts, as indexes among the
+    /// columns of the table. A bound IN list does not count: its length is known only at execution.
+    pub fn single_valued(&self) -> Vec<usize> {
+        let is_one = |restriction: &&Restriction| match &restriction.kind {
+            RestrictionKind::Equal(_) => true,
+            RestrictionKind::In(InTuples::List(tuples)) => tuples.len() == 1,
+            _ => false,
+        };
+        let single = self.restrictions.iter().filter(is_one);
+        single
+            .flat_map(|restriction| &restriction.columns)
+            .copied()
+            .collect()
+    }
+
     pub fn all(&self) -> &[Restriction] {
         &self.restrictions
     }

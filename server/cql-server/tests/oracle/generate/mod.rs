@@ -1,6 +1,7 @@
 //! Random tables and random steps.
 
 mod conditional;
+mod groups;
 mod rows;
 mod selects;
 mod writes;
@@ -10,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::counters::Count;
 use crate::index::IndexOn;
-use crate::schema::{Column, ColumnId, Schema};
+use crate::schema::{ClusteringColumn, Column, ColumnId, Schema};
 use crate::step::{At, Form, Request, Scope, SnapshotId, Source, Step};
 use crate::value::Type;
 use crate::write::Write;
@@ -21,6 +22,8 @@ const KEYS: i32 = 3;
 
 pub struct Generator {
     rng: ChaCha8Rng,
+    /// Another stream of the same seed, for SELECTs of groups and the types of clustering columns.
+    rng_of_groups: ChaCha8Rng,
     schema: Schema,
     now_s: i64,
     /// True if timestamps are near the clock, like those of the server. Otherwise timestamps are
@@ -32,6 +35,7 @@ pub struct Generator {
     snapshots: Vec<(SnapshotId, Scope)>,
     next_id: usize,
     cursors: Vec<usize>,
+    cursors_of_groups: Vec<usize>,
 }
 
 /// Returns all possible partition keys.
@@ -45,8 +49,13 @@ pub fn partition_keys(schema: &Schema) -> Vec<Vec<i32>> {
 }
 impl Generator {
     pub fn new(mut rng: ChaCha8Rng, now_s: i64) -> Self {
-        let clustering = (0..rng.random_range(0..4)).map(|_| rng.random_bool(0.5));
-        let clustering: Vec<bool> = clustering.collect();
+        let mut rng_of_groups = rng.clone();
+        rng_of_groups.set_stream(1);
+        let clustering = (0..rng.random_range(0..4)).map(|_| ClusteringColumn {
+            is_descending: rng.random_bool(0.5),
+            is_time: rng_of_groups.random_bool(0.5),
+        });
+        let clustering: Vec<ClusteringColumn> = clustering.collect();
         let schema = Schema {
             partition: rng.random_range(1..3),
             clustering,
@@ -58,6 +67,7 @@ impl Generator {
         let near_clock = rng.random_bool(0.5);
         let mut generator = Self {
             rng,
+            rng_of_groups,
             schema,
             now_s,
             near_clock,
@@ -67,6 +77,7 @@ impl Generator {
             snapshots: Vec::new(),
             next_id: 0,
             cursors: Vec::new(),
+            cursors_of_groups: Vec::new(),
         };
         for _ in 0..generator.rng.random_range(2..6) {
             let column = generator.column();
@@ -160,6 +171,7 @@ impl Generator {
                 }
                 _ => {}
             }
+            self.grouped(&mut steps);
             if at + 1 == requests {
                 steps.push(Step::Select(self.all(), Source::Live, None));
                 for (id, _) in self.snapshots.clone() {

@@ -31,6 +31,7 @@ impl Generator {
             filter: None,
             is_plain: false,
             order: None,
+            group_by: Vec::new(),
             per_partition_limit: None,
             limit: None,
         }

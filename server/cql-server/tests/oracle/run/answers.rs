@@ -3,7 +3,7 @@
 use super::Result;
 use crate::conditional::Answer;
 use crate::schema::Schema;
-use crate::select::{Item, Select};
+use crate::select::{Aggregate, Item, Select};
 use crate::server::Page;
 use crate::value::{Type, Value};
 
@@ -70,12 +70,16 @@ fn value_of(schema: &Schema, item: &Item, cell: Option<&[u8]>) -> Result<Option<
         return Ok(None);
     };
     let value = match item {
-        Item::Writetime(_) | Item::Count => {
+        Item::Aggregate(aggregate, of) if *aggregate != Aggregate::Count => {
+            return value_of(schema, of, Some(cell));
+        }
+        Item::Clustering(at) => schema.clustering[*at].read(cell),
+        Item::Writetime(_) | Item::Floor(_) | Item::Count | Item::Aggregate(..) => {
             let bytes = cell.try_into().ok();
             bytes.map(|bytes| Value::Bigint(i64::from_be_bytes(bytes)))
         }
         Item::Column(id) => (schema.column(*id)).and_then(|column| Value::read(column.ty, cell)),
-        _ => Value::read(Type::Int, cell),
+        Item::Partition(_) | Item::Ttl(_) => Value::read(Type::Int, cell),
     };
     match value {
         Some(value) => Ok(Some(value)),

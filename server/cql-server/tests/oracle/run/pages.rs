@@ -67,7 +67,6 @@ impl Run {
     /// Reads a page and compares it with the model. Returns whether there are more pages.
     pub(super) fn next(&mut self, open: &mut Open) -> Result<bool> {
         let size = (open.size != usize::MAX).then_some(open.size);
-        let counts = open.select.counts();
         let page = self.server.page(&open.text, size, open.state.as_deref());
         let Some((model, _)) = self.view(open.source) else {
             return Ok(false);
@@ -92,21 +91,17 @@ impl Run {
         self.counts.pages += 1;
         self.counts.rows += page.rows.len() as u64;
         self.counts.by_index += u64::from(by_index);
+        self.counts.grouped += u64::from(open.select.is_grouped());
         let Some((model, now_s)) = self.view(open.source) else {
             return Ok(false);
         };
         let moves = by_index && self.model.has(Flaw::IndexesOfSnapshotsMove);
         let model = if moves { &self.model } else { model };
-        let size = if counts { usize::MAX } else { open.size };
-        let expected = (open.cursor).page(model, &open.select, &self.tokens, now_s, size);
-        let expected: Vec<Vec<Option<Value>>> = if counts {
-            vec![vec![Some(Value::Bigint(expected.len() as i64))]]
-        } else {
-            expected
-                .into_iter()
-                .map(|Found { shown, .. }| shown)
-                .collect()
-        };
+        let expected = (open.cursor).page(model, &open.select, &self.tokens, now_s, open.size);
+        let expected: Vec<Vec<Option<Value>>> = expected
+            .into_iter()
+            .map(|Found { shown, .. }| shown)
+            .collect();
         let found = rows(&model.schema, &open.select, &page)?;
         if found != expected {
             return Err(format!(
@@ -117,7 +112,8 @@ impl Run {
             ));
         }
         open.state = page.state.map(|state| state.to_vec());
-        let is_short = !counts && found.len() < size;
+        let is_one_page = open.select.is_one_row() || open.select.is_sorted_over_partitions();
+        let is_short = is_one_page || found.len() < open.size;
         match (&open.state, is_short) {
             (Some(_), true) => Err(format!(
                 "{}: a page of {} rows has another after it",
@@ -129,7 +125,7 @@ impl Run {
                 let rest = open
                     .cursor
                     .page(model, &open.select, &self.tokens, now_s, 1);
-                if rest.is_empty() || counts || open.select.is_sorted_over_partitions() {
+                if rest.is_empty() || is_one_page {
                     Ok(false)
                 } else {
                     Err(format!(
