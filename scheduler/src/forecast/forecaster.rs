@@ -96,14 +96,16 @@ pub enum ForecastError {
     },
     /// The load of the forecast days is zero, so errors relative to it do not exist.
     #[error(
-        "the {scored} values to compare with add up to nothing: errors cannot be told relative to them"
+        "the {scored} values of the forecast days are all 0, so there are no errors relative to them: use days with load"
     )]
     NoLoad {
         /// Number of measured values in the forecast days.
         scored: usize,
     },
     /// No method can forecast, because values are missing from the series.
-    #[error("no method can forecast from value {origin}: some time of day has never been measured")]
+    #[error(
+        "no method can forecast from value {origin}: some time of day has never been measured before; fill the gaps"
+    )]
     Gaps {
         /// The slot of the series at which the forecast should begin.
         origin: usize,
@@ -112,7 +114,7 @@ pub enum ForecastError {
     /// evaluation compares all methods with the naive ones, and needs their forecasts.
     #[error(
         "the naive {cycle}, with which all methods are compared, cannot forecast from value {origin}: some time \
-         of the {cycle} has never been measured before"
+         of the {cycle} has never been measured before; fill the gaps"
     )]
     NaiveGaps {
         /// The cycle that the naive method repeats.

@@ -362,7 +362,7 @@ fn invalid_models_are_refused_with_the_field_and_the_reason() {
     assert!(broken(|m| m.cluster.remote = 0.9).contains("not rise"));
     assert!(broken(|m| m.streams.clear()).contains("at least one"));
     assert!(broken(|m| m.streams[0].until = 13).contains("names no nodes"));
-    assert!(broken(|m| m.streams[0].replicas = 4).contains("4 replicas"));
+    assert!(broken(|m| m.streams[0].replicas = 4).contains("is 4; use 1 to 3"));
     assert!(broken(|m| m.streams[0].tasks_per_slot = 0.0).contains("positive"));
     assert!(broken(|m| m.sizes.0[0].share = 0.9).contains("sum to"));
     for (error, field) in [

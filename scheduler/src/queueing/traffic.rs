@@ -172,7 +172,10 @@ impl Model {
                 return Err(bad(field("until"), why));
             }
             if !(1..=nodes.min(REPLICAS_MAX as u32)).contains(&stream.replicas) {
-                let why = format!("{} replicas: 1 to 3 on {nodes} nodes", stream.replicas);
+                let why = format!(
+                    "is {}; use 1 to 3, and no more than the {nodes} nodes of the stream",
+                    stream.replicas
+                );
                 return Err(bad(field("replicas"), why));
             }
             let rate = stream.tasks_per_slot;

@@ -49,7 +49,7 @@ pub enum TaskError {
     Panicked(String),
     /// The attempt neither handled a record nor reached a checkpoint for `for_s` seconds, though it
     /// could use CPU. Its process was killed; a thread cannot be killed and was left behind.
-    #[error("no record and no checkpoint for {for_s} s; it was given up")]
+    #[error("the task made no progress (no record, no checkpoint) for {for_s} s, and was given up")]
     Stalled {
         /// The time without progress after which an attempt counts as stalled, in seconds.
         for_s: f64,
@@ -111,7 +111,9 @@ pub enum SubmitError {
     Profile(f64),
     /// The runtime does not know a job that this one has to follow: it was never submitted here, or
     /// its record was dropped long ago.
-    #[error("{0}, which the job is to follow, is not known to this runtime")]
+    #[error(
+        "the job is to follow {0}, which was never submitted to this runtime, or ended long ago"
+    )]
     Follows(JobId),
     /// The input could not be split.
     #[error("splitting the input: {0}")]

@@ -153,13 +153,13 @@ pub enum SimError {
     NoNodes,
     /// A node that is to be lost, the one with this number, does not exist, or comes back before
     /// it stopped.
-    #[error("node {0} is not there, or does not come back after it stopped")]
+    #[error("node {0} does not exist, or comes back before it stopped")]
     BadLoss(u32),
     /// Two jobs share an id.
-    #[error("{0} is there twice")]
+    #[error("{0} is listed twice")]
     DuplicateJob(JobId),
     /// A job waits for a job that does not exist, or, through others, for itself.
-    #[error("{job} comes after {after}, which is not there or comes after {job} itself")]
+    #[error("{job} comes after {after}, which does not exist or comes after {job} itself")]
     NeverSubmitted {
         /// The waiting job.
         job: JobId,
@@ -168,8 +168,8 @@ pub enum SimError {
     },
     /// The run has more tasks, jobs or copies of splits than allowed.
     #[error(
-        "a run of {count} {what}, and perhaps more; at most {max}: list fewer or smaller jobs, or \
-         generate fewer or smaller ones"
+        "the run has {count} {what} or more; at most {max} are allowed: list fewer or smaller jobs, \
+         or generate fewer or smaller ones"
     )]
     TooLarge {
         /// The things of which a run has too many, in the plural, such as `tasks`.

@@ -241,7 +241,7 @@ fn invalid_configurations_and_jobs_are_refused() {
     circle[1].after = Some(JobId(1));
     assert_eq!(
         simulate(&config, circle, &Fifo).unwrap_err().to_string(),
-        "job-1 comes after job-2, which is not there or comes after job-1 itself"
+        "job-1 comes after job-2, which does not exist or comes after job-1 itself"
     );
     let empty = vec![job(1, 0.0, None, 0, 1.0)];
     let error = simulate(&config, empty, &Fifo).unwrap_err();

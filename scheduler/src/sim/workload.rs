@@ -324,7 +324,7 @@ mod tests {
         workload.replicas = 0;
         let error = workload.draw(1, 1, 100).unwrap_err().to_string();
         assert!(
-            error.contains("tasks, and perhaps more; at most 10000000"),
+            error.contains("tasks or more; at most 10000000 are allowed"),
             "{error}"
         );
         workload = thesis();
@@ -335,7 +335,7 @@ mod tests {
         workload.replicas = 0;
         let error = workload.draw(1, 1, 100).unwrap_err().to_string();
         assert!(
-            error.contains("100001 jobs, and perhaps more; at most 100000"),
+            error.contains("100001 jobs or more; at most 100000 are allowed"),
             "{error}"
         );
     }

@@ -35,13 +35,13 @@ and lists them, but the exit code is 5. An interrupted backup does not open.
 The directory may have an older backup of the same database. Its files are verified, and only
 those that are missing or damaged are copied. The older backup stays whole until the new one
 takes its place in one step, and stays for good if the new one has damage. A backup that was
-opened for writing, as by ebb serve, is a database of its own and is refused. The directory may
-not lie in that of the database.
+opened for writing since, as by ebb serve, has become another database and is refused. The
+directory may not lie in that of the database.
 
-A server that has the database open makes the backup, and goes on meanwhile. A server that
-is named by --server makes it below its --backup-root: DIR is a name, or a path there. The
-history of jobs has the backup: ebb jobs lists it, and ebb jobs cancel ends one of a server.
-Without a server it does so if the database has had jobs.";
+A server that has the database open makes the backup itself, and serves meanwhile. A server
+that --server names makes it below its --backup-root: DIR is a name, or a path there. ebb jobs
+lists the backup, and ebb jobs cancel ends one that a server makes. Without a server, a backup is
+listed only if the database has had jobs.";
 
 /// Back up the database into a directory.
 #[derive(Debug, clap::Args)]

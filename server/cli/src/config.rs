@@ -19,8 +19,8 @@ Examples:
   ebb config check ebb.toml
   ebb config reference > configuration.md
 
-A flag of `ebb serve` comes before its environment variable (EBB_ and its name), that
-before the file, that before what is built in.";
+A flag of `ebb serve` wins over its environment variable (--slo: EBB_SLO), the variable over the
+file, and the file over the default.";
 
 /// Show, explain or check the settings of a server.
 #[derive(Debug, clap::Args)]

@@ -18,7 +18,7 @@ Examples:
   ebb demo                              a day in a minute, in ./ebb-demo
   ebb demo --embedded                   without a server: the load in the same process
   ebb demo --seconds 20 --text ~/books  shorter, over your own text
-  ebb demo --policy none                unmanaged threads
+  ebb demo --policy none                jobs on ordinary threads, without a policy
   ebb demo --compare                    the same day under several policies
   ebb demo --compare --goals tight      goals in another order than submissions
   ebb demo --forecast learned           a forecast learned from earlier days
@@ -26,9 +26,9 @@ Examples:
   ebb demo --isolate process            tasks in processes of their own
   ebb demo --json-file result.json      the result for a script
 
-It starts a server and prints the address of its console first of all, with a token that
-logs in: open it in a browser and watch the day. The load comes through CQL, from a process
-of its own. The report is the same page, as one file.
+The demo starts a server, and first prints the address of its console, with a token that logs
+in: open it in a browser and watch the day. The load comes through CQL, from a process of its
+own. The report is the page of the console as it was at the end, in one file.
 
 With --embedded, --compare, --isolate process or --forecast oracle there is no server: the
 load calls the store in the same process.
@@ -57,7 +57,8 @@ pub(super) struct Args {
     /// Length of the compressed day, in seconds, 5 to 3600.
     #[arg(long, value_name = "N", default_value = "60", value_parser = seconds)]
     seconds: f64,
-    /// The scheduling policy: one of `ebb policies`, or `none` for unmanaged threads.
+    /// The scheduling policy: one of `ebb policies`, or `none` to run jobs on ordinary threads, which
+    /// nothing paces.
     #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     policy: Policy,
     /// Run the day under reverse-adaptive, forecast-edf, adaptive, fifo and none
@@ -70,7 +71,7 @@ pub(super) struct Args {
     /// that are left for analytics).
     #[arg(long, value_name = "FROM", default_value = "known")]
     forecast: ForecastFrom,
-    /// The goals of the jobs.
+    /// Completion time goals of the jobs.
     #[arg(long, value_name = "GOALS", default_value = "example")]
     goals: Goals,
     /// Latency objective of the load, as in p99=5ms (p50, p99 or p99.9): analytics

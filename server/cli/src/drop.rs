@@ -15,9 +15,9 @@ Examples:
   ebb drop app.users --yes
   ebb drop app --yes
 
-Without --yes the command prints what would be dropped, and does nothing. Snapshots of the
-keyspace keep the tables that they cover, and their space, until they are deleted; a
-keyspace takes its snapshots with it.";
+Without --yes the command prints what would be dropped, and does nothing. A dropped table stays
+readable in the snapshots that cover it, and takes space until they are deleted. Dropping a
+keyspace deletes its snapshots, too.";
 
 /// Drop a table, or a keyspace with all its tables and snapshots.
 #[derive(Debug, clap::Args)]

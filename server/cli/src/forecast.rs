@@ -30,10 +30,12 @@ Examples:
   ebb forecast load.csv --report out      the pictures in out/index.html
 
 Lines of the trace are TIME,VALUE; a time is a number of seconds or
-YYYY-MM-DD HH:MM:SS. Values are at even steps; lines without a value and missing
-lines are gaps. The forecast after the last line is in the JSON, as `next`.
-\"-\", in JSON null: the best naive method never missed, so that nothing can be told
-relative to it.";
+YYYY-MM-DD HH:MM:SS. The times are at even steps; lines without a value and missing
+lines are gaps. The JSON has the forecast after the last line as `next`.
+
+WAPE is the sum of a method's absolute errors divided by the sum of the values.
+\"/ naive\" is the WAPE divided by that of the best naive method, which repeats past
+values; it is \"-\", in JSON null, if that method made no error.";
 
 /// Forecast a measured load, and evaluate forecasts of its last days.
 #[derive(Debug, clap::Args)]

@@ -16,9 +16,9 @@ Examples:
   ebb get app.users ada --snapshot monday
   ebb get --json app.users ada | jq -r .value
 
-The value is written as it is, with a newline behind it. A key that has no value
-is exit code 3. A server that has the database open, or that --server names, is asked;
-it sends rows of up to 8 MiB.";
+The value is printed as it is, with a newline behind it. If the key has no value, the
+exit code is 3. If a server has the database open, or --server names one, the server
+reads the row; it sends rows of up to 8 MiB.";
 
 /// Print the value of a key, now or as it was at a snapshot.
 #[derive(Debug, clap::Args)]

@@ -39,22 +39,22 @@ Examples:
   ebb jobs list --state failed
   ebb jobs retry 1795293012345
 
-While ebb serve holds the database, its jobs are shown and they run there. With --server URL
-those of a server elsewhere.
+If ebb serve holds the database, the commands act on the jobs of this server; with --server URL,
+on those of the server at that address.
 
 Backups are listed as application backup, with the directory as output, and verifications by a
-server as application verify. Those of a server can be cancelled. One whose process ended before
-it has failed, and is not restarted.
+server as application verify. Those that run in a server can be cancelled. A backup or
+verification whose process ended too early has failed, and is not restarted.
 
-A job is unfinished when its process ended before the job did. `ebb jobs restart` runs it
-again over the same snapshot. If its output is already complete, it has succeeded. If its
-process died three times, it has failed; a server that is stopped does not count. `ebb jobs
-retry` submits the request of a job that failed or was cancelled again, as another job. The
-tables jobs and attempts of keyspace ebb_system keep the latest 1,000 ended jobs, with the
-first 10,000 attempts of each.
+A job is unfinished if its process ended before the job did. `ebb jobs restart` runs it again
+over the same snapshot, unless its output is already complete: then the job has succeeded. After
+three starts whose process ended too early the job has failed; starts that ended because a server
+was stopped do not count. `ebb jobs retry` submits the request of a failed or cancelled job
+again, as another job. The database keeps the latest 1,000 ended jobs, with the first 10,000
+attempts (executions of tasks) of each.
 
-When a job succeeds, the measured CPU time of its tasks is kept in table profiles. It is
-the estimate for the next job of the application, in proportion to the input.";
+When a job succeeds, the measured CPU time of its tasks is kept as the profile of the application
+(--profiles). It is the estimate for the application's next job, in proportion to the input.";
 
 /// List the jobs of this database, with their states and results.
 #[derive(Debug, clap::Args)]
@@ -68,7 +68,7 @@ pub(super) struct Args {
     #[arg(value_name = "ID")]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     id: Option<String>,
-    /// Show the measured CPU time of the applications' tasks.
+    /// Show the profiles: the measured CPU time of each application's tasks.
     #[arg(long, conflicts_with = "id")]
     profiles: bool,
     /// Print a JSON array: id, application, request, state, times, report. For one job,

@@ -47,17 +47,18 @@ record. Keys are sorted as bytes: 10 is before 9.
 A load is one commit: an invalid line, a file that is not text, Ctrl-C and a full disk
 leave the table as it was. A loaded row replaces the row with the same key. Below a
 directory, hidden files, files called _SUCCESS and directories called target are left out.
-Files packed by gzip are unpacked. Lines end with LF, CRLF or CR. A byte order mark at the
+Files compressed by gzip are decompressed. Lines end with LF, CRLF or CR. A byte order mark at the
 start is dropped.
 
 Parquet files and Iceberg tables are loaded into a table that CREATE TABLE made, column by
 column. A PATH is a Parquet file, a folder of such files, or the folder of an Iceberg table,
-with @TAG for one of its tags. Each row is as if it was inserted: it replaces the values of the
+with @TAG for one of its tags. Each row is written as by INSERT: it replaces the values of the
 row with the same primary key, and a null deletes. Values are converted exactly, or the load
-ends. Only a build with the feature publish can do it.
+ends. This needs a build with the feature publish.
 
-A PATH may be s3://BUCKET/KEY, in a build with the feature s3. The credentials are AWS_ACCESS_KEY_ID,
-AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the other variables of the environment.";
+A PATH may be s3://BUCKET/KEY, in a build with the feature s3. The environment variables
+AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and so on have the
+credentials and the server.";
 
 /// Load files into a table: text, CSV, JSON lines, Parquet or Iceberg, all rows or none.
 #[derive(Debug, clap::Args)]
@@ -69,12 +70,12 @@ pub(super) struct Args {
     /// created by CQL.
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     table: TableName,
-    /// The column that is the key: its name, for CSV also its number from 1, for JSON
-    /// also a.b for member b of member a [default: the file and the line's number].
+    /// The column that becomes the row's key: its name, for CSV also its number from 1, for JSON
+    /// also a.b for member b of member a [default: the key is the file and the line's number].
     #[arg(long, value_name = "COLUMN")]
     key: Option<String>,
-    /// Format of the files [default: lines of text; with --key as their names end: .csv,
-    /// .tsv, .jsonl, .ndjson].
+    /// Format of the files [default: text; with --key, by their extension: .csv, .tsv, .jsonl or
+    /// .ndjson].
     #[arg(long, value_name = "FORMAT")]
     format: Option<TextFormat>,
     /// Separator of CSV fields: one character, or tab [default: a comma; a tab in files
@@ -84,9 +85,9 @@ pub(super) struct Args {
     /// The CSV files have no header: columns have numbers only. Implies --format csv.
     #[arg(long)]
     no_header: bool,
-    /// Read malformed quotes in CSV as text; otherwise such a file ends the load. These are a
-    /// quote inside a field that does not begin with one, text behind a closing quote, and a
-    /// quote that is not closed, which takes the rest of the file. Implies --format csv.
+    /// Read malformed quotes in CSV as text; otherwise such a file ends the load. Malformed
+    /// are a quote inside a field that does not begin with one, text behind a closing quote, and
+    /// a quote that is not closed, which takes the rest of the file. Implies --format csv.
     #[arg(long)]
     lenient_quotes: bool,
     /// Treatment of several input rows with the same key.
@@ -96,8 +97,8 @@ pub(super) struct Args {
     /// a file ends the load.
     #[arg(long)]
     skip_bad: bool,
-    /// The columns to load of Parquet files and Iceberg tables [default: all; the table must then have
-    /// each of them].
+    /// The columns of Parquet files and Iceberg tables to load [default: all; the table must have each
+    /// column that is loaded].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     columns: Vec<String>,
     /// The tag or branch of an Iceberg table [default: main].
@@ -119,7 +120,9 @@ pub(super) struct Args {
 pub(super) fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
-        b"\"" | b"\n" | b"\r" => Err("a quote or a line's end has a meaning of its own".into()),
+        b"\"" | b"\n" | b"\r" => {
+            Err("a quote or a line break cannot separate fields: choose another character".into())
+        }
         &[byte] if CsvDialect::is_delimiter(byte) => Ok(byte),
         _ => Err("expected one ASCII character, or tab".into()),
     }
@@ -152,7 +155,7 @@ impl Args {
         if is_csv && format != Some(TextFormat::Csv) {
             return usage(
                 "--delimiter, --no-header and --lenient-quotes are for --format csv: leave them \
-                 out, or say --format csv",
+                 out, or choose --format csv",
             );
         }
         if self.key.is_some() && format == Some(TextFormat::Text) {
@@ -241,7 +244,8 @@ fn finish(db: &Db, scratch: Scratch, watch: &Watch) {
     watch.done();
     if let Err(error) = flushed {
         notice(format_args!(
-            "all rows are loaded; what follows went wrong: {error}"
+            "all rows are loaded, but flushing the database failed: {error}; the next command that \
+             opens it replays the log instead"
         ));
     }
 }
@@ -326,8 +330,8 @@ fn warn_of_records_as_lines(args: &Args) {
     let is_records = |path: &&PathBuf| path.is_file() && TextFormat::of_name(path).is_some();
     if let Some(path) = args.paths.iter().find(is_records) {
         notice(format_args!(
-            "{} is loaded as lines of text; --key COLUMN loads its records, \
-             --format text says that lines are meant",
+            "{} is loaded as lines of text; add --key COLUMN to load its records, or \
+             --format text if lines are meant",
             path.display()
         ));
     }

@@ -78,7 +78,7 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// A key-value store with snapshots, and MapReduce jobs on the capacity that its load leaves.
+/// A key-value store with snapshots, and MapReduce jobs on the CPU time that its clients leave free.
 #[derive(Debug, Parser)]
 #[command(name = "ebb", version, propagate_version = true, max_term_width = 100)]
 #[command(arg_required_else_help = true, after_help = exit::HELP)]

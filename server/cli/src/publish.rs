@@ -33,21 +33,21 @@ Examples:
   ebb publish app@monday s3://lake/ebb --catalog 'https://catalog.example.org/api?warehouse=lake'
   duckdb -c \"SELECT count(*) FROM iceberg_scan('./lake/app/users')\"
 
-Each table becomes ./lake/app/TABLE, with a tag of the snapshot's name. Static columns are a table
-of their own, TABLE_static. Publishing another snapshot to the same folder adds a tag; what readers
-see without a tag is the latest publication.
+Each table becomes an Iceberg table in TARGET/KEYSPACE/TABLE, with a tag of the snapshot's name.
+Static columns are a table of their own, TABLE_static. Publishing another snapshot to the same
+folder adds a tag. Readers that name no tag see the latest publication.
 
 After a publication ebb keeps its snapshot readable for a week, or as --pin-max sets it. The next
 publication to the same folder then writes only what changed. The report has for each table the
 number of these rows, or the reason why all rows were written.
 
-It is a job as those of ebb run: Ctrl-C cancels it, ebb jobs shows it, and if ebb serve holds the
-directory of --data it runs there. Tasks that are done are kept in the folder: the same command
-continues where a cancelled or killed one stopped.
+A publication is a job like those of ebb run: Ctrl-C cancels it, ebb jobs shows it, and if ebb
+serve holds the directory of --data, the server runs it. Finished tasks are kept in the folder: the
+same command continues where a cancelled or killed one stopped.
 
-Buckets of S3 need a build with the feature s3. The process that runs the job reads
-AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the other variables of
-the environment.
+Buckets of S3 need a build with the feature s3. The process that runs the job takes credentials
+and server from the environment variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION,
+AWS_ENDPOINT_URL and so on.
 
 Catalogs need the same build. The process that runs the job reads the bearer token from
 EBB_CATALOG_TOKEN or ICEBERG_TOKEN, or CLIENT_ID:CLIENT_SECRET of an OAuth2 client from
@@ -146,7 +146,7 @@ pub(super) fn run(args: Args) -> Result<()> {
             ApplicationRequest::Publish(args.options),
             tables.into_iter().map(input).collect(),
             OutputPlace::Iceberg(args.target.clone()).into(),
-            std::env::current_dir().context("cannot tell where this is")?,
+            std::env::current_dir().context("cannot find the current directory")?,
         )
     };
     request.check()?;

@@ -16,12 +16,12 @@ Examples:
   EBB_TOKEN=... ebb queries --server https://10.0.0.5:9043
 
 Scans, reads that name no partition, changes of the schema and other long statements are listed,
-the oldest first. Reads and writes of a few rows are not. Statements have ? for each constant.
+the oldest first. Reads and writes of a few rows are not. Constants are shown as ?.
 
-The server that has the directory open needs no token, one at --server URL a token of scope admin.
-CQL has the same list in the table system_views.queries, and KILL QUERY.";
+A server at --server URL needs a token of scope admin, the server that has the directory open
+none. In CQL, the table system_views.queries has the same list, and KILL QUERY 17 kills a query.";
 
-/// List the queries of CQL that wait or run in a server.
+/// List the CQL queries that wait or run in a server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
@@ -30,8 +30,9 @@ pub(super) struct Args {
     #[command(flatten)]
     attached: Attached,
     /// Print a JSON array: id, address, user, keyspace, statement (its text, or the first one
-    /// of a batch), statements (their number), lane (the queue: scan, range, moved, schema or
-    /// control), state, waits_for, queued_ms, running_ms.
+    /// of a batch), statements (their number), lane (the queue: scan, range for reads without a
+    /// partition, moved for statements that turned out to be long, schema or control), state,
+    /// waits_for, queued_ms, running_ms.
     #[arg(long)]
     json: bool,
 }

@@ -36,7 +36,7 @@ it: new files with what can be read take the place of these files, and the damag
 the folder `damaged` of the database. If something else is lost by then, nothing is changed, and
 the new list is printed. Take the files from a backup first, with `ebb restore`: what is lost here
 is lost for good. A server that has the database open, or that --server names, does this itself,
-and goes on meanwhile.";
+and serves meanwhile.";
 
 /// Save the readable part of a damaged database into a new directory, or rewrite the damaged files
 /// of one table in place.

@@ -14,14 +14,15 @@ use super::error::CliError;
 /// # Errors
 /// When the file cannot be read or is not JSON.
 pub(super) fn read(path: &Path) -> Result<Value> {
-    let name = format!("the job request {}", path.display());
     let text = if path.as_os_str() == "-" {
         let mut text = Vec::new();
         stdin().read_to_end(&mut text).map(|_| text)
     } else {
         fs::read(path)
     };
-    let text = text.with_context(|| name.clone())?;
+    let shown = path.display();
+    let text = text.with_context(|| format!("cannot read the job request {shown}"))?;
     let parsed = serde_json::from_slice(&text);
-    Ok(parsed.map_err(|error| CliError::Usage(format!("{name}: {error}")))?)
+    Ok(parsed
+        .map_err(|error| CliError::Usage(format!("the job request {shown} is no JSON: {error}")))?)
 }

@@ -14,12 +14,13 @@ const EXAMPLES: &str = "\
 Examples:
   ebb restore /mnt/other/ebb-backup
 
-Every file is read. Only those that are damaged are taken from the backup, and only if they are
-the very same. Everything else stays as it is. A backup on the same file system shares
-its files with the database, unless it was copied, and so the damage.
+Every file of the database is read. A damaged file is replaced if the backup has the same file,
+by its id, undamaged. Everything else stays as it is, so no write is lost. A backup on the same
+file system shares its files with the database by hard links, and so the damage, unless it was
+copied.
 
-A server that has the database open does this itself, and goes on meanwhile. A server that is
-named by --server takes a backup below its --backup-root: BACKUP is a name, or a path there.";
+A server that has the database open does this itself, and serves meanwhile. A server that --server
+names takes a backup below its --backup-root: BACKUP is a name, or a path there.";
 
 /// Replace the damaged files of the database by their copies in a backup.
 #[derive(Debug, clap::Args)]

@@ -24,9 +24,9 @@ Examples:
 Rows are printed as KEY<TAB>VALUE, as they are: a tab or newline inside them is
 not escaped. Use --json where that matters.
 
-A server that has the database open, or that --server names, is asked for up to 1,000 rows at
-a time, of up to 8 MiB each. Rows that are written meanwhile may be among them: name a
-snapshot to read the table as of one moment.";
+If a server has the database open, or --server names one, the server reads the rows: up to
+1,000 at a time, of up to 8 MiB each. Rows that are written meanwhile may be among them; with
+--snapshot all rows are as of one moment.";
 
 /// The largest number of rows in a request to a server.
 const PAGE_ROWS: u32 = 1000;

@@ -83,23 +83,25 @@ Examples:
 Then, in another terminal:
   cqlsh 127.0.0.1 9042
 
-`ebb run` and `ebb jobs` over the same directory hand their work to the server.
+The load is the requests of CQL clients. Jobs run on the CPU time that the load leaves: `ebb run`
+and `ebb jobs` with the same --data hand their work to the server.
 
-Drivers for Cassandra connect to it as to one node of version 4.1. `ebb config show`
-prints the settings in force. Every flag has an environment variable: EBB_DATA, EBB_CQL,
-EBB_SLO and so on.
+Drivers for Cassandra see one node of version 4.1. `ebb config show` prints the settings that
+the same flags would give, `ebb config running` those of a running server. Every flag has an
+environment variable: EBB_DATA, EBB_CQL, EBB_SLO and so on.
 
-With --auth only roles may connect, and do what they were granted. Where no superuser can log
-in, one is made at the start: ebb, with a random password in the file superuser-password of
-the directory, which only its owner can read.
+With --auth clients log in as a role, and may do what the role was granted. If no superuser can
+log in, the server makes one at its start: ebb, with a random password in the file
+superuser-password of the directory --data, which only its owner can read.
 
-SIGTERM and Ctrl-C stop it within --grace: no request is taken any more, scans end with an
-error, other requests that run are answered, jobs are parked and start again with the next
-server, and what is in memory is written to files. A second signal ends the process at once;
-nothing that was acknowledged is lost.
+SIGTERM and Ctrl-C stop the server within --grace. It takes no more requests, ends scans with an
+error, answers the other requests that run, stops jobs (the next server starts them again), and
+writes what is in memory to files. A second signal ends the process at once; nothing that was
+acknowledged is lost.
 
 After a failed write or fsync the server stops in the same way, with exit code 1: the next start
-finds out what is on the disk. With --on-failed-write read-only it answers reads meanwhile.
+finds out what is on the disk. With --on-failed-write read-only it goes on answering reads, until
+it is stopped.
 
 With --tls-cert and --tls-key clients speak TLS. The files are read again when they change,
 and on SIGHUP, which stops a server without TLS.";

@@ -28,7 +28,9 @@ Examples:
   ebb sim experiments motivation
   ebb sim queueing --load 600,650 --slots 20000
   ebb sim capacity
-  ebb sim msjo --jobs 50";
+  ebb sim msjo --jobs 50
+
+`ebb sim experiments motivation --scenario` prints a scenario to start from.";
 
 /// Simulate jobs and a transactional load: a week in a second.
 #[derive(Debug, clap::Args)]
@@ -78,8 +80,8 @@ fn check_draws(path: &Path, option: &str, count: u32, point: &Point) -> Result<(
     }
     let path = path.display();
     Err(CliError::Usage(format!(
-        "{path}: {option} {count}: each has {each} nodes and jobs, together {all}; at most \
-         {KEPT_MAX}: ask for fewer"
+        "{path}: {option} {count} is too much: each of them has {each} nodes and jobs, {all} \
+         together, and {KEPT_MAX} fit into memory: ask for fewer"
     )))
 }
 

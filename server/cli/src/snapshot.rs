@@ -39,11 +39,13 @@ Examples:
   ebb snapshot list --pinned
   ebb snapshot list --keyspace app --json | jq -r '.[].name'
 
-'reads' is the size of the files that reading the snapshot touches; most of it
-may be shared. 'pinned' is what deleting this snapshot alone frees, in bytes of
-files, counted by one pass over all tables. The last line is what deleting all
-of the snapshots frees: more than the sum, because they share what they see.
-Only with --pinned the list has what ebb publish keeps for its next publication.";
+The column 'reads' is the size of the files that a reader of the snapshot needs;
+other snapshots and the tables may share most of them. 'pinned' is the size of the
+files that deleting this snapshot alone would free, counted by one pass over all
+tables. The last line is what deleting all snapshots would free: more than the sum,
+because rows that several snapshots share stay until the last of them is deleted.
+The snapshots that ebb publish keeps for its next publication are listed only with
+--pinned.";
 
 const RENEW_EXAMPLES: &str = "\
 Examples:
@@ -54,8 +56,8 @@ const DELETE_EXAMPLES: &str = "\
 Examples:
   ebb snapshot delete --keyspace app monday
 
-The space of what only this snapshot saw comes back by compaction, while a
-command that writes has the database open.";
+Compaction then frees the space of the rows that only this snapshot had, while
+ebb serve or another command that writes has the database open.";
 
 /// Create, list, renew and delete named snapshots.
 #[derive(Debug, clap::Args)]
@@ -84,7 +86,7 @@ struct Create {
     /// Expire the snapshot after this time, unless it is renewed: 30m, 2h, 7days.
     #[arg(long, value_name = "TIME", value_parser = time::to_come)]
     expires: Option<Duration>,
-    /// Name of the snapshot, new in the keyspace.
+    /// Name of the snapshot, which no other snapshot of the keyspace has.
     name: String,
 }
 
@@ -92,10 +94,10 @@ struct Create {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Scope {
-    /// All tables of this keyspace.
+    /// Cover all tables of this keyspace.
     #[arg(long)]
     keyspace: Option<String>,
-    /// Only this table.
+    /// Cover only this table.
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     table: Option<TableName>,
 }
@@ -109,13 +111,13 @@ struct List {
     /// List only the snapshots of this keyspace.
     #[arg(long)]
     keyspace: Option<String>,
-    /// Also count the bytes that deleting each would free; this reads its tables.
+    /// Also count the bytes that deleting each snapshot would free; this reads the tables.
     #[arg(long)]
     pinned: bool,
     /// Print a JSON array with the objects of `GET /v1/snapshots`: keyspace, name, tables,
     /// created_unix_ms, expires_unix_ms (or null), read_bytes, pinned_bytes (an estimate) and so
-    /// on; with --pinned also pinned_exact_bytes and, for a snapshot that no user made, held_for
-    /// (for what ebb keeps it).
+    /// on; with --pinned also pinned_exact_bytes and, for a snapshot that ebb made itself,
+    /// held_for (its purpose).
     #[arg(long)]
     json: bool,
 }

@@ -20,15 +20,15 @@ Examples:
 VERSIONS counts all stored versions of the rows. A version that a newer one replaces is
 kept while a snapshot sees it, and until a merge drops it. KEPT is roughly the size of
 such versions, where it is known. TO MERGE is the size of the files that merges will read.
-CHECKS is the time since the check of the file whose check is the longest ago, if a server
-has checked files (ebb serve --verify-every).
+CHECKS is the time since the oldest of the files' latest checks, if a server has checked files
+(ebb serve --verify-every).
 A line that starts with \"unreadable\" names a table, type, keyspace, role, table of a snapshot
 or record of the node that cannot be read, and what to do. A server serves everything else.
 A warning on stderr names files and directories that users other than their owner may open.
 
-Without a server, memory and the bounds of memory and log are those of this command, which
-replays the log. A server that has the database open, or that --server names, reports its own,
-its counters, and as the budget how its --memory is divided.";
+If a server has the database open, or --server names one, the numbers are the server's, and
+\"budget\" is how it divides its --memory. Without a server, this command opens the database and
+replays the log: memory, and the bounds of memory and log, are then those of the command itself.";
 
 /// Show statistics of the database: tables, files, snapshots, log.
 #[derive(Debug, clap::Args)]

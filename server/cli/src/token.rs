@@ -33,8 +33,9 @@ Examples:
   token=$(ebb token create --name script --scope jobs --expires 1h)
   curl -H \"Authorization: Bearer $token\" http://127.0.0.1:9043/v1/jobs
 
-Scopes: read sees jobs and metrics; jobs also submits, cancels and discards jobs over tables;
-admin also lets jobs read the keyspace ebb_system, and read and write files of the server's machine.
+The scope is what the holder of the token may do: with read, see jobs and metrics; with jobs, also
+submit, cancel and discard jobs over tables; with admin, also let jobs read the keyspace ebb_system,
+and read and write files of the server's machine.
 
 With --role the token also needs the permissions of that CQL role: SELECT on tables that a job
 reads, MODIFY on the one that it writes, CREATE if that table is missing, SNAPSHOT for snapshots;

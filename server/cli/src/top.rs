@@ -36,9 +36,9 @@ Examples:
   ebb top --data /var/lib/ebb
   EBB_TOKEN=... ebb top --server http://10.0.0.5:9043
 
-Keys: up and down choose a job, a backup or a verification, c cancels it once that is confirmed
-with y, space holds the picture, q ends, as a signal does. A token of scope read is enough to
-look, one of scope jobs to cancel a job; cancelling a backup or a verification takes scope admin.";
+Keys: up and down choose a job, a backup or a verification; c, then y, cancels it; space holds
+the screen still; q ends the command. With --server, watching needs a token of scope read,
+cancelling a job scope jobs, and cancelling a backup or a verification scope admin.";
 
 /// The time between two requests to the server.
 const EVERY: Duration = Duration::from_secs(1);

@@ -24,8 +24,8 @@ Examples:
 Every file is read once, also both copies of CURRENT and of the manifest, then the schema of each
 table, type and snapshot, the roles and the records of the node, as a server reads them. Nothing
 is repaired. If anything is damaged the exit code is 5. `ebb restore` takes damaged files from a
-backup. Without one, `ebb repair` saves what can be read of them, into another directory or with
---online in their place.
+backup. Without a backup, `ebb repair` saves what can be read: into another directory, or with
+--online by rewriting the damaged files in place.
 
 A server that has the database open, or that --server names, reads the files itself, with the
 CPU time that jobs may use. It removes no file and no segment of its log meanwhile, so a low

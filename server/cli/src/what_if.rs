@@ -30,17 +30,17 @@ with it.";
 pub(super) struct Args {
     #[command(flatten)]
     attached: Attached,
-    /// Map tasks of the job.
+    /// Number of map tasks of the job.
     #[arg(long, value_name = "N", requires = "map_time",
           value_parser = clap::value_parser!(u32).range(1..))]
     maps: Option<u32>,
-    /// CPU time of a map, such as 500ms.
+    /// CPU time of a map task, such as 500ms.
     #[arg(long, value_name = "TIME", value_parser = time::to_come, requires = "maps")]
     map_time: Option<Duration>,
-    /// Reduce tasks of the job.
+    /// Number of reduce tasks of the job.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "maps")]
     reduces: u32,
-    /// CPU time of a reduce [default: that of a map].
+    /// CPU time of a reduce task [default: that of a map task].
     #[arg(long, value_name = "TIME", value_parser = time::to_come, requires = "maps")]
     reduce_time: Option<Duration>,
     /// Predict for the same tasks as those of the job with this id; `last` is the latest job.
@@ -49,7 +49,7 @@ pub(super) struct Args {
     /// File with a job request in JSON, as for POST /v1/jobs; `-` is standard input. The goal is in it.
     #[arg(long, value_name = "FILE", conflicts_with = "goal")]
     request: Option<std::path::PathBuf>,
-    /// Completion time goal from now.
+    /// Completion time goal, counted from now: 30s, 5m.
     #[arg(long, value_name = "TIME", value_parser = time::to_come)]
     goal: Option<Duration>,
     /// Print the answer as a JSON object.

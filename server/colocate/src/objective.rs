@@ -94,8 +94,8 @@ impl FromStr for Objective {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "{text:?} is no objective: give one as p99=2ms, or as p99=1.1x for so many times \
-                 what it is without jobs; p50 and p99.9 are known too"
+                "{text:?} is no objective: use a bound such as p99=2ms, or p99=1.1x for 1.1 times \
+                 the latency without jobs; p50 and p99.9 can be bounded, too"
             )
         };
         let (name, limit) = text.split_once('=').ok_or_else(wrong)?;

@@ -22,19 +22,19 @@ const READ_BYTES: usize = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The connection failed, or the server closed it.
-    #[error("the connection: {0}")]
+    #[error("the connection to the server failed: {0}")]
     Io(#[from] io::Error),
     /// The server sent bytes that are not a frame.
-    #[error("what the server sent: {0}")]
+    #[error("the server sent an invalid frame: {0}")]
     Frame(#[from] FrameError),
     /// The server sent a frame that is not a response.
-    #[error("what the server sent: {0}")]
+    #[error("the server sent an invalid message: {0}")]
     Protocol(#[from] ProtocolError),
     /// The server returned an error.
-    #[error("the server: {0}")]
+    #[error("the server returned an error: {0}")]
     Refused(#[from] ErrorResponse),
     /// The server returned a response that does not match the request.
-    #[error("the server answered with another message: {0:?}")]
+    #[error("the server sent a response that does not match the request: {0:?}")]
     Unexpected(Box<Response>),
 }
 

@@ -17,8 +17,8 @@ Examples:
   ebb run grep --table app.lines --snapshot monday --output found.tsv --pattern TODO
   ebb run grep --text server.log --regex --pattern '^error' --output -
 
-Rows of the result: each row whose value matches, unchanged: with its columns, or with
-the place and the line of text.";
+The result has each row whose value matches, unchanged: all its columns or, for lines of text,
+the place (file and position) and the line.";
 
 /// Find the rows whose value matches a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

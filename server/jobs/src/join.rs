@@ -24,7 +24,7 @@ Rows of the result: for every pair of rows with the same key, the key (with the 
 the left column), the other columns of the left row, and those of the right row. If both
 have a column NAME, the right one is called right_NAME. A row whose key is missing, null or
 empty is in no pair. --with takes FILE.csv with a header, FILE.jsonl, KEYSPACE.TABLE, or
-any other file as lines of text. Files may be packed by gzip. For each key, up to 64 MiB of
+any other file as lines of text. Files may be compressed by gzip. For each key, up to 64 MiB of
 left rows are held in memory, so the left side should be the one with fewer rows per key.";
 
 /// Join rows of two inputs that have the same key.

@@ -55,7 +55,7 @@ pub fn fate(
     }
     if record.is_maintenance() {
         return Ok(Fate::GiveUp(format!(
-            "the process of {application} {id} ended before it: start another"
+            "the process of {application} {id} ended before the {application} did: start another"
         )));
     }
     let request = record.request()?;
@@ -71,7 +71,7 @@ pub fn fate(
         };
         return Ok(Fate::GiveUp(format!(
             "{application} {id} was started {starts} times{parked}, and each time its process ended \
-             before it: not started again"
+             before the job: not started again"
         )));
     }
     if request.output.to.is_for_terminal() {

@@ -26,9 +26,10 @@ Examples:
   ebb run select --table app.lines --keep 0.01 --output sample.tsv
 
 A condition is COLUMN OP VALUE; OP is = != < <= > >= or ~, which is \"contains\". A VALUE
-that is a number is compared as a number, exactly; any other as text. A field of the other
-kind is an error. A VALUE in quotes is text: --where \"zip = '0123'\". A row without the
-column meets no condition. `key` and `value` are columns too.";
+that is a number is compared with numbers, exactly, and any other VALUE with text; a row
+whose field is of the other kind fails the job. A VALUE in quotes is compared as text with
+any field: --where \"zip = '0123'\". A row without the column meets no condition. The columns
+`key` and `value` are the row's key and its whole value.";
 
 /// Select rows by conditions or as a sample, and columns of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -118,7 +119,7 @@ impl Selection {
         keep: f64,
     ) -> Result<Self, InvalidInput> {
         if let Some(name) = double_name(wanted) {
-            return Err(InvalidInput(format!("column {name:?} is wanted twice")));
+            return Err(InvalidInput(format!("column {name:?} is selected twice")));
         }
         let names = conditions.iter().map(Condition::column);
         let names: Vec<&str> = names.chain(wanted.iter().map(String::as_str)).collect();

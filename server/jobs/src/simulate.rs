@@ -27,8 +27,9 @@ Examples:
   ebb run simulate --output -
   ebb run simulate --scenario week.toml --replicas 20 --output week.csv --goal 5m
 
-Without a scenario: figure 5.21 of the thesis. `ebb sim run` does the same on all
-cores at once.";
+A replica is one run of the scenario with random numbers of its own. A row of the result has
+the means of a policy over all replicas. `ebb sim experiments NAME --scenario` prints a scenario
+to start from. `ebb sim run` simulates the same on all cores at once, and has no goal.";
 
 /// Simulate a scenario under policies; each record is one repetition under one policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +37,8 @@ cores at once.";
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SimulateRequest {
-    /// Scenario file to simulate [default: figure 5.21 of the thesis]; paths in it are relative to
-    /// its folder.
+    /// Scenario to simulate, a TOML file [default: figure 5.21 of J. Polo's thesis]; paths in it are
+    /// relative to its folder.
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long, value_name = "SCENARIO.toml"))]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]

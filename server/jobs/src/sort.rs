@@ -69,7 +69,7 @@ pub struct OrderRequest {
         arg(long, value_name = "COLUMN,...", value_delimiter = ',')
     )]
     pub by: Vec<String>,
-    /// Compare as numbers; empty fields come first, and other text is an error.
+    /// Compare as numbers. Empty fields come first; other text that is no number fails the job.
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub numeric: bool,

@@ -22,9 +22,9 @@ Examples:
   ebb run validate --text sorted.txt --output -
   ebb run validate --csv trips.csv --by fare --numeric --output -
 
-Rows of the result: checksum, which is the same for the same values in any order; misplaced,
-the number of values that belong before the value ahead of them; records; and if some are
-misplaced, misplaced_first, the first of them.";
+The result has the rows checksum, which is the same for the same values in any order;
+misplaced, the number of values that should come before the value that they follow; records,
+the number of values; and misplaced_first, the first misplaced value, if there is one.";
 
 /// Check whether values are in order; count them and compute a checksum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

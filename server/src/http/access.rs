@@ -166,8 +166,8 @@ impl Access {
         let host = named_host(request)?;
         if !host.is_some_and(|host| self.is_own_host(host)) {
             let text = format!(
-                "this server is not known as {:?}: ask by its address, or name it in the \
-                 setting http-hosts",
+                "{:?} is not a host name of this server: use its IP address, or add the name to \
+                 the setting http-hosts",
                 host.unwrap_or_default()
             );
             let status = StatusCode::MISDIRECTED_REQUEST;
@@ -208,8 +208,9 @@ impl Access {
                  ebb_ID_SECRET",
             )),
             None => Err(refused(
-                "show a token: Authorization: Bearer TOKEN, or for commands of ebb the environment \
-                 variable EBB_TOKEN; `ebb token create` makes one",
+                "the request has no token: send the header Authorization: Bearer TOKEN; commands of \
+                 ebb take the token from the environment variable EBB_TOKEN; `ebb token create` \
+                 makes one",
             )),
         }
     }
@@ -373,8 +374,8 @@ pub(super) fn invalid_token() -> Problem {
 
 fn other_page() -> Problem {
     Problem::forbidden(
-        "a page of another site asks, or a browser that does not say which: show a token instead \
-         of a cookie",
+        "the request comes from a page of another site, or from a browser that does not name the \
+         site: send a token instead of the cookie",
     )
 }
 

@@ -53,8 +53,8 @@ pub enum ClientError {
     },
     /// The response cannot be parsed: the server is of another version.
     #[error(
-        "the server of {data} answers what this build of ebb does not understand: {cause}; use \
-         the build that serves"
+        "the server of {data} sent an answer that this build of ebb cannot read: {cause}; use the \
+         build that the server runs"
     )]
     Strange {
         /// The directory of the server's database, or the URL of the server.

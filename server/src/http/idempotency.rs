@@ -105,7 +105,7 @@ async fn with_key(
         Step::Conflict => return Err(Problem::senseless(OTHER_REQUEST)),
         Step::Busy => {
             let text = "the first request with this Idempotency-Key is not done, or its response is being \
-                        stored or deleted: ask again later";
+                        stored or deleted: retry later";
             return Err(Problem::new(StatusCode::CONFLICT, Failure::Other, text));
         }
     }
@@ -168,7 +168,7 @@ fn key_of(headers: &HeaderMap) -> Result<String, Problem> {
     let is_key = is_idempotency_key(key) && more.is_none();
     is_key.then(|| key.to_string()).ok_or_else(|| {
         Problem::invalid(format!(
-            "Idempotency-Key: one, of 1 to {KEY_BYTES_MAX} visible ASCII characters"
+            "Idempotency-Key: expected one header, of 1 to {KEY_BYTES_MAX} visible ASCII characters"
         ))
     })
 }

@@ -28,8 +28,8 @@ use crate::tokens::{Principal, Scope};
 /// Names the scope or the permission that is missing.
 pub(super) fn check_job(principal: &Principal, request: &JobRequest) -> Result<(), Problem> {
     if principal.scope < Scope::Admin && request.names_files() {
-        let text = "it reads or writes files of the server's machine, which takes a token for \
-                    scope admin; tables do not";
+        let text = "the job reads or writes files of the server's machine, which needs a token of \
+                    scope admin: use tables, or such a token";
         return Err(Problem::forbidden(text));
     }
     for table in request.tables_read() {
@@ -136,11 +136,9 @@ pub(super) fn check_scope(principal: &Principal, needed: Scope) -> Result<(), Pr
         // The role limits a token of any scope.
         Some(role) if needed == Scope::Admin && !role.granted.is_superuser => {
             let name = &role.name;
-            format!(
-                "it takes a superuser for scope {needed}, and role {name} of this token is none"
-            )
+            format!("scope {needed} needs a superuser, and role {name} of this token is none")
         }
-        _ => format!("this token is for scope {scope}; it takes one for {needed}"),
+        _ => format!("this token has scope {scope}; the request needs scope {needed}"),
     };
     Err(Problem::forbidden(text))
 }

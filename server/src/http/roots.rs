@@ -70,7 +70,7 @@ impl Roots {
                 }
                 path
             }
-            _ => return Err(Problem::senseless("one of name and directory is expected")),
+            _ => return Err(Problem::senseless("give either name or directory")),
         };
         // A name, too, may be that of a link to a directory elsewhere.
         if !is_owner {

@@ -503,7 +503,10 @@ fn only_the_servers_own_user_publishes_into_a_bucket_or_by_a_catalog() {
     // Over the socket the bucket is no reason to refuse the request, but its application is.
     let problem = refused(client(dir.path()).submit(&request));
     assert_eq!(problem.status, 422);
-    assert!(problem.detail.contains("only publish"), "{problem}");
+    assert!(
+        problem.detail.contains("only the application publish"),
+        "{problem}"
+    );
 }
 
 #[test]

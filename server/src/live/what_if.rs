@@ -115,7 +115,8 @@ pub struct Victim {
 pub(super) fn answer(shared: &Shared, what_if: &WhatIf) -> Result<WhatIfAnswer, JobError> {
     let began = Instant::now();
     let node = &shared.node;
-    let unknown = || JobError::senseless("nothing can be said before the first control cycle");
+    let unknown =
+        || JobError::senseless("the server has not measured its load yet: retry in a few seconds");
     let mut ahead = Ahead::of(node).ok_or_else(unknown)?;
     let job = hypothetical(node, &ahead, what_if)?;
     let without = ahead.situation.finishes(&ahead.expected);
@@ -242,7 +243,9 @@ fn like_job(node: &Node, ahead: &Ahead, id: &str) -> Result<HypotheticalJob, Job
     let ((maps, map_cpu_s), (reduces, reduce_cpu_s)) =
         (tasks(TaskKind::Map), tasks(TaskKind::Reduce));
     if maps == 0 {
-        let text = format!("nothing is known of what the tasks of job {id} took");
+        let text = format!(
+            "job {id} has no finished map task to predict from: name another job, or give the number of maps and the time of one"
+        );
         return Err(JobError::senseless(text));
     }
     Ok(HypotheticalJob {

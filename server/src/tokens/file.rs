@@ -41,7 +41,7 @@ pub enum TokenFileError {
     },
     /// Other users have permission to read the file.
     #[error(
-        "{path} can be read by others than its owner: chmod 600 it, and think about whether its tokens are still secret"
+        "{path} can be read by users other than its owner: run chmod 600 {path}, and revoke its tokens if others may have read them"
     )]
     Open { path: PathBuf },
 }

@@ -66,7 +66,7 @@ impl FromStr for Scope {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|scope| scope.name() == text);
-        found.ok_or_else(|| format!("'{text}' is none of read, jobs, admin"))
+        found.ok_or_else(|| format!("'{text}' is no scope: use read, jobs or admin"))
     }
 }
 

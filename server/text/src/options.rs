@@ -85,8 +85,8 @@ impl LoadOptions {
             (None, None) => Ok(TextFormat::Text),
             (None, Some(key)) => TextFormat::of_name(path).ok_or_else(|| {
                 format!(
-                    "there is no column {key:?} in lines of text: if it is CSV or JSON lines, \
-                     say --format csv or --format json-lines"
+                    "there is no column {key:?} in lines of text: if the file has CSV or JSON \
+                     lines, add --format csv or --format json-lines"
                 )
             }),
         }

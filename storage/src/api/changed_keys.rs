@@ -80,8 +80,8 @@ impl Changes {
         }
         if older.seq() > newer.seq() {
             return Err(Error::InvalidRequest(format!(
-                "changes of table {}.{} are asked for from commit {} back to commit {}; give the \
-                 older snapshot as `older`",
+                "the changes of table {}.{} go from an older to a newer snapshot, and `older` is \
+                 at commit {}, after the other one at commit {}: swap them",
                 newer.core.keyspace,
                 newer.core.name,
                 older.seq(),

@@ -97,7 +97,7 @@ impl SortedWriter {
         let legal = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
         if name.is_empty() || !name.chars().all(legal) {
             return Err(Error::InvalidRequest(format!(
-                "{name:?} cannot name a file: letters, digits, '_' and '-'"
+                "{name:?} cannot name a file: use letters, digits, '_' and '-'"
             )));
         }
         let dir = dir.as_ref().to_path_buf();

@@ -62,8 +62,8 @@ impl Engine {
             let there = table.options();
             if *there != options {
                 return Err(Error::InvalidRequest(format!(
-                    "table {keyspace}.{name} was created with {there:?} and is asked for with \
-                     {options:?}; open it as it is, or alter it"
+                    "table {keyspace}.{name} was created with {there:?}, and these options differ: \
+                     {options:?}; open the table as it is, or alter it"
                 )));
             }
             return Ok(table);
@@ -74,7 +74,8 @@ impl Engine {
             && operators.get(unknown).is_none()
         {
             return Err(Error::InvalidRequest(format!(
-                "table {keyspace}.{name} names the merge operator {unknown:?}; known are {:?}",
+                "table {keyspace}.{name} names the merge operator {unknown:?}, and \
+                 Options::merge_operators has {:?}: add it there",
                 operators.names()
             )));
         }

@@ -124,7 +124,7 @@ fn a_job_that_follows_an_unsuccessful_one_fails_with_its_cause() {
     let refusal = runtime.submit(unknown).err().expect("refused");
     assert_eq!(
         refusal.to_string(),
-        "job-77, which the job is to follow, is not known to this runtime"
+        "the job is to follow job-77, which was never submitted to this runtime, or ended long ago"
     );
     assert_eq!((nothing.rows(), nothing.has_staged()), (None, false));
     runtime.shutdown();

@@ -173,7 +173,9 @@ fn a_job_whose_attempts_all_hang_fails_and_shutdown_does_not_wait_for_them() {
     let job = fixture.submit("a", ATTEMPTS_MAX);
     let cause = fixture.why_all_hang(&job);
     assert!(
-        cause.contains("map-0, attempt 4: no record and no checkpoint for 5 s"),
+        cause.contains(
+            "map-0, attempt 4: the task made no progress (no record, no checkpoint) for 5 s"
+        ),
         "{cause}"
     );
     let next = fixture.submit("b", 0);
@@ -232,7 +234,9 @@ fn a_reducer_that_never_ends_fails_its_job() {
     let job = fixture.runtime.submit(spec).unwrap();
     let cause = fixture.why_all_hang(&job);
     assert!(
-        cause.contains("reduce-0, attempt 4: no record and no checkpoint for 5 s"),
+        cause.contains(
+            "reduce-0, attempt 4: the task made no progress (no record, no checkpoint) for 5 s"
+        ),
         "{cause}"
     );
     fixture.runtime.shutdown();

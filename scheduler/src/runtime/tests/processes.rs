@@ -445,7 +445,7 @@ fn a_process_that_hangs_is_killed_and_so_is_that_of_a_cancelled_job() {
     let report = job.wait();
     let cause = cause(&report);
     assert!(
-        cause.contains("attempt 4: no record and no checkpoint for 5 s"),
+        cause.contains("attempt 4: the task made no progress (no record, no checkpoint) for 5 s"),
         "{cause}"
     );
     wait::until("the process to be killed", || alive(dir.path()).is_empty());

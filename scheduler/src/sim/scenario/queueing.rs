@@ -216,7 +216,7 @@ mod tests {
             (
                 "replicas = 2",
                 "replicas = 9",
-                "line 16, streams[0].replicas: 9 replicas",
+                "line 16, streams[0].replicas: is 9; use 1 to 3",
             ),
             (
                 "1.5]",

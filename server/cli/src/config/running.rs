@@ -13,8 +13,8 @@ Examples:
   ebb config running --json | jq '.settings[] | select(.source != \"default\")'
   EBB_TOKEN=... ebb config running --server https://10.0.0.5:9043
 
-A comment names the origin of each value that is not the default: flag, environment or file. The
-server that has the directory open needs no token, one at --server URL a token of scope admin.";
+A comment names the origin of each value that is not the default: flag, environment or file. A
+server at --server URL needs a token of scope admin, the server that has the directory open none.";
 
 /// Print the settings in force in a server that runs, with their origins.
 #[derive(Debug, clap::Args)]

@@ -16,8 +16,8 @@ Examples:
   ebb jobs cancel 1795293012345
   ebb jobs cancel last
 
-Nothing of their output is written. Jobs of `ebb run` are cancelled there, by Ctrl-C.
-For a job that has ended the command fails, and says how it ended.";
+Cancelled jobs write no output. A job of an `ebb run` without a server is cancelled by Ctrl-C in
+its terminal. If a job has ended already, the command fails and prints how it ended.";
 
 /// Cancel jobs that run in the server which holds the database.
 #[derive(Debug, clap::Args)]

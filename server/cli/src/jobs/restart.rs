@@ -68,9 +68,9 @@ fn start<'r>(runner: &'r Runner, id: &str, json: bool) -> Result<Option<Followed
             let request = record.request()?;
             let output = &request.output.to;
             notice(format_args!(
-                "{application} {id}, whose process ended before it could say so, had succeeded: \
-                 {output} is there, which it was about to put in place (if another program wrote it, \
-                 move it away and run the job again)"
+                "{application} {id} had succeeded: its output {output} is in place, and only the \
+                 record of its end is missing (if another program wrote {output}, move it away and \
+                 run the job again)"
             ));
             print_done(&record, &request, json)?;
             Ok(None)

@@ -19,8 +19,11 @@ Examples:
   ebb jobs watch $(ebb jobs submit words.json)
   ebb jobs submit --key nightly-2026-11-23 words.json
 
-The request is that of the chapter on jobs: ebb run makes one of its arguments. Paths in it are
-those of the server's machine.";
+A request that counts the words of a table, with a goal of 30 s:
+  {\"application\": {\"wordcount\": {}}, \"inputs\": [{\"table\": {\"table\": \"app.lines\"}}],
+   \"output\": {\"to\": {\"table\": \"app.counts\"}}, \"directory\": \"/srv\", \"goal_s\": 30}
+
+Paths in a request are those of the server's machine; relative ones start at its directory field.";
 
 /// Submit a job request to a server, and print the job's id.
 #[derive(Debug, clap::Args)]

@@ -76,8 +76,8 @@ pub(super) fn inputs(args: &Args) -> Result<Option<Vec<Input>>> {
     }
     if let Some(text) = text {
         return usage(format!(
-            "{} is no Parquet file and no Iceberg table, and another PATH is: load them by \
-             themselves",
+            "{} is no Parquet file and no Iceberg table, and another PATH is: load each by a \
+             command of its own",
             text.display()
         ));
     }

@@ -115,8 +115,8 @@ fn columns(chosen: &[String], sources: &[Source]) -> Result<Vec<String>, CliErro
         }
         if chosen.is_empty() && own.iter().any(|column| !all.contains(column)) {
             return Err(CliError::Usage(format!(
-                "one PATH has the columns {}, and another has {}: load them by themselves, or name \
-                 the columns by --columns",
+                "one PATH has the columns {}, and another has {}: load each by a command of its \
+                 own, or name the columns by --columns",
                 all.join(", "),
                 own.join(", ")
             )));

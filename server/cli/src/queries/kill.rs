@@ -13,7 +13,7 @@ Examples:
 The client of a query gets the error READ_FAILURE, \"an operator killed the query\", after which
 drivers do not send it again. Only reads are killed: writes and changes of the schema go on.";
 
-/// Kill queries of CQL that only read.
+/// Kill CQL queries; only those that read can be killed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

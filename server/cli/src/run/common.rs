@@ -60,12 +60,13 @@ pub(super) struct Common {
     /// --spill-dir [default: 16 MiB per core].
     #[arg(long = "memory", value_name = "SIZE", value_parser = memory::size)]
     memory_bytes: Option<u64>,
-    /// Folder for spilled runs while the job runs [default: a directory in --data].
+    /// Folder for records that do not fit into --memory, while the job runs [default: a directory
+    /// in --data].
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
-    /// Do not run the job: print how long it would take, and with which probability it
-    /// would meet its goal. If it would probably be late, also print by how much, and
-    /// whether more machines could meet the goal.
+    /// Do not run the job: print how long it would take, and how probably it would meet its goal. If
+    /// it would probably be late, also print by how much, and whether more machines could meet the
+    /// goal.
     #[arg(long)]
     pub(super) dry_run: bool,
     /// Start the job in the server that holds the database, print its id, and do not wait
@@ -201,7 +202,7 @@ impl Common {
             limit: self.limit,
             header: false,
         };
-        let here = std::env::current_dir().context("cannot tell where this is")?;
+        let here = std::env::current_dir().context("cannot find the current directory")?;
         Ok(JobRequest {
             goal_s: self.goal.map(|goal| goal.as_secs_f64()),
             splits: self.splits,

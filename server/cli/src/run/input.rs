@@ -22,7 +22,7 @@ pub(super) struct InputArgs {
     /// week].
     #[arg(long, value_name = "NAME")]
     snapshot: Option<String>,
-    /// Only the keys of the table from A up to but not including B; A.. and ..B are open.
+    /// Only the keys of the table from A up to but not including B. A.. has no end, ..B no start.
     #[arg(long, value_name = "A..B")]
     range: Option<KeyRange>,
     /// Only the keys of the table that start with this.
@@ -31,8 +31,8 @@ pub(super) struct InputArgs {
     /// Format of the values of a table without columns. A CQL table has its own columns.
     #[arg(long, value_name = "KIND", default_value = "text")]
     values: ValueKind,
-    /// Names of all columns of CSV values, or of CSV files without a header [default: the
-    /// numbers of the columns, from 1].
+    /// Names of all columns, in their order, of CSV values or of CSV files without a header
+    /// [default: the numbers of the columns, from 1].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     names: Vec<String>,
     /// The CSV files have no header.
@@ -48,8 +48,8 @@ pub(super) struct InputArgs {
     #[arg(long)]
     lenient_quotes: bool,
     /// Leave out files that are not text, cannot be read or are malformed, and name them in the
-    /// report; otherwise such a file fails the job. For this each file is read once before the
-    /// job.
+    /// report; otherwise such a file fails the job. To find them, the command reads each file once
+    /// before the job.
     #[arg(long)]
     skip_bad: bool,
     /// Seed of the generated records.
@@ -63,8 +63,8 @@ pub(super) struct InputArgs {
 /// The columns of a CQL table to read, for an application without columns of its own.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct ColumnsArg {
-    /// Read only these columns of a CQL table as the value of a row. Those of the primary key make up the
-    /// key of the row.
+    /// The columns of a CQL table that make up the value of a row [default: all but the primary key].
+    /// The primary key is the row's key, and its columns cannot be listed here.
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     columns: Vec<String>,
 }
@@ -241,8 +241,8 @@ impl InputArgs {
             return Err(CliError::Usage(text.to_string()));
         }
         if self.lenient_quotes && self.place.table.is_some() && self.values != ValueKind::Csv {
-            let text = "--lenient-quotes is for CSV: leave it out, or say that the values of the \
-                        table are CSV by --values csv";
+            let text = "--lenient-quotes is for CSV: leave it out, or add --values csv if the \
+                        values of the table are CSV";
             return Err(CliError::Usage(text.to_string()));
         }
         let has_unnamed = match &self.place.table {
@@ -250,8 +250,8 @@ impl InputArgs {
             None => !self.place.csv.is_empty() && self.no_header,
         };
         if !self.names.is_empty() && !has_unnamed {
-            let text = "--names is for CSV without a header: --csv with --no-header, or a --table \
-                        with --values csv";
+            let text = "--names is for CSV without a header: leave it out, or use --csv with \
+                        --no-header, or a --table with --values csv";
             return Err(CliError::Usage(text.to_string()));
         }
         Ok(())

@@ -194,17 +194,17 @@ pub(crate) struct Settings {
     #[arg(default_value = "exit", hide_possible_values = true)]
     pub(crate) on_failed_write: OnFailedWrite,
     /// Time within which the server reads every SSTable once, in the background, and puts damaged
-    /// ones into quarantine. Readings are paced, and continue after a restart. 0s turns this off.
+    /// ones into quarantine. The reads are paced, and continue after a restart. 0s turns this off.
     #[arg(value_parser = amounts::time)]
     #[arg(long, value_name = "TIME", env = "EBB_VERIFY_EVERY")]
     #[arg(default_value = "30days")]
     #[serde(serialize_with = "shown", deserialize_with = "amounts::read_time")]
     pub(crate) verify_every: humantime::Duration,
-    /// Memory of the server, as in 2GiB. At most an eighth is for requests of CQL, an eighth for
-    /// results that wait for their clients, a thirty-second for prepared statements, and a sixteenth
-    /// is for jobs. The rest is for memtables (a quarter of it), and for open tables and the cache of
-    /// blocks, indexes and filters. The former name memory-bytes is read, too [default: a quarter of
-    /// the machine's memory, or of its cgroup's limit if that is less; at least 64 MiB].
+    /// Memory of the server, as in 2GiB. At most 1/8 of it is for CQL requests, 1/8 for results that
+    /// wait for their clients, 1/32 for prepared statements, and 1/16 for jobs. The rest is for
+    /// memtables (a quarter of the rest), and for open tables and the cache of blocks, indexes and
+    /// filters. The former name memory-bytes is read, too [default: a quarter of the machine's
+    /// memory, or of its cgroup's limit if that is less; at least 64 MiB].
     #[arg(value_parser = amounts::size)]
     #[arg(
         long,
@@ -216,45 +216,45 @@ pub(crate) struct Settings {
     #[serde(deserialize_with = "amounts::read_size_if_any")]
     pub(crate) memory: Option<ByteSize>,
     /// Bound on the memory of all memtables. Once they use half of it, the largest are flushed; at
-    /// the bound, writers wait [default: a quarter of the store's part of the memory].
+    /// the bound, writers wait [default: a quarter of the memory that --memory leaves to the store].
     #[arg(value_parser = amounts::size)]
     #[arg(long, value_name = "BYTES", env = "EBB_MEMTABLES_BYTES")]
     #[serde(default, serialize_with = "shown_if_any")]
     #[serde(deserialize_with = "amounts::read_size_if_any")]
     pub(crate) memtables_bytes: Option<ByteSize>,
-    /// Bound on the length of the log. Once the log has three quarters of it, memtables are flushed;
-    /// at the bound, writers wait. A restart replays this much at most.
+    /// Bound on the length of the write-ahead log. Once the log has three quarters of it, memtables
+    /// are flushed; at the bound, writers wait. A restart replays this much at most.
     #[arg(value_parser = amounts::size)]
     #[arg(long, value_name = "BYTES", env = "EBB_WAL_BYTES_MAX")]
     #[arg(default_value = "512 MiB")]
     #[serde(serialize_with = "shown", deserialize_with = "amounts::read_size")]
     pub(crate) wal_bytes_max: ByteSize,
-    /// Latency objective for point requests: jobs get less CPU before the load misses it. p99=2ms
-    /// is an absolute bound, p99=1.1x a multiple of the latency without jobs. With none, jobs get
-    /// all that the load leaves.
+    /// Latency objective for point requests: jobs get less CPU time before the load, the requests of
+    /// clients, misses it. p99=2ms is an absolute bound, p99=1.1x a multiple of the latency without
+    /// jobs; p50 and p99.9 can be bounded, too. With none, jobs get all that the load leaves.
     #[arg(long, value_name = "OBJECTIVE", env = "EBB_SLO")]
     #[arg(default_value = "p99=1.1x")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) slo: Slo,
-    /// Cores that jobs get, and as many that long scans of clients get, while other processes hold
-    /// the CPU. The load and its objective come first. Jobs whose goals are in danger get up to four
+    /// Cores that jobs get even while other processes hold the CPU; long scans of clients get as
+    /// many. The load and its objective come first. Jobs whose goals are in danger get up to four
     /// times as much. With 0, jobs and long scans get only what other processes leave.
     #[arg(long, value_name = "CORES", env = "EBB_ANALYTICS_FLOOR")]
     #[arg(default_value_t = FLOOR_CORES)]
     pub(crate) analytics_floor: f64,
-    /// Name of the cluster of this one node.
+    /// Name of the cluster, as clients find it in system.local and by DESCRIBE CLUSTER.
     #[arg(long, value_name = "NAME", env = "EBB_CLUSTER_NAME")]
     #[arg(default_value = "ebb")]
     pub(crate) cluster_name: String,
-    /// Time that a request may take.
+    /// Time that a CQL request may take. Then the server answers it with a timeout error.
     #[arg(value_parser = amounts::time)]
     #[arg(long, value_name = "TIME", env = "EBB_REQUEST_TIMEOUT")]
     #[arg(default_value = "10s")]
     #[serde(serialize_with = "shown", deserialize_with = "amounts::read_time")]
     pub(crate) request_timeout: humantime::Duration,
-    /// Time within which the server stops. Scans end at once. Other requests, and results that
-    /// clients have not read, are cut off after three fifths of it. The rest is for jobs, for HTTP
-    /// requests and for writing memtables to files.
+    /// Time that the server takes at most to stop. Scans end at once. Other requests, and results that
+    /// clients have not read, are cut off after three fifths of the time. The rest is for jobs, for
+    /// HTTP requests and for writing memtables to files.
     #[arg(value_parser = amounts::time)]
     #[arg(long, value_name = "TIME", env = "EBB_GRACE")]
     #[arg(default_value = "5s")]
@@ -264,10 +264,12 @@ pub(crate) struct Settings {
     /// maximum, which the server logs at its start [default: 20000].
     #[arg(long, value_name = "N", env = "EBB_CONNECTIONS_MAX")]
     pub(crate) connections_max: Option<u32>,
-    /// Maximum number of connections from one address [default: all].
+    /// Maximum number of CQL connections from one address [default: no limit].
     #[arg(long, value_name = "N", env = "EBB_CONNECTIONS_PER_ADDRESS_MAX")]
     pub(crate) connections_per_address_max: Option<u32>,
-    /// Maximum number of requests of one connection that run or wait at once.
+    /// Maximum number of requests of one connection that run or wait at once, without those that are
+    /// answered at once, such as point reads. At the limit the server reads no more requests of the
+    /// connection until one of them is done.
     #[arg(long, value_name = "N", env = "EBB_CONNECTION_REQUESTS_MAX")]
     #[arg(default_value = "128")]
     pub(crate) connection_requests_max: u32,
@@ -291,23 +293,24 @@ pub(crate) struct Settings {
     #[arg(default_value = "none")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) guardrails: Guardrails,
-    /// Number of snapshots of each keyspace, the newest, that system_schema lists as keyspaces.
-    /// Clients that read the whole schema when they connect, such as cqlsh, find these, and get an
-    /// event when one is created or gone. Statements that name a snapshot find any.
+    /// Number of snapshots of each keyspace, the newest, that system_schema lists as keyspaces, as in
+    /// shop@monday. Clients that read the whole schema when they connect, such as cqlsh, see only
+    /// these as keyspaces, and get an event when one is created or gone. A statement can name any
+    /// snapshot.
     #[arg(long, value_name = "N", env = "EBB_SCHEMA_SNAPSHOTS")]
     #[arg(default_value = "0")]
     pub(crate) schema_snapshots: u32,
-    /// Certificate chain of the server, in PEM. With it, clients speak TLS. The server reads this
-    /// file and the other files for TLS again when they change, and on SIGHUP.
+    /// Certificate chain of the server, in PEM. With it and --tls-key, clients speak TLS. The server
+    /// reads this file and the other files for TLS again when they change, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "EBB_TLS_CERT")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Private key of the certificate, in PEM, not encrypted.
     #[arg(long, value_name = "FILE", env = "EBB_TLS_KEY")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Certificate authorities, in PEM: clients present a certificate that one of them signed.
+    /// Certificate authorities, in PEM: clients must present a certificate that one of them signed.
     #[arg(long, value_name = "FILE", env = "EBB_TLS_CLIENT_CA")]
     pub(crate) tls_client_ca: Option<PathBuf>,
-    /// Accept clients without a certificate, too.
+    /// Accept clients without a certificate, too. Needs --tls-client-ca.
     #[arg(long, value_name = "YES", env = "EBB_TLS_CLIENT_OPTIONAL")]
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
@@ -352,8 +355,8 @@ pub(crate) struct Settings {
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
     pub(crate) insecure: bool,
-    /// Lowest level of the lines in the log: off, error, warn, info, debug or trace. An area may
-    /// have another one, as in info,storage=debug,cql=warn: server, cql, http, jobs or storage.
+    /// Lowest level of the lines in the log: off, error, warn, info, debug or trace. An area (server,
+    /// cql, http, jobs or storage) may have another level, as in info,storage=debug,cql=warn.
     #[arg(long, value_name = "LEVEL,...", env = "EBB_LOG")]
     #[arg(default_value = "info")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
@@ -378,8 +381,8 @@ pub(crate) struct Settings {
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
     pub(crate) stage_latencies: bool,
-    /// Tables whose writes by CQL are noted in the file audit-writes.log of the directory, without
-    /// their values: names separated by commas, of keyspaces as in shop or of tables as in
+    /// Tables whose writes by CQL are recorded, without their values, in the file audit-writes.log of
+    /// the directory --data: names separated by commas, of keyspaces as in shop or of tables as in
     /// shop.orders; or all, or none. If lines come faster than they can be written, or cannot be
     /// written, they are dropped and counted, and the writes go on.
     #[arg(long, value_name = "NAME,...", env = "EBB_AUDIT_WRITES")]
@@ -676,7 +679,10 @@ impl Settings {
         }
         let bytes = self.request_bytes_max.as_u64();
         if !(REQUEST_BYTES_LEAST..=REQUEST_BYTES_MOST).contains(&bytes) {
-            return refused("request-bytes-max is not between 64 KiB and 256 MiB".into());
+            let size = self.request_bytes_max;
+            return refused(format!(
+                "request-bytes-max is {size}: use 64 KiB to 256 MiB"
+            ));
         }
         for (name, bytes, least) in [
             ("memory", self.memory, MEMORY_BYTES_LEAST),
@@ -688,7 +694,10 @@ impl Settings {
             ("wal-bytes-max", Some(self.wal_bytes_max), WAL_BYTES_LEAST),
         ] {
             if bytes.is_some_and(|bytes| bytes.as_u64() < least) {
-                return refused(format!("{name} is less than {}", ByteSize(least)));
+                return refused(format!(
+                    "{name} is less than {}, with which a server still works well: raise it",
+                    ByteSize(least)
+                ));
             }
         }
         // The machine's memory matters only for the default of `memory`, which has room for any memtables.
@@ -696,7 +705,8 @@ impl Settings {
         if (self.memtables_bytes).is_some_and(|bytes| bytes.as_u64() > store_bytes) {
             let store = ByteSize(store_bytes);
             return refused(format!(
-                "memtables-bytes is more than the {store} of memory that the store has"
+                "memtables-bytes is more than the {store} of memory that the store has: lower it, \
+                 or raise memory"
             ));
         }
         if self.startup_timeout.is_zero() {

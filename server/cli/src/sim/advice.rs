@@ -24,9 +24,8 @@ Examples:
   ebb sim advice week.toml
   ebb sim advice week.toml --replicas 20 --json | jq '.points[].bins[]'";
 
-/// Check predictions by cross-validation: predict how probably jobs meet their goals from
-/// half of the replicas, and compare with the jobs of the other half; then the other way
-/// round.
+/// Check how reliable predictions are: predict from one half of the replicas how probably jobs
+/// meet their goals, compare with the other half, and then the other way round.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -36,13 +35,14 @@ pub(super) struct Args {
     /// The policy that runs the jobs.
     #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     policy: String,
-    /// Number of replicas to draw, at least 2. Default: that of the scenario.
+    /// Number of replicas, runs with random numbers of their own, at least 2. Default: that of the
+    /// scenario.
     #[arg(long, value_name = "N", value_parser = replicas_range(2))]
     replicas: Option<u32>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Draw a reliability diagram, as SVG.
+    /// Draw the part of the goals that were met, by predicted probability, as SVG.
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
 }
@@ -71,7 +71,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     scenario.check_policy(&args.policy)?;
     if replicas < 2 {
         let message = format!(
-            "{}: at least two replicas, each to predict the other: --replicas 10",
+            "{}: one half of the replicas predicts the other, so there must be at least two: add \
+             --replicas 10",
             path.display()
         );
         return Err(CliError::Usage(message).into());

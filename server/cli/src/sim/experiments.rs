@@ -13,10 +13,10 @@ use crate::print::{Printer, say};
 
 const EXAMPLES: &str = "\
 Examples:
-  ebb sim experiments                       what there is
+  ebb sim experiments                       the list of experiments
   ebb sim experiments motivation            one of them
   ebb sim experiments all --report results  all, with pictures, in results/NAME
-  ebb sim experiments motivation --scenario its scenario, to be changed and run";
+  ebb sim experiments motivation --scenario its scenario, to change it and run it by ebb sim run";
 
 /// Run an experiment of J. Polo's thesis on schedulers, or list the experiments.
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,7 @@ Examples:
 pub(super) struct Args {
     /// Name of the experiment, or all; without it, list them.
     name: Option<String>,
-    /// Number of replicas to draw. Default: that of the scenario.
+    /// Number of replicas, runs with random numbers of their own. Default: that of the scenario.
     #[arg(long, value_name = "N", value_parser = replicas_range(1))]
     replicas: Option<u32>,
     /// Print the experiment's scenario instead of running it. Experiments that evaluate a
@@ -81,7 +81,10 @@ pub(super) fn run(args: Args) -> Result<()> {
 
 fn evaluate(experiment: &Experiment, analysis: &Analysis, args: &Args) -> Result<()> {
     if args.scenario {
-        let message = format!("{:?} is a formula: it has no scenario", experiment.name);
+        let message = format!(
+            "experiment {:?} evaluates a formula and has no scenario: leave out --scenario",
+            experiment.name
+        );
         return Err(CliError::Usage(message).into());
     }
     let mut printer = Printer::new();

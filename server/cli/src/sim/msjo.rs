@@ -25,24 +25,25 @@ A scenario:
   [[jobs]]
   weight = 2.0              # default: 1
   released_s = 5.0          # default: 0
-  maps_s = [10.0, 20.0]     # lengths, in seconds
+  maps_s = [10.0, 20.0]     # lengths of the map tasks, in seconds
   delays_s = [1.0, 1.0]     # until a map's output has arrived; default: 0
   reduces_s = [30.0]
   map_weights = [1.0, 2.0]  # for --objective tasks; default: 1
   reduce_weights = [1.0]";
 
-/// Schedule jobs that are all known in advance for the least weighted completion time,
-/// beside a bound on every schedule.
+/// Schedule jobs that are all known in advance (the problem MSJO): compare the weighted completion
+/// times of algorithms with a lower bound.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Machines and jobs, a TOML file. Default: random jobs.
     #[arg(value_name = "SCENARIO.toml", conflicts_with_all = ["jobs", "machines", "seed"])]
     scenario: Option<PathBuf>,
-    /// Algorithms, with commas between them. Default: all for the objective.
+    /// Algorithms, with commas between them, such as mars,huwf. Default: all for the objective.
     #[arg(long, value_name = "A,...", value_delimiter = ',')]
     algorithm: Vec<String>,
-    /// Completion times that count, of jobs or of tasks; not with --algorithm.
+    /// The completion times to add up, each times its weight: those of jobs or of tasks. Not with
+    /// --algorithm.
     #[arg(long, value_enum, default_value_t = Of::Jobs, conflicts_with = "algorithm")]
     objective: Of,
     /// Number of random jobs, of 45 tasks on average.
@@ -56,15 +57,14 @@ pub(super) struct Args {
     /// Seed of the random jobs.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Precision of the lower bound: at least 1 - EPS times the optimum of the linear
-    /// relaxation with all its constraints.
+    /// Relative precision of the lower bound, 0 to below 1. The bound is at least 1 - EPS times the
+    /// optimum of the linear relaxation; a smaller EPS takes longer.
     #[arg(long, value_name = "EPS", default_value_t = EPS, value_parser = part)]
     eps: f64,
-    /// Also solve the linear relaxation with all its constraints, to 0.1%, for a second, closer
-    /// bound.
+    /// Also solve the linear relaxation itself, to 0.1%, for a second, closer bound.
     #[arg(long)]
     converge: bool,
-    /// Number of orders that lp-search tries.
+    /// Number of orders of the jobs that the algorithm lp-search tries.
     #[arg(long, value_name = "N", default_value_t = Search::default().tries)]
     tries: u32,
     #[command(flatten)]
@@ -80,7 +80,7 @@ enum Of {
 fn part(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(part) if (0.0..1.0).contains(&part) => Ok(part),
-        _ => Err("a part from 0 to below 1".to_string()),
+        _ => Err("expected a number from 0 to below 1".to_string()),
     }
 }
 
@@ -134,7 +134,9 @@ fn algorithms(args: &Args) -> Result<Vec<Algorithm>, CliError> {
     let named = |name: &String| {
         Algorithm::by_name(name).ok_or_else(|| {
             let names = ALGORITHMS.map(|algorithm| algorithm.name).join(", ");
-            CliError::Usage(format!("there is no algorithm {name:?}: {names}"))
+            CliError::Usage(format!(
+                "there is no algorithm {name:?}; there are: {names}"
+            ))
         })
     };
     args.algorithm.iter().map(named).collect()

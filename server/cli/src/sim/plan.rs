@@ -26,20 +26,22 @@ Examples:
 /// Plan the jobs of a scenario: when each will end, which goals are at risk, and the
 /// cheapest change that saves each.
 ///
-/// The jobs are those listed as [[job]]; a [workload] is what may come beside them.
+/// The plan is for the jobs that the scenario lists as [[job]]. Jobs of its [workload], if it has one,
+/// are drawn at random and may arrive beside them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Cluster, forecast and jobs, a TOML file.
+    /// Scenario with cluster, forecast and jobs, a TOML file as for `ebb sim run`.
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
     /// The scheduling policy.
     #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     policy: String,
-    /// Number of futures to draw: task lengths, errors of the forecast, other jobs.
+    /// Number of futures to simulate. Each has random task lengths, forecast errors and other jobs of
+    /// its own.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     futures: u32,
-    /// The part of the futures in which a goal must be met to be safe, 0 to 1.
+    /// A goal is at risk if it is met in a smaller part of the futures than this, 0 to 1.
     #[arg(long, value_name = "PART", default_value_t = 0.95, value_parser = confidence)]
     confidence: f64,
     /// Print one JSON object.
@@ -50,7 +52,7 @@ pub(super) struct Args {
 fn confidence(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(part) if part > 0.0 && part <= 1.0 => Ok(part),
-        _ => Err("a number above 0 and up to 1".to_string()),
+        _ => Err("expected a number above 0, at most 1".to_string()),
     }
 }
 
@@ -75,7 +77,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let scenario = read_scenario(path)?;
     let usage = |what: String| CliError::Usage(format!("{}: {what}", path.display()));
     let [point] = scenario.points.as_slice() else {
-        let what = "a plan is for one set of values: take the [sweep] out";
+        let what = "a plan is for one set of values: take out the [sweep]";
         return Err(usage(what.to_string()).into());
     };
     let policy = policy_named(&args.policy)?;
@@ -93,7 +95,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         let what = "nothing to plan: give at least one [[job]]";
         return Err(usage(what.to_string()).into());
     }
-    let spinner = progress::spinner("what would save the goals at risk is tried out ...");
+    let spinner = progress::spinner("trying changes that would save the goals at risk ...");
     let outlooks = plan(futures, &listed, policy.as_ref(), args.confidence);
     spinner.finish_and_clear();
     let outlooks = outlooks?;

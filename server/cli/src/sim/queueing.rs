@@ -23,22 +23,24 @@ Examples:
 
 A scenario:
   policies = [\"pandas\", \"weighted-workload\"]     # default: all
-  loads = [3.0, 4.0]                             # tasks per slot; default: the streams'
-  slots = 100000                                 # default: 250000, after a fifth as many
-  sizes = [{ share = 1.0, min = 1, max = 10 }]   # tasks of a job; default: 1
+  loads = [3.0, 4.0]                             # tasks per slot; default: that of the streams
+  slots = 100000                                 # measured, after a fifth as many for warm-up;
+                                                 # default: 250000
+  sizes = [{ share = 1.0, min = 1, max = 10 }]   # all jobs have 1 to 10 tasks; default: 1
   [cluster]
   nodes = 8
-  rack_nodes = 4                                 # leave out both for two levels
-  rack = 0.5                                     # chance per slot that a task ends
-  local = 0.8
-  remote = 0.2
-  [[streams]]                                    # data on any 3 of nodes 0 to 4
+  local = 0.8                                    # chance per slot that a task ends on a node
+                                                 # that has its data,
+  rack = 0.5                                     # on another node of the rack,
+  remote = 0.2                                   # and elsewhere
+  rack_nodes = 4                                 # without racks, leave out rack and rack_nodes
+  [[streams]]                                    # each task has its data on 3 of the nodes 0 to 4
   tasks_per_slot = 3.0
   from = 0
   until = 5
   replicas = 3";
 
-/// Run policies for data locality in a queueing model, in time slots, on all cores.
+/// Compare policies that run tasks near their data, in a queueing model with time slots.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -49,10 +51,12 @@ pub(super) struct Args {
     /// Policies, with commas between them. Default: those of the scenario.
     #[arg(long, value_name = "P,...", value_delimiter = ',')]
     policy: Vec<String>,
-    /// Tasks per slot, with commas between them. Default: those of the scenario.
+    /// Loads to simulate, in tasks that arrive per time slot, with commas between them. Default: those
+    /// of the scenario.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = load)]
     load: Vec<f64>,
-    /// Number of measured slots, after a fifth as many for warm-up. Default: that of the scenario.
+    /// Number of time slots that are measured; a fifth as many come before them for warm-up. Default:
+    /// that of the scenario.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=QUEUEING_SLOTS_MAX))]
     slots: Option<u64>,
     /// Seed of all runs. Default: that of the scenario.
@@ -66,7 +70,7 @@ fn load(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(load) if load > 0.0 && load <= LOAD_MAX => Ok(load),
         _ => Err(format!(
-            "a positive number of tasks per slot, at most {LOAD_MAX}"
+            "expected a number of tasks per slot, above 0 and at most {LOAD_MAX}"
         )),
     }
 }
@@ -78,7 +82,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     if let Some(name) = (scenario.policies.iter()).find(|name| queueing_policy(name).is_none()) {
         let message = format!(
-            "there is no policy {name:?} of queues: {}",
+            "the queueing model has no policy {name:?}; it has: {}",
             QUEUEING_POLICIES
                 .iter()
                 .map(|policy| policy.name)
@@ -169,7 +173,7 @@ Examples:
 
 `ebb sim queueing --help` shows a scenario.";
 
-/// Compute how many tasks per slot any policy can serve at most, in the mix of a scenario.
+/// Compute the most tasks per time slot that any policy can serve, with the traffic of a scenario.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CAPACITY_EXAMPLES)]
 pub(super) struct CapacityArgs {

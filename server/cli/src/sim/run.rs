@@ -17,7 +17,9 @@ Examples:
   ebb sim run week.toml --policy fifo,reverse-adaptive --replicas 10
   ebb sim run week.toml --quantile 0.7
   ebb sim run week.toml --json | jq '.points[0].policies[].missed_fraction'
-  ebb sim run week.toml --report week/";
+  ebb sim run week.toml --report week/
+
+`ebb sim experiments motivation --scenario` prints a scenario to start from.";
 
 /// Run a scenario under one or several policies, on all cores.
 #[derive(Debug, clap::Args)]
@@ -29,14 +31,14 @@ pub(super) struct Args {
     /// Policies, with commas between them. Default: those of the scenario.
     #[arg(long, value_name = "P,...", value_delimiter = ',')]
     policy: Vec<String>,
-    /// Number of replicas to draw. Default: that of the scenario.
+    /// Number of replicas, runs with random numbers of their own. Default: that of the scenario.
     #[arg(long, value_name = "N", value_parser = replicas_range(1))]
     replicas: Option<u32>,
-    /// Seed of the first replica. Default: that of the scenario.
+    /// Seed of the first replica; each further one has the next number. Default: that of the scenario.
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Plan against this quantile of the load, 0.01 to 0.99, if the scenario has a
-    /// [forecast_error]. Default: that of the scenario.
+    /// Quantile of the forecast load that policies plan against, 0.01 to 0.99; the scenario must have
+    /// a [forecast_error]. Default: that of the scenario.
     #[arg(long, value_name = "Q", value_parser = quantile)]
     quantile: Option<f64>,
     #[command(flatten)]
@@ -49,7 +51,7 @@ pub(super) struct Args {
 fn quantile(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(q) if (0.01..=0.99).contains(&q) => Ok(q),
-        _ => Err("a number between 0.01 and 0.99".to_string()),
+        _ => Err("expected a number from 0.01 to 0.99".to_string()),
     }
 }
 
@@ -70,7 +72,7 @@ pub(super) fn run(args: Args) -> Result<()> {
             if !point.set_quantile(quantile) {
                 let path = args.scenario.display();
                 let message = format!(
-                    "{path}: --quantile is of a forecast that is off by chance: add \
+                    "{path}: --quantile needs a forecast with random errors: add a section \
                      [forecast_error] with log_sd and correlation_s"
                 );
                 return Err(CliError::Usage(message).into());

@@ -157,7 +157,7 @@ fn a_token_without_the_scope_or_the_right_secret_is_refused() {
     let (_place, _server, remote) = served("read");
     remote.ebb("jobs --json").ok();
     let told = remote.ebb("snapshot create --keyspace app t").fails(2);
-    assert!(told.contains("it takes one for jobs"), "{told}");
+    assert!(told.contains("the request needs scope jobs"), "{told}");
     let unknown = Remote {
         token: format!("ebb_00000000_{}", "0".repeat(64)),
         ..remote
@@ -368,6 +368,9 @@ fn a_token_for_jobs_reads_no_rows_and_changes_no_files() {
         "repair --online app.lines --accept-loss 0123456789abcdef",
     ] {
         let told = remote.ebb(line).fails(2);
-        assert!(told.contains("it takes one for admin"), "{line}: {told}");
+        assert!(
+            told.contains("the request needs scope admin"),
+            "{line}: {told}"
+        );
     }
 }

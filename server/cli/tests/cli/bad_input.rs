@@ -110,10 +110,13 @@ fn a_file_for_a_command_that_is_malformed_is_exit_code_2() {
         ("serve --config a.toml", "ebb: a.toml: it is UTF-16"),
         ("sim run a.toml", "ebb: a.toml: it is UTF-16"),
         ("forecast a.toml", "ebb: a.toml: it is UTF-16"),
-        ("jobs submit a.json", "ebb: the job request a.json: EOF"),
+        (
+            "jobs submit a.json",
+            "ebb: the job request a.json is no JSON: EOF",
+        ),
         (
             "what-if --request a.json",
-            "ebb: the job request a.json: EOF",
+            "ebb: the job request a.json is no JSON: EOF",
         ),
     ] {
         let said = place.ebb(line).fails(2);

@@ -122,7 +122,7 @@ fn queues_have_a_capacity_and_policies_near_it() {
         .ok();
     place.ebb("sim run day.toml --policy fluid").fails(2);
     let said = place.ebb("sim queueing racks.toml --policy fifo").fails(2);
-    assert!(said.contains("no policy \"fifo\" of queues"), "{said}");
+    assert!(said.contains("has no policy \"fifo\"; it has: "), "{said}");
     place.ebb("sim queueing racks.toml --load 0").refused();
 }
 
@@ -163,7 +163,7 @@ fn jobs_known_in_advance_are_scheduled_beside_a_bound() {
     );
     let said = place.ebb("sim msjo --algorithm fifo").fails(2);
     assert!(
-        said.contains("no algorithm \"fifo\": mars, mares"),
+        said.contains("no algorithm \"fifo\"; there are: mars, mares"),
         "{said}"
     );
     place.ebb("sim msjo figure-1.toml --jobs 3").refused();
@@ -359,7 +359,7 @@ fn a_formula_is_an_experiment_with_a_table_and_a_picture() {
     let said = place
         .ebb("sim experiments acceleration --scenario")
         .fails(2);
-    assert!(said.contains("it has no scenario"), "{said}");
+    assert!(said.contains("has no scenario"), "{said}");
 }
 
 #[test]

@@ -55,8 +55,8 @@ impl Guardrails {
     /// lists all settings.
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if let Some(feature) = Feature::ALL.into_iter().find(|one| one.setting() == name) {
-            let is_enabled: bool =
-                (value.parse()).map_err(|_| format!("{name} is {value:?}, not true or false"))?;
+            let is_enabled: bool = (value.parse())
+                .map_err(|_| format!("{name} is {value:?}: expected true or false"))?;
             self.forbidden[feature as usize] = !is_enabled;
             return Ok(());
         }
@@ -68,8 +68,9 @@ impl Guardrails {
                 _ => continue,
             };
             let parsed = LevelSet::parse(value);
-            *place =
-                parsed.ok_or_else(|| format!("{name} is {value:?}, no levels, as in ALL+ANY"))?;
+            *place = parsed.ok_or_else(|| {
+                format!("{name} is {value:?}: expected consistency levels, as in ALL+ANY")
+            })?;
             return Ok(());
         }
         // Configurations from before Cassandra 5.0 have the older name.
@@ -90,11 +91,11 @@ impl Guardrails {
                 _ => continue,
             };
             let of = match limit.unit() {
-                Unit::Count => "no number",
-                Unit::Bytes => "no size, as in 64KiB",
+                Unit::Count => "a number",
+                Unit::Bytes => "a size, as in 64KiB",
             };
             let parsed = limit.unit().parse(value);
-            *place = parsed.ok_or_else(|| format!("{name} is {value:?}, {of}"))?;
+            *place = parsed.ok_or_else(|| format!("{name} is {value:?}: expected {of}"))?;
             return Ok(());
         }
         let features = Feature::ALL.map(Feature::setting).into_iter();
@@ -105,7 +106,9 @@ impl Guardrails {
         });
         let known = limits.chain(features.map(str::to_owned)).chain(levels);
         let known = known.collect::<Vec<_>>().join(", ");
-        Err(format!("there is no guardrail {name:?}: there are {known}"))
+        Err(format!(
+            "there is no guardrail {name:?}; there are: {known}"
+        ))
     }
 }
 

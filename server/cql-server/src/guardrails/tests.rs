@@ -669,16 +669,19 @@ fn displayed_guardrails_parse_to_the_same_guardrails() {
     assert_eq!(same, Guardrails::default());
     for (text, expected) in [
         ("tables=1", "there is no guardrail \"tables\""),
-        ("tables_warn_threshold=x", "no number"),
-        ("tables_warn_threshold=1KiB", "no number"),
-        ("batch_size_warn_threshold=x", "no size"),
+        ("tables_warn_threshold=x", "expected a number"),
+        ("tables_warn_threshold=1KiB", "expected a number"),
+        ("batch_size_warn_threshold=x", "expected a size"),
         (
             "unlogged_batch_across_partitions_fail_threshold=1",
             "there is no guardrail",
         ),
-        ("allow_filtering_enabled=no", "not true or false"),
+        ("allow_filtering_enabled=no", "expected true or false"),
         ("x", "is not NAME=VALUE"),
-        ("read_consistency_levels_warned=SOME", "no levels"),
+        (
+            "read_consistency_levels_warned=SOME",
+            "expected consistency levels",
+        ),
         (
             "tables_warn_threshold=2,tables_fail_threshold=1",
             "is above tables_fail_threshold 1",

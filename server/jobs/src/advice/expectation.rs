@@ -49,15 +49,17 @@ pub enum WhyUnknown {
     NoDatabase(String),
     /// The application, whose name this contains, is a chain of jobs, and the input sizes of its
     /// later jobs are not known.
-    #[error("of {0}, a chain of jobs, nothing can be said before")]
+    #[error(
+        "how long {0} takes is not known: it is a chain of jobs, each of which reads the output of the one before"
+    )]
     Chain(String),
     /// The input of the application has nothing to read.
     #[error("how long {0} takes is not known: there is nothing to read")]
     NothingToRead(String),
     /// The only profiles are of inputs with far fewer, or far more, bytes than the input of the job.
     #[error(
-        "how long {name} takes is not known: it reads {asked_bytes} bytes, and all that is known \
-         is job {profile_of}, which read {known_bytes}"
+        "how long {name} takes is not known: it reads {asked_bytes} bytes, too far from the \
+         {known_bytes} bytes of job {profile_of}, which was measured"
     )]
     FarOff {
         /// The name of the application.

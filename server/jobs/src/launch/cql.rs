@@ -15,19 +15,17 @@ use crate::request::{KeySelection, TableInput, ValueKind};
 /// have.
 pub(super) fn check(request: &TableInput, schema: &TableSchema) -> Result<(), JobError> {
     let name = &request.table;
-    let no = |what: &str| {
-        JobError::senseless(format!(
-            "table {name} was made by CQL: its schema says what its rows are, and {what}"
-        ))
-    };
+    let no = |what: &str| JobError::senseless(format!("table {name} was made by CQL: {what}"));
     if request.keys != KeySelection::All {
         return Err(no(
-            "their keys are in the order of hashes: a range or a prefix selects none",
+            "its keys are in the order of hashes, so leave out range and prefix",
         ));
     }
     let is_csv = !request.names.is_empty() || request.lenient_quotes;
     if request.values != ValueKind::Text || is_csv {
-        return Err(no("values and names of columns are not for the job to say"));
+        return Err(no(
+            "its schema has the columns, so leave out values, names and lenient_quotes",
+        ));
     }
     let unknown = (request.columns.iter()).find(|column| schema.column(column).is_none());
     match unknown {
@@ -60,8 +58,8 @@ pub(super) fn check_columns_of_values(
     match request.columns.iter().find(is_key) {
         None => Ok(()),
         Some(column) => Err(JobError::senseless(format!(
-            "column {column} of table {} is in the primary key, and so in no value: name other columns; \
-             select looks into it, with a condition such as '{column} ~ TEXT'",
+            "column {column} of table {} is in the primary key, which is no part of a row's value: name \
+             other columns; to search this one, use select with a condition such as '{column} ~ TEXT'",
             request.table
         ))),
     }

@@ -77,8 +77,8 @@ impl Destination for OpenOutput<'_> {
             && let Place::Plain(_) = Place::of(request, site)?
         {
             return Err(JobError::senseless(format!(
-                "several rows of this job may have the same key, and in table {name} one of \
-                 them would be left: write to a file"
+                "several rows of this job may have the same key, and table {name} would keep only \
+                 one of them: write to a file"
             )));
         }
         self.output(rows)

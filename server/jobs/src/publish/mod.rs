@@ -99,11 +99,12 @@ pub struct PublishRequest {
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub empty_as_null: bool,
-    /// Publish keys and values of tables that CQL did not make as text [default: as binary].
+    /// For tables that CQL did not make: publish keys and values as text [default: as binary].
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub text: bool,
-    /// Move tags with the snapshot's name from another snapshot to the published one.
+    /// If a table has a tag of this name from another snapshot, move the tag to the published one;
+    /// otherwise the job fails.
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub replace: bool,

@@ -125,7 +125,9 @@ impl RecordFormat {
         if let ValueFormat::Csv(columns) = &value
             && columns.iter().any(|column| column.name == KEY)
         {
-            let text = format!("a column of the values is called {KEY:?}, which is the row's key");
+            let text = format!(
+                "a column of the values is called {KEY:?}, as the row's key is: rename the column"
+            );
             return Err(InvalidInput(text));
         }
         Ok(Self {

@@ -51,7 +51,7 @@ pub enum NumberProblem {
     None,
     /// The number would take too much memory to be exact.
     #[error(
-        "is a number beyond what is computed exactly: {DIGITS_MAX} digits, times 10^{EXPONENT_MAX}"
+        "is a number with more than {DIGITS_MAX} digits or an exponent beyond {EXPONENT_MAX}, which is not computed exactly"
     )]
     TooLarge,
 }

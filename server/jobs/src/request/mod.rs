@@ -93,10 +93,10 @@ pub struct JobRequest {
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
     /// On threads of the node's process.
-    #[cfg_attr(feature = "args", value(help = "On threads of this process"))]
+    #[cfg_attr(feature = "args", value(help = "Tasks are threads of one process"))]
     #[default]
     Thread,
-    /// Each in a process of its own.
+    /// Each task is a process of its own.
     Process,
 }
 

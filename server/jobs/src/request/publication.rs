@@ -36,12 +36,14 @@ impl JobRequest {
                 return senseless("publish writes Iceberg tables: let its output be to iceberg");
             }
             (false, true) => {
-                return senseless("of the applications only publish writes Iceberg tables");
+                return senseless(
+                    "only the application publish writes Iceberg tables: choose another output",
+                );
             }
             (true, true) => {}
         }
         if self.output != OutputRequest::from(self.output.to.clone()) {
-            return senseless("format, limit and header are for rows: publish has none of them");
+            return senseless("publish has no format, limit or header: leave them out");
         }
         if self.isolation != Isolation::Thread {
             return senseless("publish runs on threads: leave out isolation");
@@ -53,7 +55,9 @@ impl JobRequest {
             let first = tables[0];
             if (&table.table.keyspace, &table.snapshot) != (&first.table.keyspace, &first.snapshot)
             {
-                return senseless("a publication is of one keyspace at one snapshot");
+                return senseless(
+                    "all inputs of a publication must be tables of one keyspace at one snapshot",
+                );
             }
             if !seen.insert(&table.table.table) {
                 return senseless(format!("table {} is named twice", table.table));

@@ -352,7 +352,7 @@ fn a_publication_has_whole_tables_of_one_named_snapshot() {
         reduces: 1,
     }));
     words.output = OutputPlace::Iceberg("lake".parse().unwrap()).into();
-    refused(words, "only publish");
+    refused(words, "only the application publish");
 }
 
 #[test]

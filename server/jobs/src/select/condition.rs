@@ -203,7 +203,7 @@ impl Condition {
             ..self.clone()
         };
         format!(
-            "column {} is {}, which {found}, and what it is compared with {wanted}; \
+            "column {} is {}, which {found}, and the value that it is compared with {wanted}; \
              to compare as text write the value in quotes, as in '{text}'",
             self.column,
             shown(field),

@@ -9,7 +9,7 @@ pub enum ValueError {
     Malformed(String),
     /// An empty value, which Iceberg does not have.
     #[error(
-        "the value of the type {0} is empty, and Iceberg has no empty value of it; publish such values as null"
+        "the value of the type {0} is empty, and Iceberg has no empty value of it; publish such values as null (--empty-as-null)"
     )]
     Empty(String),
     /// A null where Iceberg allows none.
@@ -17,7 +17,7 @@ pub enum ValueError {
     NullKey,
     /// A number that the decimal cannot hold without rounding.
     #[error(
-        "{value} does not fit into decimal({precision}, {scale}) without rounding; publish it as text or with a wider decimal"
+        "{value} does not fit into decimal({precision}, {scale}) without rounding; publish it as text or with a wider decimal (--decimal)"
     )]
     Decimal {
         /// The number as CQL writes it, cut where it is long.

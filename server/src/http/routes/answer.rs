@@ -102,7 +102,7 @@ impl LongWork {
     pub(super) fn begin(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let place = Arc::clone(&self.0).try_acquire_owned();
         place.map_err(|_| {
-            let text = "as many requests that take long are under way as may be: ask again later";
+            let text = "too many long requests are under way: retry later";
             Problem::new(StatusCode::TOO_MANY_REQUESTS, Failure::Other, text)
         })
     }
@@ -197,12 +197,12 @@ pub(super) fn json_of<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
     // Serde accepts a list of field values in place of an object; this API does not.
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
     if first.is_some_and(|first| *first == b'[') {
-        let text = "the body is not as it should be: a list instead of an object";
+        let text = "the body must be an object, not a list";
         return Err(Problem::senseless(text));
     }
     serde_json::from_slice(&body).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => {
-            Problem::senseless(format!("the body is not as it should be: {error}"))
+            Problem::senseless(format!("the body does not fit this request: {error}"))
         }
         _ => Problem::invalid(format!("the body is no JSON: {error}")),
     })

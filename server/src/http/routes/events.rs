@@ -55,7 +55,7 @@ async fn events(
     // An id that no event of ebb has is like one of an earlier server: its client missed events.
     let last = last.map(|id| id.to_str().ok().and_then(|id| id.parse().ok()).unwrap_or(0));
     let Some(subscription) = live.subscribe(last) else {
-        let text = "there are as many event streams as a server has: ask again later";
+        let text = "all event streams of the server are in use: retry later";
         let status = StatusCode::SERVICE_UNAVAILABLE;
         return Err(Problem::new(status, Failure::Other, text));
     };

@@ -74,7 +74,7 @@ async fn load(
     params(Span),
     responses(
         (status = 200, description = "The forecast of the next `seconds`", body = Forecast),
-        (status = 422, description = "There has been no control cycle yet", body = Problem,
+        (status = 422, description = "The server has not measured its load yet", body = Problem,
             content_type = "application/problem+json"),
     ),
 )]
@@ -84,7 +84,8 @@ async fn forecast(
 ) -> Answer<Forecast> {
     let seconds = seconds(span)?;
     let forecast = blocking(move || live.forecast(seconds)).await?;
-    let nothing = || JobError::senseless("nothing can be said before the first control cycle");
+    let nothing =
+        || JobError::senseless("the server has not measured its load yet: retry in a few seconds");
     Ok(Json(forecast.ok_or_else(nothing)?))
 }
 
@@ -117,7 +118,7 @@ async fn what_if(
 }
 
 fn what_if_of(principal: &Principal, peer: Peer, value: Value) -> Result<WhatIf, Problem> {
-    let wrong = |error| Problem::senseless(format!("the body is not as it should be: {error}"));
+    let wrong = |error| Problem::senseless(format!("the body does not fit this request: {error}"));
     Ok(if value.get("like").is_some() {
         WhatIf::Like(serde_json::from_value(value).map_err(wrong)?)
     } else if value.get("maps").is_some() {

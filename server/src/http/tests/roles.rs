@@ -321,10 +321,7 @@ fn jobs_that_read_the_keyspace_of_the_system_take_scope_admin() {
             &body.to_string(),
         )
     };
-    for (token, reason) in [
-        (&jobs, "takes one for admin"),
-        (&ada, "a superuser for scope admin"),
-    ] {
+    for (token, reason) in [(&jobs, "needs scope admin"), (&ada, "needs a superuser")] {
         let (status, answer) = estimate(token, "ebb_system.roles");
         assert_eq!(status, 403, "{answer}");
         assert!(answer.contains(reason), "{answer}");

@@ -143,7 +143,7 @@ fn a_malformed_token_is_refused_as_malformed() {
     assert!(answer.contains("this token is malformed"), "{answer}");
     let (status, answer) = send(&server, "GET /v1/jobs", &[], "");
     assert_eq!(status, 401, "{answer}");
-    assert!(answer.contains("show a token"), "{answer}");
+    assert!(answer.contains("the request has no token"), "{answer}");
     // A cookie is a credential of its own.
     let (_, answer) = log_in(&server, &token, &[]);
     let set = header(&answer, "set-cookie").unwrap();

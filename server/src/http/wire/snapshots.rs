@@ -129,12 +129,12 @@ pub(in crate::http) fn time_to_come(expires_in_s: Option<f64>) -> Result<Option<
     };
     if seconds > LIFETIME_MAX.as_secs_f64() {
         return Err(format!(
-            "expires_in_s: {seconds:e} is more than {LIFETIME_YEARS_MAX} years; null is for ever"
+            "expires_in_s: {seconds:e} is more than {LIFETIME_YEARS_MAX} years; use null for no expiry"
         ));
     }
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) if !time.is_zero() => Ok(Some(time)),
-        _ => Err(format!("expires_in_s: {seconds} is no time to come")),
+        _ => Err(format!("expires_in_s: {seconds} is not above 0")),
     }
 }
 

@@ -13,7 +13,7 @@ pub fn problem_of_names(names: &[String]) -> Option<String> {
         format!("two columns are called {double:?}")
     };
     Some(format!(
-        "{called}: give each a name of its own, or say --no-header and use their numbers"
+        "{called}: give each a name of its own, or use --no-header and the numbers of the columns"
     ))
 }
 

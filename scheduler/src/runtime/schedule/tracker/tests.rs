@@ -157,7 +157,10 @@ fn a_job_whose_attempts_all_hang_fails_even_while_it_stops() {
     }
     assert_eq!(tracker.state(), JobState::Stopping);
     let cause = tracker.cause().unwrap();
-    assert!(cause.contains("attempt 4: no record"), "{cause}");
+    assert!(
+        cause.contains("attempt 4: the task made no progress (no record"),
+        "{cause}"
+    );
     assert!(matches!(tracker.claim(false, 40.0), Some(Work::Abort)));
 
     let mut cancelled = self::tracker(1, 0);

@@ -79,7 +79,7 @@ impl RowPlan {
             found.push(of.ok_or_else(|| {
                 let known: Vec<&str> = schema.columns().iter().map(|of| &of.name[..]).collect();
                 no(format!(
-                    "it has no column {:?} for that of the job; it has: {}",
+                    "it has no column {:?}, which the rows of the job have; it has: {}",
                     column.name,
                     known.join(", ")
                 ))
@@ -329,8 +329,8 @@ pub(super) fn definition(
     let keys = rows.key_columns();
     if keys == 0 {
         return Err(JobError::senseless(format!(
-            "table {keyspace}.{name} is not there, and these rows have no key that says what its \
-             primary key is to be: create it by CREATE TABLE"
+            "table {keyspace}.{name} does not exist, and these rows have no key that could become \
+             its primary key: create the table by CREATE TABLE"
         )));
     }
     let ty = |(at, column): (usize, &records::Column)| {
