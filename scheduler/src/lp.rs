@@ -188,6 +188,7 @@ impl LinearProgramme {
                     .map(|multiplier| multiplier.max(0.0))
                     .collect(),
             }),
+            // `AlmostPrimalInfeasible` and `AlmostDualInfeasible` come with certificates of lower accuracy.
             SolverStatus::PrimalInfeasible | SolverStatus::AlmostPrimalInfeasible => {
                 Err(LpError::Infeasible)
             }

@@ -134,7 +134,7 @@ struct Run {
     acknowledged: usize,
     /// Number of operations that must survive the power loss.
     durable: usize,
-    /// The first outcome before the power loss that differs from the model's.
+    /// The first outcome before the power loss that differs from the model's; `None` if none does.
     wrong: Option<String>,
 }
 
@@ -419,8 +419,8 @@ pub(crate) fn goes_on(session: &mut Session, found: State, flush: bool) -> Resul
             "a snapshot at {newest:?}, and only {visible} is visible"
         );
     }
-    // Two puts and a deletion in all tables. The numbers lie above those of the list's values, so no
-    // value of the list is mistaken for one of these.
+    // Two puts and a deletion in all tables, of keys that the list may use, too. The numbers lie above
+    // those of the list's values, so no value of the list is mistaken for one of these.
     let everywhere = |i: u8| {
         let write = |table| match i {
             1 => Write::Delete(table, Key(20 + i)),

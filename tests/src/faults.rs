@@ -24,6 +24,7 @@ use crate::seed::rng;
 use crate::session::{Session, Setup, read_everything};
 use crate::setup::drawn;
 
+/// Number of operations in a list: small, because the list runs once for each fault.
 const OPERATIONS: std::ops::Range<usize> = 15..40;
 /// Approximate number of bytes that a list of operations writes.
 const WRITTEN_BYTES: u64 = 4000;
@@ -352,6 +353,7 @@ impl Case {
                 expected.failed = Some(after);
             }
         }
+        // Takes over the keyspace that a failed creation of a table may have left.
         expected.world.exist_as(&found);
         // After an error other than a full disk the database may refuse all writes.
         expected.broken |= !full;

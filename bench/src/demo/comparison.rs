@@ -22,6 +22,7 @@ pub struct Comparison {
 impl Comparison {
     /// Returns the table that the terminal shows at the end of a comparison.
     pub fn table(&self) -> String {
+        // Writing to a string does not fail, so the results of `writeln!` are ignored.
         let mut out = String::new();
         // All runs have the same jobs, the same goals and one measurement of the load alone.
         let jobs = self.runs.first().map_or(&[][..], |run| &run.jobs[..]);
@@ -31,6 +32,7 @@ impl Comparison {
             "  {:<17} {:>6}{heads} {:>10} {:>10} {:>10}",
             "policy", "goals", "p50", "p99", "p99.9"
         );
+        // Without runs there are no jobs either, so `runs[0]` exists where it is used.
         let goals: String = jobs
             .iter()
             .map(|job| format!(" {:>9}", self.runs[0].hour(job.goal_s)))
@@ -80,6 +82,7 @@ impl Comparison {
     /// # Errors
     /// If a file cannot be written.
     pub fn write_report(&self, folder: &Path) -> Result<PathBuf> {
+        // The policies of a comparison differ, so each report has a file of its own.
         for run in &self.runs {
             write_as(run, folder, &format!("-{}", run.policy))?;
         }
@@ -129,6 +132,7 @@ impl Comparison {
                 let class = match job.met {
                     Some(true) => "met",
                     Some(false) => "missed",
+                    // Without a goal there is nothing to colour.
                     None => "",
                 };
                 let finished = run.hour(job.finished_s);
@@ -139,6 +143,7 @@ impl Comparison {
             let _ = write!(page, "<td>{p50}<td>{p99}<td>{p999}</tr>");
         }
         page += "</table>";
+        // One legend for all pictures: the jobs are the same, and so are their colours.
         page += &legend(first);
         for run in &self.runs {
             let _ = write!(page, "<h2>{}</h2>", escape(&run.policy));
@@ -149,7 +154,8 @@ impl Comparison {
     }
 }
 
-/// Formats the hour at which a job finished, with "!" if that was after its goal.
+/// Formats the hour at which a job finished, with "!" if that was after its goal; "-!" if a job
+/// with a goal never finished.
 fn finished(run: &Outcome, job: &JobOutcome) -> String {
     match job.met {
         Some(false) => format!("{}!", run.hour(job.finished_s)),

@@ -195,6 +195,8 @@ fn start_load(
 }
 
 impl DayRun<'_> {
+    /// Runs the load and the jobs until the day and the jobs are over, or the grace after the day is.
+    /// Returns the measurements.
     pub(super) fn run(self) -> Result<DayRecord> {
         let is_served = self.served.is_some();
         let node = match &self.served {
@@ -214,6 +216,7 @@ impl DayRun<'_> {
         let governor = node.governor().context("the node has no governor")?;
         // A server's node was started before the day, so its clock does not start at midnight.
         let midnight_s = if is_served { runtime.now_s() } else { 0.0 };
+        // Before the jobs are submitted: the first cycle with jobs plans by this forecast.
         governor.plan_by(Arc::new(begun_at(&self.forecast, midnight_s, self.day)?));
         let driver = start_load(
             self.setup,
@@ -239,13 +242,15 @@ impl DayRun<'_> {
             {
                 handles.push(job.submit(&node, is_served)?);
             }
-            // The number of snapshots that should exist by now.
+            // The number of snapshots that should have been created by now. Each turn of the loop creates
+            // at most one. After the day there are no more, although late jobs may still run.
             let due = (now_s / self.day.seconds * f64::from(SNAPSHOTS)) as usize;
             let next = snapshot_create_us.len() + 1;
             if next <= due.min(SNAPSHOTS as usize) {
                 snapshot_create_us.push(create_snapshot(self.setup, next)?);
             }
             if now_s >= look_s {
+                // From now on: predictions that were due during a long wait are not made up for.
                 look_s = now_s + look_every_s;
                 predictions.extend(look_ahead(&node).into_iter().map(|finish| Prediction {
                     job: finish.job.id,
@@ -264,7 +269,8 @@ impl DayRun<'_> {
             if day_over && (jobs_over || now_s >= self.day.seconds + grace_s(self.day)) {
                 break;
             }
-            // Sleeps until the next look, or until the job or, without one, the load ends.
+            // Sleeps for `REFRESH_EVERY`, or until the first job that still runs ends. If all jobs have
+            // ended, waits for the end of the load instead.
             let waited = handles
                 .iter()
                 .find(|handle| handle.status().finished_s.is_none());
@@ -280,6 +286,7 @@ impl DayRun<'_> {
             }
         }
         show.finish();
+        // The runtime's clock may have started before midnight; the outcome counts from midnight on.
         let jobs = handles.iter().map(|handle| {
             let mut report = end(handle);
             report.submitted_s -= midnight_s;
@@ -311,6 +318,7 @@ impl DayRun<'_> {
 
 /// Returns the forecast f(t) for a day that begins at `midnight_s` instead of at 0.
 fn begun_at(forecast: &Availability, midnight_s: f64, day: Day) -> Result<Availability> {
+    // One for each control cycle of the day.
     const STEPS: u32 = 240;
     if midnight_s == 0.0 {
         return Ok(forecast.clone());

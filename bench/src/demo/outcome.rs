@@ -239,6 +239,7 @@ impl Outcome {
 
     /// Returns the table for the terminal.
     pub fn table(&self) -> String {
+        // Writing to a string does not fail, so the results of `writeln!` are ignored.
         let mut out = String::new();
         let line = |out: &mut String, cells: [&str; 8]| {
             let [name, app, submitted, goal, finished, verdict, tasks, mb] = cells;
@@ -323,7 +324,8 @@ impl Outcome {
             "  {} word counts of {} words: {verdict} an independent count over the same snapshot",
             check.jobs, check.words
         );
-        // Nothing is printed without a snapshot.
+        // A sorted copy for the median: the JSON has the durations in the order of creation. Nothing is
+        // printed without a snapshot.
         let mut times = self.snapshot_create_us.clone();
         times.sort_unstable();
         if let (Some(median), Some(longest)) = (times.get(times.len() / 2), times.last()) {

@@ -196,6 +196,7 @@ impl Preparation {
         let fast_day = Day {
             seconds: options.seconds / ALONE_FASTER,
         };
+        // As many days as the most demanding forecast needs: all forecasts use one measurement.
         let days = options.days.iter().map(|day| day.forecast.days_alone());
         let days = days.max().unwrap_or(1);
         notify(&format!(
@@ -313,6 +314,7 @@ impl Preparation {
                 request: application.request(SNAPSHOT, &output)?,
             })
         };
+        // A goal counts from the submission of its job, and these jobs are submitted at midnight.
         let mut with_goals = Vec::new();
         for ((named, input), hour) in JOBS.iter().zip(&sized.inputs).zip(options.goals.hours()) {
             let DayJob { spec, request } = job(*named, input)?;
@@ -334,7 +336,8 @@ impl Preparation {
         }
         .run()?;
 
-        // After the day, so that counting takes no CPU time from it.
+        // After the day, so that counting takes no CPU time from it. The last report, that of the job
+        // without a goal, has no partner in `JOBS` and is left out: this job counts no words.
         let counted = JOBS.iter().zip(&sized.inputs).zip(&record.jobs);
         let counted = counted
             .map(|(((name, application), input), report)| (*name, *application, input, report));

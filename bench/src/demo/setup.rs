@@ -119,9 +119,11 @@ pub(super) fn fill(
         skip_bad: true,
         ..Default::default()
     };
+    // On the file system of the store, so that the store takes the sorted files without a copy.
     let scratch = ScratchDir::create_in(data)
         .with_context(|| format!("cannot make a folder in {}", data.display()))?;
     let loaded = ebb_text::load(&text, &found, &load, scratch.path(), &TextBar(&bar))?;
+    // Removes the folder. The store has its own links to the files.
     drop(scratch);
     bar.finish_and_clear();
     let corpus = Corpus {

@@ -115,7 +115,8 @@ const fn name(objective: Objective) -> &'static str {
 /// If a linear programme cannot be solved.
 pub fn run(study: &Study, threads: usize, progress: &dyn Progress) -> Result<MsjoResult> {
     let instance = &study.instance;
-    // COGE's bound comes first for each objective, because schedules start from it.
+    // A converged bound has its gap here, and COGE's bound `None`. COGE's comes first for each objective,
+    // where `next` below finds it, because schedules start from it.
     let tasks: Vec<(Objective, Option<f64>)> = (study.objectives().into_iter())
         .flat_map(|objective| {
             let whole = study.converged.map(Some).into_iter();

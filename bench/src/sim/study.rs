@@ -49,6 +49,7 @@ enum RunOutcome {
 /// # Errors
 /// If a policy does not exist, or a drawn job cannot be simulated.
 pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Result<StudyResult> {
+    // Before any simulation, so that an unknown name fails at once.
     let policies = (scenario.policies.iter())
         .map(|name| policy_by_name(name).ok_or_else(|| anyhow!("there is no policy {name:?}")))
         .collect::<Result<Vec<_>>>()?;
@@ -123,6 +124,7 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
             result.policies.push(of_policy);
         }
         if scenario.offline_bound {
+            // The loop above took all simulated runs of the point, so only bounds come now.
             let bounds = done.by_ref().take(scenario.replicas as usize);
             let bounds = bounds.filter_map(|done| match done {
                 RunOutcome::Bound(bound) => Some(bound),

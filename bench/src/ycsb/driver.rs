@@ -125,6 +125,8 @@ impl Driver {
             sentinels,
             shared,
         };
+        // The driver exists before its threads: if the system refuses one, the drop of the driver ends
+        // and joins those that have started.
         driver.spawn_all();
         Ok(driver)
     }

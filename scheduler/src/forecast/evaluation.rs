@@ -147,7 +147,8 @@ pub fn evaluate(
     Ok(tally.evaluation(days, grid.horizon, start_s))
 }
 
-/// Sums over the forecasts so far.
+/// Sums over the forecasts so far: of measured values, of errors, and of values inside the
+/// predicted intervals. The scores of the evaluation are computed from these sums.
 #[derive(Default)]
 struct Tally {
     /// Number of slots with a measured value.
@@ -204,6 +205,7 @@ impl Tally {
                 naive_day: day[ahead],
                 naive_week: week[ahead],
             });
+            // A gap has no error. It is in `slots` all the same, which has every slot.
             let Some(value) = value else { continue };
             self.scored += 1;
             self.total += value;
@@ -215,6 +217,8 @@ impl Tally {
                 *width += high - low;
             }
         }
+        // The pool has the same methods at every origin, so the position identifies a method. One
+        // without a forecast here gets no count, and `evaluation` leaves it out of the comparison.
         for (index, (method, own)) in each.iter().enumerate() {
             let (name, loss, count, chosen) = self.methods.entry(index).or_default();
             *name = Some(*method);

@@ -127,6 +127,7 @@ pub fn non_idling_on(instance: &Instance, ranks: &[u32], node: &[NodeId]) -> Sch
         tasks: Vec<(f64, u32, usize)>,
     }
     impl Machine {
+        /// The earliest time at which the machine can start one of its tasks; infinite without tasks.
         fn next_s(&self) -> f64 {
             let starts_s = self.tasks.iter().map(|&(from_s, _, _)| from_s);
             self.free_s.max(starts_s.fold(f64::INFINITY, f64::min))
@@ -144,6 +145,7 @@ pub fn non_idling_on(instance: &Instance, ranks: &[u32], node: &[NodeId]) -> Sch
     };
     let mut maps_left: Vec<usize> = instance.jobs.iter().map(|job| job.maps.len()).collect();
     let mut outputs_s = vec![0.0_f64; instance.jobs.len()];
+    // The reduces of a job without maps wait for no output.
     for (job, &maps) in instance.jobs.iter().zip(&maps_left) {
         let first = if maps > 0 { &job.maps } else { &job.reduces };
         for at in first.clone() {
@@ -161,6 +163,7 @@ pub fn non_idling_on(instance: &Instance, ranks: &[u32], node: &[NodeId]) -> Sch
             .filter(|(_, (from_s, _, _))| *from_s <= now_s)
             .min_by_key(|(_, (_, rank, at))| (*rank, *at))
             .expect("something may start then");
+        // The order of a machine's tasks does not matter: rank and position choose among them.
         let (_, _, at) = machine.tasks.swap_remove(place);
         let task = &instance.tasks[at];
         machine.free_s = now_s + task.length_s;
@@ -234,6 +237,7 @@ impl NonIdling {
         (self.maps_left).extend(instance.jobs.iter().map(|job| job.maps.len() as u32));
         self.outputs_s.clear();
         self.outputs_s.resize(instance.jobs.len(), 0.0);
+        // The reduces of a job without maps wait for no output.
         for job in &instance.jobs {
             let first = if job.maps.is_empty() {
                 &job.reduces

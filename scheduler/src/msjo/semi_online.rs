@@ -57,6 +57,7 @@ fn rest(instance: &Instance, so_far: &Schedule, now_s: f64) -> Rest {
     let started = |at: usize| so_far.start_s[at] < now_s;
     let mut rest = Rest {
         instance: Instance {
+            // The plan is made at `now_s`, so nothing starts before that.
             free_s: instance
                 .free_s
                 .iter()
@@ -95,6 +96,8 @@ fn rest(instance: &Instance, so_far: &Schedule, now_s: f64) -> Rest {
         };
         let maps = take(job.maps.clone(), now_s);
         let reduces = take(job.reduces.clone(), arrived_s);
+        // The reduces follow the maps, so this holds if there is a task of either kind. A job whose
+        // tasks have all started is no part of the problem.
         if maps.start < reduces.end {
             rest.instance.jobs.push(JobTasks {
                 job: job.job,

@@ -62,9 +62,10 @@ pub fn t_mars_of(instance: &Instance, start_s: &[f64], intervals: Intervals) -> 
     }
 }
 
-/// Returns the opening time of each interval, in seconds: 1 plus, for each earlier interval, its
-/// end and the total length of its tasks divided by the number of machines. `number[task]` is the
-/// number of the task's interval, from 1.
+/// Returns the opening time of each interval, in seconds: the time from which its tasks may start.
+/// It is 1 plus, for each earlier interval, the interval's upper bound 2^(n-1) and the total length
+/// of its tasks divided by the number of machines. `number[task]` is the number n of the task's
+/// interval, from 1: the interval in which the task ends in the linear programme.
 fn openings_s(instance: &Instance, number: &[usize]) -> Vec<f64> {
     let last = number.iter().copied().max().unwrap_or(0);
     let mut work_s = vec![0.0; last + 1];

@@ -64,6 +64,8 @@ pub fn offline_bound(config: &SimConfig, jobs: &[SimJob]) -> OfflineBound {
         .filter(|job| (from_s..=until_s).contains(&job.job.submitted_s))
         .filter_map(|job| Requirements::of(job, config, fastest))
         .collect();
+    // Of all jobs, also of those that are not probed below: instants that are closer than the probed
+    // tasks are long give a valid bound, too.
     let least_s = required
         .iter()
         .map(|job| job.task_s_min)

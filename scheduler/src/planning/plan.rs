@@ -130,6 +130,9 @@ pub fn plan(
         let own: Vec<Run> = runs.iter().map(|future| future[index]).collect();
         let finish_s = |q: f64| quantile(own.iter().map(|run| run.finished_s), q);
         let safe_finish_s = finish_s(confidence);
+        // The submission and the goal of a job that follows another one count from the end of that
+        // one. The outlook moves both by `shift_s` to points in time. `savings` works on the jobs as
+        // they are in the futures, so the goals in its result are moved afterwards.
         let mut job = planner.job(id).job;
         let mut shift_s = 0.0;
         if planner.job(id).after.is_some() {

@@ -97,6 +97,7 @@ impl Policy for ForecastEdf {
             used: 0.0,
             urgent: vec![0; view.jobs.len()],
         };
+        // First, or a job whose maps are done would wait for slots behind the maps of all other jobs.
         filler.reduces(|job| is_kept[job]);
         let has_goal = |job: usize| view.jobs[job].job.goal_s.is_some();
         let given_up = view.by_urgency(|job| !is_kept[job] && has_goal(job));
@@ -177,7 +178,8 @@ struct DraftFiller<'a> {
     draft: Draft<'a>,
     view: &'a ClusterView,
     workloads: &'a [Workload],
-    /// CPU that all slots added so far take, in hundredths of a core.
+    /// CPU of all slots that [`probe`](Self::probe) and [`fill`](Self::fill) have added, in hundredths
+    /// of a core. Slots for reduces that overlap the maps do not count.
     used: f64,
     /// For each job, the number of its slots that may not wait for nodes that hold their input.
     urgent: Vec<u32>,

@@ -189,9 +189,12 @@ pub(super) fn keep_on_time(room: &RoomUntil<'_>, mut due_work: Vec<DueWork>) -> 
     kept
 }
 
+/// A candidate to be given up: the largest comes first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SizedJob {
+    /// The unstarted work of the job, divided by its weight.
     size: OrderedF64,
+    /// Position of the job among the jobs that were kept at first, those given up since included.
     at: usize,
 }
 
@@ -279,6 +282,8 @@ impl<'a> RoomUntil<'a> {
                 now_s: view.now_s,
                 availability: &view.availability,
                 running_load: RunningLoad::default(),
+                // The live runtime may pause all jobs for a moment. If a capacity of 0 counted as an
+                // error of the forecast that lasts, there would be no room for any job.
                 deviation: 0.0,
                 free_hundredths: available,
                 free_after,
@@ -297,6 +302,7 @@ impl<'a> RoomUntil<'a> {
             left -= *cpu;
             *cpu > 0.0
         });
+        // The rest of the present f(t) is idle: it is free now.
         if left > 0.0 {
             free_after.push((0.0, left));
         }

@@ -138,6 +138,7 @@ impl<'a> Places<'a> {
         };
         for task in running {
             let node = task.node.0 as usize;
+            // This draft does not decide on nodes outside of its scope.
             if node >= self.draft.capacity.len() || !scope.contains(task.node) {
                 continue;
             }

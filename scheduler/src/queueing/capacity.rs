@@ -82,6 +82,7 @@ impl Capacity {
     pub fn of(model: &Model) -> Result<Self, ModelError> {
         model.check()?;
         let classes = classes(model);
+        // Sorted by pattern, because `pattern_of` searches the patterns in this order.
         let mut rates: BTreeMap<Pattern, f64> = BTreeMap::new();
         let too_many = |patterns: f64| {
             (patterns * classes.len() as f64 > VARIABLES_MAX as f64).then(|| {

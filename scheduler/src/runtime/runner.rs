@@ -81,6 +81,7 @@ impl Runtime {
         } else {
             Vec::new()
         };
+        // If anything below fails, the drop of the directory removes it.
         let spill_dir = &shared.options.spill_dir;
         let made = owner_only::temporary_dir_in(spill_dir, "ebb-job-");
         let directory = made.map_err(|source| SubmitError::SpillDir {

@@ -134,6 +134,7 @@ impl State {
                 };
                 if let Some(work) = work {
                     self.last_claimed = Some(id);
+                    // Splits, commits and aborts have no buffers of a task.
                     if matches!(work, Work::Task { .. }) {
                         self.memory.reserve();
                     }
@@ -503,6 +504,7 @@ impl Shared {
             Duty::Task { attempt_state, .. } => attempt_state.is_left_behind(),
             Duty::Split | Duty::Commit | Duty::Abort => false,
         };
+        // The thread has returned after all, so it hangs no longer.
         if is_left_behind {
             state.left_behind = state.left_behind.saturating_sub(1);
         }
@@ -516,12 +518,15 @@ impl Shared {
             ..
         } = &mut *state;
         let Some(job) = jobs.get_mut(&context.id) else {
-            // The job ended without this attempt. Remove the files that it still wrote.
+            // The job ended without this attempt. Remove the files that it still wrote. An error is
+            // ignored: mostly it wrote none, and the directory is gone.
             drop(state);
             let _ = std::fs::remove_dir_all(&context.task.directory);
             return !is_left_behind;
         };
         let mut lost = Vec::new();
+        // The shares change when a phase of the job begins, and when the job fails or ends. After any
+        // other result the worker claims its next piece of work itself, without a new plan.
         let replan = match (duty, result) {
             (Duty::Task { task, attempt, .. }, Ok(done)) => {
                 let ended = (job.tracker).task_done(*task, *attempt, &done.counters, now_s);
@@ -530,6 +535,7 @@ impl Shared {
                     TaskKind::Map if ended.won => job.map_runs[task.index as usize] = done.runs,
                     _ => lost = done.runs,
                 }
+                // A stopped attempt may wait for its job's share. It has to notice its end now.
                 if ended.stopped_others {
                     job.pacer.wake();
                 }
@@ -553,6 +559,7 @@ impl Shared {
                 job.tracker.commit_done(result.map(|_| ()));
                 true
             }
+            // An abort returns no error, and if it panics, there is nothing left to try.
             (Duty::Abort, _) => {
                 job.tracker.abort_done();
                 true

@@ -129,6 +129,8 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<DutyResult, T
             attempt_state,
             segments,
         } => {
+            // A second attempt at a slow task may run at the same time. Only one of the two may put
+            // its output in place.
             let may_finish = || shared.may_finish(*task, *number);
             let attempt = Attempt::start(&*context.pacer, attempt_state, &may_finish)?;
             if let Some(pool) = &context.pool {
@@ -156,6 +158,7 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<DutyResult, T
                 TaskKind::Reduce => {
                     let segments = std::mem::take(segments);
                     run_reduce(&context.task, task.index, *number, segments, &attempt)?;
+                    // Runs are the input of reduces: only maps make them.
                     Vec::new()
                 }
             };

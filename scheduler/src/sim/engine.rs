@@ -78,6 +78,7 @@ impl<'a> Engine<'a> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.job.id).collect();
         let mut jobs: Vec<JobRun> = jobs.into_iter().map(JobRun::new).collect();
         jobs.sort_by_key(|job| job.spec.job.id);
+        // The view has no jobs yet: each is added when it is submitted.
         let nodes = (0..).zip(&config.nodes).map(|(id, spec)| Node {
             id: NodeId(id),
             capacity: spec.capacity,
@@ -89,6 +90,8 @@ impl<'a> Engine<'a> {
                 now_s: 0.0,
                 cycle_s: config.cycle_s,
                 nodes: nodes.collect(),
+                // Policies plan with the forecast. The true availability decides in each cycle how
+                // much capacity the nodes have.
                 availability: config.forecast.clone(),
                 jobs: Vec::new(),
                 preemption: config.preemption,
@@ -429,8 +432,9 @@ impl<'a> Engine<'a> {
         true
     }
 
-    /// Called after a task on the node at position `node` has started, ended or begun another
-    /// phase: reschedules the ends of those tasks on the node whose speed has changed.
+    /// Reschedules the ends of those tasks on the node at position `node` whose speed has changed.
+    /// Called after a task there has started, ended or begun another phase: tasks in typed slots may
+    /// together demand more than the node has, and then slow each other down.
     fn settle(&mut self, node: usize) {
         if !self.typed || self.nodes[node].spec.slots.is_none() {
             return;
@@ -478,7 +482,7 @@ impl<'a> Engine<'a> {
         });
     }
 
-    /// The position of the job with this id.
+    /// Returns the position in `jobs` of the job with this id, which must exist.
     fn position(&self, id: JobId) -> usize {
         let of = |at: usize| self.jobs[at].spec.job.id;
         // Ids usually count up without a gap.

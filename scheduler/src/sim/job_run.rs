@@ -138,7 +138,8 @@ impl JobRun {
                 pending.remove(split);
                 split
             }
-            // Without known places of the input, lost tasks run again before new ones.
+            // Without known places of the input, any pending task will do, and lost tasks run again
+            // before new ones. With known places, a lost map is among the pending splits.
             _ => {
                 let tasks = self.tasks(kind);
                 tasks.returned.pop().unwrap_or_else(|| {
@@ -167,6 +168,7 @@ impl JobRun {
                 self.tally.remote_maps += 1;
                 length_s *= self.spec.remote_factor;
             }
+            // Only the maps of a job may have an accelerated version.
             if let (Pool::Accelerated, Some(speedup)) = (pool, self.spec.speedup) {
                 self.tally.accelerated_maps += 1;
                 length_s /= speedup;

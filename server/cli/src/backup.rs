@@ -83,6 +83,7 @@ pub(super) fn run(args: Args) -> Result<()> {
                 finding.detail
             ))?;
         }
+        // The new backup was not completed, so its numbers are those of no backup.
         if info.older_stays {
             let dir = args.dir.display();
             return printer.line(format_args!("the older backup in {dir} stays"));

@@ -142,6 +142,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let request = JobRequest {
         goal_s: args.goal.map(|goal| goal.as_secs_f64()),
         cores: args.cores,
+        // A server has another working directory, so the request contains that of this command.
         ..JobRequest::new(
             ApplicationRequest::Publish(args.options),
             tables.into_iter().map(input).collect(),
@@ -149,6 +150,7 @@ pub(super) fn run(args: Args) -> Result<()> {
             std::env::current_dir().context("cannot find the current directory")?,
         )
     };
+    // The server checks a request, too. Here the error comes before the job is submitted or started.
     request.check()?;
     // Opening the job does not check the output, because an estimate leaves the output alone.
     check_files(&request, Some(data))?;

@@ -124,6 +124,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     // From here on, a signal that comes during the start stops the server once it has started.
     let stop = StopSignal::listen()?;
     let tls = settings.tls_options()?.map(tls::start).transpose()?;
+    // Clients choose the paths below these roots, and must not reach the database's own files.
     let roots = [&settings.output_root, &settings.backup_root];
     for root in roots.into_iter().flatten() {
         check_outside(&settings.data, root)?;
@@ -148,6 +149,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     catalog.set_listed_snapshots(settings.schema_snapshots);
     log_unreadable(&catalog);
     let large_partitions = partitions::watch(&settings.guardrails, &catalog);
+    // After the database, which makes and locks the directory in which the audit logs lie.
     let audit = AuditLogs::start(&settings).context("cannot start a thread")?;
     let limits = (&descriptors, &memory);
     wait_for_clock(&catalog);
@@ -190,6 +192,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     supervised.stopping();
     let grace = settings.grace;
+    // A failed write ends the wait without a signal, so the first signal already ends the process then.
     if failed_write.get().is_some() {
         info!(
             target: SERVER,
@@ -360,6 +363,7 @@ fn listen(
         .listing_jobs(Arc::new(jobs))
         .telling(|failure| error!(target: CQL, "{failure}"))
         .guarded_by(settings.guardrails.clone())
+        // The store itself does not wait for an fsync: see `open`.
         .waiting_for_sync(settings.durability == Durability::Sync);
     if asks {
         executor = executor.asking_for_login();

@@ -94,6 +94,7 @@ fn tell(printer: &mut Printer, report: &StatsReport) -> Result<()> {
         "pressure   {:.0}% on writers",
         100.0 * pressures.fold(0.0, f64::max)
     ))?;
+    // The engine refuses merges that a table's picker proposes if they are invalid or gain nothing.
     for table in stats.tables.iter().filter(|table| table.picks_refused > 0) {
         printer.line(format_args!(
             "merges     {} of {}.{} not done: {}",

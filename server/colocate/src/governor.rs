@@ -410,6 +410,7 @@ impl CapacitySource for Governor {
         } = request;
         // Needs no state, so the files are read without the lock.
         let left_bytes = self.memory.left_bytes(held_bytes);
+        // Locked to the end, so that floor, history and forecast are of the same measurement.
         let mut state = self.lock();
         state.measure(now_s);
         let memory_bytes = left_bytes.map(|bytes| state.left_memory.take(now_s, bytes));

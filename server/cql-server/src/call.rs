@@ -20,8 +20,9 @@ use super::write::write_type_of;
 pub enum Lane {
     /// The thread that received the request. This lane is for point reads, which take microseconds.
     Inline,
-    /// The same thread as for `Inline`, if writes do not wait for the disk. Otherwise a queue with
-    /// one thread, which commits the waiting writes together. Batches run in this lane, too.
+    /// For writes, batches among them. While commits are quick, a write runs on the thread that
+    /// received it. If each commit waits for an fsync, or writes are slow at the moment, one other
+    /// thread executes the writes that have queued up, and syncs once for all of them.
     Write,
     /// A few threads, for statements that read any number of rows of some partitions. A statement
     /// may wait behind other scans of the same user.

@@ -62,8 +62,9 @@ use super::write::{
     NOT_A_WRITE, WriteContext, WriteStatement, Written, check_consistency, execute_batch,
 };
 
-/// The most time for finding the partitions that a statement has to wait for. They are found on a
-/// thread that serves connections.
+/// The most time for computing the keys of the partitions that a statement reads and then writes:
+/// such statements take turns, partition by partition. The limit is short because the keys are
+/// computed on a thread that serves connections.
 const TURNS_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// Executes statements over one catalog.
@@ -123,7 +124,8 @@ impl Executor {
         }
     }
 
-    /// Sets the list of clients and traces (the server's) that virtual tables show.
+    /// Makes the virtual tables of clients, queries and traces show those in `activity`, which the
+    /// server keeps up to date.
     #[must_use]
     pub fn showing(mut self, activity: Arc<Activity>) -> Self {
         self.activity = activity;
@@ -532,6 +534,7 @@ impl Service for Executor {
             }
             Statement::Write(_) | Statement::Batch(_) => {
                 let write = self.understand_write(&self.catalog.state(), parsed, keyspace)?;
+                // `None` is for other kinds of statements, so these two always have a meaning.
                 if let Some(write) = write {
                     prepared.needs = Some(self.needs(parsed, keyspace)?);
                     prepared.needs_keyspace = write.needs_keyspace();

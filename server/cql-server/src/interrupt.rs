@@ -52,11 +52,12 @@ pub struct Interrupt {
     /// A flag that is set when the server stops or an operator kills the statement; `None` if
     /// neither ends this statement.
     is_stopped: Option<Arc<AtomicBool>>,
-    /// The CPU time after which a statement ends with the error of a timeout, so that it can begin
-    /// again in another lane; `None` for no limit.
+    /// The CPU time after which a statement is stopped on this thread, to begin again on a thread
+    /// for long statements. It is stopped by the error of a timeout, which the client does not get.
+    /// `None` for no limit.
     cpu_max: Option<Duration>,
-    /// The CPU time after which the thread is moved to a lower scheduling class, and the function
-    /// that moves it.
+    /// The CPU time of the statement after which the thread is moved to a lower scheduling class,
+    /// and the function that moves it; `None` if the thread stays in its class.
     lower_after: Option<(Duration, fn())>,
     /// True if a statement is ended when the kernel keeps its thread in the idle class although the
     /// [floor](crate::floor), the CPU share of scans, is turned on. It ends with the error of a
@@ -74,7 +75,7 @@ pub enum TimeOut {
 }
 
 impl TimeOut {
-    /// The error, as in Cassandra.
+    /// Returns the error of a statement that ended early, with Cassandra's code and message.
     pub fn error(self) -> ErrorResponse {
         let (received, block_for) = (0, 1);
         let timed_out = "Operation timed out - received only 0 responses.";
@@ -218,13 +219,13 @@ struct Current {
     looks: Option<Looks>,
 }
 
-/// The limits of a statement that [`Current::look`] compares with the time and with the CPU time of
-/// the thread, now and then while the statement runs.
+/// The state of a running statement's checks at each look at the clock ([`Current::look`]): when to
+/// offer the core to other threads, and the limits on CPU time.
 struct Looks {
     yielding: Yielding,
     cap: Option<CpuLimit>,
     /// The CPU time at which the thread is moved to a lower scheduling class, and the function that
-    /// moves it.
+    /// moves it; `None` once it has moved, or if it stays in its class.
     lowering: Option<(CpuLimit, fn())>,
 }
 

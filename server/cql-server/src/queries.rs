@@ -138,13 +138,14 @@ impl Queries {
         Listed { queries, id }
     }
 
-    /// Returns the queries, the oldest first.
+    /// Returns the queries of all users that wait or run in a lane, the oldest first.
     pub fn rows(&self) -> Vec<QueryRow> {
         self.rows_of(None)
     }
 
-    /// The queries of a role, or of all users for `None`. Constants are removed only from the texts
-    /// of these queries, so that the work is small for a role that may see few queries.
+    /// The queries of a role that wait or run in a lane, or those of all users for `None`.
+    /// Constants are removed only from the texts of these queries, so that the work is small for a
+    /// role that may see few queries.
     pub(super) fn rows_of(&self, role: Option<&str>) -> Vec<QueryRow> {
         // The lock is released before the texts are masked, because queries wait for it.
         let listed = self.lock().clone();

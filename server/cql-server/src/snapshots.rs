@@ -379,6 +379,7 @@ fn drop(
     // No other CREATE or DROP SNAPSHOT runs meanwhile, so the scope, the events and the number below
     // are those of the snapshot that is deleted.
     context.catalog.exclusively(|state| {
+        // The table need not exist: a snapshot of a table that was dropped since can be dropped, too.
         let (keyspace, table) = match &drop.on {
             Some(on) => names_of(context, on)?,
             None => {
@@ -430,6 +431,7 @@ fn drop(
                     let roles = context.catalog.roles();
                     roles.forget_snapshot(seq).map_err(of_catalog)?;
                 }
+                // One sync for both. If a crash leaves the record alone, the next start removes it.
                 db.sync().map_err(of_store)?;
                 let dropped = SchemaChangeKind::Dropped;
                 let changes = listed.map(|all| changed(dropped, (keyspace, name), all));

@@ -229,10 +229,14 @@ impl Mapper for SelectMapper {
             return Ok(());
         }
         if has_all {
+            // Only the columns of the conditions were decoded, without conditions none. So the format of
+            // the whole row is checked here.
             check(schema, key, value)?;
             return emit.emit(key, value);
         }
         if let Some((_, columns)) = json {
+            // The fields above are decoded texts. The members are read again, as the input has them. Only
+            // rows that meet the conditions come here, so no other row is read twice.
             wanted.clear();
             columns.read(key, value, |fields| {
                 push_fields(&mut wanted, fields.iter());

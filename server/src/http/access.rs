@@ -174,10 +174,13 @@ impl Access {
             return Err(Problem::new(status, Failure::Invalid, text));
         }
         let (path, method) = (request.uri().path(), request.method());
+        // After the check of the host, which open paths need, too.
         if is_open(path) {
             return Ok(None);
         }
         let needed = needed(path, method);
+        // A token counts before a cookie, and needs no check of the page that sends the request: a browser
+        // adds cookies by itself, but no token.
         let sent = bearer(headers);
         if let Some(token) = sent.and_then(|text| text.parse::<Token>().ok()) {
             let credential = Credential {
@@ -188,7 +191,8 @@ impl Access {
         }
         let changes = !is_safe(method);
         if path == SESSION && changes {
-            // A page of another site cannot log a browser in or out.
+            // A login has its token in the body, and a logout only ends the session of the cookie. A page of
+            // another site cannot log a browser in or out.
             return if is_other_page(headers) {
                 Err(other_page())
             } else {

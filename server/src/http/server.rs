@@ -172,6 +172,7 @@ impl HttpServer {
             io::Error::new(error.kind(), format!("{}: {error}", socket.display()))
         };
         let listener = socket::listen_in(data).map_err(named)?;
+        // Made at once, so that an error below removes the socket.
         let file = SocketFile {
             data: data.to_path_buf(),
         };

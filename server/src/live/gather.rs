@@ -206,6 +206,8 @@ impl Gatherer {
         }
         let cycles = node.runtime().cycles_after(self.cycle_s);
         self.cycle_s = cycles.last().map_or(self.cycle_s, |last| last.t_s);
+        // The time of these cycles, and not that since the last sample: cycles and samples do not begin
+        // together.
         let length_s: f64 = cycles.iter().map(|cycle| cycle.length_s).sum();
         // Sums of cores times seconds, because cycles differ in length.
         let mut used: BTreeMap<JobId, f64> = BTreeMap::new();

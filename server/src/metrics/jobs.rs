@@ -9,6 +9,8 @@ use crate::node::Node;
 
 pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
     let status = node.runtime().status();
+    // The status also lists the latest jobs that have ended. Leases are no jobs that clients submitted, and
+    // have a gauge of their own below.
     let is_live = |job: &&JobStatus| job.finished_s.is_none() && !job.is_lease;
     let live: Vec<&JobStatus> = status.jobs.iter().filter(is_live).collect();
     let states = [
@@ -45,6 +47,7 @@ pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
         "analytics_memory_bytes": status.memory_bytes as f64,
             "Memory that attempts have reserved for their records";
     });
+    // From the node: the runtime forgets old jobs, and counts each step of a chain as a job.
     let ended = node.ended();
     let outcomes = [
         ([("outcome", "succeeded")], ended.succeeded),

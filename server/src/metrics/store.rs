@@ -49,6 +49,8 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
     let tables = stats.tables.iter();
     let pinned_bytes: u64 = tables.map(|table| table.kept_bytes).sum();
     let is = |that: bool| f64::from(u8::from(that));
+    // The longest wait is a gauge although it never falls: rates are computed of counters, and a maximum has
+    // none. The age of the oldest snapshot may be 0 without any: only a great age is a problem.
     write_each!(sheet.gauge {
         "block_cache_bytes": stats.cache_bytes as f64, "Bytes in the block cache";
         "block_cache_limit_bytes": stats.cache_bytes_max as f64,

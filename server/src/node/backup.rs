@@ -96,6 +96,7 @@ impl Node {
                     goes_on()
                 });
             }
+            // The wait above has left the lease.
             if thread.is_none() {
                 thread = lease.enter().ok();
             }
@@ -173,7 +174,7 @@ fn true_time(unix_ms: u64, now_unix_ms: u64) -> Option<u64> {
 }
 
 /// Returns the later one of two times of backups. A 0, which stands for no backup, and times in the future
-/// are left out.
+/// are left out; `None` if neither is left.
 fn latest_of(unix_ms: [u64; 2], now_unix_ms: u64) -> Option<u64> {
     let is_true = |unix_ms| true_time(unix_ms, now_unix_ms);
     unix_ms.into_iter().filter_map(is_true).max()

@@ -233,6 +233,7 @@ pub(super) fn begin(
         Some(history) => {
             // Before the job is submitted: the recorder is the journal of the first attempt, too.
             let recorder = Recorder::start(history, &record);
+            // The outputs were opened before the job had a record.
             open_job.commits.set(history, &record);
             Some(Recording {
                 history: history.clone(),
@@ -255,6 +256,7 @@ pub(super) fn begin(
                 drive();
             }
         });
+    // Kept, so that a shutdown waits for it.
     (node.registry).keep(driver.map_err(JobError::system("start a thread"))?);
     let (steps, handle) = Steps::submit_first(
         Arc::clone(node.runtime()),

@@ -104,7 +104,7 @@ impl CatalogState {
         self.schema.version()
     }
 
-    /// Returns a table that a user created.
+    /// Returns a table that a user created; `None` if there is none in service.
     pub fn table(&self, keyspace: &str, name: &str) -> Option<&Arc<CqlTable>> {
         self.tables.get(keyspace)?.get(name)
     }
@@ -160,10 +160,12 @@ impl Catalog {
         // After the schema: permissions on objects that it does not have are removed.
         let owned = OwnedSnapshots::open(own(ROLE_SNAPSHOTS_TABLE)?)?;
         let roles = RoleStore::open(db, own(ROLES_TABLE)?, owned, &state.schema)?;
+        // Merges that ran before found no grace period, and purged nothing of the tables.
         grace_periods.set(&state);
         let state = Arc::new(ArcSwap::from_pointee(state));
         let snapshots = Arc::<SnapshotKeyspaces>::default();
         let announcements = Arc::<Announcements>::default();
+        // Earlier expiries need no event: nothing is cached yet, and there are no subscribers.
         db.on_event({
             let (snapshots, announcements) = (Arc::clone(&snapshots), Arc::clone(&announcements));
             // A strong reference would keep the database's own tables alive.
@@ -403,6 +405,7 @@ impl Catalog {
                 Some(now) if now.schema().id() == schema.id() => {
                     self.store.truncate(now.rows(), &now.schema().encode())
                 }
+                // The table was dropped since the caller looked it up: the store refuses the write.
                 _ => Ok(self.store.truncate(table.rows(), &schema.encode())?),
             }
         })

@@ -15,6 +15,7 @@ const IN_STEP_MAX: u32 = 4096;
 #[derive(Debug)]
 pub(super) struct DeadKeys {
     table: Arc<TableCore>,
+    /// The number of dead keys since the last entry that the iterator returned.
     in_step: u32,
 }
 
@@ -23,13 +24,13 @@ impl DeadKeys {
         Self { table, in_step: 0 }
     }
 
-    /// Begins a step: the search for the next entry.
+    /// Sets the count back to 0, because the iterator begins the search for its next entry.
     pub(super) fn begin_step(&mut self) {
         self.in_step = 0;
     }
 
-    /// Counts a key that has no value, and whose newest version is in a memtable. Too many such
-    /// keys in one step request a flush of the memtable.
+    /// Counts a key that has no value, and whose newest version is in a memtable. At
+    /// [`IN_STEP_MAX`] such keys between two entries, requests a flush of the open memtable.
     pub(super) fn passed(&mut self, engine: &Engine, version: &TableVersion) {
         self.in_step += 1;
         if self.in_step == IN_STEP_MAX {

@@ -119,7 +119,8 @@ impl Range {
     }
 
     /// Turns the outcome of the search for the next entry into an item of the iterator. Ends the
-    /// iterator after an error or the last entry, and measures the entry.
+    /// iterator after an error or the last entry. Adds the entry's bytes, and at the first entry
+    /// the latency so far, to the metrics of scans.
     fn end_step(&mut self, step: Result<Option<Entry>>) -> Option<Result<Entry>> {
         self.done = !matches!(step, Ok(Some(_)));
         if let Some(scan) = &mut self.scan {

@@ -89,7 +89,7 @@ impl<'a> PinCounter<'a> {
         covering: &[SeqNo],
     ) {
         // No merge treats a single version differently with and without snapshots, unless the
-        // version expires.
+        // version expires: for a snapshot of an earlier time it may still be live.
         if let ([only], []) = (versions, covering)
             && only.kind != Kind::ExpiringPut
         {
@@ -106,6 +106,7 @@ impl<'a> PinCounter<'a> {
             let at = versions.binary_search_by(|version| seq.cmp(&version.seq));
             at.map_or(1.0, |at| weights[at])
         };
+        // True: these are all versions of the key, so nothing lies below them.
         let before = retained(all, versions, true);
         let after = retained(self.without, versions, true);
         let pinned = gone(key, &before, &after, weight);

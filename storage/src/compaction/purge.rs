@@ -44,6 +44,9 @@ impl OtherParts {
         self.least(prefix, |first| is_before(first, end.as_ref()))
     }
 
+    /// Returns a lower bound of the timestamps in these parts for keys from `start` on; [`i64::MAX`]
+    /// if there are none. Files that begin at a key for which `has` returns false are left out. All
+    /// timestamps in memtables count, because memtables have one bound for all keys.
     fn least(&self, start: &[u8], has: impl Fn(&[u8]) -> bool) -> i64 {
         let runs = self.runs.iter();
         let runs = runs.map(|run| run.least_timestamp(start, &has));
@@ -138,6 +141,7 @@ impl<'a> Purger<'a> {
         let mut is_first = false;
         let mut is_member = false;
         if let Some(group) = group {
+            // The keys of a group follow each other, because they share a prefix.
             is_first = (self.group.as_ref()).is_none_or(|open| open.prefix != group.prefix);
             is_member = !is_head;
             if is_first {
@@ -160,8 +164,9 @@ impl<'a> Purger<'a> {
         if is_head && !(is_first && self.is_one_stripe) {
             return;
         }
-        // Unfolded versions and values with an expiry of the engine are not purged. If the head of
-        // their group is purged already, the output of the merge is discarded.
+        // Of several versions in a stripe none is the value that readers see, and the timestamps in
+        // a value with an expiry of the engine are not known. So neither is purged. If the head of
+        // the group is purged already, the output of the merge is discarded.
         if !is_folded || versions.iter().any(|v| v.kind == Kind::ExpiringPut) {
             self.has_failed |= is_under_purged;
             return;
@@ -211,6 +216,7 @@ impl<'a> Purger<'a> {
             version.value = Bytes::new();
             hides
         });
+        // At the bottom tombstones hide nothing, as in `Retain::versions`. Purging has made some.
         while bottom && versions.pop_if(|last| last.kind == Kind::Delete).is_some() {}
     }
 

@@ -167,6 +167,7 @@ impl<'a> Retain<'a> {
         }
         let (below, kind) = match base {
             Base::Value(value) => (Some(value), Kind::Put),
+            // As a put, the result hides older versions just as its deleted or expired base did.
             Base::Nothing => (None, Kind::Put),
             // The base is in an older stripe or another run, or is not the same for all readers.
             Base::Open | Base::Undecided => (None, Kind::Merge),

@@ -44,9 +44,10 @@ impl Unfinished {
     }
 }
 
-/// Returns the unfinished merges of a table with these runs, newest first. An unfinished merge is
-/// stuck if one of its inputs is in quarantine, or in `left_out`, the runs that no merge may read
-/// for now.
+/// Returns the unfinished merges of a table, in the order of its `runs`, which come newest first. A
+/// merge is unfinished if a part of its output is installed and the rest of its inputs is still to
+/// be merged. It is stuck if one of these inputs is in quarantine, or in `left_out`, the runs that
+/// no merge may read for now.
 pub(crate) fn unfinished<'a>(
     runs: impl IntoIterator<Item = &'a RunMeta>,
     left_out: &HashSet<RunId>,

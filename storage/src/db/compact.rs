@@ -91,10 +91,12 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
         let version = table.version();
         let is_there = |id| version.runs.iter().any(|run| run.id() == id);
         table.picks.note_fruitless(rewriting, is_there);
+        // True, because the picker may have another merge for the table.
         return Ok(true);
     }
 
-    // A deletion of a snapshot that this merge relied on must not be lost.
+    // A deletion of a snapshot that this merge relied on must not be lost. The changes are read
+    // before the sync, so that the manifest records none that the log could still lose.
     let snapshots = engine.unrecorded_snapshots();
     let synced = mutation::unless(Mutation::MergeWithoutWalSync, || engine.wal.sync_all());
     synced.inspect_err(|_| output.iter().for_each(|run| run.retire()))?;
@@ -255,6 +257,7 @@ fn write_merged(
         cursor.seek_to_first()?;
         cursors.push(cursor);
     }
+    // `false`: in ascending order.
     let mut merge: Merge<_, false> = Merge::new(cursors);
     // The output stands for all numbers that its inputs stand for, and is added to the output of
     // earlier parts. The purger below needs the numbers of the versions that are read here alone.
@@ -277,6 +280,7 @@ fn write_merged(
     let mut runs = KeptRuns::new(engine, table, &form, retain, &[], [origin])
         .beginning_at(start)
         .with_purger(purger);
+    // At least 1, because a part must have some output when it ends: see below.
     let part_bytes = engine.options.compaction.part_bytes.max(1);
     let mut rest = None;
     let tombstones = inputs.iter().filter_map(|run| run.range_tombstones());
@@ -324,6 +328,7 @@ fn write_merged(
         engine.check_stop()?;
     }
     engine.after_chunk(chunk_bytes);
+    // Again: the last chunk may have waited, and what follows syncs files, which may take long.
     engine.check_stop()?;
     let (smallest, largest) = span;
     let of_newest = inputs[0].meta().smallest_seq;

@@ -155,7 +155,7 @@ pub(super) fn install(engine: &Engine, written: &[Written]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the oldest frozen memtable.
+/// Returns the oldest frozen memtable; `None` if none is frozen.
 fn next_to_flush(version: &TableVersion) -> Option<Arc<Memtable>> {
     let (oldest, newest) = (version.frozen.last(), version.frozen.first());
     mutation::replace(oldest, Mutation::FlushNewestFirst, newest).cloned()
@@ -188,8 +188,9 @@ fn write_runs(
         boundaries,
         merger: &table.merger,
     };
-    // All of the table up to the newest run is flushed: the output of a merge in parts may stand
-    // behind other runs.
+    // The largest number that any run stands for: up to there the table is flushed. It need not be
+    // that of the first run in the list, because the output of a merge in parts stands for the
+    // numbers of all its inputs, and has its place behind them.
     let flushed_seq = version.runs.iter().map(|run| run.origin_span().1).max();
     let end = memtable.end_seq().expect("it is frozen");
     let ends: Vec<_> = std::iter::once(flushed_seq.unwrap_or(SeqNo::ZERO))
@@ -201,6 +202,7 @@ fn write_runs(
     // A flushed run is never in the form of the oldest run, whose compression is for what is seldom
     // written.
     let form = table.options().sstable.of_run(false);
+    // Without a purger: what was just written is seldom old enough to be purged.
     let mut runs = KeptRuns::new(engine, table, &form, retain, splits, origins);
     let tombstones = memtable.range_tombstones();
     let tombstones = tombstones.iter().flat_map(|ranges| ranges.iter());
@@ -232,6 +234,8 @@ fn write_runs(
             add_key(&versions)?;
             versions.clear();
         }
+        // Throttled writers get their tokens while the flush goes on. Truncated entries count, too:
+        // the flush frees their memory.
         flushed_bytes += plain_bytes(entry.key(), entry.value());
         if flushed_bytes >= CREDIT_BYTES {
             engine

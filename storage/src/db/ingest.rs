@@ -85,17 +85,20 @@ impl Engine {
         self.admit_write(std::slice::from_ref(table), 0)?;
 
         // A capture of the database takes this lock: it must not find the record in the log without
-        // the files in the table's version.
+        // the files in the table's version. Locked after the wait above, which may be long.
         let ingesting = self.ingesting.lock().unwrap();
         let payload = encode_ingest(table.id, &meta);
         let (ticket, (position, layer, pruned)) = self.queue.try_enter(1, |seq| {
-            // The table may have been dropped since the first check.
+            // The table may have been dropped since the first check. This comes before all effects: a
+            // commit that is refused here gets no number, and must leave nothing behind.
             table.check_writable()?;
             let run = Run::new(meta.clone().ingested_by(seq), files);
             let layer = Arc::new(Memtable::of_run(run, seq));
+            // The log keeps the segment of the record until the manifest names the run.
             layer.note_segment(self.wal.segment_number());
             table.update(|version| Some(version.ingested(&layer)));
             let position = self.wal.push(seq, 1, &payload);
+            // Only recorded, not checked: an ingest reads nothing, so it conflicts with no earlier write.
             let needed = self.conflicts.is_needed() && !mutation::is(Mutation::IngestIsNoWrite);
             let pruned = needed.then(|| self.conflicts.record(seq, write_set));
             Ok::<_, Error>((position, layer, pruned))
@@ -202,6 +205,7 @@ impl<'a> AdoptedFiles<'a> {
     fn open(&self) -> Result<(Vec<FileMeta>, Vec<Arc<RunFile>>)> {
         let store = &self.engine.runs;
         let last = *self.numbers.last().expect("a file was taken");
+        // One sync makes all their names durable; `last` is only the name for an error.
         store.finish(last, Mutation::IngestWithoutDirSync)?;
         let open = |&number| store.open_new(number);
         let opened: Vec<_> = self.numbers.iter().map(open).collect::<Result<_>>()?;

@@ -141,6 +141,8 @@ impl Engine {
         let last_file = metas().flat_map(RunMeta::numbers).map(|file| file.0).max();
         let last_run = metas().map(|run| run.id.0).max();
         let after_last = FileNumber(last_file.unwrap_or(0) + 1);
+        // Files with unnamed numbers below the bound may have existed. A pin that outlived such a file
+        // must find nothing, rather than a new file of another table. So numbers begin at the bound.
         let below = state.files_below.max(after_last);
         let next_file = mutation::replace(below, Mutation::ReuseFileNumbers, after_last);
         runs.number_from(next_file, below, RunId(last_run.unwrap_or(0) + 1));
@@ -170,6 +172,7 @@ impl Engine {
         // For the statistics. If this fails, the first look for a file to check tries again.
         let check_record = CheckRecord::read(&*disk, dir).ok().flatten();
         let wal_bytes_replayed = recovered.segments.iter().map(|(_, bytes)| bytes).sum();
+        // Commits wait for a new segment, so its calls wait only briefly for a file descriptor.
         let log_disk = patient.for_log();
         let wal = Wal::new(
             Arc::new(log_disk.clone()),

@@ -126,7 +126,7 @@ struct Replay<'a> {
     runs: &'a RunStore,
     /// The tables to which the commit that is being replayed writes.
     touched: HashSet<TableId>,
-    /// The error of opening an ingested run.
+    /// The error of opening an ingested run; `None` until one does not open.
     failed: Option<Error>,
     recovered: Recovered,
 }
@@ -155,6 +155,7 @@ impl Replay<'_> {
     }
 
     fn apply(&mut self, seq: SeqNo, op: Op<'_>) -> Result<(), String> {
+        // Also if the write is flushed already: `note_segment` skips memtables without entries.
         if let Op::Write { table, .. } | Op::RangeDelete { table, .. } | Op::Ingest { table, .. } =
             &op
         {
@@ -176,6 +177,7 @@ impl Replay<'_> {
                     core.peek().memtable.delete_range(&range, seq);
                 }
             }
+            // Not by `unflushed`, whose result would keep `self.failed` from being set.
             Op::Ingest { table, run } => match self.tables.get(&table) {
                 // The manifest has the run already.
                 Some((_, flushed_seq)) if seq <= *flushed_seq => {}

@@ -67,6 +67,7 @@ impl Engine {
             };
             options.table.as_ref().map(covered).transpose()?
         };
+        // The id stays used if the commit fails: its record may be in the log all the same.
         *last_id += 1;
         // Readers of the snapshot judge expiry by this time, whatever number it gets: a view above
         // every commit holds the time until the bookmark does.
@@ -156,6 +157,8 @@ impl Engine {
             at: Some(held.seq),
         };
         self.commit_bookmark(record)?;
+        // Unlocked here, because `after_commit` may lock `snapshot_ops` itself, and `flushing`,
+        // which is locked before it.
         drop(last_id);
         if hold.expires_in.is_some() {
             self.signal.look_at_the_time();

@@ -18,6 +18,7 @@ impl Engine {
     /// count in some figures and not in others, because no lock is held over all of them.
     pub(crate) fn stats(&self) -> Stats {
         let counters = &self.counters;
+        // Each read counts in one of them, so the sum is the number of reads.
         let reads_by_runs: Vec<_> = counters.reads_by_runs.iter().map(Counter::get).collect();
         let reads = reads_by_runs.iter().sum();
         let census = self.snapshots.census();
@@ -41,6 +42,7 @@ impl Engine {
             compaction_debt_bytes: tables.iter().map(|t| t.compaction_debt_bytes).sum(),
             oldest_file_check_ms: self.oldest_file_check_ms(),
             disk_calls_stuck: self.disk_watch.stuck().len(),
+            // `None` also if the disk returns an error: statistics never fail.
             free_bytes: self.runs.tables().free_bytes().ok().flatten(),
             wal_bytes_written,
             wal_syncs: self.wal.syncs(),
@@ -89,6 +91,7 @@ impl Engine {
         }
     }
 
+    /// Returns why the database accepts no writes; `None` if it accepts them.
     pub(super) fn read_only_cause(&self) -> Option<String> {
         let opened = self.check_access().err().map(|e| e.to_string());
         opened.or_else(|| self.wal.failure().map(|cause| cause.to_string()))
@@ -148,6 +151,7 @@ impl Engine {
             })
             .collect();
         let file_bytes: u64 = runs.iter().map(|run| run.bytes).sum();
+        // Without ingested runs that wait among the memtables: they record no hidden versions.
         let metas = || version.runs.iter().map(|run| run.meta());
         let has_any = |from, to| bookmarks.has_any(from, to);
         let garbage_bytes = metas().map(|meta| meta.bytes_unless(has_any)).sum();
@@ -177,6 +181,7 @@ impl Engine {
             dropped: table.is_dropped(),
             memtable_bytes: memtables().map(|memtable| memtable.bytes() as u64).sum(),
             frozen_memtables: version.frozen.len(),
+            // All tables share memory and log, so a lack of these slows writers of each table.
             pressure: self.pressure(table).max(shared_pressure),
             file_bytes,
             files: runs.iter().map(|run| run.files).sum(),
@@ -246,6 +251,7 @@ impl Engine {
     }
 }
 
+/// Returns `of / to`; 0 if `to` is 0, because nothing was counted yet.
 fn ratio(of: u64, to: u64) -> f64 {
     match to {
         0 => 0.0,

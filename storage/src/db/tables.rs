@@ -87,6 +87,7 @@ impl Engine {
         // the lock of the catalog, and finds the table.
         let last = self.queue.pause(|next| SeqNo(next.0 - 1));
         let lifetime = Lifetime::beginning_after(last);
+        // Before any write can find the table: the log must name no table that the manifest lacks.
         self.commit_edit(Edit::AddTable(TableMeta {
             id,
             keyspace: keyspace.to_string(),

@@ -84,7 +84,8 @@ impl Engine {
         let write_set = self.conflicts.is_needed().then(|| WriteSet::of(&payload));
         let (ticket, (position, memtables, pruned)) =
             self.queue.try_enter(u64::from(count), |first| {
-                // Under the order lock no table is dropped until this commit has its number.
+                // Under the order lock no table is dropped until this commit has its number. The checks
+                // come before all effects: a refused commit gets no number, and must leave nothing.
                 mutation::unless(Mutation::WriteToDroppedTables, || {
                     tables.iter().try_for_each(|table| table.check_writable())
                 })?;
@@ -107,6 +108,8 @@ impl Engine {
                 };
                 let memtables: Vec<_> = tables.iter().map(pin).collect();
                 let position = self.wal.push(first, count, &payload);
+                // The next commit is checked against this one before its outcome is known. If it fails,
+                // a transaction may be refused without need, which is safe.
                 let pruned = write_set.map(|write_set| self.conflicts.record(first, write_set));
                 Ok::<_, Error>((position, memtables, pruned))
             })?;
@@ -121,7 +124,8 @@ impl Engine {
         if self.syncs(options) && insertion.payload.len() <= GROUPED_BYTES_MAX {
             self.commit_in_group(ticket, position, insertion)?;
         } else {
-            // Inserted only now: a record that is refused must not be in a memtable.
+            // Inserted only now: a record that is refused must not be in a memtable. After an error
+            // the ticket is dropped, so that later commits do not wait for its numbers.
             self.make_durable(position, options)?;
             self.insert(insertion);
             ticket.publish();

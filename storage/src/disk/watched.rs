@@ -19,10 +19,11 @@ use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
 use crate::log_store::{LockGuard, LogStore};
 use crate::table_store::TableFiles;
 
-/// The time between two looks at the calls to the disk.
+/// The interval at which a [`DiskWatch`] looks at the calls to the disk that are under way, to find
+/// those that hang.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Finds the calls that hang.
+/// Finds the calls to the disk that hang.
 #[derive(Debug)]
 pub(crate) struct DiskWatch {
     calls: Arc<DiskCalls>,

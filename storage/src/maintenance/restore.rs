@@ -143,6 +143,7 @@ fn restore_file(
         tables
             .finish()
             .map_err(Error::no_space_or_io("sync", &name))?;
+        // Reads the copy from the disk, so that a fault of the copying is found, too.
         store.open_whole(&whole, Mutation::RestoreUnverified)
     })();
     match opened {

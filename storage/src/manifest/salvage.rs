@@ -21,7 +21,8 @@ pub(crate) struct SalvagedManifest {
     pub(crate) damage: Option<Error>,
     /// The error of a last record that cannot be read: a crash may have torn the record before it
     /// took effect. The directory shows whether it took effect: it has either the files that the
-    /// record added, or those that it replaced.
+    /// record added, or those that it replaced. `None` if the last record is whole, or is not
+    /// reached because of damage before it.
     pub(crate) torn: Option<Error>,
 }
 
@@ -36,6 +37,7 @@ pub(crate) fn salvage_manifest(
     manifests: &[FileNumber],
 ) -> Result<SalvagedManifest> {
     let current = Current::read(log_store, dir)?;
+    // Such a directory is a copy of a database that is still there: nothing has to be saved.
     if current.is_incomplete {
         return Err(Error::Incomplete {
             path: dir.to_path_buf(),

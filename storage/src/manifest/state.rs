@@ -55,7 +55,7 @@ pub(crate) struct State {
     /// The largest id that a table ever had, those of removed tables included.
     pub(crate) last_table_id: TableId,
     /// The mark of a backup. The first opening for writing removes it: from then on the directory
-    /// is a database of its own.
+    /// is a database of its own. `None` in a database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) backup: Option<BackupMark>,
 }
@@ -72,6 +72,9 @@ pub(crate) struct BackupMark {
 }
 
 /// One change of the manifest's state, applied whole or not at all.
+///
+/// `snapshots` are the operations on snapshots that the manifest did not have before, and on which
+/// the edit relies; `None` without any.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Edit {
@@ -206,6 +209,7 @@ impl State {
                 for flushed in tables {
                     let meta = self.table_mut(flushed.table);
                     meta.flushed_seq = flushed.flushed_seq;
+                    // Before the others: they are newer than all runs of the table.
                     meta.runs.splice(0..0, flushed.runs);
                 }
                 self.note_snapshots(snapshots);
@@ -251,6 +255,7 @@ impl State {
                 let has_file = |run: &RunMeta| run.numbers().any(|number| number == file);
                 let at = runs.iter().position(has_file).expect("it was checked");
                 runs[at].replace_file(file, by);
+                // A state with a run without files is refused: see `State::check`.
                 if runs[at].files.is_empty() {
                     runs.remove(at);
                 }
@@ -267,6 +272,7 @@ impl State {
     /// Returns an error if the edit does not fit this state.
     pub(super) fn check_edit(&self, edit: &Edit) -> Result<(), String> {
         match edit {
+            // It replaces this state, so there is nothing that it must fit.
             Edit::State(_) => {}
             Edit::AddKeyspace { name } => {
                 if self.keyspaces.contains(name) {
@@ -426,7 +432,8 @@ impl State {
     }
 }
 
-/// Returns the positions of the runs with these ids, if they are neighbours in this order.
+/// Returns the positions of the runs with these ids; `None` if they are not neighbours in this
+/// order.
 fn neighbours(runs: &[RunMeta], ids: &[RunId]) -> Option<Range<usize>> {
     let start = runs.iter().position(|run| Some(&run.id) == ids.first())?;
     let range = start..start + ids.len();

@@ -73,6 +73,7 @@ impl TombstoneIndex {
         // The stable sort is the one that makes use of runs that are sorted already: each part is one.
         points.sort();
         points.dedup();
+        // Many ranges may share points, and the index keeps the list.
         points.shrink_to_fit();
 
         let mut tombstones =
@@ -152,17 +153,17 @@ impl TombstoneIndex {
         }
     }
 
-    /// The number of tombstones.
+    /// Returns the number of tombstones.
     pub(super) fn len(&self) -> usize {
         self.tombstones.len()
     }
 
-    /// The greatest sequence number of a tombstone.
+    /// Returns the greatest sequence number of a tombstone.
     pub(super) fn newest(&self) -> SeqNo {
         self.tombstones[0].seq
     }
 
-    /// The newest sequence number `<= seq` of a tombstone over `key`.
+    /// Returns the newest sequence number `<= seq` of a tombstone over `key`; `None` without one.
     pub(super) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
         let interval = self.points_up_to(key).checked_sub(1)?;
         let newest = self.newest[interval];
@@ -178,8 +179,8 @@ impl TombstoneIndex {
         seen.max()
     }
 
-    /// The number of `points` (keys at which ranges begin or end) that are less than or equal to
-    /// `key`.
+    /// Returns the number of `points` (keys at which ranges begin or end) that are less than or
+    /// equal to `key`.
     fn points_up_to(&self, key: &[u8]) -> usize {
         let (start, rest) = key.split_at(self.prefix_bytes.min(key.len()));
         match start.cmp(&self.points[0][..self.prefix_bytes]) {
@@ -194,7 +195,7 @@ impl TombstoneIndex {
         from + of_head.partition_point(|point| **point <= *key)
     }
 
-    /// All tombstones, newest first.
+    /// Returns all tombstones, newest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
         self.tombstones.iter().map(|placed| RangeTombstone {
             range: KeyRange {
@@ -205,7 +206,7 @@ impl TombstoneIndex {
         })
     }
 
-    /// Bytes of memory that the index takes, without those of the keys.
+    /// Returns the bytes of memory that the index takes, without those of the keys.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
             + size_of_val(&*self.points)

@@ -73,6 +73,7 @@ impl Footer {
     pub(super) fn decode(bytes: &[u8; Self::BYTES], path: &Path, file_bytes: u64) -> Result<Self> {
         let offset = file_bytes.saturating_sub(Self::BYTES as u64);
         let damage = |detail| Err(Damage(detail).at(path, offset));
+        // Before the checksum: a file that is no SSTable at all gets an error of its own.
         if bytes[MAGIC_AT..] != *MAGIC {
             return damage(format!(
                 "no SSTable footer: magic is {:02x?}, {MAGIC:02x?} expected",

@@ -222,7 +222,7 @@ pub(crate) fn reseal(bytes: &mut [u8]) {
     }
 }
 
-/// The payload of a block that lies in the file.
+/// Returns the payload of a block that lies in the file.
 fn payload_at(bytes: &[u8], footer: &Footer, handle: BlockHandle) -> Result<Bytes, Damage> {
     let range = usize::try_from(handle.offset).ok().zip(handle.end());
     let stored = range
@@ -276,7 +276,7 @@ fn reseal_footer(bytes: &mut [u8]) {
     }
 }
 
-/// Small whole tables with several layouts, each with the name of the layout.
+/// Returns small whole tables with several layouts, each with the name of the layout.
 #[cfg(test)]
 pub(crate) fn tables() -> Vec<(&'static str, Vec<u8>)> {
     use super::options::SsTableOptions;
@@ -307,6 +307,7 @@ pub(crate) fn tables() -> Vec<(&'static str, Vec<u8>)> {
         (
             "lz4",
             SsTableOptions {
+                // Larger: a block that compression hardly makes smaller is stored as it is.
                 block_bytes: 512,
                 compression: Compression::Lz4,
                 ..small
@@ -343,7 +344,7 @@ pub(crate) fn tables() -> Vec<(&'static str, Vec<u8>)> {
         .to_vec()
 }
 
-/// The parts of a real table, each with the name of its fuzz target.
+/// Returns the parts of a real table, each with the name of its fuzz target.
 #[cfg(test)]
 pub(crate) fn parts(table: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let last = table.last_chunk().unwrap();
@@ -399,7 +400,7 @@ fn a_misplaced_restart_point_of_the_index_is_damage() {
     }
 }
 
-/// The payload of a real table's range tombstones.
+/// Returns the payload of a real table's range tombstones; `None` if it has none.
 #[cfg(test)]
 pub(crate) fn tombstones(table: &[u8]) -> Option<Vec<u8>> {
     let last = table.last_chunk().unwrap();

@@ -93,8 +93,8 @@ impl SsTable {
         Ok(Arc::new(table))
     }
 
-    /// The memory in bytes that the table takes for as long as it is open: without the partitions
-    /// of index and filter, which the cache counts.
+    /// Returns the memory in bytes that the table takes for as long as it is open: without the
+    /// partitions of index and filter, which the cache counts.
     fn memory_bytes(&self) -> u64 {
         let Parts {
             top,
@@ -120,8 +120,8 @@ impl SsTable {
         &self.parts.properties
     }
 
-    /// The range tombstones in this file: those of all of its run, or of a part of a merge. `None`
-    /// if another file of the run has them, or if there are none.
+    /// Returns the range tombstones in this file: those of all of its run, or of a part of a merge.
+    /// `None` if another file of the run has them, or if there are none.
     pub(crate) fn range_tombstones(&self) -> Option<&Arc<RangeTombstones>> {
         self.parts.tombstones.as_ref()
     }
@@ -258,8 +258,9 @@ impl SsTable {
         &self.parts.top
     }
 
-    /// The partition of the index at a position, which must be below the number of partitions. If
-    /// it is not in memory, it is read from the file, and stays in memory if there is a cache.
+    /// Returns the partition of the index at a position, which must be below the number of
+    /// partitions. If it is not in memory, it is read from the file, and stays in memory if there
+    /// is a cache.
     #[inline]
     fn partition(&self, position: usize) -> Result<PartitionGuard> {
         if let Some(partition) = self.partitions.get(position) {
@@ -368,12 +369,12 @@ impl SsTable {
             .map_err(|damage| damage.at(&self.path, index.handle(position).offset))
     }
 
-    /// The random id of the file, which is part of all of its checksums.
+    /// Returns the random id of the file, which is part of all of its checksums.
     pub(crate) fn id(&self) -> FileId {
         self.parts.footer.file_id
     }
 
-    /// A data block, if the cache has it.
+    /// Returns a data block; `None` if the cache does not have it.
     pub(super) fn cached_block(&self, handle: BlockHandle) -> Option<Block> {
         self.cache.get(self.properties().file_number, handle.offset)
     }
@@ -408,7 +409,7 @@ impl SsTable {
         SPARE.take()
     }
 
-    /// The payload of a data block, from the disk.
+    /// Returns the payload of a data block, from the disk.
     pub(super) fn read_data_block(&self, handle: BlockHandle) -> Result<Bytes> {
         self.check_handle(handle)?;
         read_block(&*self.file, &self.path, self.id(), handle)

@@ -50,7 +50,7 @@ pub(crate) struct LostBlock {
 }
 
 impl LostBlock {
-    /// The keys that the lost part may have had.
+    /// Returns the keys that the lost part may have had.
     pub(crate) fn keys(&self) -> KeyRange {
         let bound = |key: &Option<Vec<u8>>| match key {
             Some(key) => ops::Bound::Included(key.clone()),
@@ -70,6 +70,7 @@ pub(crate) struct Salvage {
     blocks: Vec<BlockHandle>,
     /// The number of versions in the good blocks.
     good_versions: u64,
+    /// The properties of the file; `None` if they cannot be read.
     pub(crate) properties: Option<Properties>,
     /// The range tombstones of the file, if it has any that can be read.
     pub(crate) tombstones: Option<RangeTombstones>,
@@ -94,6 +95,7 @@ impl Salvage {
         let bytes = read_what_reads(&*file, path)?;
         let is_its_own = |footer: &Footer| id.is_none_or(|id| id == footer.file_id);
         let footer = match footer(&bytes, path) {
+            // No damage: a build that knows the version can read all of the file.
             Err(error @ Error::UnsupportedFormat { .. }) => return Err(error),
             footer => footer.ok().filter(is_its_own),
         };
@@ -146,13 +148,13 @@ impl Salvage {
         Ok(salvage)
     }
 
-    /// The number of versions and range tombstones that can be read.
+    /// Returns the number of versions and range tombstones that can be read.
     pub(crate) fn entries(&self) -> u64 {
         let tombstones = self.tombstones.as_ref();
         self.good_versions + tombstones.map_or(0, RangeTombstones::count)
     }
 
-    /// The bytes of the parts that cannot be read.
+    /// Returns the bytes of the parts that cannot be read.
     pub(crate) fn lost_bytes(&self) -> u64 {
         self.lost.iter().map(|lost| lost.bytes).sum()
     }
@@ -335,8 +337,8 @@ impl Salvage {
     }
 
     /// Adds the stored blocks `found` between two offsets to the good ones, up to the first that is
-    /// damaged, or has versions that are not behind `last` (the last version before) or above
-    /// `bound`. Returns the offset at which the last good block ends, and its last version.
+    /// damaged, or has versions that are not behind `last` (the last version before), or that are
+    /// above `bound`. Returns the offset at which the last good block ends, and its last version.
     fn take(
         &mut self,
         bytes: &Bytes,
@@ -397,7 +399,7 @@ fn footer(bytes: &Bytes, path: &Path) -> Result<Footer> {
     }
 }
 
-/// The payload of a stored block.
+/// Returns the payload of a stored block.
 fn part(bytes: &Bytes, id: FileId, handle: BlockHandle) -> Result<Bytes, Damage> {
     let outside = || Damage("it does not lie in the file".into());
     let end = handle.end().ok_or_else(outside)?;
@@ -473,7 +475,7 @@ fn stored_block_len(bytes: &[u8], place: BlockPlace) -> Option<usize> {
     None
 }
 
-/// The bytes of a file, with zeros in the place of those that the disk cannot read.
+/// Returns the bytes of a file, with zeros in the place of those that the disk cannot read.
 fn read_what_reads(file: &dyn ReadFile, path: &Path) -> Result<Bytes> {
     const PIECE_BYTES: usize = 4096;
     let len = file.len().map_err(Error::io("get the length of", path))?;

@@ -45,6 +45,7 @@ const ENTRY_OVERHEAD_BYTES_MAX: usize = 3 * 5 + 1 + 10 + 4 + 4;
 pub(crate) struct SsTableWriter {
     data: BlockBuilder,
     partitions: PartitionBuilder,
+    /// The hashes of key prefixes for the filters; `None` if the filters have only keys.
     prefixes: Option<Prefixes>,
     pub(super) properties: Properties,
     tombstones: RangeTombstones,
@@ -217,9 +218,8 @@ impl SsTableWriter {
         self.properties.expiries = bounds.expiries;
     }
 
-    /// Size of the file if it were finished now, in bytes: data blocks as stored, the
-    /// open one, filters and index as they are before compression; without
-    /// properties and footer.
+    /// Returns the size of the file if it were finished now, in bytes: data blocks as stored, the
+    /// open one, filters and index as they are before compression; without properties and footer.
     pub(crate) fn file_bytes(&self) -> u64 {
         let open = if self.data.is_empty() {
             0
@@ -232,6 +232,7 @@ impl SsTableWriter {
     /// Returns whether the next key should go into another file, if files are to have about
     /// `bytes_max` bytes.
     pub(crate) fn is_full(&self, bytes_max: u64) -> bool {
+        // From half of the limit on: the versions of the next key all go into the same file.
         self.file_bytes() >= bytes_max
             || self.partitions.top_bytes_with(0) >= self.top_level_bytes_max / 2
     }
@@ -330,7 +331,7 @@ impl Prefixes {
         }
     }
 
-    /// The hash of a key's prefix, if the key has one.
+    /// Returns the hash of a key's prefix, if the key has one.
     fn hash(&mut self, key: &[u8]) -> Option<u64> {
         if self.hash.is_none() || !key.starts_with(&self.last) {
             let prefix = self.of.of_key(key);
@@ -354,7 +355,7 @@ struct Output {
 }
 
 impl Output {
-    /// The size of the file in bytes, with the bytes that are still pending.
+    /// Returns the size of the file in bytes, with the bytes that are still pending.
     fn bytes(&self) -> u64 {
         self.appended_bytes + self.pending.len() as u64
     }

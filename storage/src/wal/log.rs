@@ -265,7 +265,7 @@ impl Wal {
         progress.check()
     }
 
-    /// The smallest segment number that a record pushed from now on can get.
+    /// Returns the smallest segment number that a record pushed from now on can get.
     pub(crate) fn segment_number(&self) -> FileNumber {
         self.files.next_number()
     }
@@ -274,12 +274,13 @@ impl Wal {
         self.files.bytes()
     }
 
-    /// Bytes written since the log was opened.
+    /// Returns the bytes written since the log was opened.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.files.written_bytes()
     }
 
-    /// Syncs of segments since the log was opened, each for all who waited.
+    /// Returns the number of syncs of segments since the log was opened, each for all threads that
+    /// waited.
     pub(crate) fn syncs(&self) -> u64 {
         self.progress.lock().unwrap().syncs
     }
@@ -344,8 +345,9 @@ impl Wal {
         SegmentHold(self)
     }
 
-    /// The segments, ascending, each with its length in bytes up to the end of the last record that
-    /// was written: they contain everything acknowledged so far. The last segment may be longer.
+    /// Returns the segments, ascending, each with its length in bytes up to the end of the last
+    /// record that was written: they contain everything acknowledged so far. The last segment may
+    /// be longer.
     ///
     /// # Errors
     /// As [`Wal::write_to`].
@@ -380,7 +382,7 @@ impl Wal {
         from.elapsed()
     }
 
-    /// The cause of the failure that ended all writes; `None` without a failure.
+    /// Returns the cause of the failure that ended all writes; `None` without a failure.
     pub(crate) fn failure(&self) -> Option<Arc<str>> {
         self.progress.lock().unwrap().failed.clone()
     }
@@ -453,11 +455,13 @@ impl Wal {
             self.wake(&progress);
             return Err(e);
         }
+        // Only a writer changes these two, so they stay valid without the lock.
         let written = progress.written;
         let next = progress.next_segment;
         let spare = std::mem::take(&mut progress.spare);
         drop(progress);
 
+        // Only now, so that the group has all records that were pushed while this thread waited.
         let mut group = self.take_buffer(spare);
         let outcome = self
             .files

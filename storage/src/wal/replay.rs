@@ -32,9 +32,9 @@ pub(crate) struct Replayed {
     pub(crate) end: Lsn,
 }
 
-/// The segments of a directory with these numbers, ascending; none may be missing between the first
-/// number and the last segment. Segments below the first number are not needed; a crash while they
-/// were removed may have left any of them.
+/// Returns the segments of a directory with these numbers, ascending; none may be missing between
+/// the first number and the last segment. Segments below the first number are not needed; a crash
+/// while they were removed may have left any of them.
 ///
 /// # Errors
 /// [`Error::Corruption`] when a segment is missing. A removal of old segments always leaves one. So
@@ -297,8 +297,8 @@ pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<RecordHeader, String>
     Ok(header)
 }
 
-/// The offset of a good record behind the bad one at `bad`, if that record was written when the
-/// bytes of the bad one were durable already.
+/// Returns the offset of a good record behind the bad one at `bad`, if that record was written when
+/// the bytes of the bad one were durable already; `None` if there is no such record.
 fn later_record_that_counts_on(
     bytes: &[u8],
     bad: usize,

@@ -78,7 +78,8 @@ fn translate(history: &History) -> adya::History {
             add(process + at * PROCESSES, &[merge]);
         }
     }
-    // The content after the restart is a read by one more process, behind all other events.
+    // The content after the restart is a read by one more process, behind all other events. The
+    // numbers of the other processes are not negative.
     if let Some(recovered) = &history.recovered {
         let reads = (0..LISTS).zip(recovered).map(|(key, content)| Mop::Read {
             key: key_id(&mut names, key),
@@ -95,6 +96,7 @@ fn translate(history: &History) -> adya::History {
         kind,
         process: Some(process),
         value,
+        // The order of the operations is enough: `adya` uses times only for its explanations.
         time: None,
     });
     adya::History::from_ops(ops.collect(), names)

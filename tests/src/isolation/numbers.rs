@@ -88,6 +88,7 @@ impl Versions {
 
     /// Returns the number of the first commit after `start` and before `end` that writes a key. If
     /// `merges` is false, commits that only merged operands into the key's value are skipped.
+    /// `None` if there is no such commit.
     fn written_between(&self, key: Key, start: u64, end: u64, merges: bool) -> Option<u64> {
         let mut later = self.0.get(&key)?.range(start + 1..end);
         let found = later.find(|(_, version)| merges || !version.merged);
@@ -169,6 +170,8 @@ fn check_outcome(
                     Step::Guard { key } => Some(*key),
                     step => step.written(),
                 };
+                // A merge of another commit counts unless this transaction, too, only merges operands
+                // into the key, and does not guard it.
                 let other = key.and_then(|key| {
                     let merges = !transaction.merges_freely(key);
                     versions.written_between(key, transaction.start, number, merges)

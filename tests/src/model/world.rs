@@ -32,6 +32,7 @@ impl Cell {
         }
     }
 
+    /// Returns the value at the time `now_ms`; `None` if all of it has expired.
     fn value(&self, operator: Option<&str>, now_ms: u64) -> Option<Arc<[u8]>> {
         let expired = self.expiry_ms.is_some_and(|at| at <= now_ms);
         match &self.operand {
@@ -132,6 +133,7 @@ impl World {
         }
     }
 
+    /// Returns a snapshot; `None` if there is none, or it has expired.
     pub(super) fn snapshot_of(&self, keyspace: u8, name: u8) -> Option<&StoredSnapshot> {
         let found = self.snapshots.get(&(keyspace, name));
         found.filter(|snapshot| snapshot.is_there(self.now_ms))
@@ -152,6 +154,7 @@ impl World {
         self.tables[table.index()].is_some()
     }
 
+    /// Returns what is visible of a table at the time `now_ms`; `None` if the table does not exist.
     fn content(&self, table: TableNo, now_ms: u64) -> Option<Arc<Content>> {
         let cells = self.tables[table.index()].as_ref()?;
         let seen = cells.iter().filter_map(|(key, cell)| {

@@ -183,6 +183,7 @@ impl Generator {
                     commit: self.rng.random_bool(0.8),
                 }
             }
+            // Times to live go up to 1000 ms, so values are read before and after their expiry.
             3 => Operation::Advance(self.rng.random_range(1..400)),
             4 => Operation::Truncate(self.table()),
             5 => {

@@ -74,6 +74,7 @@ fn follow(
             // The table may have records already. If it has all, the range is empty.
             let present = client.records();
             let plan = Plan {
+                // Writes that the server rejects for overload are sent again.
                 takes_refusals: true,
                 value_bytes: VALUE_BYTES,
                 stop,
@@ -89,10 +90,13 @@ fn follow(
                 pace: pace.pace(),
                 tick: TICK,
                 duration: seconds.map(Duration::from_secs_f64),
+                // The report shows how many operations the server rejects for overload. An error would
+                // end the demo in the middle of its day.
                 takes_refusals: true,
                 value_bytes: VALUE_BYTES,
                 stop,
                 intervals: Some((INTERVAL, intervals)),
+                // Workload A, half reads and half updates, as in a demo without a server.
                 ..Plan::new(Operations::Run("a".parse().expect("it is known"), None))
             };
             // A closed loop has no operations that are due together, so it does not wait for ticks.

@@ -94,6 +94,8 @@ impl Analytics {
     pub fn start(setup: &Setup, beside: &Beside) -> Result<Option<Self>> {
         let (management, settings) = match beside {
             Beside::NoJobs => return Ok(None),
+            // The runtime does not use the policy of unmanaged jobs, and the default settings have no
+            // objective, so that no guard limits the jobs.
             Beside::Unmanaged => (Management::Unmanaged, JobSettings::default()),
             Beside::Managed(settings) => (Management::Managed, settings.clone()),
         };
@@ -130,6 +132,7 @@ impl Analytics {
         let application = ApplicationRequest::Wordcount(WordcountRequest { reduces: REDUCES });
         let described = |pin| JobDescription::over_table(application.clone(), pin);
         let description = pin.as_ref().map(described);
+        // Made before the jobs are submitted: if that fails, the drop of this value ends those that run.
         let mut analytics = Self {
             node,
             objective: (settings.objective).map(|objective| (objective, settings.guard_sees)),
@@ -139,6 +142,7 @@ impl Analytics {
         };
         for (number, goal_s) in GOALS_S.into_iter().enumerate() {
             let input: Arc<dyn Input> = analytics.input.clone();
+            // Stays empty, because no reduce runs before the window ends.
             let output = Arc::new(VecOutput::new());
             let mut spec = wordcount::spec(format!("J{number}"), input, output, REDUCES);
             spec.goal_s = goal_s;

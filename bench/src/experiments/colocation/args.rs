@@ -30,12 +30,12 @@ pub struct ColocationArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub window: Option<Duration>,
 
-    /// Only these steady loads, in hundredths of the machine (part loads)
+    /// For the part `loads`: only these steady loads, in hundredths of the machine
     #[arg(long = "load", value_name = "PERCENT", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub loads: Vec<u32>,
 
-    /// For part loads: the number of operations of a steady load that are due together; with
+    /// For the part `loads`: the number of operations of a steady load that are due together; with
     /// several values, each in turn
     #[arg(long = "batch", value_name = "N", value_delimiter = ',', default_value = "50",
           value_parser = clap::value_parser!(u32).range(1..=1000))]

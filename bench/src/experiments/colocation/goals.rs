@@ -48,9 +48,9 @@ pub struct GoalsRow {
     pub forecast_bias: f64,
 }
 
-/// Runs a day of the demo for each contender (a policy with a forecast) in each round. The jobs are
-/// sized to the forecast of the first contender. Every second round has the reverse order, so that
-/// a drift of the machine affects all contenders alike.
+/// Runs a day of the demo for each contender (a policy with a forecast; at least one) in each round.
+/// The jobs are sized to the forecast of the first contender. Every second round has the reverse
+/// order, so that a drift of the machine affects all contenders alike.
 pub fn run(
     name: &str,
     goals: Goals,
@@ -67,6 +67,7 @@ pub fn run(
             _ => turns.extend(order.rev()),
         }
     }
+    // All days in one demo, which measures the load alone, and sizes the jobs, only once.
     let options = DemoOptions {
         data: folder.path().join("demo"),
         text: None,

@@ -16,6 +16,7 @@ use crate::ycsb::{HIDDEN_MAX, Section};
 /// of a thread that has ended is no longer counted.
 const MEASURED: f64 = 0.98;
 
+/// The measurements of one window.
 #[derive(Debug, Clone, Serialize)]
 pub struct Window {
     /// Median latency of the load, in microseconds.
@@ -95,16 +96,19 @@ pub fn play(setup: &Setup, load: &Load, length: Duration, beside: &Beside) -> Re
         Some(analytics) => analytics.watch_store(&setup.db)?,
         None => None,
     };
+    // The lead passes unmeasured: threads get warm, and the governor measures the load.
     driver.wait_for_end(load.lead);
     let before = setup.db.stats();
     let read_bytes = || analytics.as_ref().and_then(Analytics::read_bytes);
     let read_before = read_bytes();
     let mut monitor = LoadMonitor::start()?;
     driver.wait_for_end(length.mul_f64(MEASURED));
+    // Both together, because the bytes are divided by the time between the samples.
     let used = monitor.sample()?;
     let read_after = read_bytes();
     let report = driver.join()?;
     let disturbance = observer.end()?;
+    // The load is over, so the guard gets no more latencies.
     drop(watch);
     if let Some(analytics) = &analytics {
         analytics.check()?;

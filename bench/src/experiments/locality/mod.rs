@@ -34,17 +34,17 @@ pub struct LocalityArgs {
     #[arg(value_enum, default_values_t = [Which::Throughput, Which::HeavyTraffic, Which::Levels])]
     pub parts: Vec<Which>,
 
-    /// Length of the measurements, in time slots: part throughput measures N slots, after N/5 for
-    /// warming up; the other parts measure N/4 slots, and up to 4N at loads near the capacity
+    /// Length of the measurements, in time slots: the part `throughput` measures N slots, after N/5
+    /// for warming up; the other parts measure N/4 slots, and up to 4N at loads near the capacity
     #[arg(long, value_name = "N", default_value_t = 250_000,
           value_parser = clap::value_parser!(u64).range(1000..))]
     pub slots: u64,
 
-    /// For part throughput: only this policy, and no pictures
+    /// For the part `throughput`: only this policy, and no pictures
     #[arg(long, value_name = "NAME", value_parser = [throughput::FAIR, throughput::JSQ])]
     pub policy: Option<String>,
 
-    /// For part throughput: only loads of at least N tasks per slot
+    /// For the part `throughput`: only loads of at least N tasks per slot
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     pub from: f64,
 

@@ -26,8 +26,8 @@ pub struct ServingArgs {
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
 
-    /// Rounds of windows, each with the load alone and with its disturbance, in parts beside,
-    /// hostile, watched, endless, neighbours, backup and descriptors
+    /// Rounds of windows, each with the load alone and with its disturbance, in the parts `beside`,
+    /// `hostile`, `watched`, `endless`, `neighbours`, `backup` and `descriptors`
     #[arg(long, value_name = "N", default_value_t = 15,
           value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub windows: u32,
@@ -51,34 +51,35 @@ pub struct ServingArgs {
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub connections: u64,
 
-    /// Rate of the load in operations per second, in the parts named beside, watched, hostile,
-    /// endless, neighbours, backup and descriptors [default: half of what a closed loop reaches]
+    /// Rate of the load in operations per second, in the parts `beside`, `watched`, `hostile`,
+    /// `endless`, `neighbours`, `backup` and `descriptors` [default: half of what a closed loop
+    /// reaches]
     #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
 
-    /// Distribution of the records that operations choose; some parts, such as throughput, have their
-    /// own
+    /// Distribution of the records that operations choose; some parts, such as `throughput`, have
+    /// their own
     #[arg(long, value_name = "NAME", default_value = "uniform")]
     pub distribution: Distribution,
 
-    /// Part hostile: windows with each kind of attack alone, too
+    /// For the part `hostile`: windows with each kind of attack alone, too
     #[arg(long)]
     pub each_attack: bool,
 
-    /// Part hostile: seed of the attacks [default: random]
+    /// For the part `hostile`: seed of the attacks [default: random]
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
 
-    /// For part backup: gigabytes of keys and values in the database
+    /// For the part `backup`: gigabytes of keys and values in the database
     #[arg(long, value_name = "GB", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub backup_gb: u64,
 
-    /// For part backup: folder for the copies, on another file system than the database
+    /// For the part `backup`: folder for the copies, on another file system than the database
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub target: PathBuf,
 
-    /// For part descriptors: SSTables in the table
+    /// For the part `descriptors`: SSTables in the table
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub sstables: u64,

@@ -118,6 +118,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
     let target = other_file_system(&args.target, setting.folder)?;
     let server = setting.start("backed-up", &[])?;
     let mut client = loaded(&server, None, args.connections, args)?;
+    // The flushes and merges of the loading belong to no window.
     server.settle()?;
     let jobs = server.jobs_client()?;
     let load = SteadyLoad::find(args, &mut client)?;
@@ -150,7 +151,9 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
         })?;
         let cp = load.beside(&mut client, || {
             mb_per_s(&copy, || {
+                // A backup syncs each file that it copies, so the files of `cp` are synced, too.
                 command::run(Command::new("cp").arg("-r").args([&linked, &copy]))?;
+                // A backup has synced its files when it ends.
                 command::run(Command::new("sync").arg("--file-system").arg(&copy))?;
                 Ok(bytes)
             })

@@ -126,6 +126,7 @@ impl Descriptors {
 /// When a server fails, refuses a request or returns a wrong value, or the user interrupts the run.
 pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
     let args = setting.args;
+    // The server with all SSTables open inherits the raised limit; the other one gets a lower one.
     raise_limit()?;
     let (few, all) = (
         setting.folder.join("few-open"),
@@ -133,6 +134,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
     );
     // One server loads the records. Both measured ones get a copy of its files, cut into small SSTables.
     let loader = setting.start("loaded", &[])?;
+    // `client` connects and loads the records.
     drop(setting.client(&loader, None)?);
     loader.stop()?;
     for cut_into in [&few, &all] {
@@ -156,6 +158,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
         "the other server has {open_files} files open, fewer than its {sstables} SSTables: raise the \
          hard limit of open files (ulimit -Hn)"
     );
+    // All records are there, so these clients only connect.
     let mut open_client = loaded(&open, None, CONNECTIONS - 1, args)?;
     let mut limited_client = loaded(&limited, None, CONNECTIONS - 1, args)?;
     let load = SteadyLoad::find_of(READS, args, &mut open_client)?;
@@ -192,6 +195,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
     );
     let waited_us = jobs.stats()?.stats.descriptor_wait_us;
     drop((limited_client, scanner));
+    // Read before the stop, which consumes the server.
     let log = limited.log()?;
     limited.stop()?;
     let [p99_us] = windows.alone_us([0.99]);

@@ -184,6 +184,7 @@ impl EndlessStatements {
                 mib(GROWTH_BYTES_MAX),
                 verdict(self.grown_bytes() <= GROWTH_BYTES_MAX)
             ),
+            // No bars from here on: these lines show what the tail beside the statements comes from.
             format!(
                 "  beside {} threads of the idle class in another process that count: {}",
                 self.idle_threads, self.beside_counting
@@ -272,6 +273,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<EndlessStatements> {
                 let _idlers = Idlers::start(IdleWork::Memory)?;
                 run()
             }
+            // The load alone, twice.
             _ => run(),
         }
     })?;

@@ -20,7 +20,7 @@ use crate::experiments::statistics::median;
 use crate::number::fixed;
 use crate::ycsb::cql::{prepare, query};
 
-/// The results of part `hot-row`. Each list has a value for each round.
+/// The results of the part `hot-row`. Each list has a value for each round.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct HotRow {
     /// Writes per second by `UPDATE` without a condition.

@@ -258,7 +258,8 @@ impl Callers {
                 (Response::Rows(found), Kind::ReadByIndex) => {
                     let value = (*value as i32).to_be_bytes();
                     let cells: Vec<_> = found.cells().collect();
-                    // Any number of rows is right: writes have changed the column since the load.
+                    // Any number of rows is right: writes have changed the column since the load. A row
+                    // has three cells: k, g and v.
                     let is_of_value = |row: &[Option<&[u8]>]| row[1] == Some(&value[..]);
                     ensure!(
                         cells.chunks(3).all(is_of_value),

@@ -153,6 +153,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
         // The server still counts the CPU time of the programs of the previous round.
         pause(NOTICED);
         alone_s.push(aggregates.run(None)?.wall_s);
+        // The programs run until the end of this round.
         let _programs = BusyPrograms::start()?;
         pause(NOTICED);
         beside_s.push(aggregates.run(None)?.wall_s);
@@ -162,8 +163,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    // The peak is measured beside the programs, too: half of an idle machine's peak might be more
-    // than the server can serve beside them.
+    // The programs run until this function ends. The peak is measured beside them, too: half of an
+    // idle machine's peak might be more than the server can serve beside them.
     let _programs = BusyPrograms::start()?;
     let load = SteadyLoad::find(args, &mut client)?;
     let mut completed = 0;

@@ -50,8 +50,11 @@ const FLOODS: u64 = 3;
 /// peak rate, the highest that the server can serve.
 const POLITE_LOAD: f64 = 0.1;
 
+/// The clients of the part, each with connections of its own.
 struct Clients {
+    /// The client that measures the peak and sends each load alone.
     all: RawClient,
+    /// The client that floods the server while the polite one sends its small load.
     flood: RawClient,
     polite: RawClient,
 }
@@ -206,8 +209,9 @@ fn play(setting: &Setting<'_>, clients: &mut Clients) -> Result<OverloadedLoad> 
             setting.check_interrupt()?;
             let tally = clients.all.run(&paced(load), |_| ())?;
             windows[at].push(Window::new(&tally, args.window)?);
-            // The flood replaces the load of all connections. Only the latencies of the polite
-            // connection count, but an error of the flood fails the window.
+            // The flood replaces the load of all connections, with the same rate for its three connections
+            // together. Only the latencies of the polite connection count, but an error of the flood
+            // fails the window.
             let (flood, own) = (paced(load), paced(POLITE_LOAD));
             let tally = thread::scope(|scope| {
                 let flood = scope.spawn(|| clients.flood.run(&flood, |_| ()));

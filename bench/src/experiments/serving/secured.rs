@@ -25,7 +25,7 @@ const WORKLOAD: &str = "b";
 /// The name of the client's role, which is its password too.
 const ROLE: &str = "load";
 
-/// The result of part `secured`. Each list has a value for each round.
+/// The result of the part `secured`. Each list has a value for each round.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Secured {
     /// Operations per second of the plain server, which has neither TLS nor roles.

@@ -42,7 +42,8 @@ const NANOS_MAX: u64 = 600_000_000_000;
 const CREATE_KEYSPACE: &str =
     "CREATE KEYSPACE many WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
-/// The result of part `snapshots`, which creates and deletes many snapshots beside idle drivers.
+/// The result of the part `snapshots`, which creates and deletes many snapshots beside idle
+/// drivers.
 #[derive(Debug, Clone, Serialize)]
 pub struct Snapshots {
     pub tables: u64,

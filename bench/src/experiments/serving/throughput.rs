@@ -13,11 +13,13 @@ use crate::experiments::statistics::median_ratio;
 use crate::ycsb::cql::{Operations, Plan, RawClient};
 use crate::ycsb::{Distribution, Operation, Workload};
 
+/// Reads of records that are drawn uniformly, as `redis-benchmark` draws its keys.
 pub(super) const READS: Workload = Workload {
     name: "reads",
     mix: &[(100, Operation::Read)],
     distribution: Distribution::Uniform,
 };
+/// Updates of records that are drawn uniformly, as `redis-benchmark` draws its keys.
 pub(super) const WRITES: Workload = Workload {
     name: "writes",
     mix: &[(100, Operation::Update)],
@@ -86,6 +88,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Throughput> {
     let embedded = Embedded::load(&setting.folder.join("embedded"), records, value_bytes)?;
     let server = setting.start("served", &[])?;
     let mut client = setting.client(&server, None)?;
+    // `None` without Redis on the machine: then its lists stay empty.
     let redis = Redis::start(&setting.folder.join("redis"))?;
     if let Some(redis) = &redis {
         redis.load(records, value_bytes)?;

@@ -2,7 +2,7 @@
 //! of the metrics each second.
 //!
 //! Windows with and without consoles take turns in an order that is drawn for each round, and those
-//! without come twice, as in part beside. All begin after the same pause.
+//! without come twice, as in the part `beside`. All begin after the same pause.
 //!
 //! Real consoles are on other machines, and use no CPU of the server's machine. So one thread in the idle
 //! class stands for all consoles, and does as little as it can: it reads each stream once a second, keeps

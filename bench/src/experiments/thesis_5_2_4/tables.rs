@@ -266,6 +266,7 @@ fn iterations(results: &Results) -> Table {
         cells.extend(runs.map(|run| microseconds(results.read_us(run, iteration))));
         let one = results.ratio(runs[1], runs[0], iteration);
         cells.push(ratio(one.map(|ratio| ratio.mean)));
+        // Two cells: the ratio of the latencies, and that of the blocks fetched from the disk.
         cells.extend(mean_and_blocks(results.ratio(runs[2], runs[0], iteration)));
         cells.extend(runs.map(|run| {
             let sstables = results.spread(run, iteration, |e| e.sstables as f64);
@@ -274,7 +275,8 @@ fn iterations(results: &Results) -> Table {
         }));
         cells
     };
-    // The absolute numbers of the thesis are those of its cluster, so the note compares ratios.
+    // The absolute numbers of the thesis are those of its cluster, so the note compares ratios. There
+    // is a last iteration, because `iterations_of` returns at least 1.
     let last = iterations as usize - 1;
     let grew = |run| {
         ratio(

@@ -33,12 +33,12 @@ pub struct WeightedCompletionArgs {
     #[arg(value_enum, default_values_t = [Which::Ratios, Which::Search])]
     pub parts: Vec<Which>,
 
-    /// For part figures: only these figures, by their numbers in the paper, separated by commas
+    /// For the part `figures`: only these, by their numbers in the paper, separated by commas
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = figure_number)]
     pub figure: Vec<u32>,
 
-    /// For part figures: averages each point over the seeds 1 to N [default: as many as each figure
-    /// has in ebb's book]
+    /// For the part `figures`: averages each point over the seeds 1 to N [default: as many as each
+    /// figure has in ebb's book]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: Option<u64>,
 

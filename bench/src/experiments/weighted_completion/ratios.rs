@@ -46,6 +46,7 @@ pub fn run(threads: usize) -> Result<Part> {
         })
     })?;
     bar.finish_and_clear();
+    // The numbers of a case have the order of the algorithms in `PUBLISHED`.
     let row = |(at, (name, published)): (usize, (&str, &str))| {
         let numbers: Vec<f64> = cases.iter().map(|case| case.numbers[at]).collect();
         let interval = Interval::of(&numbers);

@@ -45,6 +45,7 @@ pub fn run(threads: usize) -> Result<Part> {
     // has the order of `NAMES`.
     let converged = |at: usize| results[at].bounds[1].value;
     let ratios = |at: usize| -> Vec<f64> {
+        // Not `over_bound`, which is over the greater of both bounds.
         let rows = results[at].rows.iter();
         rows.map(|row| row.value / converged(at)).collect()
     };

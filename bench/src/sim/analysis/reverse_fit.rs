@@ -18,6 +18,7 @@ const CYCLE_S: f64 = 30.0;
 pub fn reverse_fit() -> Analysis {
     let text = include_str!("../../../scenarios/motivation.toml");
     let scenario = Scenario::parse("motivation", text).expect("a scenario that comes with ebb");
+    // The point with the longest maps, which take `MAP_S`.
     let point = scenario.points.last().expect("at least one");
     let (config, jobs) = point.draw(scenario.seed).expect("three jobs");
     let all: Vec<FitJob> = (jobs.iter())
@@ -28,8 +29,9 @@ pub fn reverse_fit() -> Analysis {
             task_work: MAP_S * 100.0,
         })
         .collect();
-    // The walk places jobs one by one, the last goal first, and a later job never displaces an
-    // earlier one. So the difference between two walks is the placement of one job.
+    // In each interval the walk places the jobs with later goals first, so a job never displaces those
+    // behind it in `all`. So the difference between a walk with a job and the next walk, without it, is
+    // the placement of this job.
     let walk = |first: usize| -> ReverseFit {
         let some: Vec<FitJob> = (all.iter().enumerate())
             .map(|(at, job)| FitJob {

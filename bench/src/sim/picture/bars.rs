@@ -35,6 +35,7 @@ pub fn bars(
         let mut others = point.set.clone();
         let label = (along.as_ref()).and_then(|field| others.remove(field));
         let group = Group {
+            // Without a sweep there is one group, which needs no label.
             label: label.unwrap_or_default(),
             bars: point
                 .policies

@@ -65,6 +65,7 @@ pub fn running_tasks(title: &str, result: &PolicyResult) -> String {
                 ));
             }
             Row {
+                // Replaced below, when the axis of all rows is known.
                 y: (0.0, 1.0),
                 // The number of accelerated nodes, to compare the maps on them with.
                 level: some_accelerated.then(|| {
@@ -157,6 +158,7 @@ impl Row {
     }
 }
 
+/// Returns whether the job has not ended before `t_s`.
 fn ends_after(job: &JobResult, t_s: f64) -> bool {
     job.record.finished_s.is_none_or(|end_s| t_s <= end_s)
 }
@@ -179,6 +181,8 @@ fn end_s(result: &PolicyResult) -> f64 {
         .fold(last_s, f64::max)
 }
 
+/// Divides the time from 0 to `end_s` into [`PARTS`] equal parts, and returns the value of `at` in the
+/// middle of each.
 fn sampled(end_s: f64, at: impl Fn(f64) -> f64) -> Vec<f64> {
     let t_s = |part: usize| (part as f64 + 0.5) / PARTS as f64 * end_s;
     (0..PARTS).map(|part| at(t_s(part))).collect()

@@ -142,7 +142,7 @@ pub struct CqlArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientArg {
-    /// The built-in client, which sends prepared frames and so uses little CPU
+    /// The built-in client, which encodes its requests in advance and so uses little CPU
     Raw,
     /// ScyllaDB's driver for Rust
     #[cfg(feature = "scylla")]

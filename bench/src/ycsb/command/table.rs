@@ -127,6 +127,7 @@ fn write_costs(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         "per cpu second {:.0} ops: {:.2} s ({:.2} user, {:.2} system), {:.2} s of settling waited for",
         outcome.ops_per_cpu_s, usage.cpu_s, usage.cpu_user_s, usage.cpu_system_s, outcome.settle_s
     )?;
+    // A closed loop does not wait until an operation is due.
     if run.open_loop {
         writeln!(
             text,
@@ -167,6 +168,7 @@ fn write_costs(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         "each read      {:.2} runs touched, {:.2} blocks read, {:.2} from the cache",
         reads.runs_touched_per_read, reads.blocks_read_per_read, reads.blocks_cached_per_read
     )?;
+    // The store has only one maximum since its start, so that of the run alone is not known.
     writeln!(
         text,
         "write stalls   {} writes stopped for {:.3} s, {} throttled for {:.3} s; at most {:.1} ms, load included",

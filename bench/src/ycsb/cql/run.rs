@@ -101,6 +101,7 @@ pub(super) fn run<P: Send>(
             failed: &shared.failed,
             is_well: false,
         };
+        // An error, here or below, leaves `is_well` false, so that the run ends for all threads.
         if plan.idle_class {
             enter_idle_class()?;
         }
@@ -123,6 +124,8 @@ pub(super) fn run<P: Send>(
     for tally in tallies {
         sum.add(&tally?);
     }
+    // Also without sentinels, which the system may not permit: until this call the latencies are in a
+    // list, and in no histogram.
     if plan.leave_out_pauses {
         let pauses = sentinels.map(Sentinels::end);
         let counts_from = shared.start + plan.lead;

@@ -280,6 +280,7 @@ impl<'a> Worker<'a> {
         self.connections[position].read(&mut self.buffer)?;
         let now = Instant::now();
         while let Some((frame, pending)) = self.connections[position].next_answer()? {
+            // The stream is not negative, or `next_answer` would have found no request.
             let slot = Slot {
                 connection: position,
                 stream: frame.stream as u16,
@@ -293,6 +294,7 @@ impl<'a> Worker<'a> {
             let records = self.shared.records;
             let takes_refusals = self.shared.plan.takes_refusals;
             if !check_frame(&step, &frame, records, takes_refusals, &mut self.tally)? {
+                // As for latencies, the lead does not count.
                 self.tally.refused += u64::from(counts);
                 // A load ends when all its records are written, so a rejected write is sent again.
                 let is_load = matches!(self.shared.plan.operations, Operations::Load(_));
@@ -310,6 +312,8 @@ impl<'a> Worker<'a> {
                 continue;
             }
             records.acknowledge(operation, &step);
+            // From the start of the run, the lead included, because `elapsed` begins there, too: the
+            // throughput is that of the whole run.
             self.tally.operations += 1;
             self.tally.elapsed = now.saturating_duration_since(self.shared.start);
             if counts {

@@ -56,6 +56,7 @@ pub(super) fn place_by_utility(
             f64::from(draft.slots(index, TaskKind::Reduce)),
             f64::from(job.left(TaskKind::Reduce)),
         ),
+        // Here reduces get slots like maps, once all maps are done, so the map part counts them.
         ReduceStart::AfterMaps => 0.0,
     };
 

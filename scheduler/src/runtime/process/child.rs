@@ -188,6 +188,7 @@ fn carry_out(
         let attempt = Attempt::start(parent, attempt_state, &may_finish)?;
         let runs = match order.work {
             Work::Sample(plan) => {
+                // Only the ranges go back: the order for the map itself follows, with counters of its own.
                 let ranges = plan.ranges(job, &attempt)?;
                 return Ok(TaskEnd::Cuts(ranges.cuts().to_vec()));
             }

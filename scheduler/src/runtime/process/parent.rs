@@ -32,6 +32,8 @@ pub(in crate::runtime) fn run_in_process(
     attempt_state: &AttemptState,
     attempt: &Attempt<'_>,
 ) -> Result<DutyResult, TaskError> {
+    // Before the first wait for a process: from now on, if the attempt hangs, the runtime stops it and
+    // kills the process, and need not give up this thread.
     attempt_state.set_in_process();
     let mut keep_waiting = || is_needed(job, attempt_state);
     let mut exchange = Exchange {
@@ -48,6 +50,7 @@ pub(in crate::runtime) fn run_in_process(
             index,
             attempt: number,
             split: job.splits()[index as usize].clone(),
+            // The first attempt of a global sort samples the keys in its process; the others wait.
             cuts: job
                 .ranges(attempt_state, |plan| exchange.sample(Work::Sample(plan)))?
                 .map(|ranges| ranges.cuts().to_vec()),

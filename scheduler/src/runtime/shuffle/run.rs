@@ -247,7 +247,8 @@ impl RunWriter {
                 empty.insert(file)
             }
         };
-        // Before the write, so that all jobs together never exceed the space.
+        // Before the write, so that all jobs together never exceed the space; and after the file was
+        // created, because the free space is that of the file system of its path.
         self.grant.take(&self.path, block.len() as u64)?;
         file.write_all(block).map_err(TaskError::io(format!(
             "writing spill file {}",

@@ -10,7 +10,7 @@ use crate::model::PhaseProfile;
 use crate::sim::bounds::{FACTOR_MAX, JOBS_MAX, SECONDS_MAX, TASK_SECONDS_MIN, TASKS_MAX};
 use crate::sim::{SimConfig, Variety, Workload};
 
-/// The workload generator, if the file has one.
+/// Returns the workload generator; `None` if the file has none.
 pub(super) fn generator(
     file: &File,
     applications: &Applications<'_>,
@@ -62,13 +62,15 @@ fn of(
     profile.map.task_s = tasks.spec.map_s;
     let work_of =
         |phase: PhaseProfile, length_s: f64| length_s * f64::from(phase.demand.cpu_hundredths);
-    // The mean CPU work of a job: the load of the cluster over this work is the rate of jobs.
+    // The mean CPU work of a job: the load of the cluster over this work is the rate of jobs. The work
+    // is that of maps beside their input: stragglers and remote maps take longer.
     let job_work = workload.maps_mean
         * (work_of(profile.map, variety.mean_map_s(profile.map.task_s))
             + workload.reduces_per_map * work_of(profile.reduce, profile.reduce.task_s));
     let (field, rate_per_s) = match (workload.load, workload.jobs) {
         (Some(load), None) => {
             between("workload.load", load, least, FACTOR_MAX)?;
+            // A load of 1 would keep all CPU of all nodes busy, whatever their availability.
             ("workload.load", load * config.cpu_hundredths() / job_work)
         }
         (None, Some(jobs)) => {
@@ -80,6 +82,7 @@ fn of(
             return Err(FieldError::new("workload.load", what));
         }
     };
+    // The mean. A draw may have more jobs, and is checked by itself.
     let jobs = rate_per_s * workload.span_s;
     if jobs > JOBS_MAX as f64 {
         let what = format!(
@@ -102,6 +105,7 @@ fn of(
         let what = "no node has room for a map: give nodes more, or some of them map_slots";
         return Err(FieldError::new("workload.application", what));
     }
+    // An ignored speedup would be another workload than the one in the file.
     if tasks.spec.speedup.is_some() {
         let what = "generated jobs have no accelerated version; list jobs instead";
         return Err(FieldError::new("workload.application", what));

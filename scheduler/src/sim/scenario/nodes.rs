@@ -7,7 +7,7 @@ use crate::model::{Pool, Resources, TypedSlots};
 use crate::sim::SimNode;
 use crate::sim::bounds::{CLUSTER_HUNDREDTHS_MAX, NODE_HUNDREDTHS_MAX, NODES_MAX, SLOTS_MAX};
 
-/// A number of equal nodes, and one of them.
+/// A kind of nodes: how many equal nodes there are, and the properties of each.
 pub(super) type Kind = (u32, SimNode);
 
 /// The kinds of nodes in the order of the file; at least one.
@@ -31,7 +31,8 @@ pub(super) fn kinds(file: &File) -> FieldResult<Vec<Kind>> {
         ] {
             at_most(&field(name), slots.unwrap_or(0), SLOTS_MAX)?;
         }
-        // The sums are checked after each kind, so that the error names the kind that exceeds them.
+        // The sums are checked after each kind, so that the error names the kind that exceeds them,
+        // and neither sum can overflow.
         nodes += u64::from(group.count);
         if nodes > NODES_MAX {
             let what = format!("{nodes} nodes with those above; at most {NODES_MAX}");

@@ -130,6 +130,7 @@ impl QueueingScenario {
                 return Err(FieldError::new(field, what));
             }
         }
+        // Each load is simulated under each policy.
         let runs = loads.len() * policies.len();
         if runs > RUNS_MAX {
             let what = format!(
@@ -138,6 +139,7 @@ impl QueueingScenario {
             );
             return Err(FieldError::new("loads", what));
         }
+        // The default warm-up is a part of the measured slots, so it follows from `slots`.
         let standard = Run::new(read.slots.unwrap_or(SLOTS), read.seed.unwrap_or(1));
         let run = Run {
             warmup_slots: read.warmup_slots.unwrap_or(standard.warmup_slots),

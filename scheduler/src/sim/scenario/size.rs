@@ -65,6 +65,7 @@ impl Size {
             let field = |name: &str| format!("job[{index}].{name}");
             tasks += job.tasks();
             if tasks > TASKS_MAX {
+                // The error names the field to which the job owes most of its tasks.
                 let larger = if job.reduces > job.maps {
                     "reduces"
                 } else {
@@ -96,7 +97,8 @@ impl Size {
             samples: samples as u64,
         };
         if let Some(workload) = workload {
-            // Each of the numbers is bounded, so their sums are far below the limit of 64
+            // Mean numbers, as far as they are known before the jobs are drawn; the draw is checked
+            // by itself. Each of the numbers is bounded, so their sums are far below the limit of 64
             // bits.
             let generated = workload.rate_per_s * workload.span_s;
             let maps = generated * workload.maps_mean;

@@ -76,6 +76,7 @@ fn part(
             from_s,
             clip,
         } => {
+            // The series may have any unit, so any finite number will do.
             positive(&field("whole"), whole, f64::MAX)?;
             not_negative(&field("from_s"), from_s, f64::MAX)?;
             let trace = traces.read(file, measures, whole, clip);
@@ -95,6 +96,7 @@ fn part(
         } => {
             fraction_of_nodes(&field("mean"), mean)?;
             fraction_of_nodes(&field("amplitude"), amplitude)?;
+            // An amplitude above the mean is permitted: at such times nothing is left, not less.
             if mean + amplitude > 1.0 {
                 let most = mean + amplitude;
                 let what =

@@ -47,11 +47,15 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
         begun += &format!(", the latest {}", started(latest));
     }
     lines.push(begun);
+    // The time of the goal begins anew with each start.
     let [mut goal, input, output] = asked(job);
+    // A job that is started again is submitted anew, and its goal counts from then.
     if job.starts > 1 && !goal.is_empty() {
         goal += " from the latest start";
     }
+    // Before the job's end all values of the report are absent, and so are the lines that show them.
     let report = job.report.as_ref().unwrap_or(&Value::Null);
+    // A cancelled job is reported as not in time, but did not miss its goal: a user ended it.
     let is_judged = !goal.is_empty() && job.state != RecordState::Cancelled;
     if let Some(met) = report["met"].as_bool().filter(|_| is_judged) {
         goal += if met { ", met" } else { ", missed" };
@@ -68,6 +72,7 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
         let tasks = counted(tasks, "task");
         lines.push(format!("  work     {tasks}, {cpu_s:.2} s of CPU"));
     }
+    // `#` is the past tense.
     lines.extend(view.waited().map(|waited| format!("  waited   {waited:#}")));
     lines.extend(counters(&report["counters"]));
     lines.extend(maintenance(job));
@@ -155,8 +160,8 @@ fn counters(counters: &Value) -> Vec<String> {
     lines
 }
 
-/// Names the task of an attempt: `map 3`, or `2: map 3` if it is of the second job in a chain of
-/// jobs.
+/// Names the task of an attempt: `map 3`, or `2: map 3` if the attempt is of the second job in a chain
+/// of jobs.
 fn task(attempt: &JobAttempt, is_chain: bool) -> String {
     let kind = attempt.record.kind;
     let of = if is_chain {

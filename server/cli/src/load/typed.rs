@@ -40,6 +40,8 @@ pub(super) fn load<'i>(args: &Args, inputs: &'i [Input]) -> Result<()> {
     let sources = inputs.iter().map(source);
     let sources: Vec<Source> = sources.collect::<Result<_, _>>().map_err(refused)?;
     let columns = columns(&args.columns, &sources)?;
+    // Before the database opens: from then on, an interrupt has to end the load in order, so that its
+    // scratch folder is removed.
     let cancelled = interrupt::cancelled()?;
     // No database is created: a new one has no table of CQL to load into.
     let Some(db) = args.location.open_if_there()? else {
@@ -68,6 +70,7 @@ pub(super) fn load<'i>(args: &Args, inputs: &'i [Input]) -> Result<()> {
     let mut load = CqlLoad::begin(catalog, name, &columns, scratch.path())?;
     read(&sources, &mut load, &watch)?;
     let loaded = load.commit(args.duplicates, &watch);
+    // The exit codes are those of loads of text files.
     let loaded = loaded.map_err(|error| -> anyhow::Error {
         match error {
             TaskError::Cancelled => LoadError::Cancelled.into(),

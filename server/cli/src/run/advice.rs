@@ -34,6 +34,7 @@ fn why_unknown(estimate: &Estimate) -> String {
 pub(super) fn print(request: &JobRequest, estimate: &Estimate, as_json: bool) -> Result<()> {
     let name = request.application.name();
     let mut printer = Printer::new();
+    // All fields are there also if the estimate is unknown: `advice` is null then.
     if as_json {
         let inputs: Vec<_> = (estimate.inputs.iter())
             .map(|input| &input.name[..])
@@ -81,6 +82,7 @@ pub(super) fn print(request: &JobRequest, estimate: &Estimate, as_json: bool) ->
          took, times or over {:.2}; nothing else is run here",
         seconds(map_task_cpu_s),
         seconds(reduce_task_cpu_s),
+        // One standard deviation of the logarithm, as a factor.
         log_sd.exp(),
     ))?;
     printer.finish()
@@ -153,7 +155,8 @@ fn basis(told: &JobAdvice) -> String {
     format!("{what} {}, {free:.2} of {cores} free", told.profile_of)
 }
 
-/// Formats a time with three digits and its unit.
+/// Formats a time: in milliseconds below a second, in tenths of a second below 100 seconds, and otherwise in
+/// whole seconds, as in `2m 5s`.
 fn seconds(s: f64) -> String {
     match s {
         s if s < 1.0 => format!("{:.0}ms", (s * 1e3).ceil()),

@@ -152,10 +152,12 @@ impl Report<'_> {
         ));
         let waited = self.job.waited();
         lines.extend(waited.map(|waited| format!("  waited  {waited:#}")));
+        // Without the request the place of the output is not known.
         let Some(JobRequest { output, .. }) = self.request else {
             return lines;
         };
         let rows = counters.output_records;
+        // The counters are those of all rows, so the bytes of the first `limit` rows are not known.
         let written = match output.limit.filter(|&limit| limit < rows) {
             Some(limit) => format!(
                 "{}, the first of {}",

@@ -27,7 +27,8 @@ pub(super) struct CqlCollector {
 }
 
 impl Collector for CqlCollector {
-    /// Encodes the metrics. The encoder adds `_total` to the names of counters.
+    /// Encodes the metrics. The encoder adds `_total` to the names of counters. No unit is passed, because
+    /// the encoder would add it to names that contain it already.
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counts = self.counters.counts();
         encoder
@@ -121,6 +122,7 @@ impl Collector for CqlCollector {
             let mut one = metric.encode_family(&labels)?;
             one.encode_histogram::<NoLabelSet>(sum_s, counts.total(), &buckets, None)?;
         }
+        // `None` unless the setting `stage-latencies` is on.
         if let Some(stages) = self.counters.stages() {
             let name = "cql_stage_duration_seconds";
             let help = "Latencies of point requests by stage: queued, executed, sent";

@@ -635,9 +635,12 @@ impl Settings {
         MemoryLimits::of(all_bytes, self.request_bytes_max.as_u64())
     }
 
+    /// Checks values that the type of a setting does not exclude, and settings against each other. Without a
+    /// value (`None`) a setting has its default or no bound, so only values that were given are rejected.
+    ///
     /// # Errors
-    /// When settings make no sense together, or would let clients of other machines in without
-    /// authentication although `insecure` is not set.
+    /// When a value or several together make no sense, or the settings would let clients of other machines in
+    /// without authentication although `insecure` is not set.
     pub(crate) fn check(&self) -> Result<(), CliError> {
         let refused = |text: String| Err(CliError::Usage(text));
         if self.is_open_to_others() && !self.insecure {

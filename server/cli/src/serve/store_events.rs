@@ -90,6 +90,7 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
                 warn!(target: STORAGE, left_out, "the {call} of {path} has returned after {s}s");
             }
         }
+        // No bound on lines: the time between two retries of a run doubles, up to ten minutes.
         Event::LeftOut {
             keyspace,
             table,
@@ -107,6 +108,7 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
                 "the server rejects all writes until it is restarted: {cause}"
             );
             if let Some(stop) = &stop {
+                // In this order: the thread that `close` wakes reads the cause.
                 found.get_or_init(|| cause.to_owned());
                 stop.close();
             }

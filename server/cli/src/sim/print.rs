@@ -71,6 +71,7 @@ fn metrics(point: &PointResult) -> Vec<String> {
         let half_width = half_width(of, replicas).map(|part| 100.0 * part);
         [percent(mean(of), 1), fixed(half_width, 1)]
     };
+    // The mean over the replicas: each may draw another number of generated jobs.
     let jobs = |jobs: u32, replicas: usize| fixed(f64::from(jobs) / replicas as f64, 0);
     let row = |policy: &PolicyResult| {
         let replicas = policy.replicas.iter().map(|replica| replica.jobs);

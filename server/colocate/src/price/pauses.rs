@@ -111,8 +111,8 @@ mod tests {
     use super::*;
 
     /// Simulates ten minutes with a load that changes every `changes_s` seconds. Returns for how
-    /// many seconds analytics paused. `is_known` is true if each pause measures enough of the
-    /// load's latency without analytics.
+    /// many seconds analytics paused. `is_known` is true if the load's latency without analytics
+    /// counts as measured after each pause, so that the next pause comes only after [`EVERY_S`].
     fn paused_s(changes_s: f64, is_known: bool) -> f64 {
         let mut pauses = Pauses::new();
         let (mut paused, mut changed_s) = (0, 0.0);

@@ -86,7 +86,8 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
             // Without a keyspace nothing is required: execution rejects the statement.
             Ok(on.map(need).into_iter().collect())
         }
-        // These statements reveal only names, as `system_schema` does.
+        // These statements reveal no rows: only the schema, which all users may read in `system_schema`,
+        // and the names of snapshots.
         Statement::Use(_) | Statement::Describe(_) | Statement::ListSnapshots(_) => Ok(Vec::new()),
         // Checked at execution: see above.
         Statement::Role(_) | Statement::Permission(_) => Ok(Vec::new()),

@@ -127,6 +127,8 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
     let state = store.state();
     let options = &alter.options;
     let is_super = context.user.is_superuser(store)?;
+    // Forbidden to superusers, too, as in Cassandra: the last one must not give up the status,
+    // because only superusers can grant it.
     if let (Some(_), Some(own)) = (options.superuser, context.user.name())
         && state.roles().of(own, false).contains(name)
     {

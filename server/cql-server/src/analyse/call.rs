@@ -128,6 +128,7 @@ pub fn prepare_expression(
             };
             (function, vec![left, right])
         }
+        // `term::prepare` passes none of these.
         other => return invalid(format!("Cannot infer type of term {other}")),
     };
     // The operator in the error; for casts and the minus sign it names the function instead.

@@ -116,6 +116,7 @@ impl SelectPlan {
             slots,
             restrictions,
             schema,
+            // Complete only now: all terms of the statement are prepared.
             volatile: markers.take_volatile(),
         })
     }

@@ -158,6 +158,7 @@ impl Outputs {
         wanted: Option<&Receiver>,
         markers: &mut Markers,
     ) -> Result<(Output, CqlType)> {
+        // A statement may have many thousands of selectors, so each counts for its time limit.
         interrupt::charge(1)?;
         let schema = markers.schema().clone();
         match selector {

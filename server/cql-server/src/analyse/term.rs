@@ -431,7 +431,7 @@ impl Term {
                 for (key, value) in entries {
                     built.push((part(key, bound)?, part(value, bound)?));
                 }
-                // Of equal keys the last one counts.
+                // Of equal keys the last one counts, and `sort_once` keeps the first.
                 built.reverse();
                 let built = sort_once(ty, built, |(key, _)| key, &mut interrupt::charge_bytes)?;
                 let entries = built.iter().map(|(k, v)| (&**k, &**v));

@@ -32,7 +32,7 @@ pub(crate) struct Server {
     pub(crate) keyspace: Option<String>,
     /// The user of the connection.
     pub(crate) user: User,
-    /// The interrupt of all requests.
+    /// The conditions that end a request early, the same for all requests.
     pub(crate) interrupt: Interrupt,
 }
 
@@ -301,10 +301,10 @@ fn show(option: &[u8], cell: Option<&[u8]>) -> String {
 }
 
 impl Server {
-    /// Writes a row of a table in `ks` as INSERT does, with the timestamp 1 µs, but directly into
-    /// the store: without index entries and without checks. `values` has the names of columns and
-    /// their values, as constants of CQL without quotes. If no clustering column is among them,
-    /// writes static columns only.
+    /// Writes a row of a table in `ks` as INSERT does, but directly into the store: without index
+    /// entries, without checks, and with the timestamp 1 µs, so that statements of the test overwrite
+    /// it. `values` has the names of columns and their values, as constants of CQL without quotes. If
+    /// no clustering column is among them, writes static columns only.
     #[track_caller]
     pub(crate) fn put(&mut self, table: &str, values: &[(&str, &str)]) {
         let state = self.executor.catalog().state();

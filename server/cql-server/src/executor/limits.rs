@@ -58,8 +58,8 @@ fn error(server: &mut Server, text: &str) -> ErrorResponse {
     ended.err().unwrap_or_else(|| panic!("{text} is executed"))
 }
 
-/// Executes each loop that a client's data can lengthen, with more rounds than a statement does
-/// until it reads the clock.
+/// A statement reads the clock once for some units of work. Executes each loop that a client's data
+/// can lengthen, with more rounds than that, to show that the loop reports its work.
 #[test]
 fn an_interrupted_read_ends_soon_in_every_loop() {
     let mut server = server();
@@ -293,8 +293,8 @@ fn a_relation_by_order_names_a_bounded_number_of_columns() {
     );
 }
 
-/// Regression: only the prefixes were counted, and a few kilobytes of IN lists became gigabytes of
-/// ranges.
+/// Regression: only the combinations of the IN values were counted, not the ranges that a following
+/// `>` makes of each (one per column), and a few kilobytes of IN lists became gigabytes of ranges.
 #[test]
 fn the_ranges_of_in_and_a_relation_by_order_have_a_bounded_number() {
     let names: Vec<String> = (0..20).map(|number| format!("c{number}")).collect();
@@ -384,7 +384,7 @@ fn long_decimal(scale: i32) -> Vec<u8> {
 }
 
 /// Executes a statement with the bound values `bound`, and returns the units of work that it
-/// charges.
+/// counts towards its timeout.
 fn units_of(server: &mut Server, text: &str, bound: &[&[u8]]) -> u64 {
     let prepared = server.prepare(text).unwrap();
     let mut values = ValuesBuf::new();
@@ -401,7 +401,8 @@ fn units_of(server: &mut Server, text: &str, bound: &[&[u8]]) -> u64 {
 }
 
 /// Regression: filters, elements and aggregates computed a power of ten for each comparison of
-/// decimals with different scales, and charged only for a copy.
+/// decimals with different scales, but only the time to copy the decimals counted towards the
+/// statement's timeout.
 #[test]
 fn a_read_is_charged_for_the_power_of_ten_of_each_comparison() {
     let mut server = Server::with(&[
@@ -473,8 +474,9 @@ fn a_read_is_charged_for_each_comparison_of_its_sort() {
     assert_eq!(server.rows(&sorted("1, 2")), expected.join(" | "));
 }
 
-/// Regression: a text in a set was charged as if its bytes were the digits of a number. The
-/// decimals in a key were charged only after all of them had been encoded.
+/// Encoding a key counts towards the statement's timeout. Regression: a text in a set counted as if
+/// its bytes were the digits of a number, which take longer. Decimals in a key were counted only
+/// after all of them had been encoded.
 #[test]
 fn a_key_of_a_collection_is_charged_for_the_decimals_in_it() {
     let mut server = Server::with(&[

@@ -66,11 +66,12 @@ impl Executor {
         Ok((meaning, partition_key))
     }
 
-    /// Returns the meaning of a SELECT on a table with this schema, and analyses the SELECT again if
-    /// the schema has changed.
+    /// Returns the analysis of a SELECT on a table with this schema: the earlier one, or a new one
+    /// if the schema has changed since.
     ///
     /// # Errors
-    /// The error of the analysis. UNPREPARED, if the markers are not those of PREPARE.
+    /// The error of the analysis. UNPREPARED, if the bind markers now have other types than in the
+    /// response to PREPARE.
     pub(super) fn select_meaning(
         &self,
         prepared: &Prepared,
@@ -175,6 +176,8 @@ impl Executor {
         };
         let read = (meaning.select).execute(&source, call, &bound, known, bounds, out)?;
         if let Target::Live(table) = &target {
+            // A write does not read the row, so it leaves the entry of the previous value behind. The
+            // reader that finds such an entry removes it.
             indexes::remove_stale(&self.catalog, table, &read.stale);
         }
         warnings.extend(read.warnings);

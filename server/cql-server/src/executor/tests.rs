@@ -479,8 +479,9 @@ fn a_statement_is_analysed_again_after_an_alter() {
     assert_eq!(error.message, "table t does not exist");
 }
 
-/// Regression: values that a client had encoded for a column of integers were written to the column
-/// of floats that replaced it.
+/// A statement is outdated once a change of the schema gives its bind markers other types, or drops
+/// its table. Regression: values that a client had encoded for a column of integers were written to
+/// the column of floats that replaced it.
 #[test]
 fn a_statement_is_current_while_its_markers_are_those_of_prepare() {
     let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, v int)"]);

@@ -118,7 +118,8 @@ impl Aggregate {
         }
     }
 
-    /// Returns the aggregate with this name and argument types, if there is one.
+    /// Returns the aggregate function with this name and argument types; `None` if no aggregate has
+    /// this name. A type is `None` if it cannot be inferred, as that of a bind marker.
     pub fn named(name: &QualifiedName, types: &[Option<CqlType>]) -> Result<Option<Self>> {
         if name.keyspace.as_ref().is_some_and(|k| *k != "system") {
             return Ok(None);

@@ -18,7 +18,7 @@ use super::{Function, failure, printed};
 use crate::error::{Result, invalid};
 use crate::interrupt;
 
-/// The most bytes of a concatenated text: the size of the largest request.
+/// The most bytes of a concatenated text: the length of the largest request, by default.
 const TEXT_BYTES_MAX: usize = 16 << 20;
 /// The least number of significant digits in the computation of a quotient of decimals, and of
 /// digits after the point, as in Cassandra's `DecimalType`.

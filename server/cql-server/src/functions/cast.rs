@@ -45,6 +45,7 @@ const PRINTED: [CqlType; 7] = [
 pub fn cast(from: &CqlType, to: &CqlType) -> Result<Option<Function>> {
     let name = cast_name(to);
     let (arg, returns) = ([from.clone()], to.clone());
+    // The bytes are the same in both types: ASCII is a part of UTF-8.
     if from == to || (*from == CqlType::Ascii && *to == CqlType::Text) {
         let body = |args: &[Option<&[u8]>], _| Ok(args[0].map(<[u8]>::to_vec));
         return Ok(Some(Function::new(name, arg, returns, body)));

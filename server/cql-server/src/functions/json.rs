@@ -91,6 +91,7 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String, bytes_max: us
             key, value: values, ..
         } => {
             out.push('{');
+            // Keys and values in turn.
             let mut parts = elements::pairs(bytes).map_err(of_type)?;
             let mut at = 0;
             while let (Some(k), Some(v)) = (parts.next(), parts.next()) {
@@ -192,7 +193,8 @@ fn check(bytes: usize, bytes_max: usize) -> Result<()> {
     Ok(())
 }
 
-/// Appends a text in quotes. Its length is checked before, and charged to the statement.
+/// Appends a text as a JSON string. Before, checks that `out` does not grow beyond `bytes_max`, and
+/// counts the work towards the statement's timeout.
 fn string(text: &str, out: &mut String, bytes_max: usize) -> Result<()> {
     interrupt::charge_bytes(text.len())?;
     let quoted_bytes: usize = text.bytes().map(quoted_bytes).sum();

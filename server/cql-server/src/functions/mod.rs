@@ -55,12 +55,13 @@ type Body = dyn Fn(&[Option<&[u8]>], Conditions) -> Result<Option<Vec<u8>>> + Se
 pub struct Conditions {
     /// The time of the call, in microseconds since 1970.
     pub now_us: i64,
-    /// The greatest length of the result.
+    /// The greatest length of the function's result in bytes.
     pub bytes_max: usize,
 }
 
 impl Conditions {
-    /// The conditions of a call at `now_us` outside of a read's result, for example in an INSERT.
+    /// The conditions of a call whose result is no part of a response to a SELECT, for example of a
+    /// call in an INSERT. `now_us` is the time of the request.
     pub fn at(now_us: i64) -> Self {
         Self {
             now_us,

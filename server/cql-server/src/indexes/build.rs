@@ -393,6 +393,7 @@ fn scan_some(
         })
     };
     let reader = (&view, table.rows());
+    // `Fill`, so that cached blocks are used: a cursor that misses many others stops adding them.
     let scan = RowScan::open(Source::Stored(&reader, Cache::Fill), schema, from, None);
     let mut scan = scan.map_err(of_table)?;
     while let Some(start) = scan.next_partition().map_err(of_table)? {

@@ -56,9 +56,10 @@ fn rows_are_found_by_their_current_values() {
     assert_eq!(server.rows("SELECT k, c FROM t WHERE v = 8 AND k = 2"), "");
 }
 
-/// Regression: a page ended after the rows of a partition, and the next page used an index that was
-/// built in between. That page began with the rows of the same partition whose clustering begins
-/// with 0xff.
+/// Regression: a page read without an index ended after all rows of a partition, and its paging
+/// state was the prefix of their keys and 0xff. The next page used an index that had become ready
+/// meanwhile. It repeated rows whose encoded clustering begins with 0xff, which sort behind that
+/// state.
 #[test]
 fn a_page_by_an_index_begins_after_the_last_partition_of_the_previous_page() {
     let table = "CREATE TABLE t (k int, c smallint, v int, PRIMARY KEY (k, c))";
@@ -136,7 +137,8 @@ fn rows_of_a_deleted_range_are_not_found() {
     assert_eq!(entries(&server, "t"), 1);
 }
 
-/// An index has to be dropped before its column, so a new index is built over the older rows.
+/// The rows from before the drop still store values of the column, which are not visible. A build
+/// of the new index must skip them.
 #[test]
 fn a_column_that_was_dropped_and_added_again_is_indexed_from_the_drop_on() {
     let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);

@@ -8,7 +8,8 @@ thread_local! {
     /// True once a statement has called the function that lowers its thread. No test enters the
     /// idle class: on busy cores a thread of that class makes hardly any progress.
     static LOWERED: Cell<bool> = const { Cell::new(false) };
-    /// The number of units of work that this thread has charged.
+    /// The units of work that statements on this thread have passed to [`charge`], about one for
+    /// each microsecond.
     pub(super) static CHARGED: Cell<u64> = const { Cell::new(0) };
 }
 

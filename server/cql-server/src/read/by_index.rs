@@ -60,8 +60,10 @@ impl Walk<'_> {
         Ok(End::Done)
     }
 
-    /// Walks over whole partitions, for an index of a static column or of a column of the partition
-    /// key.
+    /// Adds to the page the matching rows of each partition that an index entry names. Entries name
+    /// whole partitions in an index on a static column or on a column of the partition key. Reads
+    /// the partitions in `range`, after the row at which the previous page ended (`resume`), until
+    /// the returned end.
     fn partitions_of(
         &mut self,
         entries: Entries<'_>,
@@ -96,8 +98,9 @@ impl Walk<'_> {
         Ok(End::Done)
     }
 
-    /// Walks over rows by their entries. The entries of one partition lie together, so the header
-    /// of the partition is read once for all of them.
+    /// Adds to the page each matching row that an index entry names, in `range` and after the row
+    /// at which the previous page ended (`resume`), until the returned end. The entries of one
+    /// partition lie together, so the header of the partition is read once for all of them.
     fn rows_of(
         &mut self,
         entries: Entries<'_>,

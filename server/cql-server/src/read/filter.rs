@@ -107,7 +107,7 @@ impl<'f> Filter<'f> {
                 // No predicate holds for null.
                 None => return Ok(false),
                 Some(LiveColumn::Cell(cell)) => Cow::Borrowed(cell.value),
-                // Its cells are put together to one value, as a client would get it.
+                // The cells of the collection are put together to one value, as a client would get it.
                 Some(LiveColumn::Collection(collection)) => {
                     Cow::Owned(serialize(self.types[slot], collection)?)
                 }

@@ -52,11 +52,11 @@ impl Default for Limits {
 /// The limits on the number of rows that a statement and its client give.
 #[derive(Debug, Clone, Copy)]
 pub struct RowLimits {
-    /// The number of rows in LIMIT.
+    /// The most rows of the statement's whole result, from LIMIT.
     pub statement: u64,
-    /// The number of rows in PER PARTITION LIMIT.
+    /// The most rows of each partition, from PER PARTITION LIMIT.
     pub partition: u64,
-    /// The number of rows of a page; `None` if the client does not page.
+    /// The most rows of a page; `None` if the client does not page.
     pub page: Option<u32>,
 }
 
@@ -64,7 +64,8 @@ pub struct RowLimits {
 /// of an aggregate.
 const KEPT_BYTES: usize = 64;
 
-/// The number of cells that are copied in about a microsecond.
+/// The number of cells that are copied in about a microsecond, the unit of work that
+/// [`interrupt::charge`] counts.
 const CELLS_PER_UNIT: usize = 32;
 
 /// A live row that passes the filter.
@@ -173,7 +174,8 @@ impl<'s> Page<'s> {
         })
     }
 
-    /// Adds a row, and returns the next step of the walk.
+    /// Adds a row, unless the page is full or the row is beyond a limit. Returns where the
+    /// caller has to continue.
     ///
     /// # Errors
     /// If the row is damaged, a function fails, the result is too large or the statement's time is
@@ -210,8 +212,9 @@ impl<'s> Page<'s> {
         elapsed >= allowed
     }
 
-    /// Writes the last group and the sorted rows, after the walk over the rows. `is_done` is true
-    /// if the walk has reached the last row of the result.
+    /// Writes what is written only after all rows were read: the last group of GROUP BY or of
+    /// aggregates, and the rows that ORDER BY sorts. `is_done` is true if the result has no more
+    /// rows.
     ///
     /// # Errors
     /// If a function fails, the result is too large or the statement's time is over.
@@ -267,7 +270,8 @@ impl<'s> Page<'s> {
         self.writer.rows() >= rows || self.writer.bytes() >= self.limits.page_bytes
     }
 
-    /// The bytes left for the response and the buffers.
+    /// The bytes that the response and the rows buffered for sorting may still take, of
+    /// [`Limits::result_bytes`].
     fn room(&self) -> usize {
         let taken = self.sorted_bytes.saturating_add(self.writer.bytes());
         self.limits.result_bytes.saturating_sub(taken)
@@ -312,7 +316,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// Adds a row of a statement without groups, and returns the next step of the walk.
+    /// Adds a row of a statement without groups. Returns where the caller has to continue.
     fn plain(&mut self, row: &LiveRow<'_>) -> Result<Flow> {
         interrupt::charge((self.plan.outputs.columns.len() / CELLS_PER_UNIT) as u64)?;
         let context = self.context(row);
@@ -326,6 +330,7 @@ impl<'s> Page<'s> {
                 for column in &self.plan.outputs.columns {
                     let value = value::value(&column.output, &context)?.map(Cow::into_owned);
                     bytes += kept_bytes(&value);
+                    // After each value: `keep` would notice only when the whole row is in memory.
                     self.check_room(bytes)?;
                     cells.push(value);
                 }

@@ -98,6 +98,8 @@ impl Select {
         if let Some(guardrails) = guardrails {
             self.check_in(guardrails, &partitions, &rows, &mut read.warnings)?;
         }
+        // The limits on tombstones hold for each page. A grouped read counts them in pages like those in
+        // which Cassandra reads its rows.
         let internal_page_rows =
             (plan.is_grouped()).then(|| parameters.page_size_rows.unwrap_or(AGGREGATE_PAGE_ROWS));
         let paging_state = match parameters.paging_state {

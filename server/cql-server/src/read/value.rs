@@ -51,6 +51,7 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
         },
         Output::WriteTime(slot) => match &context.cells[*slot] {
             Some(LiveColumn::Cell(cell)) => Some(Cow::Owned(cell.writetime.to_be_bytes().to_vec())),
+            // A null column: the analysis permits no collections here, nor below.
             _ => None,
         },
         Output::Ttl(slot) => match &context.cells[*slot] {

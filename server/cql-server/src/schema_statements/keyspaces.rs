@@ -137,10 +137,11 @@ impl With {
     }
 }
 
-/// Whether a statement about a keyspace has to contain the number of copies. CREATE does not,
-/// because Cassandra 4.1 has a default for it (`default_keyspace_rf`, 1).
+/// The rule for statements about a keyspace that do not contain the number of copies. CREATE may
+/// leave the number out, because Cassandra 4.1 has a default for it (`default_keyspace_rf`, 1).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Factor {
+    /// A statement without a number is an error.
     Required,
     /// A statement without a number means one copy.
     OrOne,
@@ -194,11 +195,13 @@ impl Replication {
                 }
             }
             "NetworkTopologyStrategy" => {
-                // The factor applies to all data centers without a factor of their own.
+                // The factor applies to all data centers without a factor of their own. The server is
+                // in a single one.
                 if let Some(factor) = options.remove(FACTOR) {
                     options.entry(DATA_CENTER.to_string()).or_insert(factor);
                 }
-                // There is no option but the class.
+                // There is no option but the class. Then CREATE means one copy in the server's data
+                // center.
                 if options.len() == 1 {
                     if factor == Factor::Required {
                         return Err(ErrorResponse::config(
@@ -208,6 +211,7 @@ impl Replication {
                     options.insert(DATA_CENTER.to_string(), one());
                 }
             }
+            // As in Cassandra, this error is of the kind "invalid", and the others are not.
             "LocalStrategy" => {
                 return Err(ErrorResponse::invalid(
                     "Unable to use given strategy class: LocalStrategy is reserved for internal \
@@ -225,6 +229,7 @@ impl Replication {
         // one for each data center. Unlike Cassandra, ebb permits data centers that are not there, so
         // that the schemas of other clusters can be used.
         for (_, factor) in options.iter().filter(|(option, _)| *option != "class") {
+            // Parsed with a sign, so that a negative number has another error than a text.
             let copies = factor.parse::<i32>().map_err(|_| {
                 ErrorResponse::config(format!(
                     "Replication factor must be numeric; found {factor}"

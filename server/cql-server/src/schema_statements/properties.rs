@@ -225,13 +225,16 @@ const COMPRESSORS: [&str; 5] = [
 /// returns them under their present names: `sstable_compression` and `chunk_length_kb` are deprecated
 /// names of `class` and `chunk_length_in_kb`. The errors for numbers that cannot be parsed also name the
 /// text. Of several errors Cassandra may return another one: it looks for unknown options before it
-/// compares numbers with their limits.
+/// compares numbers with their limits. The class alone has an effect in ebb. The other options are
+/// checked and stored because tools send them.
 fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
     let refuse = |message: String| Err(ErrorResponse::config(message));
     let disabled = || Entries::from([("enabled".to_string(), "false".to_string())]);
+    // As in Cassandra, an empty map turns compression off.
     if given.is_empty() {
         return Ok(disabled());
     }
+    // As in Cassandra, any text but `true` means false.
     let is_enabled = given
         .remove("enabled")
         .is_none_or(|text| text.eq_ignore_ascii_case("true"));
@@ -276,6 +279,7 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
             );
         }
         (Some(chunk), None) | (None, Some(chunk)) => chunk,
+        // Cassandra's default.
         (None, None) => "16".to_string(),
     };
     let chunk = match chunk.parse::<i32>() {
@@ -285,6 +289,7 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
             return refuse(format!("Value of chunk_length_in_kb is too large ({kib})"));
         }
         Ok(..=0) => return refuse("Invalid negative or null chunk_length_in_kb".to_string()),
+        // Cassandra relies on this when it computes the number of a chunk from an offset.
         Ok(kib) if !(kib as u32).is_power_of_two() => {
             return refuse("chunk_length_in_kb must be a power of 2".to_string());
         }
@@ -329,7 +334,7 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
     };
     given.insert("class".to_string(), class);
     given.insert("chunk_length_in_kb".to_string(), chunk);
-    // 0 is the default, and is left out.
+    // 0 is the default, and is left out. Cassandra shows 2.0, as `{:?}` prints it, and not 2.
     if ratio > 0.0 {
         given.insert("min_compress_ratio".to_string(), format!("{ratio:?}"));
     }

@@ -96,6 +96,8 @@ pub(super) fn alter(context: &SchemaContext<'_>, alter: &AlterTable) -> Done {
             };
         };
         let next = changed_table(context, of, table, &alter.change)?;
+        // A statement that changes nothing, such as ADD IF NOT EXISTS for an existing column, causes no
+        // event for the drivers.
         if next == **table {
             return Ok(None);
         }
@@ -144,7 +146,8 @@ fn changed_table(
             columns,
             timestamp,
         } => {
-            // Cells up to this timestamp stay hidden if the column is added again.
+            // Cells up to this timestamp stay hidden if the column is added again. By default it is the
+            // server's next timestamp, which is above all that the server gave to writes before.
             let dropped_us = match timestamp {
                 Some(timestamp) => timestamp.text.parse().map_err(|_| {
                     ErrorResponse::invalid(format!("Invalid timestamp value: {}", timestamp.text))

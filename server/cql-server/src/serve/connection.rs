@@ -57,6 +57,7 @@ pub(super) struct Connection<S: Service> {
     decoder: FrameDecoder,
     /// Received bytes that are not decoded yet.
     received: Received,
+    /// The time of the last read from the socket.
     received_at: Instant,
     /// The deadline for the bytes of a request that is skipped because it is too large.
     skipping: Progress,
@@ -83,7 +84,9 @@ pub(super) struct Connection<S: Service> {
     /// The channel for the results of requests that run on other threads; `None` before the first
     /// such request, because a channel takes some KiB.
     results: Option<Results>,
+    /// The number of requests that run on other threads, or wait for them.
     running: usize,
+    /// The schema changes for the client; `None` until it registers for events.
     events: Option<broadcast::Receiver<SchemaChange>>,
     stop: watch::Receiver<bool>,
     /// True if the server stops and the last requests of the client have been read.
@@ -219,6 +222,8 @@ impl<S: Service> Connection<S> {
         let has_room = stops || self.running < self.shared.options.lane_requests_max;
         let has_next = has_room && self.has_frame();
         if stops && self.running == 0 && !has_next {
+            // If a socket is closed with unread bytes, TCP resets the connection, and the client may lose
+            // its last responses.
             let unread_bytes = self.stream.unread_bytes();
             return Err(if unread_bytes == 0 {
                 Ended::Quietly
@@ -226,6 +231,7 @@ impl<S: Service> Connection<S> {
                 Ended::Unread
             });
         }
+        // After the burst, so that only bytes that had to wait are charged.
         self.count_received().await?;
         if has_next {
             // Other connections of this thread get their turn before the next burst.
@@ -238,6 +244,7 @@ impl<S: Service> Connection<S> {
             if self.session.is_logged_in() {
                 self.startup = None;
             } else if !self.logs_in {
+                // A deadline of its own: a login may wait for a thread that verifies passwords.
                 self.logs_in = true;
                 let login_by = Instant::now() + self.shared.options.login_timeout;
                 self.startup = Some(Box::pin(sleep_until(login_by.into())));
@@ -258,6 +265,7 @@ impl<S: Service> Connection<S> {
                     None => return self.give_up_skip().await,
                 }
             }
+            // The signal changes only once, so a connection that has seen it does not wait for it.
             changed = self.stop.changed(), if !stops => {
                 // If the sender is gone, so are the server and its runtime.
                 changed.map_err(|_| Ended::Quietly)?;
@@ -364,10 +372,12 @@ impl<S: Service> Connection<S> {
         let burst_began = Instant::now();
         for number in 0..frames_max {
             let has_room = stops || self.running < self.shared.options.lane_requests_max;
+            // The frames that are left stay in `received` for a later turn.
             if !has_room || self.out.is_full() {
                 break;
             }
-            // A large frame gets a turn of its own.
+            // The first frame is served in any case, so that each turn makes progress. A large frame
+            // gets a turn of its own.
             if number > 0 && (burst_began.elapsed() > BURST_TIME || self.is_large_next()) {
                 break;
             }
@@ -473,7 +483,7 @@ impl<S: Service> Connection<S> {
         target.is_some_and(|target| waited > target)
     }
 
-    /// Whether the client may send any request, as opposed to STARTUP and the login only.
+    /// Returns whether the client may send any request, as opposed to STARTUP and the login only.
     fn takes_requests(&self) -> bool {
         self.session.has_started() && self.session.is_logged_in()
     }

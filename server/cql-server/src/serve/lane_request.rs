@@ -87,6 +87,7 @@ impl<S: Service> LaneRequest<S> {
             Lane::Write => shared.service.commits_wait_for_sync(),
             // Each step of a change of the schema waits for its own sync. The other two write nothing.
             Lane::Schema | Lane::Control | Lane::Login => false,
+            // A serial read must not return a write that a crash may undo.
             Lane::Inline | Lane::Scan | Lane::Range | Lane::Moved => {
                 shared.is_synced(self.work.consistency)
             }
@@ -393,6 +394,8 @@ pub(super) async fn run_in_lane<S: Service>(
             })
         }
     };
+    // The connection records the latencies of point requests and writes. Those of the other lanes are
+    // not recorded.
     match lane {
         Lane::Scan => shared.traffic.scans.record(received_at.elapsed()),
         Lane::Range => shared.traffic.ranges.record(received_at.elapsed()),

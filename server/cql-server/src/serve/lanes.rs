@@ -44,11 +44,12 @@ use crate::queries::Progress;
 pub(super) const PAGE_BYTES: usize = 1 << 20;
 
 /// The CPU time that a scan may use in the normal scheduling class: twice the time of a page of
-/// 5,000 rows. After that its thread enters the idle class, like the threads for ranges, and the
-/// next scan of the same user begins in that class.
+/// 5,000 rows. After that its thread enters the idle class, the class of all reads of ranges.
+/// Further scans of the same user begin in that class until one of them is short.
 pub(super) const NORMAL_CLASS_CPU_MAX: Duration = Duration::from_millis(20);
 
-/// The threads and queues of all lanes of a server, and the memory for results.
+/// The threads and queues of all lanes of a server (a lane is for one kind of request, such as
+/// scans), and the memory for results.
 pub(super) struct Lanes {
     scans: ScanThreads,
     ranges: ScanThreads,
@@ -69,11 +70,10 @@ struct FloorLane {
     threads: ScanThreads,
 }
 
-/// The most statements of one connection that are queued, run, or have a result that the client has
-/// not read. Scans (with reads of ranges) and statements that were moved because they ran for long
-/// are counted separately. A client that does not read can keep no more results than these in
-/// memory. A client that reads is hardly slowed down, because by default a user has no more such
-/// statements running at once.
+/// The most scans (with reads of ranges) of one connection that are queued, run, or have a result
+/// that the client has not read; and separately, the most statements that were moved because they
+/// ran for long. This bounds the memory of results that a client does not read. Clients that do
+/// read hardly notice the limit: by default a user has no more such statements running at once.
 const SHARE_RESULTS: usize = 4;
 
 /// The size below which a result needs no memory from the pool of results: other buffers of a
@@ -133,7 +133,8 @@ impl<T> Waiting<T> {
 }
 
 impl Lanes {
-    /// Starts the threads of the lanes.
+    /// Starts the threads that execute requests in place of the connections' threads: those for
+    /// scans, reads of ranges, moved statements and logins.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -179,13 +180,14 @@ impl Lanes {
         self.results.is_short()
     }
 
-    /// Runs the request `work` of a user on a thread of `lane`, once the queue of the lane permits
-    /// it, and notes in `progress` what the request waits for. Returns `None` if `work` panicked.
+    /// Runs the request `work` of a user on a thread of `lane`, once the queue of that group of
+    /// threads permits it, and notes in `progress` what the request waits for. Returns `None` if
+    /// `work` panicked.
     ///
-    /// Every result of a scan, or of a statement that was moved because it ran for long, takes a
-    /// slot in the connection's `share`. A scan also waits for memory for its result, but not
-    /// longer than until `interrupt` is over. Memory and slot are free again when the result is
-    /// dropped or, if the caller stopped waiting, when `work` has ended.
+    /// Scans, and statements that were moved because they ran for long, first take one of the few
+    /// slots for unread results in the connection's `share`. A scan also waits for memory for its
+    /// result, but not longer than until `interrupt` is over. Memory and slot are free again when
+    /// the result is dropped or, if the caller stopped waiting, when `work` has ended.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
@@ -197,7 +199,8 @@ impl Lanes {
     ) -> Option<Waiting<T>> {
         let never = "the semaphores of the lanes are not closed";
         let is_scan = matches!(lane, Lane::Scan | Lane::Range);
-        // Acquired before the turn: a request that waits for its client must not hold a turn.
+        // Acquired before the turn: a request that waits for its client must not hold a turn. The caller
+        // stops waiting at the deadline of the request.
         let of_share = match lane {
             Lane::Scan | Lane::Range => Some(&share.scans),
             Lane::Moved => Some(&share.moved),
@@ -241,6 +244,7 @@ impl Lanes {
                 let _turn = self.schema.acquire().await.expect(never);
                 spawn_blocking(work).await.ok()
             }
+            // Apart from changes of the schema, so that KILL QUERY does not wait for one.
             Lane::Control => {
                 let _turn = self.control.acquire().await.expect(never);
                 spawn_blocking(work).await.ok()

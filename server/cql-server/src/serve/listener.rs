@@ -40,9 +40,9 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// The time after which the kernel probes a silent client. Load balancers and translated addresses
 /// forget a silent connection after some minutes.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
-/// The time between two probes.
+/// The time between two keepalive probes of a silent client.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
-/// The number of probes without an answer after which the connection ends.
+/// The number of keepalive probes without an answer after which the connection ends.
 const PROBES_MAX: u32 = 6;
 /// The time in which threads have to end after the server was drained, or a third of the `patience`
 /// of [`CqlServer::drain`] if that is less.
@@ -81,6 +81,7 @@ impl CqlServer {
         let address = listener.local_addr()?;
         let (stop, _) = watch::channel(false);
         let (events, _) = broadcast::channel(EVENTS_KEPT);
+        // A semaphore cannot have more permits. With 0, no client could connect.
         let connections_max = options.connections_max.clamp(1, Semaphore::MAX_PERMITS);
         let connections = Arc::new(Semaphore::new(connections_max));
         let overload = Overload::new(options.overload_wait).telling(options.events.clone());
@@ -110,6 +111,7 @@ impl CqlServer {
         // A clone of the channel only: the callback must not keep the service alive.
         let events = shared.events.clone();
         shared.service.on_change(Box::new(move |change| {
+            // An error means that no client has registered for events.
             drop(events.send(change));
         }));
         shared.overload.start_ticking()?;
@@ -252,7 +254,9 @@ fn probe_when_silent(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the stream of a connection: TLS or plain, as the client begins and the server permits.
+/// Makes the stream of a connection: with TLS if the client's first byte begins a TLS handshake,
+/// otherwise plain. Rejects a plain connection if the server requires TLS. `turns` limits how many
+/// handshakes compute keys at once.
 async fn shake_hands(mut socket: TcpStream, tls: &Tls, turns: &Semaphore) -> io::Result<Stream> {
     let Some(first) = Stream::first_byte(&socket).await? else {
         return Err(io::ErrorKind::UnexpectedEof.into());

@@ -206,7 +206,7 @@ mod tests {
         ScanUser::Role(format!("role{number}").into())
     }
 
-    /// Starts all scans that may run now, and returns their users in this order.
+    /// Starts all scans that may run now, and returns their users in the order of the starts.
     fn started(queue: &mut ScanQueue<usize>) -> Vec<ScanUser> {
         std::iter::from_fn(|| queue.start())
             .map(|started| started.user)

@@ -36,6 +36,7 @@ pub(super) enum HandleResult<S: Service> {
         /// shows how fast the server is at the moment.
         is_point: bool,
         ran: ExecutionSpan,
+        /// The report of the request; `None` if it was not slow.
         slow: Option<Box<Unsent>>,
     },
     /// Nothing was appended; the request has to run on the threads of this lane.
@@ -59,7 +60,9 @@ pub(super) struct Session<S: Service> {
     pub is_cancelled: Arc<AtomicBool>,
     client: Arc<Client>,
     client_number: u64,
+    /// The trace of the request that is being handled; `None` if it is not traced.
     trace: Option<Trace>,
+    /// The time that each step of the request that is being handled took so far.
     spent: Spent,
 }
 
@@ -101,7 +104,7 @@ impl<S: Service> Session<S> {
         }
     }
 
-    /// Whether the client has sent STARTUP.
+    /// Returns whether the client has sent STARTUP.
     pub(super) fn has_started(&self) -> bool {
         self.has_started
     }
@@ -138,7 +141,7 @@ impl<S: Service> Session<S> {
         self.sender.keyspace = Some(keyspace);
     }
 
-    /// Whether the client has logged in, or does not have to, and may send any request.
+    /// Returns whether the client has logged in, or does not have to, and may send any request.
     pub(super) fn is_logged_in(&self) -> bool {
         !self.sender.user.is_nobody()
     }
@@ -320,6 +323,7 @@ impl<S: Service> Session<S> {
             }
         };
         let is_batch = matches!(statements, RequestStatements::Batch(_));
+        // Begun before the execution, so that a panic does not keep the writes out of the audit log.
         let audit = &self.shared.options.audit_writes;
         let writes = audit.begin(&self.sender, statements.as_slice(), is_batch);
         let mut work = Work {

@@ -39,14 +39,15 @@ use crate::call::{
 };
 use crate::interrupt;
 
-/// A service whose statements are named after their effects.
+/// A service for tests. The first word of a statement names its effect: `scan` waits at a gate, for
+/// example.
 #[derive(Default)]
 struct Fake {
     /// The gate for scans and stalled writes, which wait while it is closed.
     gate: Gate,
     cancelled: AtomicUsize,
-    /// The number of `hold` statements whose parsing has begun. They wait during parsing while the
-    /// gate is closed.
+    /// The number of statements with the verb `hold` whose parsing has begun. Their parsing waits
+    /// until a test opens `gate`.
     parsed_holds: AtomicUsize,
     /// The number of statements whose execution has begun, in all lanes but [`Lane::Inline`].
     executed: AtomicUsize,
@@ -62,7 +63,8 @@ struct Fake {
     /// The number of further executions of conditional writes that the service lets end in a
     /// conflict.
     conflicts: AtomicUsize,
-    /// True after a change of the schema, which makes statements with `outdated` outdated.
+    /// True after a statement with the verb `alter`. From then on, prepared statements whose text
+    /// contains `outdated` have to be prepared again.
     has_altered: AtomicBool,
     /// The server's callback for schema changes that no statement causes.
     notify: Mutex<Option<SchemaCallback>>,
@@ -467,7 +469,8 @@ struct Served {
 }
 
 impl Served {
-    /// Drains the server like [`CqlServer::drain`], and opens the gates afterwards.
+    /// Drains the server like [`CqlServer::drain`]. Afterwards opens the gates at which statements
+    /// and syncs of the [`Fake`] service wait, so that their threads end.
     fn drain(self, patience: Duration) -> bool {
         let Self { _gates, server } = self;
         server.drain(patience)

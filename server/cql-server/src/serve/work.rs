@@ -53,8 +53,8 @@ pub(super) struct Work<S: Service> {
     pub statements: RequestStatements<S::Statement>,
     pub kind: StatementKind,
     pub consistency: Consistency,
-    /// The locks of partitions, its [turns](super::turns), that the request needs on a thread that
-    /// serves connections; `None` if it needs none.
+    /// The locks of the partitions that the request reads and then writes ([turns](super::turns)).
+    /// It takes them before it runs on a thread that serves connections; `None` if it needs none.
     pub turns: Option<Stripes>,
     pub interrupt: Interrupt,
     pub received_at: Instant,
@@ -75,7 +75,8 @@ pub(super) enum Inline {
 
 impl<S: Service> Work<S> {
     /// Runs the request on the thread of its connection, and appends the response to `out`. If the
-    /// request must run on other threads, appends nothing and returns their lane.
+    /// request must run on other threads, appends nothing and returns the lane: the group of
+    /// threads for requests of its kind.
     ///
     /// # Errors
     /// The error for the client, if the request fails.

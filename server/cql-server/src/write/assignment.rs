@@ -53,7 +53,7 @@ pub(super) fn assign(
                 is_negative: matches!(assigned, ast::Change::Subtract(_)),
             }
         }
-        // To Cassandra a user-defined type is a tuple, also in this error.
+        // To Cassandra a user-defined type is a tuple, also in this error, which `-` does not have.
         ast::Change::Add(_) if matches!(ty, CqlType::Tuple(_) | CqlType::Udt { .. }) => {
             return refusal("tuple");
         }
@@ -75,6 +75,7 @@ pub(super) fn assign(
                 let keys = Receiver::new(&**name, keys);
                 Operation::RemoveKeys(term::prepare(value, &keys, markers)?)
             }
+            // Only sets are left. The members to remove are a set of the same type.
             _ => Operation::RemoveKeys(whole(column, value, markers)?),
         },
         ast::Change::Prepend(value) => match ty {

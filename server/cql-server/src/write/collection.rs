@@ -34,10 +34,10 @@ impl Operation {
     }
 }
 
-/// Adds the effect of a change to a row. `before` is the stored row, for operations that have to
-/// read it. `came` has the time of the request in microseconds, and the number of operations of the
-/// request so far that have added to lists. The [sort keys](list_place) of new list elements are
-/// made from both.
+/// Adds the effect of a change to a row. `before` is the stored row; it may be `None` if no operation
+/// of the statement has to read it. `came` has the time of the request in microseconds, and the number
+/// of operations of the request so far that have added to lists. The [sort keys](list_place) of new
+/// list elements are made from both.
 ///
 /// # Errors
 /// Cassandra's errors, for null values where null is not permitted, and for indexes beyond the
@@ -97,8 +97,10 @@ pub(super) fn apply<'v>(
                 Some(before) => before.cell(id).map_err(of_row)?,
                 None => None,
             };
-            // An earlier statement of the batch may have counted already. The sum wraps as
-            // Cassandra's does.
+            // An earlier assignment of the statement may have counted already, as in
+            // `SET c = c + 1, c = c + 2`. A counter without a value counts from 0. The sum wraps as
+            // Cassandra's does. The cell has the sum itself: there is a single copy, and the transaction
+            // loses no increment of others.
             let there = row.value(id).or(there.map(|cell| cell.value));
             let sum = there.and_then(number).unwrap_or(0).wrapping_add(signed);
             row.cell(id, Some(Cow::Owned(sum.to_be_bytes().to_vec())));
@@ -164,6 +166,7 @@ pub(super) fn apply<'v>(
             let Some(values) = value(term, bound)? else {
                 return Ok(());
             };
+            // Only columns of lists have this operation.
             let CqlType::List { element, .. } = ty else {
                 return Ok(());
             };
@@ -171,6 +174,7 @@ pub(super) fn apply<'v>(
             let gone = gone
                 .collect::<std::result::Result<Vec<_>, TypeError>>()
                 .map_err(of_type)?;
+            // A null removes nothing, because no element of a list is null.
             let gone: Vec<&[u8]> = gone.into_iter().flatten().collect();
             // Sorted, so that long lists do not take the product of their lengths.
             let gone = sort_once(element, gone, |one| one, &mut interrupt::charge_bytes)?;
@@ -181,6 +185,7 @@ pub(super) fn apply<'v>(
             }
         }
         Operation::SetIndex { index, value } => {
+            // As in Cassandra, an unset index is an error here, but not for `DELETE l[i]` below.
             let Some(at) = index_of(index, bound)? else {
                 return invalid("Invalid unset value for list index");
             };

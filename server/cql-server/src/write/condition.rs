@@ -151,6 +151,7 @@ impl ColumnCondition {
                 (ConditionPart::Element(key), receiver)
             }
             Part::Field(field) => {
+                // Unlike SET, a condition may name a field of a frozen type, because it only reads.
                 let CqlType::Udt { definition, .. } = column_type else {
                     return invalid(format!(
                         "Invalid field access syntax for non-UDT column {name}"

@@ -150,7 +150,8 @@ impl<'v> ConditionalWrite<'v> {
                 let (statics, regular): (Vec<_>, Vec<_>) =
                     columns.iter().partition(|column| column.is_static());
                 // Static columns belong to the partition, so that other rows of a batch share the
-                // condition.
+                // condition. A statement with conditions on regular columns has a row, because its plan
+                // requires the full key.
                 for (row, columns) in [(row, regular), (None, statics)] {
                     if columns.is_empty() {
                         continue;
@@ -160,6 +161,7 @@ impl<'v> ConditionalWrite<'v> {
                     match self.place(row) {
                         None => self.set(row, RowCondition::Columns(bind)),
                         Some(RowCondition::Columns(earlier)) => earlier.extend(bind),
+                        // Cassandra's message, also if the other condition is IF EXISTS.
                         Some(_) => {
                             return invalid(
                                 "Cannot mix IF conditions and IF NOT EXISTS for the same row",
@@ -259,6 +261,7 @@ impl<'v> ConditionalWrite<'v> {
             });
         }
         let next_us = catalog.timestamps().next_us().map_err(of_catalog)?;
+        // One above: at an equal timestamp, a deletion or a greater value would hide this write.
         let timestamp_us = match self.greatest(&found, answer.partition())?.checked_add(1) {
             Some(above_us) => next_us.max(above_us),
             None => {

@@ -213,6 +213,7 @@ impl FrameDecoder {
             let error = ProtocolError::Forbidden("the stream of a request is negative");
             return Err(FrameError::Body { error, stream });
         }
+        // The opcode is checked when the body is decoded.
         Ok(Some(Frame {
             version: known,
             flags,

@@ -217,7 +217,8 @@ impl ErrorResponse {
 }
 
 impl ErrorKind {
-    /// Reads the rest of an error after its code and message. Kinds without more fields have none.
+    /// Reads the rest of an error after its code and message, for clients: the server only writes
+    /// errors. Kinds without more fields have no rest.
     fn read(code: i32, reader: &mut Reader<'_>, version: Version) -> Result<Self> {
         // Rust evaluates fields in the order in which they are written, which is their order on the
         // wire.

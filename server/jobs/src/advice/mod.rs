@@ -130,6 +130,7 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
         measured,
         ..
     } = question;
+    // One second each, for a kind of task that the earlier execution did not have.
     let otherwise = JobProfile::default();
     let JobProfile {
         map_task_cpu_s,
@@ -155,6 +156,7 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
         })
         .collect();
     let outlook = |goal_s: Option<f64>, confidence: f64| -> Result<Outlook, SimError> {
+        // The number is the seed, so that both calls below simulate the same futures.
         let futures = (0..).zip(&factors).map(|(number, factor)| {
             let job = SimJob {
                 reduces: *reduces,
@@ -162,6 +164,7 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
                 ..SimJob::of_maps(
                     Job::new(JobId(1), 0.0, goal_s),
                     *maps,
+                    // A task uses a whole core: 100 hundredths.
                     Profile::cpu(100, map_task_cpu_s, reduce_task_cpu_s),
                     length(&measured.map, map_task_cpu_s * factor),
                 )

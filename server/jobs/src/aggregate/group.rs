@@ -91,7 +91,7 @@ impl Measures {
     /// Appends the aggregate:
     ///
     /// ```text
-    ///   count, u64 | with a count: sum | beyond 1: min, max | with quantiles: sketch
+    ///   count, u64 | sum if count > 0 | min, max if count > 1 | sketch if has_sketch and count > 0
     /// ```
     ///
     /// With one value, sum, min and max are that value, and only the sum is written.

@@ -220,6 +220,7 @@ fn open_table(
     let values = match request.values {
         ValueKind::Text => Ok(ValueFormat::text()),
         ValueKind::Json => Ok(ValueFormat::Json),
+        // Fields without names are referred to by their numbers.
         ValueKind::Csv if request.names.is_empty() => ValueFormat::csv(None),
         ValueKind::Csv => ValueFormat::csv(Some(&request.names)),
     };

@@ -249,7 +249,9 @@ impl Output for CqlOutput {
     }
 
     fn commit(&self) -> Result<(), TaskError> {
-        // Before the check for rows: a job without rows leaves an empty table.
+        // Created even without rows: a job without rows leaves an empty table. Whether the table has
+        // rows was checked at the submission only. Rows that clients have written since then stay,
+        // and those of the job overwrite them as a later INSERT would.
         let table = self.created()?;
         let staged = self.partitions.take();
         if staged.is_empty() {
@@ -272,6 +274,7 @@ impl Output for CqlOutput {
         };
         let mut grant = Partitions::grant();
         let take = |key: &[u8], operand: &[u8]| {
+            // Before the bytes are written: a job must not fill up the disk.
             grant.take(files.path(), (key.len() + operand.len()) as u64)?;
             match &mut with_entries {
                 None => writer.merge(key, operand).map_err(TaskError::failed),

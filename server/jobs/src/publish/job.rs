@@ -91,6 +91,7 @@ pub(super) struct PublicationJob {
     /// The memory for a row group, in bytes: half of a task's memory, within bounds. A task has one row
     /// group for each table that it writes, and mostly it writes one table.
     pub(super) row_group_bytes: usize,
+    /// True if a tag with the snapshot's name that names another Iceberg snapshot is moved.
     pub(super) replaces_tag: bool,
     /// A random id of this start, which makes the names of the files that it writes unique.
     pub(super) run: String,
@@ -134,6 +135,7 @@ impl PublicationJob {
         for &(name, table) in &site.tables {
             let first = tables.len() as u32;
             let schema = schema_at(table, &name.to_string())?.map(Arc::new);
+            // The snapshot that was published last, to find the changed rows by a comparison.
             let pinned = pins.open(name)?;
             let planner = Planner {
                 target: &target,
@@ -196,6 +198,7 @@ impl PublicationJob {
 
         let records = Records::new(keyspace, site.snapshot);
         let of = tables.first().map(|table| &table.origin);
+        // Includes the options, so that a start with other options does not continue the stored plan.
         let origin = json!({
             "database_id": database_id,
             "sequence_number": of.map(|origin| origin.sequence_number),

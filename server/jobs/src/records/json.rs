@@ -87,8 +87,8 @@ fn below<'p>(path: &'p str, name: &str) -> Option<&'p str> {
     (!name.contains('.')).then_some(rest)
 }
 
-/// A visitor of a JSON value. If it is an object, sets the fields of its members; ignores any other
-/// value.
+/// A visitor of a JSON value. If the value is an object, sets each field in `wanted` to the member
+/// at its path; ignores any other value.
 struct Members<'p, 'f> {
     wanted: &'f [FieldPath<'p>],
     fields: &'f mut Fields,

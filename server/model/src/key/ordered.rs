@@ -127,6 +127,7 @@ pub fn try_encode<E>(
         }
         CqlType::Uuid => {
             let (version, high, low) = uuid_order(fixed(ty, value)?);
+            // Not the version itself: 0 is the form of the empty value.
             out.push(1 + version);
             out.extend(high.to_be_bytes());
             out.extend(low.to_be_bytes());

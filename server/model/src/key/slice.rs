@@ -154,6 +154,7 @@ impl KeyLayout {
         if let (Some(a), Some(b)) = (least, greatest) {
             match column.ty.compare(a, b) {
                 Ordering::Greater => return Ok(()),
+                // All rows of the slice have this value, and both bounds limit the columns after it.
                 Ordering::Equal => {
                     return self.add_at(equal, (Some(a), low, high), out);
                 }

@@ -89,6 +89,7 @@ impl Rules {
         {
             row.marker(marker);
         }
+        // `purge_row` decides whether this is garbage, because that depends on the rest of the result.
         if let Some(original) = original
             && !is_shadowed(original.timestamp, shadow)
         {

@@ -79,6 +79,7 @@ impl TableSchema {
             Some(old) => old.id,
             None => ColumnId(self.next_column_id),
         };
+        // `checked` below moves the column to its place.
         next.columns.push(Column {
             id,
             name: name.into(),

@@ -86,6 +86,7 @@ impl TableSchema {
         };
         let partition = names(ColumnKind::PartitionKey);
         let clustering = names(ColumnKind::Clustering);
+        // CQL permits PRIMARY KEY beside a column only if this column is the whole key.
         let inline = partition.len() == 1 && clustering.is_empty();
         let mut lines: Vec<String> = self
             .columns
@@ -134,6 +135,7 @@ impl TableSchema {
             };
             properties.push(format!("{name} = {value}"));
         }
+        // Writing to a `String` does not fail.
         let _ = write!(out, "{};", properties.join("\n    AND "));
         out
     }

@@ -230,7 +230,9 @@ impl TableOptions {
     }
 }
 
-/// Checks a value, and returns it in its normal form.
+/// Checks a value, and returns it in its normal form. A number out of range is a configuration
+/// error, as in Cassandra. A value of the wrong form is an invalid one, which the server of CQL turns
+/// into Cassandra's syntax error.
 fn normal(name: &str, kind: Kind, value: &OptionValue) -> Result<OptionValue, SchemaError> {
     let text = match (kind, value) {
         // The entries have no normal form here: the server of CQL checks and expands them.
@@ -294,6 +296,7 @@ fn normal(name: &str, kind: Kind, value: &OptionValue) -> Result<OptionValue, Sc
                 return super::invalid(format!("Invalid integer value {text} for '{name}'"));
             }
         },
+        // The last two do not occur: they returned above.
         Kind::Text | Kind::Map | Kind::Extensions => text.clone(),
     };
     Ok(OptionValue::Text(normal))

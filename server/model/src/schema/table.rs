@@ -202,7 +202,8 @@ impl TableSchema {
                 order: Order::Asc,
             });
         }
-        // The columns get their ids in the order of `SELECT *`. Until here, each had a placeholder.
+        // The columns get their ids in the order of `SELECT *`, which is then their order in stored
+        // rows, too. Until here, each had a placeholder.
         sort(&mut made);
         for (id, column) in made.iter_mut().enumerate() {
             column.id = ColumnId(id as u32);

@@ -56,6 +56,8 @@ impl CqlType {
             Self::Bigint | Self::Counter | Self::Timestamp => fixed(a, b, |a, b| {
                 i64::from_be_bytes(a).cmp(&i64::from_be_bytes(b))
             }),
+            // `total_cmp` puts -0.0 before 0.0, and NaNs first or last by their sign. `one_nan_f32` and
+            // `one_nan_f64` replace each NaN by the positive one, which comes last.
             Self::Float => fixed(a, b, |a, b| {
                 one_nan_f32(f32::from_be_bytes(a)).total_cmp(&one_nan_f32(f32::from_be_bytes(b)))
             }),

@@ -52,6 +52,7 @@ impl CqlType {
             Self::Double => 0x07,
             Self::Float => 0x08,
             Self::Int => 0x09,
+            // 0x0A was a second id of `text` in version 1 of the protocol.
             Self::Timestamp => 0x0B,
             Self::Uuid => 0x0C,
             // `varchar`, the protocol's name of `text`.

@@ -34,6 +34,7 @@ impl CqlType {
                 refuse(format!("Expected 8 or 0 byte value for a double ({len})"))
             }
             Self::Date if len != 4 => refuse(format!("Expected 4 byte long for date ({len})")),
+            // Cassandra, too, accepts times that are negative or beyond a day.
             Self::Time if len != 8 => refuse(format!("Expected 8 byte long for time ({len})")),
             // Cassandra accepts a scale without digits here and later fails to read it.
             Self::Decimal if len == 4 => refuse("Expected 0 or at least 5 bytes (4)".to_owned()),

@@ -196,7 +196,7 @@ impl Credentials {
         Err(refused(reason))
     }
 
-    /// Returns the body of the request for a token, in the escapes of a URL's query.
+    /// Returns the body of the request for a token, as a form in URL encoding.
     fn form(&self) -> String {
         let mut url = self.server.clone();
         let mut pairs = url.query_pairs_mut();
@@ -210,7 +210,8 @@ impl Credentials {
         url.query().unwrap_or_default().to_owned()
     }
 
-    /// Returns a text with the secret replaced by dots, both as it is and in the escapes of a form.
+    /// Returns a text with dots in place of the secret, both as it is and URL-encoded, as
+    /// [`form`](Self::form) sends it: a server's error message may quote the request.
     fn hide(&self, text: &str) -> String {
         let mut url = self.server.clone();
         url.query_pairs_mut().append_key_only(&self.secret);

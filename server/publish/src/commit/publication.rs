@@ -113,6 +113,8 @@ impl Publication {
         // The first publication appends: there is nothing to replace.
         let is_replaced = previous.is_some() && self.base == Base::Replaced;
         let version = version + 1;
+        // Continued, not made anew: it keeps the snapshots, schemas and properties of earlier
+        // publications and of other engines.
         let mut metadata = previous
             .cloned()
             .unwrap_or_else(|| TableMetadata::new(stamp.table_uuid.clone(), location.to_owned()));
@@ -121,6 +123,7 @@ impl Publication {
         // Before the manifests, which contain the schema.
         metadata.set_schema(&self.columns, self.last_column_id);
         metadata.properties.extend(self.properties());
+        // `set_schema` has made the current schema, so the default does not occur.
         let schema = metadata.schema().cloned().unwrap_or_default();
 
         // The names contain the id of the snapshot, so that another publisher of the same version

@@ -115,6 +115,7 @@ pub(super) fn records<T>(
             Cow::Borrowed(packed)
         };
         let mut block = Decoder { bytes: &block };
+        // A negative count reads no records: the bytes of the block are then too many.
         for _ in 0..count {
             let before = block.bytes.len();
             records.push(record(&schema.decode(&mut block)?)?);

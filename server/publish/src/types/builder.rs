@@ -61,6 +61,9 @@ impl ColumnBuilder {
     /// Returns an Arrow array of the values that were appended since the last call.
     ///
     /// # Errors
+    /// Returns none at present.
+    ///
+    /// # Panics
     /// If Arrow refuses the array, or one that is nested in it. This does not happen, because
     /// [`append`](Self::append) has checked the values.
     pub fn finish(&mut self) -> Result<ArrayRef, ValueError> {
@@ -93,6 +96,7 @@ enum Values {
     Binary(BinaryBuilder),
     Text {
         builder: StringBuilder,
+        /// Memory for the text of a value, used again for the next value.
         buffer: Vec<u8>,
     },
     Duration {
@@ -130,6 +134,7 @@ struct Ends {
 impl Ends {
     fn new() -> Self {
         Self {
+            // Arrow's offsets begin with the start of the first list.
             ends: vec![0],
             nulls: NullBufferBuilder::new(0),
         }
@@ -174,10 +179,12 @@ impl Values {
             (CqlType::Double, IcebergType::Double) => Self::Double(Float64Builder::new()),
             (CqlType::Date, IcebergType::Date) => Self::Date(Date32Builder::new()),
             (CqlType::Timestamp, IcebergType::Timestamptz) => {
+                // By default the type of the builder has no time zone.
                 let builder = TimestampMicrosecondBuilder::new();
                 Self::Timestamp(builder.with_data_type(data_type(iceberg)))
             }
             (CqlType::Decimal | CqlType::Varint, IcebergType::Decimal(form)) => {
+                // By default the type of the builder has a precision and scale of its own.
                 let builder = Decimal128Builder::new().with_data_type(data_type(iceberg));
                 Self::Decimal(builder, *form)
             }
@@ -266,6 +273,7 @@ impl Values {
         }
         let malformed = || ValueError::Malformed(ty.to_string());
         match self {
+            // Every byte but 0 is true.
             Self::Boolean(builder) => builder.append_value(fixed::<1>(ty, bytes)? != [0]),
             Self::Int(builder) => builder.append_value(match ty {
                 CqlType::Tinyint => i8::from_be_bytes(fixed(ty, bytes)?).into(),

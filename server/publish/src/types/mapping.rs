@@ -119,6 +119,7 @@ fn iceberg_type(
             let parts = parts.map(|(place, (name, ty))| part(name, ty, true, previous.get(place)));
             IcebergType::Struct(parts.collect())
         }
+        // Iceberg has no sets.
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
             let previous = match previous {
                 Some(IcebergType::List(element)) => Some(&**element),
@@ -132,6 +133,7 @@ fn iceberg_type(
                 Some(IcebergType::Map { key, value }) => (Some(&**key), Some(&**value)),
                 _ => (None, None),
             };
+            // Iceberg requires the keys of maps.
             IcebergType::Map {
                 key: Box::new(part("key", key, true, previous_key)),
                 value: Box::new(part("value", value, false, previous_value)),

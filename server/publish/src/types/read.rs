@@ -166,6 +166,7 @@ fn read(
         (CqlType::Varint, integers) if integers.is_integer() => {
             scalar::varint(integer(array, row).ok_or_else(unsupported)?)
         }
+        // Iceberg's `uuid` in files of other engines. ebb publishes uuids as text.
         (CqlType::Uuid | CqlType::Timeuuid, DataType::FixedSizeBinary(16)) => {
             let bytes = array.as_fixed_size_binary().value(row).to_vec();
             let valid = ty.validate(&bytes);

@@ -103,6 +103,7 @@ async fn list(
             };
             let mut infos = keyspace.snapshots();
             if listed.exact {
+                // Holds, which ebb keeps for publications, pin bytes, too.
                 infos.extend(keyspace.holds());
             }
             let infos = infos.into_iter();

@@ -39,7 +39,8 @@ pub(crate) struct Machine {
     bytes: usize,
     /// The number of delimiters so far, without those in quotes.
     delimiters: usize,
-    /// The place of the last quote that opened a field, from the start of the record.
+    /// The place of the last quote that opened a field, from the start of the record. `None` if no
+    /// field was in quotes so far, or the place is unknown, see [`Self::inside_quotes`].
     opened_at: Option<usize>,
 }
 
@@ -103,7 +104,8 @@ impl Machine {
                             let problem = CsvProblem::QuoteInField(self.fields());
                             return Err(self.malformed(at, problem));
                         }
-                        // A line end. It is no part of the record.
+                        // A line end. It is no part of the record. After a CR the caller skips an
+                        // LF, which may be in the next piece.
                         Some(_) => {
                             self.bytes += at;
                             return Ok(Some(at));
@@ -156,7 +158,8 @@ impl Machine {
         }
     }
 
-    /// Returns the place of an open quote, from the start of the record.
+    /// Returns the place of an open quote, from the start of the record, or 0 if the place is unknown;
+    /// `None` if no quote is open.
     pub(crate) fn open_quote(&self) -> Option<usize> {
         let is_open = self.state == State::Quoted;
         is_open.then(|| self.opened_at.unwrap_or_default())

@@ -42,10 +42,10 @@ use crate::options::{Maintenance, Options};
 use crate::runs::RunBuilder;
 use crate::sstable::{KeyVersion, Origin};
 
-/// Saves what can be read of the database in `from` into the new directory
-/// `to`, which is missing or empty. `from` is only read. `progress` is called with the
-/// number of bytes that were read of `from`: an SSTable counts twice, since it is read twice.
-/// Damaged parts are not read, so the last number may be below the total.
+/// Saves what can be read of the database in `from` into the new directory `to`, which is missing
+/// or empty. `from` is only read. `progress` is called with the number of bytes that were read of
+/// `from`: an SSTable counts twice, since it is read once for its metadata and once for its
+/// versions. Damaged parts are not read, so the last number may be below the total.
 ///
 /// # Errors
 /// [`Error::NoDatabase`](crate::Error::NoDatabase),
@@ -99,6 +99,7 @@ pub fn repair(
         };
         // The engine only writes runs. `NewDir::complete` writes the manifest once all are there.
         let manifest = Manifest::unwritten(disk.clone(), to, State::default());
+        // Without a lock, because `target` holds that of the directory.
         Engine::recover(to, options.for_engine(), manifest, None, Access::Write)?
     };
     // Nothing is named yet, so no number needs to be reserved.
@@ -150,6 +151,8 @@ fn write_table(
         keys: None,
         merge_operator: meta.options.merge_operator.clone(),
     };
+    // In the form of the oldest run, as it is the only one. Without the merge operator, which may not
+    // be known here, timestamps are recorded as unknown: then nothing is purged that they decide.
     let mut builder = RunBuilder::new(
         (&engine.runs, engine),
         meta.id,
@@ -160,6 +163,7 @@ fn write_table(
     let (extents, versions) = sources.into_iter().unzip();
     let replaced = Replaced::new(extents);
     let mut merge = Sources::new(versions)?;
+    // An empty range at first, which each version widens.
     let (mut smallest, mut largest) = (last_seq, SeqNo::ZERO);
     let (mut written, mut has_operands) = (0, false);
     let (mut of_key, mut with_key) = (Vec::new(), Vec::new());
@@ -233,7 +237,7 @@ impl Sources {
     }
 
     /// Returns the next key, and adds all its versions to `versions`, newest first, each with the
-    /// rank of its source (its position among the sources).
+    /// rank of its source (its position among the sources). `None` if all sources are at their end.
     fn next_key(&mut self, versions: &mut Vec<(usize, Version)>) -> Result<Option<Bytes>> {
         let Some(((key, ..), _)) = self.heads.first_key_value() else {
             return Ok(None);

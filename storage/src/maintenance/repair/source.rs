@@ -107,6 +107,7 @@ impl Source {
         } else {
             reader.all_files(files)?;
         }
+        // After the files: the log may name the table of a file that records none.
         reader.log(files)?;
         // A table is in the manifest before the log has writes to it. So an edit of the manifest is
         // lost: the torn record, if there is one.
@@ -184,6 +185,7 @@ fn lacks_files(manifest: &SalvagedManifest, files: &DbFiles) -> bool {
         return false;
     };
     let mut numbers = state.runs().flat_map(RunMeta::numbers);
+    // A database that was never written to has no segment.
     let (needed, segments) = (state.wal_segments(), &files.segments);
     numbers.any(|number| files.sstables.binary_search(&number).is_err())
         || (needed.start > FileNumber::default() || segments.iter().any(|it| needed.contains(it)))
@@ -191,6 +193,7 @@ fn lacks_files(manifest: &SalvagedManifest, files: &DbFiles) -> bool {
 }
 
 impl Reader<'_> {
+    /// Adds damage to the list of losses. `what`, the consequence, is appended to its description.
     fn lose(&mut self, error: Error, table: Option<String>, what: &str) {
         let found = finding(error, self.dir);
         self.lost.push(Lost {
@@ -265,6 +268,8 @@ impl Reader<'_> {
         self.reading.report(self.progress);
         let salvage = match opened {
             Ok(salvage) => salvage,
+            // The file may be whole (a descriptor or a permission is lacking, or the format is newer):
+            // nothing is lost, and the user can try again.
             Err(error) if !error.is_of_file() => return Err(error),
             Err(error) => {
                 self.lose(error, name, "; every row of it is lost");
@@ -358,6 +363,7 @@ impl Reader<'_> {
         // Numbers show the age of files. A file that was restored from a backup has a new number,
         // so the number that it was written under counts.
         let written_as = match recorded_number {
+            // Written outside of the database, to be ingested.
             0 => number.0,
             _ if mutation::is(Mutation::StandByName) => number.0,
             written_as => written_as,
@@ -499,6 +505,7 @@ impl Reader<'_> {
                 let cut = Error::corruption(&path, 0, "the header of the segment is cut off");
                 self.lose(cut, None, "; commits in it are lost");
             }
+            // Gathered apart, because `commit` borrows all of `self`.
             let mut lost = Vec::new();
             wal::salvage_segment(
                 &bytes,
@@ -611,6 +618,7 @@ impl Reader<'_> {
                     }
                 }
             }
+            // The manifest has the operation already.
             Op::SnapshotCreate(_) | Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => {}
         }
         Ok(())

@@ -183,6 +183,7 @@ fn loss_of(
             lost_parts(file, run.keys_that_count(), &reading)
         }
         Err(error) => {
+            // Without bounds of keys: `lost_parts` takes those that the manifest records of the file.
             let whole = LostBlock {
                 bytes: file.bytes,
                 detail: error.to_string(),
@@ -223,6 +224,7 @@ fn loss_of(
         detail: reason,
         entries_read,
         entries_lost,
+        // `Damaged::rewrite` sets these two.
         is_rewritten: false,
         kept_as: None,
     }

@@ -14,7 +14,7 @@ pub struct LossReport {
     /// The files of the table that are damaged, missing or unreadable.
     pub files: Vec<FileLoss>,
     /// The token by which [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) accepts exactly this
-    /// loss: a hash of the files and keys. `None` if there are no such files.
+    /// loss: a hash of the files and keys. `None` if `files` is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }

@@ -220,6 +220,7 @@ impl<'a> Check<'a> {
         let name = format!("run {} of {}.{}", run.id.0, table.keyspace, table.name);
         let mut before: Option<Vec<u8>> = None;
         for meta in &run.files {
+            // The findings from this index on are those of this file.
             let known_from = self.report.findings.len();
             let file = self.sstable(meta.number, Some(meta.id))?;
             if let Some(quarantine) = &meta.quarantine {
@@ -263,6 +264,7 @@ impl<'a> Check<'a> {
                 // Range tombstones only: they have no place among the keys.
                 continue;
             }
+            // All versions of a key are in one file, so the keys must not be equal either.
             if before.is_some_and(|before| before >= properties.smallest_key) {
                 let detail = format!("{name}: the file before it reaches into its keys");
                 self.add(file.path(), 0, detail);

@@ -291,6 +291,7 @@ fn snapshots() {
         );
     }
     let (_, second) = first.remove(1);
+    // Drops the open snapshots, which keep the database open.
     let kept: Vec<_> = first.into_iter().map(|(_, content)| content).collect();
     drop((store, app));
     let reopened = Store::open(options(&disk));

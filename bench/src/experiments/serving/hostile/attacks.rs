@@ -134,6 +134,7 @@ impl Attack {
                 by.connect()?.write_all(&bytes)
             }
             Self::GarbageFrames => {
+                // After the login: requests before it are an attack of their own, `NoLogin`.
                 let mut stream = by.logged_in(None)?;
                 for _ in 0..4 {
                     let (body, opcode, flags) = (by.bytes(512), by.rng.random(), by.rng.random());
@@ -192,6 +193,7 @@ impl Attack {
             }
             Self::Deaf => {
                 let mut stream = by.logged_in(None)?;
+                // Requests that are under way at once need different streams.
                 for number in 0..20 {
                     let mut request = select(EVERYTHING, 1000);
                     set_stream(&mut request, number);
@@ -202,7 +204,8 @@ impl Attack {
             }
             Self::Deep => {
                 let mut stream = by.logged_in(None)?;
-                // Some of these texts are no statements, which shows only behind the nesting.
+                // Some of these texts are no statements, which shows only behind the nesting. Few depths
+                // are below the 100 levels that the parser accepts, and most are far above.
                 let depth = by.rng.random_range(1..20_000);
                 for (before, open, close, after) in [
                     ("INSERT INTO ycsb.usertable (y_id) VALUES (", "[", "]", ")"),
@@ -248,6 +251,7 @@ impl Attack {
                 } else {
                     format!("nobody{number}")
                 };
+                // SASL's PLAIN: an empty identity, the name and the password, each after a zero byte.
                 let token = format!("\0{name}\0{number}");
                 let token = Some(token.as_bytes());
                 stream.write_all(&encoded(&Request::AuthResponse { token }))?;
@@ -257,6 +261,7 @@ impl Attack {
                 let mut stream = by.started(None)?;
                 stream.write_all(&select(EVERYTHING, 10))?;
                 answer(&mut stream)?;
+                // Some tokens are longer than the 16 KiB that the server accepts before the login.
                 let token = by.bytes(20_000);
                 let token = Some(&token[..]);
                 stream.write_all(&encoded(&Request::AuthResponse { token }))?;
@@ -271,6 +276,8 @@ impl Attack {
                 let mut body = claimed.to_be_bytes().to_vec();
                 body.extend([0x1f, 0, 1, 0]);
                 body.extend([0xff; 60_000]);
+                // The 0 ends the length of the match. 0x50 precedes the five literals that LZ4
+                // requires at the end of a block.
                 body.extend([0, 0x50, 0, 0, 0, 0, 0]);
                 stream.write_all(&frame(
                     COMPRESSED,
@@ -316,7 +323,8 @@ impl Attack {
                     by.hold(stream);
                     return Ok(());
                 }
-                // The server has computed its key share, and waits for the client's next message.
+                // Once the header of a record has arrived, the server has computed its key share, and waits
+                // for the client's next message.
                 stream.read_exact(&mut [0; 5])
             }
             Self::WrongCounts => {

@@ -150,6 +150,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<HostileClients> {
     let server = setting.start("hostile", &certificate.arguments())?;
     let account = server.superuser()?;
     let mut client = setting.client(&server, Some(&account))?;
+    // The flushes and merges of the loading belong to no window.
     server.settle()?;
     let SteadyLoad {
         peak_ops_per_s,

@@ -89,6 +89,7 @@ pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
     }
     let others = parsed.others();
     if !others.is_empty() {
+        // Cassandra's message ends with a space, too.
         return invalid(format!(
             "Non PRIMARY KEY columns found in where clause: {} ",
             others.join(", ")

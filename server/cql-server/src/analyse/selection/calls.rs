@@ -51,6 +51,7 @@ impl Outputs {
             let returns = aggregate.returns().clone();
             return Ok((self.aggregate(aggregate, outputs), returns));
         }
+        // Its result has the type of the receiver, and a selection has no receiver.
         if functions::is_named(function, "fromjson") {
             return invalid("fromJson() cannot be used in the selection clause");
         }

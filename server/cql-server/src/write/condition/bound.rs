@@ -59,6 +59,7 @@ impl ColumnCondition {
                     // As in Cassandra, unset values are left out of the list, and are no error here.
                     values.extend(term.evaluate(bound)?.unless_unset());
                 }
+                // IN holds if the column equals one of the values.
                 (Operator::Equal, values)
             }
             ConditionTest::InWhole(list) => {
@@ -106,7 +107,7 @@ impl ColumnCondition {
 }
 
 impl BoundCondition<'_> {
-    /// Whether the condition holds for a row. The columns of a missing row are null.
+    /// Returns whether the condition holds for a row. The columns of a missing row are null.
     ///
     /// # Errors
     /// Cassandra's error for an order comparison with null, or the damage of the row.
@@ -195,7 +196,8 @@ fn null(operator: Operator, is_null: bool) -> Result<bool> {
     }
 }
 
-/// Whether `found`, of type `ty`, satisfies the operator with `value`, for example `found < value`.
+/// Returns whether `found`, of type `ty`, satisfies the operator with `value`, for example
+/// `found < value`.
 fn satisfies(operator: Operator, ty: &CqlType, found: &[u8], value: &[u8]) -> Result<bool> {
     let order = || {
         interrupt::charge_bytes(found.len().min(value.len()))?;

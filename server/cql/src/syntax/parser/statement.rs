@@ -43,6 +43,7 @@ impl Parser<'_> {
         } else if self.eat_word("USE") {
             Statement::Use(self.keyspace()?)
         } else if self.eat_word("TRUNCATE") {
+            // TABLE is optional.
             self.eat_table_word();
             Statement::Truncate(self.table()?)
         } else if self.eat_word("DESCRIBE") || self.eat_word("DESC") {

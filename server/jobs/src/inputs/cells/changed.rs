@@ -343,7 +343,8 @@ impl Compared<'_> {
         };
         let mut old_scan = cql.scan(self.older, from, to)?;
         let mut new_scan = cql.scan(self.newer, from, to)?;
-        // Either snapshot may lack the partition. Then all rows of the other one differ.
+        // Either snapshot may lack the partition. Then all rows of the other one differ. The header in
+        // `start` is that of the partition, even if its key lies before `from`.
         let old_start = old_scan.next_partition().map_err(of_table)?;
         let new_start = new_scan.next_partition().map_err(of_table)?;
         let old_partition = old_start.as_ref();

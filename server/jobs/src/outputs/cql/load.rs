@@ -95,7 +95,8 @@ impl CqlLoad {
         }
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let mut plan = RowPlan::of_columns(schema, &found, &names)?;
-        // In an empty table a null has no older value to delete.
+        // In an empty table a null has no older value to delete. Any entry counts, even a deletion: then
+        // the nulls delete needlessly, which does no harm.
         let mut entries = table.rows().range::<&[u8], _>(PARTITIONS_START..);
         if entries.next().transpose()?.is_some() {
             plan = plan.deleting_nulls();
@@ -171,6 +172,7 @@ impl CqlLoad {
         // Counts static columns as well, so it is only a measure of progress.
         let mut written = 0_u64;
         let take = |key: &[u8], operand: &[u8]| {
+            // Before the bytes are written: a load must not fill up the disk.
             grant.take(files.path(), (key.len() + operand.len()) as u64)?;
             writer.merge(key, operand).map_err(TaskError::failed)?;
             written += 1;
@@ -178,8 +180,10 @@ impl CqlLoad {
                 control.progress(LoadProgress {
                     phase: LoadPhase::Write,
                     rows: written,
+                    // The user's files were read before.
                     bytes_read: 0,
                 });
+                // Only here: the ingestion after it is one step.
                 if control.is_cancelled() {
                     return Err(TaskError::Cancelled);
                 }

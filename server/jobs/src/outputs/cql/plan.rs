@@ -138,6 +138,8 @@ impl RowPlan {
                 names.join(", ")
             )));
         }
+        // Keys are encoded from the values of their columns in the order of the primary key, whatever
+        // the order of the fields is.
         let of = |wanted: ColumnKind| {
             let mut of: Vec<_> = keys.iter().filter(|(kind, ..)| *kind == wanted).collect();
             of.sort_by_key(|(_, position, _)| *position);

@@ -23,6 +23,7 @@ impl CqlType {
     /// # Errors
     /// Cassandra's messages; always for collections and user-defined types.
     pub fn parse_value(&self, text: &str) -> Result<Vec<u8>, TypeError> {
+        // Not for tuples: their empty text is that of the first component.
         if text.is_empty() && self.is_native() && self.validate(&[]).is_ok() {
             return Ok(Vec::new());
         }

@@ -31,8 +31,8 @@ impl CqlType {
 
     /// Appends the value as [`literal`](Self::literal) prints it, but without the quotes around texts,
     /// dates, times and addresses; for an empty value it appends nothing.
-    /// [`parse_value`](Self::parse_value) reads values of native types back, for a blob without the leading
-    /// `0x`.
+    /// [`parse_value`](Self::parse_value) reads the texts of native types back; for a blob, pass it
+    /// the text after the leading `0x`.
     pub fn write_text(&self, value: &[u8], out: &mut Vec<u8>) {
         match self {
             _ if value.is_empty() && self.is_native() => {}
@@ -75,6 +75,7 @@ impl CqlType {
                 Ok(v4) => format!("'{}'", Ipv4Addr::from(v4)),
                 Err(_) => format!("'{}'", Ipv6Addr::from(<[u8; 16]>::try_from(value).ok()?)),
             },
+            // `calendar` adds the quotes: a value that has no form as a text is printed as a number.
             Self::Date => calendar::print_date(u32::from_be_bytes(value.try_into().ok()?)),
             Self::Time => calendar::print_time(i64::from_be_bytes(value.try_into().ok()?)),
             Self::Timestamp => {

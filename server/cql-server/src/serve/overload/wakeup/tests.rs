@@ -225,8 +225,8 @@ fn weaker_request(wakeup: &Wakeup<Place>, store: Ordering, load: Ordering) {
     }
 }
 
-/// A probe (the loop that measures waits while there are requests) that goes to sleep by `park`,
-/// which returns true if requests arrived meanwhile.
+/// Like [`probe`], but goes to sleep by `park` in place of `Wakeup::park`, to show that weaker
+/// memory orders lose requests. `park` returns true if requests arrived meanwhile.
 fn other_probe(wakeup: &Wakeup<Place>, park: fn(&Wakeup<Place>) -> bool) {
     loop {
         perform(Operation::Wait);
