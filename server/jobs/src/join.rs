@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::application::{Application, Materials};
 use super::chain::Work;
@@ -198,6 +199,7 @@ pub fn spec(
         right,
         kind,
         is_record,
+        unpaired_keys: if reduces > 1 { UNPAIRED_KEYS } else { 1 },
         seen: Arc::clone(&seen),
     };
     let spec = JobSpec::new(name, input, Arc::new(mapper), output)
@@ -205,24 +207,46 @@ pub fn spec(
     seen.required(spec)
 }
 
-/// The mapper of a join. Emits a byte for the row's side, then the row's columns that are in the
-/// result: as a CSV record, or unchanged if the result has only one column beside the key.
+/// The mapper of a join. Emits rows under [`JOINED`] and the join key: a byte for the row's side, then
+/// the row's columns that are in the result, as a CSV record, or unchanged if the result has only one
+/// column beside the key. Rows without a join key that the result contains have no byte for the side,
+/// and are emitted under [`UNPAIRED`] and bytes that spread them over the reduce tasks.
 struct SideMapper {
     left: JoinSide,
     right: JoinSide,
     kind: JoinKind,
     is_record: bool,
+    /// The number of keys under which rows without a join key are emitted. It is 1 for a single
+    /// reduce task, whose result then has these rows in the order of the input.
+    unpaired_keys: u64,
     seen: Arc<SeenColumns>,
 }
 
 const LEFT: u8 = 0;
 const RIGHT: u8 = 1;
 
+/// The first byte of the key of a row without a join key. Such rows come first in a reduce task.
+const UNPAIRED: u8 = 0;
+/// The first byte of the key of a row with a join key, which follows.
+const JOINED: u8 = 1;
+/// The number of keys under which rows without a join key are emitted if there are several reduce
+/// tasks, at most 10,000: enough that each task gets about as many of the rows.
+const UNPAIRED_KEYS: u64 = 1 << 16;
+
 impl SideMapper {
     /// Returns whether the result contains rows of one side that have no match on the other side.
     /// `side` is the byte [`LEFT`] or [`RIGHT`].
     fn keeps_unpaired(&self, side: u8) -> bool {
         side == LEFT && self.kind == JoinKind::Left
+    }
+
+    /// Returns the key under which the record of a left row without a join key is emitted. Such rows
+    /// may be most of the left side. One key for all of them would send them to one reduce task, so
+    /// the key depends on the record.
+    fn unpaired_key(&self, key: &[u8], value: &[u8]) -> [u8; 3] {
+        let hash = xxh3_64_with_seed(value, xxh3_64(key));
+        let [.., first, second] = (hash % self.unpaired_keys).to_be_bytes();
+        [UNPAIRED, first, second]
     }
 }
 
@@ -267,11 +291,14 @@ impl Mapper for SideMapper {
             (_, Some(field), _) | (_, _, Some(field)) => field,
             _ => &b""[..],
         };
-        if joined.is_empty() && !self.keeps_unpaired(side) {
+        if joined.is_empty() {
+            if self.keeps_unpaired(side) {
+                emit.emit(&self.unpaired_key(key, value), &row)?;
+            }
             return Ok(());
         }
         row.insert(0, side);
-        emit.emit(joined, &row)
+        emit.emit(&[&[JOINED][..], joined].concat(), &row)
     }
 }
 
@@ -285,18 +312,16 @@ struct PairReducer {
 }
 
 impl PairReducer {
-    /// Emits each of the left rows whose join key is missing or empty as a row of the result. The
-    /// map tasks drop right rows without a key. The left ones are not held in memory: they may be
-    /// most of the left side.
+    /// Emits each of the left rows whose join key is missing or empty as a row of the result, with an
+    /// empty key. The map tasks drop right rows without a key. The left ones are not held in memory:
+    /// they may be most of the left side.
     fn reduce_unpaired(
         &self,
-        key: &[u8],
         values: &mut Values<'_>,
         emit: &mut dyn Emit,
     ) -> Result<(), TaskError> {
-        while let Some(value) = values.next_value()? {
-            let (_, left) = split_side(value)?;
-            emit.emit(key, &self.pair(left, &self.right_nothing))?;
+        while let Some(left) = values.next_value()? {
+            emit.emit(b"", &self.pair(left, &self.right_nothing))?;
         }
         Ok(())
     }
@@ -323,9 +348,11 @@ impl Reducer for PairReducer {
         values: &mut Values<'_>,
         emit: &mut dyn Emit,
     ) -> Result<(), TaskError> {
-        if key.is_empty() {
-            return self.reduce_unpaired(key, values, emit);
-        }
+        let key = match key.split_first() {
+            Some((&JOINED, key)) => key,
+            Some((&UNPAIRED, _)) => return self.reduce_unpaired(values, emit),
+            _ => return Err(TaskError::failed("a key that no map of a join emits")),
+        };
         // The maps of the left side are the first ones, so the left values come first.
         let mut left: Vec<Vec<u8>> = Vec::new();
         let (mut left_bytes, mut has_right) = (0, false);
@@ -363,8 +390,10 @@ mod tests {
     use super::*;
     use crate::records::ValueFormat;
     use crate::testing::{input, run};
+    use ebb_scheduler::runtime::{HashPartitioner, Partitioner, VecOutput};
     use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
+    use std::collections::BTreeSet;
 
     fn csv(names: &[&str]) -> RecordFormat {
         let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
@@ -459,6 +488,39 @@ mod tests {
             found.sort();
             assert_eq!(found, expected, "{kind:?}");
         }
+    }
+
+    /// The numbers of the reduce tasks that get a record of a map, if there are four.
+    #[derive(Default)]
+    struct ReduceTasks(BTreeSet<u32>);
+
+    impl Emit for ReduceTasks {
+        fn emit(&mut self, key: &[u8], _: &[u8]) -> Result<(), TaskError> {
+            self.0.insert(HashPartitioner.partition(key, 4));
+            Ok(())
+        }
+
+        fn checkpoint(&mut self) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+
+    /// Regression: all left rows without a key went to one reduce task.
+    #[test]
+    fn left_rows_without_a_key_are_spread_over_the_reduce_tasks() {
+        let side = || {
+            let nothing: [&str; 0] = [];
+            JoinSide::new(input(&nothing, 1), &csv(&["k", "n"]), Some("k")).unwrap()
+        };
+        let output = Arc::new(VecOutput::new());
+        let job = spec("join", side(), side(), output, JoinKind::Left, 4);
+        let mut tasks = ReduceTasks::default();
+        for number in 0..100 {
+            // The key of a record of the left side begins with a zero.
+            let key = format!("\0{number:04}");
+            job.mapper.map(key.as_bytes(), b",7", &mut tasks).unwrap();
+        }
+        assert_eq!(tasks.0.len(), 4, "{:?}", tasks.0);
     }
 
     #[test]
