@@ -53,13 +53,18 @@ pub trait Service: Send + Sync + 'static {
     -> Result<Self::Statement, ErrorResponse>;
 
     /// Whether a statement is valid under the current schema, and its markers have the names and
-    /// types that they had when it was prepared. Otherwise its clients have to prepare it again.
+    /// types that they had when it was prepared. Otherwise its clients have to prepare it again. True
+    /// also for a statement that only its execution can check.
     fn is_current(&self, _statement: &Self::Statement) -> bool {
         true
     }
 
     /// Executes a statement and appends the body of the RESULT to `out`. After an error the caller
     /// discards whatever was appended.
+    ///
+    /// # Errors
+    /// The error for the client. After UNPREPARED nothing was executed, and the caller may analyse the
+    /// text of the statement again.
     fn execute(
         &self,
         statement: &Self::Statement,
@@ -70,7 +75,8 @@ pub trait Service: Send + Sync + 'static {
     /// Executes writes as one batch, and appends the body of the RESULT as `execute` does.
     ///
     /// # Errors
-    /// The error for the client, if no statement of the batch was executed.
+    /// The error for the client, if no statement of the batch was executed. After UNPREPARED the
+    /// caller may analyse the texts of statements again.
     fn batch(
         &self,
         kind: BatchKind,

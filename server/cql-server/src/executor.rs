@@ -560,9 +560,16 @@ impl Service for Executor {
 
     fn is_current(&self, statement: &Prepared) -> bool {
         let state = self.catalog.state();
+        let keyspace = statement.keyspace.as_deref();
         let meaning = match &statement.parsed.statement {
+            // A snapshot never changes. Each opening copies the names of its tables and may read a file,
+            // too much for every such statement at every change of the schema. If another snapshot has
+            // got the name, the execution finds out.
+            Statement::Select(select) if self.is_at_snapshot(&state, select, keyspace) => {
+                return true;
+            }
             Statement::Select(select) => self
-                .target(&state, select, statement.keyspace.as_deref())
+                .target(&state, select, keyspace)
                 .and_then(|target| self.select_meaning(statement, select, schema_of(&target))),
             Statement::Write(_) | Statement::Batch(_) => self.write_meaning(&state, statement),
             // Other statements have no markers, and are analysed at each execution.

@@ -57,6 +57,19 @@ pub fn readable(
     }
 }
 
+/// Returns whether a SELECT from `keyspace` reads a table at a snapshot: the one in USING SNAPSHOT
+/// (`snapshot`), or the one that the name of the keyspace stands for. Opens no snapshot, so there may
+/// be none of this name.
+pub fn is_at_snapshot(
+    state: &CatalogState,
+    system: &SystemTables,
+    keyspace: &str,
+    snapshot: Option<&str>,
+) -> bool {
+    let is_keyspace = state.schema().keyspace(keyspace).is_some() || system.has_keyspace(keyspace);
+    snapshot.is_some() || (!is_keyspace && names_snapshot(state, keyspace))
+}
+
 /// Resolves the table that a statement writes to.
 ///
 /// # Errors

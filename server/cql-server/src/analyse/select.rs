@@ -10,7 +10,7 @@ use ebb_model::types::CqlType;
 
 use super::group_by::GroupBy;
 use super::markers::{Bound, Markers, Receiver};
-use super::restrictions::{Restrictions, column, place};
+use super::restrictions::{PartitionRestrictions, Restrictions, column, place};
 use super::selection::{Outputs, Slots};
 use super::term::{self, Evaluated, Term};
 use super::volatile::VolatileCalls;
@@ -128,6 +128,20 @@ impl SelectPlan {
             && !restrictions.partition.has_in()
             && restrictions.clustering.is_full(&self.schema)
             && !restrictions.clustering.has_in()
+    }
+
+    /// Whether every row of the table, or of the one partition that the statement names, is a row of
+    /// the result, as far as LIMIT permits.
+    pub fn takes_every_row(&self) -> bool {
+        let restrictions = &self.restrictions;
+        let is_limited = self.distinct || self.per_partition_limit.is_some();
+        !matches!(restrictions.partition, PartitionRestrictions::Tokens(_))
+            && !restrictions.partition.has_in()
+            && !restrictions.on_clustering
+            && restrictions.predicates.is_empty()
+            && restrictions.index.is_none()
+            && !is_limited
+            && !self.is_grouped()
     }
 
     /// Whether rows are aggregated or grouped.

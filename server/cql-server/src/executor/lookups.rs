@@ -1,5 +1,6 @@
 //! SELECTs from virtual tables that compute the rows of some keyspaces and tables only.
 
+use bytes::Bytes;
 use ebb_cql::protocol::{QueryParameters, Value, ValuesBuf};
 use ebb_model::types::elements;
 use ebb_tables::read::Source;
@@ -43,7 +44,7 @@ fn compare(server: &Server, text: &str, bound: &[&[u8]]) -> [usize; 2] {
     let expected = server.answer(parameters(), |call, out| {
         let bound = Bound::new(call.parameters.values, &meaning.markers, 0)?;
         let bound = bound.calling(&plan.volatile)?;
-        let lookup = executor.lookup(&state, plan, &bound)?;
+        let lookup = executor.lookup(&state, &meaning.select, &bound, &call.parameters)?;
         let rows = table.rows(&facts, &Lookup::default())?;
         counts = [table.rows(&facts, &lookup)?.len(), rows.len()];
         let rows = computed_rows(schema, rows)?;
@@ -194,4 +195,114 @@ fn snapshots_that_are_not_listed_are_keyspaces_for_statements_that_name_them() {
     server.run("DROP SNAPSHOT s ON KEYSPACE ks");
     let both = "table_name FROM system_schema.tables WHERE keyspace_name IN ('ks@s', 'other')";
     assert_eq!(server.rows(&format!("SELECT {both}")), "t");
+}
+
+/// Returns the number of rows that a virtual table computes for a page of a SELECT, which begins
+/// after the page that returned `paging_state`.
+fn computed_for(
+    server: &Server,
+    text: &str,
+    page_size_rows: u32,
+    paging_state: Option<&[u8]>,
+) -> usize {
+    let executor = &server.executor;
+    let prepared = server.prepare(text).unwrap();
+    let meaning = prepared.meaning.load_full();
+    let meaning = meaning.as_select().unwrap();
+    let (schema, plan) = (&meaning.schema, meaning.select.plan());
+    let table = executor.system.table(schema.keyspace(), schema.name());
+    let state = executor.catalog().state();
+    let parameters = QueryParameters {
+        page_size_rows: Some(page_size_rows),
+        paging_state,
+        ..QueryParameters::default()
+    };
+    let bound = Bound::new(parameters.values, &meaning.markers, 0).unwrap();
+    let bound = bound.calling(&plan.volatile).unwrap();
+    let lookup = executor.lookup(&state, &meaning.select, &bound, &parameters);
+    let facts = executor.facts(&state, &server.user).unwrap();
+    let rows = table.unwrap().rows(&facts, &lookup.unwrap());
+    rows.unwrap().len()
+}
+
+/// Reads the result of a SELECT in pages, and checks that they have the rows of the whole result.
+/// Returns the most rows that the virtual table computed for a page, and the number of all rows.
+#[track_caller]
+fn read_in_pages(server: &mut Server, text: &str, page_size_rows: u32) -> [usize; 2] {
+    let all = server.page(text, &[], None, None).unwrap().rows;
+    let (mut rows, mut computed_max) = (Vec::new(), 0);
+    let mut state: Option<Bytes> = None;
+    loop {
+        let computed = computed_for(server, text, page_size_rows, state.as_deref());
+        computed_max = computed_max.max(computed);
+        let page = server.page(text, &[], Some(page_size_rows), state.as_deref());
+        let page = page.unwrap();
+        rows.extend(page.rows);
+        state = page.state;
+        if state.is_none() {
+            break;
+        }
+    }
+    assert_eq!(rows, all, "{text} in pages of {page_size_rows}");
+    [computed_max, all.len()]
+}
+
+/// Adds a few dozen tables to a server.
+fn with_many_tables(mut server: Server) -> Server {
+    for n in 0..30 {
+        let columns = "(k int PRIMARY KEY, a int, b int)";
+        server.run(&format!("CREATE TABLE other.many{n:02} {columns}"));
+    }
+    server
+}
+
+/// Regression: each page computed the rows of all tables, so the time in which a driver read the
+/// schema grew with the square of the number of tables.
+#[test]
+fn a_page_of_a_table_about_the_schema_computes_only_rows_near_it() {
+    /// The most rows about one table: `system_schema.views` has the most columns.
+    const ROWS_OF_TABLE_MAX: usize = 28;
+    let mut server = with_many_tables(server());
+    for (from, all_min) in [
+        ("system_schema.columns", 200),
+        ("system_schema.columns WHERE keyspace_name = 'other'", 90),
+        ("system_schema.columns LIMIT 100", 100),
+        ("system_schema.tables", 50),
+        ("system.size_estimates", 30),
+    ] {
+        for page_size_rows in [4, 30] {
+            let text = format!("SELECT * FROM {from}");
+            let [computed, all] = read_in_pages(&mut server, &text, page_size_rows);
+            assert!(all >= all_min, "{from} has {all} rows");
+            let expected_max = page_size_rows as usize + ROWS_OF_TABLE_MAX;
+            assert!(computed <= expected_max, "{from}: {computed} rows");
+        }
+    }
+}
+
+#[test]
+fn pages_of_a_virtual_table_have_all_rows_whatever_the_statement_selects() {
+    let mut server = with_many_tables(server());
+    for select in [
+        "* FROM system_schema.keyspaces",
+        "* FROM system_schema.types",
+        "JSON * FROM system_schema.tables",
+        "* FROM system_schema.columns WHERE kind = 'partition_key' ALLOW FILTERING",
+        "* FROM system_schema.columns WHERE keyspace_name > 'ks' ALLOW FILTERING",
+        "* FROM system_schema.columns WHERE token(keyspace_name) > 0",
+        "* FROM system_schema.columns WHERE keyspace_name IN ('system', 'other', 'ks', 'ks@s')",
+        "* FROM system_schema.columns WHERE keyspace_name = 'other' AND table_name > 'many07'",
+        "* FROM system_schema.columns WHERE keyspace_name = 'other' ORDER BY table_name DESC",
+        "* FROM system_schema.columns WHERE keyspace_name = 'other' AND table_name = 'many07'",
+        "* FROM system_schema.columns PER PARTITION LIMIT 5",
+        "DISTINCT keyspace_name FROM system_schema.columns",
+        "keyspace_name, count(*) FROM system_schema.columns GROUP BY keyspace_name",
+        "keyspace_name, table_name, count(*) FROM system_schema.columns \
+         GROUP BY keyspace_name, table_name",
+        "* FROM system_virtual_schema.columns",
+    ] {
+        for page_size_rows in [2, 30] {
+            read_in_pages(&mut server, &format!("SELECT {select}"), page_size_rows);
+        }
+    }
 }

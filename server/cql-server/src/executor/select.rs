@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use ebb_cql::protocol::Consistency;
+use ebb_cql::protocol::{Consistency, QueryParameters};
 use ebb_cql::syntax::ast::{self, Parsed};
 use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_storage::Cache;
@@ -25,7 +25,7 @@ use crate::interrupt;
 use crate::prepared::{Meaning, Prepared, SelectMeaning};
 use crate::read::{Bounds, Select, computed_rows};
 use crate::snapshots;
-use crate::system::Lookup;
+use crate::system::{Lookup, PageRows};
 use crate::targets::{self, Target};
 
 impl Executor {
@@ -40,6 +40,18 @@ impl Executor {
         let table = (keyspace, select.from.name.as_str());
         let snapshot = select.snapshot.as_ref().map(ast::Name::as_str);
         targets::readable(self.catalog.db(), state, &self.system, table, snapshot)
+    }
+
+    /// Returns whether a SELECT reads a table at a snapshot. Opens no snapshot.
+    pub(super) fn is_at_snapshot(
+        &self,
+        state: &CatalogState,
+        select: &ast::Select,
+        keyspace: Option<&str>,
+    ) -> bool {
+        let snapshot = select.snapshot.as_ref().map(ast::Name::as_str);
+        in_keyspace(&select.from, keyspace)
+            .is_ok_and(|keyspace| targets::is_at_snapshot(state, &self.system, keyspace, snapshot))
     }
 
     /// Analyses a SELECT under this schema. Returns the analysis, and the indexes of the markers
@@ -161,7 +173,7 @@ impl Executor {
             // The cache is left to reads of the live tables.
             Target::Snapshot(snapshot) => Source::Stored(&snapshot.rows, Cache::Bypass),
             Target::Virtual(table) => {
-                let lookup = self.lookup(&state, meaning.select.plan(), &bound)?;
+                let lookup = self.lookup(&state, &meaning.select, &bound, &call.parameters)?;
                 let rows = table.rows(&self.facts(&state, call.user)?, &lookup)?;
                 computed = computed_rows(table.schema(), rows)?;
                 Source::Memory(&computed)
@@ -187,18 +199,20 @@ impl Executor {
         })
     }
 
-    /// Returns the keyspaces and tables whose rows a statement reads from a virtual table, so that
-    /// other rows need not be computed. Returns all of them if a value is invalid, because reading
-    /// the rows then reports the error.
+    /// Returns the keyspaces and tables whose rows a page of a statement reads from a virtual table,
+    /// so that other rows need not be computed. Returns all of them if a value is invalid, because
+    /// reading the rows then reports the error.
     ///
     /// # Errors
     /// If the statement's time is over.
     pub(super) fn lookup(
         &self,
         state: &CatalogState,
-        plan: &SelectPlan,
+        select: &Select,
         bound: &Bound<'_>,
+        parameters: &QueryParameters<'_>,
     ) -> Result<Lookup> {
+        let plan = select.plan();
         let first = |kind: ColumnKind, name: &str| -> Option<BTreeSet<String>> {
             let column = plan.schema.columns_of(kind).first()?;
             if *column.name != *name {
@@ -224,7 +238,25 @@ impl Executor {
             keyspaces,
             tables: first(ColumnKind::Clustering, "table_name"),
             snapshots: named,
+            page: page_rows(select, parameters),
         })
+    }
+}
+
+/// Returns the rows of a virtual table that a page needs. An invalid paging state is ignored,
+/// because reading the rows then reports the error.
+fn page_rows(select: &Select, parameters: &QueryParameters<'_>) -> PageRows {
+    let plan = select.plan();
+    // Such pages do not read rows in the order of their keys.
+    if plan.reversed || plan.restrictions.partition.has_in() {
+        return PageRows::default();
+    }
+    let state = select.paging_state(parameters).ok().flatten();
+    let page_size_rows = parameters.page_size_rows.filter(|_| plan.takes_every_row());
+    PageRows {
+        after: state.map(|state| state.key),
+        // The row after the page shows that another page follows.
+        rows_max: page_size_rows.map(|rows| rows as usize + 1),
     }
 }
 

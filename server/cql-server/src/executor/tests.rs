@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use ebb_cql::protocol::{
     Consistency, ErrorKind, QueryParameters, Response, SchemaChange, SchemaChangeKind,
-    SchemaTarget, Version, prepared_id,
+    SchemaTarget, Value, ValuesBuf, Version, prepared_id,
 };
 use ebb_storage::SnapshotOptions;
 use memchr::memmem;
@@ -523,6 +523,50 @@ fn a_statement_is_current_while_its_markers_are_those_of_prepare() {
     }
     let anew = texts.map(|text| server.prepare(text).unwrap());
     assert!(anew.iter().all(|one| server.executor.is_current(one)));
+}
+
+/// Regression: each change of the schema opened the snapshot of every prepared SELECT.
+#[test]
+fn a_select_at_a_snapshot_is_checked_when_it_is_executed_and_not_at_changes_of_the_schema() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (k int PRIMARY KEY, v int)",
+        "CREATE SNAPSHOT s ON KEYSPACE ks",
+    ]);
+    let texts = [
+        "SELECT k FROM t USING SNAPSHOT s WHERE v = ? ALLOW FILTERING",
+        "SELECT k FROM \"ks@s\".t WHERE v = ? ALLOW FILTERING",
+        "SELECT k FROM ks__at__s.t WHERE v = ? ALLOW FILTERING",
+    ];
+    let prepared = texts.map(|text| server.prepare(text).unwrap());
+    let mut bound = ValuesBuf::new();
+    bound.push(Value::Bytes(&7_i32.to_be_bytes()));
+    let parameters = || QueryParameters {
+        values: bound.as_values(),
+        ..QueryParameters::default()
+    };
+    for change in [
+        "DROP TABLE t",
+        "DROP SNAPSHOT s ON KEYSPACE ks",
+        "CREATE TABLE t (k int PRIMARY KEY, v text)",
+    ] {
+        server.run(change);
+        assert!(prepared.iter().all(|one| server.executor.is_current(one)));
+        for one in &prepared {
+            let ended = server.execute(one, parameters());
+            assert_eq!(
+                ended.is_ok(),
+                change == "DROP TABLE t",
+                "{change}: {ended:?}"
+            );
+        }
+    }
+    server.run("CREATE SNAPSHOT s ON KEYSPACE ks");
+    for (text, one) in texts.iter().zip(&prepared) {
+        assert!(server.executor.is_current(one), "{text}");
+        let error = server.execute(one, parameters()).unwrap_err();
+        let is_unprepared = matches!(error.kind, ErrorKind::Unprepared { .. });
+        assert!(is_unprepared, "{text}: {error:?}");
+    }
 }
 
 #[test]

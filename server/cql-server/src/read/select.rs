@@ -1,7 +1,7 @@
 //! The execution of one SELECT.
 
 use bytes::BytesMut;
-use ebb_cql::protocol::{Columns, Metadata, RowsWriter};
+use ebb_cql::protocol::{Columns, Metadata, QueryParameters, RowsWriter};
 use ebb_model::types::CqlType;
 use ebb_tables::read::{Projection, RowReader, Rows, Source};
 
@@ -56,6 +56,16 @@ impl Select {
         &self.plan
     }
 
+    /// Returns the paging state in the parameters of a request: the position at which the page
+    /// begins. `None` for the first page.
+    ///
+    /// # Errors
+    /// If the bytes are no paging state, or the paging state of another statement.
+    pub fn paging_state(&self, parameters: &QueryParameters<'_>) -> Result<Option<PagingState>> {
+        let state = parameters.paging_state;
+        (state.map(|state| PagingState::decode(state, self.hash))).transpose()
+    }
+
     /// Appends the rows as the body of a RESULT. The metadata of the columns is left out if the
     /// columns equal `known`, which the client has received before.
     pub fn execute(
@@ -102,10 +112,7 @@ impl Select {
         // which Cassandra reads its rows.
         let internal_page_rows =
             (plan.is_grouped()).then(|| parameters.page_size_rows.unwrap_or(AGGREGATE_PAGE_ROWS));
-        let paging_state = match parameters.paging_state {
-            Some(state) => Some(PagingState::decode(state, self.hash)?),
-            None => None,
-        };
+        let paging_state = self.paging_state(parameters)?;
         let resume = paging_state.as_ref();
         let columns = schema.columns();
         let slots = plan.slots.columns();

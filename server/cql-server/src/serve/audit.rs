@@ -12,6 +12,7 @@ use ebb_cql::protocol::{ErrorKind, ErrorResponse};
 use super::audited_tables::AuditedTables;
 use super::events::MaskedText;
 use super::slow::Sender;
+use super::statements::Entry;
 use crate::call::{Administration, Statement, WriteKind};
 use crate::outcome::Outcome;
 
@@ -111,12 +112,12 @@ impl WriteAudit {
     pub(super) fn begin(
         &self,
         sender: &Sender,
-        statements: &[Arc<impl Statement>],
+        statements: &[Arc<Entry<impl Statement>>],
         is_batch: bool,
     ) -> Option<Box<BegunWrites>> {
         let (covered, note) = self.0.as_ref()?;
         let mut tables: Vec<TableWrites> = Vec::new();
-        let writes = statements.iter().flat_map(|statement| statement.writes());
+        let writes = statements.iter().flat_map(|entry| entry.statement.writes());
         for write in writes.filter(|write| covered.covers(write.keyspace, write.table)) {
             let is_known = |known: &TableWrites| {
                 (&*known.keyspace, &*known.table) == (write.keyspace, write.table)

@@ -22,7 +22,7 @@ use super::lane_result::LaneResult;
 use super::lanes::{Share, Waiting};
 use super::outbox::Outbox;
 use super::received::{Limits, Received, ReceivedError};
-use super::replies::{overloaded, stopping};
+use super::replies::{overloaded, panicked, stopping};
 use super::requests::{LARGE_BYTES, RequestMemory};
 use super::session::{HandleResult, Session};
 use super::shared::Shared;
@@ -519,9 +519,9 @@ impl<S: Service> Connection<S> {
     /// Passes a request to other threads, those of the lane `lane`, or rejects it if there is no
     /// memory for its frame and its statements.
     fn start(&mut self, lane: Lane, mut request: Box<LaneRequest<S>>) {
-        let statement_bytes = request.work.own_statement_bytes();
         let body_bytes = request.frame.body.len();
-        match self.shared.requests.wait(body_bytes, statement_bytes) {
+        let memory = (self.shared.requests).wait(body_bytes, request.work.waiting_statements());
+        match memory {
             Ok(memory) => request.memory = memory,
             Err(error) => {
                 let response = Response::Error(error);
@@ -560,8 +560,7 @@ impl<S: Service> Connection<S> {
                     self.out.push(Waiting { value, _memory });
                 }
                 None => {
-                    let message = "the request failed by a bug of the server; see its log";
-                    let response = Response::Error(ErrorResponse::server(message));
+                    let response = Response::Error(panicked());
                     (self.session).answer(stream, &response, self.out.frames());
                 }
             }

@@ -15,7 +15,7 @@ use super::lane_result::{LaneResult, Reply, RequestResult, is_in_conflict};
 use super::lanes::{NORMAL_CLASS_CPU_MAX, PAGE_BYTES, ResultMemory, Share, Waiting};
 use super::login;
 use super::replies::{in_protocol, killed, stopping};
-use super::requests::RequestMemory;
+use super::requests::WaitingMemory;
 use super::scan_queue::ScanUser;
 use super::scan_threads::ClassControl;
 use super::traces::without_password;
@@ -33,8 +33,8 @@ const PAGE_ROOM_BYTES: usize = (PAGE_BYTES + (64 << 10)) / 16;
 pub(super) struct LaneRequest<S: Service> {
     pub work: Work<S>,
     pub frame: Frame,
-    /// The memory charged for the request: for its frame, and for statements that are in no cache.
-    pub memory: RequestMemory,
+    /// The memory charged for the request: for its frame and its statements.
+    pub memory: WaitingMemory,
 }
 
 /// A scan that ended without a reply, and has to begin anew on another thread: the kernel does not
@@ -160,7 +160,7 @@ impl<S: Service> LaneRequest<S> {
         let (shared, sender, statements) = (&work.shared, &work.sender, &work.statements);
         let execute = || work.run(request, frame.stream, interrupt, &mut out);
         let outcome = match statements {
-            RequestStatements::One(statement) => shared.audited(sender, statement, execute),
+            RequestStatements::One(one) => shared.audited(sender, &one.statement, execute),
             RequestStatements::None | RequestStatements::Batch(_) => execute(),
         }?;
         Ok((out, outcome))
@@ -172,7 +172,7 @@ impl<S: Service> LaneRequest<S> {
             sender, statements, ..
         } = &self.work;
         let statements = statements.as_slice();
-        let first = statements.first().cloned();
+        let first = statements.first().map(|entry| entry.statement.clone());
         Query {
             address: sender.address,
             user: sender.user.clone(),

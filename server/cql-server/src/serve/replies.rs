@@ -17,6 +17,11 @@ pub(super) fn overloaded() -> ErrorResponse {
     ErrorResponse::overloaded(OVERLOADED)
 }
 
+/// The error of a request during which a thread panicked.
+pub(super) fn panicked() -> ErrorResponse {
+    ErrorResponse::server("the request failed by a bug of the server; see its log")
+}
+
 /// The error of a request that is not executed, or ends early, because the server stops.
 pub(super) fn stopping() -> ErrorResponse {
     ErrorResponse::overloaded("the server is stopping")

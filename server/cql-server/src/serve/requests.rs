@@ -8,9 +8,11 @@
 //!
 //! The two memories are separate, so that clients which send half of a request do not delay
 //! complete requests. Small requests need no memory, and are never rejected for lack of it. The
-//! statements count because a parsed statement may take a hundred times the memory of its text.
+//! statements count because a parsed statement may take a hundred times the memory of its text. One
+//! that several waiting requests have counts once. It counts even while the cache has it, because
+//! the cache may drop it before they run.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ebb_cql::protocol::ErrorResponse;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
@@ -21,7 +23,8 @@ use super::replies::overloaded;
 /// than other requests should wait. Connections with at most this many received bytes take no memory
 /// from [`Requests`].
 pub(super) const LARGE_BYTES: usize = 64 << 10;
-/// The size from which the parsed statements of a waiting request take memory from [`Requests`].
+/// The size from which the parsed statements of a waiting request, together, take memory from
+/// [`Requests`].
 const LARGE_STATEMENT_BYTES: usize = 64 << 10;
 /// The unit in which memory is taken from [`Requests`]. Waiting frames with shorter bodies take none.
 const UNIT_BYTES: usize = 4 << 10;
@@ -47,6 +50,45 @@ impl RequestMemory {
     }
 }
 
+/// The memory that a request has taken while it waits for another thread. Dropping this frees the
+/// memory, except for statements that other waiting requests have, too.
+#[derive(Debug, Default)]
+pub(super) struct WaitingMemory {
+    _own: RequestMemory,
+    _of_statements: Vec<Arc<RequestMemory>>,
+}
+
+/// The memory for a parsed statement that waiting requests may share: the first one takes it, and
+/// the last one frees it.
+#[derive(Debug, Default)]
+pub(super) struct StatementMemory(Mutex<Weak<RequestMemory>>);
+
+impl StatementMemory {
+    /// Returns the memory that waiting requests have taken for the statement. If there are none,
+    /// calls `take` to take it.
+    fn share(
+        &self,
+        take: impl FnOnce() -> Result<RequestMemory, ErrorResponse>,
+    ) -> Result<Arc<RequestMemory>, ErrorResponse> {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(memory) = taken.upgrade() {
+            return Ok(memory);
+        }
+        let memory = Arc::new(take()?);
+        *taken = Arc::downgrade(&memory);
+        Ok(memory)
+    }
+}
+
+/// A parsed statement of a request that begins to wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WaitingStatement<'s> {
+    /// The approximate memory of the statement.
+    pub bytes: usize,
+    /// The memory that requests with the statement share; `None` if no other request can have it.
+    pub shared: Option<&'s StatementMemory>,
+}
+
 impl Requests {
     /// Provides `bytes_max` of memory for received bytes and the same for waiting requests, but at
     /// least twice the longest body each. `threads` is the number of threads that serve
@@ -64,25 +106,60 @@ impl Requests {
     }
 
     /// Takes memory for a request that waits for another thread (in a lane): for its frame, with a
-    /// body of `body_bytes`, and for the `statement_bytes` of its parsed statements, if no cache
-    /// has them. If they need more than all of the memory, it takes all.
+    /// body of `body_bytes`, and for its parsed statements. If they need more than all of the
+    /// memory, it takes all.
     ///
     /// # Errors
     /// OVERLOADED, if other requests have taken the memory.
-    pub(super) fn wait(
+    pub(super) fn wait<'s>(
         &self,
         body_bytes: usize,
-        statement_bytes: usize,
+        statements: impl Iterator<Item = WaitingStatement<'s>> + Clone,
+    ) -> Result<WaitingMemory, ErrorResponse> {
+        let mut own_bytes = if body_bytes < UNIT_BYTES {
+            0
+        } else {
+            body_bytes
+        };
+        let mut units_left = self.waiting_units;
+        let mut of_statements = Vec::new();
+        let statement_bytes: usize = statements.clone().map(|statement| statement.bytes).sum();
+        if statement_bytes >= LARGE_STATEMENT_BYTES {
+            for WaitingStatement { bytes, shared } in statements {
+                match shared {
+                    None => own_bytes = own_bytes.saturating_add(bytes),
+                    Some(shared) => {
+                        let taken = shared.share(|| self.take_waiting(bytes, &mut units_left))?;
+                        of_statements.push(taken);
+                    }
+                }
+            }
+        }
+        Ok(WaitingMemory {
+            _own: self.take_waiting(own_bytes, &mut units_left)?,
+            _of_statements: of_statements,
+        })
+    }
+
+    /// Takes memory for waiting requests. `units_left` is the memory that the request has not taken
+    /// yet. If it needs more, it takes that.
+    ///
+    /// # Errors
+    /// OVERLOADED, if other requests have taken the memory.
+    fn take_waiting(
+        &self,
+        bytes: usize,
+        units_left: &mut u32,
     ) -> Result<RequestMemory, ErrorResponse> {
-        let counted = |bytes: usize, least: usize| if bytes < least { 0 } else { bytes };
-        let bytes = counted(body_bytes, UNIT_BYTES)
-            .saturating_add(counted(statement_bytes, LARGE_STATEMENT_BYTES));
         if bytes == 0 {
             return Ok(RequestMemory::default());
         }
-        let wanted = units(bytes).min(self.waiting_units);
-        match (self.waiting.clone()).try_acquire_many_owned(wanted) {
-            Ok(permit) => Ok(RequestMemory(Some(permit))),
+        let taken = units(bytes).min(*units_left);
+        match (self.waiting.clone()).try_acquire_many_owned(taken) {
+            Ok(permit) => {
+                *units_left -= taken;
+                Ok(RequestMemory(Some(permit)))
+            }
             Err(_) => Err(overloaded()),
         }
     }
@@ -155,15 +232,32 @@ mod tests {
         assert_eq!(free(), 1 << 20);
     }
 
+    /// The statements of a request without statements.
+    fn none() -> impl Iterator<Item = WaitingStatement<'static>> + Clone {
+        std::iter::empty()
+    }
+
+    /// A statement that no other request has.
+    fn own(bytes: usize) -> impl Iterator<Item = WaitingStatement<'static>> + Clone {
+        std::iter::once(WaitingStatement {
+            bytes,
+            shared: None,
+        })
+    }
+
+    fn free_bytes(requests: &Requests) -> usize {
+        requests.waiting.available_permits() * UNIT_BYTES
+    }
+
     #[test]
     fn a_waiting_frame_is_rejected_without_memory_unless_it_is_short() {
         let requests = Requests::new(1 << 20, 1 << 10, 2);
-        let taken = requests.wait(1 << 20, 0).unwrap();
-        let refused = requests.wait(UNIT_BYTES, 0).unwrap_err();
+        let taken = requests.wait(1 << 20, none()).unwrap();
+        let refused = requests.wait(UNIT_BYTES, none()).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Overloaded);
-        assert!(requests.wait(UNIT_BYTES - 1, 0).unwrap().is_empty());
+        assert!(requests.wait(UNIT_BYTES - 1, none()).is_ok());
         drop(taken);
-        assert!(requests.wait(UNIT_BYTES, 0).is_ok());
+        assert!(requests.wait(UNIT_BYTES, none()).is_ok());
     }
 
     /// Regression: only the text of a waiting statement counted, which may be a hundredth of what
@@ -172,15 +266,53 @@ mod tests {
     fn parsed_statements_of_waiting_requests_take_memory_unless_they_are_small() {
         let requests = Requests::new(1 << 20, 1 << 10, 2);
         let small = LARGE_STATEMENT_BYTES - 1;
-        assert!(requests.wait(0, small).unwrap().is_empty());
-        let taken = requests.wait(0, 1 << 20).unwrap();
-        assert!(requests.wait(0, small).is_ok());
-        let refused = requests.wait(0, LARGE_STATEMENT_BYTES).unwrap_err();
+        let taken = requests.wait(0, own(1 << 20)).unwrap();
+        assert!(requests.wait(0, own(small)).is_ok());
+        let refused = requests.wait(0, own(LARGE_STATEMENT_BYTES)).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Overloaded);
         drop(taken);
-        let of_all = requests.wait(UNIT_BYTES, 2 << 20).unwrap();
-        assert!(requests.wait(UNIT_BYTES, 0).is_err());
+        let of_all = requests.wait(UNIT_BYTES, own(2 << 20)).unwrap();
+        assert!(requests.wait(UNIT_BYTES, none()).is_err());
         drop(of_all);
-        assert!(requests.wait(UNIT_BYTES, LARGE_STATEMENT_BYTES).is_ok());
+        assert!(
+            requests
+                .wait(UNIT_BYTES, own(LARGE_STATEMENT_BYTES))
+                .is_ok()
+        );
+    }
+
+    /// Regression: a statement in the cache did not count, and the cache dropped it while it waited.
+    #[test]
+    fn a_statement_takes_memory_once_for_all_waiting_requests_that_have_it() {
+        let requests = Requests::new(1 << 20, 1 << 10, 2);
+        let memories = [StatementMemory::default(), StatementMemory::default()];
+        let wait = |memory: &[&StatementMemory], bytes: usize| {
+            let statement = |shared| WaitingStatement {
+                bytes,
+                shared: Some(shared),
+            };
+            requests.wait(0, memory.iter().copied().map(statement))
+        };
+        let [a, b] = &memories;
+        let first = wait(&[a, a], 512 << 10).unwrap();
+        let second = wait(&[a], 512 << 10).unwrap();
+        assert_eq!(free_bytes(&requests), 512 << 10);
+        drop(first);
+        assert_eq!(free_bytes(&requests), 512 << 10);
+        let other = wait(&[b], 512 << 10).unwrap();
+        assert_eq!(free_bytes(&requests), 0);
+        drop(second);
+        // Small statements count if they are large together, as in a batch.
+        assert!(wait(&[a], 32 << 10).is_ok());
+        let batch = wait(&[a, b], 32 << 10).unwrap();
+        assert_eq!(free_bytes(&requests), (512 << 10) - (32 << 10));
+        drop((other, batch));
+        assert_eq!(free_bytes(&requests), 1 << 20);
+        // More than all of the memory is all of it.
+        let of_all = wait(&[a, b], 1 << 20).unwrap();
+        assert_eq!(free_bytes(&requests), 0);
+        assert!(wait(&[a], 1 << 20).is_ok());
+        drop(of_all);
+        assert_eq!(free_bytes(&requests), 1 << 20);
     }
 }

@@ -1,6 +1,7 @@
 //! The session of one client: turns its frames into work, and answers those without a statement.
 
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -16,12 +17,13 @@ use memchr::memmem;
 use super::events::ServerEvent;
 use super::lane_request::LaneRequest;
 use super::login::recall;
-use super::replies::{in_protocol, supported};
-use super::requests::RequestMemory;
+use super::replies::{in_protocol, panicked, supported};
+use super::requests::WaitingMemory;
 use super::shared::Shared;
 use super::slow::{Sender, Spent, Unsent};
 use super::stages::ExecutionSpan;
 use super::startup;
+use super::statements::Entry;
 use super::traces::{self, without_password};
 use super::work::{Inline, RequestStatements, Work};
 use crate::access::{AUTHENTICATOR, User};
@@ -184,10 +186,9 @@ impl<S: Service> Session<S> {
         if !self.has_started {
             self.coding.version = frame.version;
         }
-        let begun = self.begin_trace(now, &frame);
-        let is_point = match begun.and_then(|()| self.try_handle(&frame, may_refuse, now, out)) {
+        let is_point = match self.catch_handle(&frame, may_refuse, now, out) {
             Ok(Some((lane, work))) => {
-                let memory = RequestMemory::default();
+                let memory = WaitingMemory::default();
                 let request = LaneRequest {
                     work,
                     frame,
@@ -218,6 +219,28 @@ impl<S: Service> Session<S> {
             ran,
             slow,
         }
+    }
+
+    /// Begins the trace of a request, and handles it as [`try_handle`](Self::try_handle) does. A
+    /// panic, for example in the analysis of a statement or in a read, is an error of this request
+    /// only, as it is in a lane: its statements and whatever it appended are dropped, and the
+    /// connection goes on.
+    fn catch_handle(
+        &mut self,
+        frame: &Frame,
+        may_refuse: bool,
+        now: Instant,
+        out: &mut BytesMut,
+    ) -> Result<Option<(Lane, Work<S>)>, ErrorResponse> {
+        let bytes_before = out.len();
+        let handle = || {
+            self.begin_trace(now, frame)?;
+            self.try_handle(frame, may_refuse, now, out)
+        };
+        catch_unwind(AssertUnwindSafe(handle)).unwrap_or_else(|_| {
+            out.truncate(bytes_before);
+            Err(panicked())
+        })
     }
 
     /// Returns a report of the request in `frame`, whose response is ready; `None` if the request
@@ -262,15 +285,15 @@ impl<S: Service> Session<S> {
         let (statements, kind, consistency) = match &request {
             Request::Query { text, parameters } => {
                 let consistency = parameters.consistency;
-                let statement = self.statement(parameters.keyspace, text, consistency, now)?;
-                let kind = statement.kind();
-                (RequestStatements::One(statement), kind, consistency)
+                let entry = self.statement(parameters.keyspace, text, consistency, now)?;
+                let kind = entry.statement.kind();
+                (RequestStatements::One(entry), kind, consistency)
             }
             Request::Execute { id, parameters } => {
                 let consistency = parameters.consistency;
-                let statement = self.prepared(id)?;
-                let kind = statement.kind();
-                (RequestStatements::One(statement), kind, consistency)
+                let entry = self.prepared(id)?;
+                let kind = entry.statement.kind();
+                (RequestStatements::One(entry), kind, consistency)
             }
             Request::Batch(batch) => {
                 let consistency = batch.consistency;
@@ -283,7 +306,7 @@ impl<S: Service> Session<S> {
                         }
                     });
                 }
-                let kinds = statements.iter().map(|statement| statement.kind());
+                let kinds = statements.iter().map(|entry| entry.statement.kind());
                 let kind = StatementKind::of_batch(batch.kind, kinds);
                 (RequestStatements::Batch(statements), kind, consistency)
             }
@@ -487,10 +510,9 @@ impl<S: Service> Session<S> {
         Ok(())
     }
 
-    fn prepared(&self, id: &[u8]) -> Result<Arc<S::Statement>, ErrorResponse> {
+    fn prepared(&self, id: &[u8]) -> Result<Arc<Entry<S::Statement>>, ErrorResponse> {
         let entry = self.shared.statements.get(id);
-        let entry = entry.ok_or_else(|| ErrorResponse::unprepared(id))?;
-        Ok(entry.statement.clone())
+        entry.ok_or_else(|| ErrorResponse::unprepared(id))
     }
 
     /// Returns the statement for a text, which may have been prepared before. `keyspace` is the
@@ -501,13 +523,13 @@ impl<S: Service> Session<S> {
         text: &str,
         consistency: Consistency,
         now: Instant,
-    ) -> Result<Arc<S::Statement>, ErrorResponse> {
+    ) -> Result<Arc<Entry<S::Statement>>, ErrorResponse> {
         let in_use = keyspace.or(self.sender.keyspace.as_deref());
         if let Some((_, entry)) = self.shared.statements.find(in_use, text) {
-            return Ok(entry.statement.clone());
+            return Ok(entry);
         }
         let statement = self.understand(keyspace, text, consistency, now)?;
-        Ok(Arc::new(statement))
+        Ok(Entry::of_request(statement))
     }
 
     /// Parses and plans a statement. That may take long, since constants are computed and JSON is

@@ -6,15 +6,35 @@ use ebb_cql::protocol::{ErrorResponse, prepared_id};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
+use super::requests::StatementMemory;
 use crate::call::Statement;
 
 /// The MD5 digest that identifies a prepared statement.
 pub(super) type Id = [u8; 16];
 
+/// A parsed statement, in the cache or of one request.
 pub(super) struct Entry<S> {
     pub statement: Arc<S>,
-    /// The keyspace in use at PREPARE, if the statement depends on it.
+    /// The keyspace in use at PREPARE, if the statement depends on it and is in the cache.
     pub keyspace: Option<Box<str>>,
+    /// The memory that waiting requests have taken for the statement. The cache may drop the
+    /// statement while they wait.
+    pub waiting: StatementMemory,
+}
+
+impl<S> Entry<S> {
+    fn new(statement: S, keyspace: Option<&str>) -> Arc<Self> {
+        Arc::new(Self {
+            statement: Arc::new(statement),
+            keyspace: keyspace.map(Into::into),
+            waiting: StatementMemory::default(),
+        })
+    }
+
+    /// Returns the entry of a statement that only one request has, and no cache.
+    pub(super) fn of_request(statement: S) -> Arc<Self> {
+        Self::new(statement, None)
+    }
 }
 
 /// A cache of statements by id, bounded in bytes. The least recently used statements are dropped
@@ -101,10 +121,7 @@ impl<S: Statement> Statements<S> {
     ) -> Result<(Id, Arc<Entry<S>>), ErrorResponse> {
         let keyspace = keyspace.filter(|_| statement.needs_keyspace());
         let id = prepared_id(keyspace, text);
-        let entry = Arc::new(Entry {
-            statement: Arc::new(statement),
-            keyspace: keyspace.map(Into::into),
-        });
+        let entry = Entry::new(statement, keyspace);
         let bytes = BySize.weight(&id, &entry);
         if bytes > self.statement_bytes_max {
             return Err(too_large(bytes, self.statement_bytes_max, text));

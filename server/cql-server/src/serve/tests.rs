@@ -23,9 +23,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    Answer, BatchKind, Columns, Compression, Consistency, Direction, ErrorKind, ErrorResponse,
-    EventTypes, FrameDecoder, PAYLOAD_BYTES_MAX, QueryParameters, Request, Response, SchemaChange,
-    SchemaChangeKind, SchemaTarget, Segments, Startup, Values, Version, WriteType,
+    Answer, Batch, BatchKind, BatchStatement, Columns, Compression, Consistency, Direction,
+    ErrorKind, ErrorResponse, EventTypes, FrameDecoder, PAYLOAD_BYTES_MAX, QueryParameters,
+    Request, Response, SchemaChange, SchemaChangeKind, SchemaTarget, Segments, Startup,
+    StatementRef, Values, Version, WriteType, prepared_id,
 };
 use ebb_test_support::seed::for_seeds;
 use ebb_test_support::wait::{self, HANG};
@@ -96,6 +97,9 @@ impl Gate {
 struct FakeStatement {
     text: String,
     columns: Columns,
+    /// True if the statement was analysed after a change of the schema. Such a change gives the
+    /// markers of statements with `marked` other types.
+    is_of_altered: bool,
 }
 
 impl Statement for FakeStatement {
@@ -166,8 +170,14 @@ impl Service for Fake {
             self.parsed_holds.fetch_add(1, Ordering::SeqCst);
             self.gate.wait(|| false);
         }
-        let (text, columns) = (text.to_owned(), Columns::default());
-        Ok(FakeStatement { text, columns })
+        if text.starts_with("stumble") {
+            panic!("asked to");
+        }
+        Ok(FakeStatement {
+            text: text.to_owned(),
+            columns: Columns::default(),
+            is_of_altered: self.has_altered.load(Ordering::SeqCst),
+        })
     }
 
     fn is_current(&self, statement: &FakeStatement) -> bool {
@@ -189,7 +199,10 @@ impl Service for Fake {
             self.executed.fetch_add(1, Ordering::SeqCst);
         }
         match verb {
-            "panic" | "explode" => panic!("asked to"),
+            "panic" | "explode" | "crash" => {
+                out.extend_from_slice(b"half a body");
+                panic!("asked to");
+            }
             "swap" => {
                 let one_less = |left: usize| left.checked_sub(1);
                 let left =
@@ -260,6 +273,11 @@ impl Service for Fake {
                 });
             }
             _ => {}
+        }
+        let has_altered = self.has_altered.load(Ordering::SeqCst);
+        if statement.text.contains("marked") && statement.is_of_altered != has_altered {
+            let id = prepared_id(None, &statement.text);
+            return Err(ErrorResponse::unprepared(&id));
         }
         // The response contains the keyspace in use.
         match call.keyspace {
@@ -640,6 +658,66 @@ fn a_statement_that_a_schema_change_made_outdated_during_prepare_gets_unprepared
     assert!(!is_prepared(&mut client, &prepared.id));
 }
 
+/// Regression: a QUERY with bound values got UNPREPARED if the schema changed after its analysis,
+/// although its client had prepared nothing.
+#[test]
+fn a_query_is_analysed_again_if_the_schema_changes_before_it_runs() {
+    let (fake, server) = server(options());
+    let (mut client, mut other) = (Client::new(&server), Client::new(&server));
+    // Both texts are in the cache of statements, and are not dropped from it.
+    let ids = ["put marked", "which marked"].map(|text| prepared(&mut client, text));
+    let scan = prepared(&mut client, "scan marked");
+    client.query(1, "scan marked");
+    let parameters = parameters();
+    let id = &scan[..];
+    client.send(2, &Request::Execute { id, parameters });
+    wait::until("both scans to begin", || {
+        fake.executed.load(Ordering::SeqCst) >= 2
+    });
+    other.query(1, "alter a");
+    other.receive();
+    fake.gate.open();
+    let mut answers = [client.receive(), client.receive()];
+    answers.sort_by_key(|(stream, _)| *stream);
+    assert_eq!(answers[0].1.response, Response::Void);
+    let Response::Error(error) = &answers[1].1.response else {
+        panic!("{:?} is no error", answers[1]);
+    };
+    let id = scan.clone();
+    assert_eq!(error.kind, ErrorKind::Unprepared { id });
+    for (text, id) in ["put marked", "which marked"].iter().zip(&ids) {
+        client.query(3, text);
+        assert_eq!(client.receive().1.response, Response::Void, "{text}");
+        assert!(!is_prepared(&mut client, id), "{text}");
+    }
+    // A batch is executed if only texts in it are outdated.
+    let fresh = prepared(&mut client, "put");
+    let text = StatementRef::Text("put marked");
+    for (first, is_executed) in [(text, true), (StatementRef::Prepared(&ids[0]), false)] {
+        let statements = [first, text, StatementRef::Prepared(&fresh)];
+        client.send(4, &Request::Batch(batch_of(&statements)));
+        let response = client.receive().1.response;
+        assert_eq!(response == Response::Void, is_executed, "{response:?}");
+    }
+}
+
+/// A batch of these statements, without values.
+fn batch_of<'a>(statements: &[StatementRef<'a>]) -> Batch<'a> {
+    let part = |statement: &StatementRef<'a>| BatchStatement {
+        statement: *statement,
+        values: Values::default(),
+    };
+    Batch {
+        kind: BatchKind::Unlogged,
+        statements: statements.iter().map(part).collect(),
+        consistency: Consistency::One,
+        serial_consistency: None,
+        timestamp_us: None,
+        keyspace: None,
+        now_s: None,
+    }
+}
+
 #[test]
 fn prepared_statements_are_executed_by_id_and_unknown_ids_get_unprepared() {
     let (_, server) = server(options());
@@ -754,14 +832,26 @@ fn a_client_that_does_not_read_holds_bounded_memory_and_delays_no_other() {
     until_connections(&server, 1);
 }
 
+/// Regression: a panic on a thread that serves connections ended the connection of the statement.
 #[test]
 fn a_panic_is_an_error_of_its_request_only() {
     let (_, server) = server(options());
     let mut client = Client::new(&server);
-    client.query(1, "panic");
-    assert_eq!(client.error().kind, ErrorKind::Server);
-    client.query(2, "which");
-    assert_eq!(client.receive().0, 2);
+    // In a lane, in a write on the thread of the connection, in a read there, and in the analysis.
+    for text in ["panic", "explode", "crash", "stumble"] {
+        client.query(1, text);
+        client.query(2, "which");
+        let mut answers = [client.receive(), client.receive()];
+        answers.sort_by_key(|(stream, _)| *stream);
+        let [(1, failed), (2, next)] = &answers else {
+            panic!("{text}: {answers:?}");
+        };
+        assert!(
+            matches!(&failed.response, Response::Error(error) if error.kind == ErrorKind::Server),
+            "{text}: {failed:?}"
+        );
+        assert_eq!(next.response, Response::Void, "{text}");
+    }
 }
 
 #[test]

@@ -11,16 +11,20 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    Batch, Coding, Consistency, ErrorResponse, QueryParameters, Request, Values,
+    Batch, Coding, Consistency, ErrorKind, ErrorResponse, QueryParameters, Request, StatementRef,
+    Values,
 };
 
 use super::audit::BegunWrites;
 use super::replies::respond;
+use super::requests::WaitingStatement;
 use super::shared::Shared;
 use super::slow::{Sender, Spent};
+use super::statements::Entry;
 use super::turns::Stripes;
 use crate::activity::Trace;
 use crate::call::{Call, Interrupt, Lane, Service, Statement, StatementKind, TimeOut};
+use crate::interrupt;
 use crate::outcome::Outcome;
 
 /// The CPU time that a statement may use on a thread on which other requests wait: one that serves
@@ -31,12 +35,12 @@ pub(super) const SHARED_THREAD_CPU_MAX: Duration = Duration::from_millis(5);
 pub(super) enum RequestStatements<T> {
     /// No statement: the request is a login.
     None,
-    One(Arc<T>),
-    Batch(Vec<Arc<T>>),
+    One(Arc<Entry<T>>),
+    Batch(Vec<Arc<Entry<T>>>),
 }
 
 impl<T> RequestStatements<T> {
-    pub(super) fn as_slice(&self) -> &[Arc<T>] {
+    pub(super) fn as_slice(&self) -> &[Arc<Entry<T>>] {
         match self {
             Self::None => &[],
             Self::One(statement) => slice::from_ref(statement),
@@ -130,7 +134,8 @@ impl<S: Service> Work<S> {
     }
 
     /// Executes the statements of the request, and appends the response to `out`. Appends nothing
-    /// after a conflict.
+    /// after a conflict. If a change of the schema has changed the markers of a statement that the
+    /// request contains as text, analyses the text again.
     ///
     /// # Errors
     /// The error for the client, if the request fails.
@@ -142,10 +147,10 @@ impl<S: Service> Work<S> {
         out: &mut BytesMut,
     ) -> Result<Outcome, ErrorResponse> {
         let without_id: &[u8] = &[];
-        let (id, parameters, batch) = match request {
-            Request::Query { parameters, .. } => (without_id, parameters, None),
-            Request::Execute { id, parameters } => (id, parameters, None),
-            Request::Batch(batch) => (without_id, batch_parameters(&batch), Some(batch)),
+        let (id, parameters, text, batch) = match request {
+            Request::Query { text, parameters } => (without_id, parameters, Some(text), None),
+            Request::Execute { id, parameters } => (id, parameters, None, None),
+            Request::Batch(batch) => (without_id, batch_parameters(&batch), None, Some(batch)),
             _ => {
                 let message = "bug: a message that is no statement was given to the executor";
                 return Err(ErrorResponse::server(message));
@@ -158,11 +163,36 @@ impl<S: Service> Work<S> {
             interrupt,
             user: &self.sender.user,
         };
+        let mut ended = self.execute(&self.statements, batch.as_ref(), &call, stream, out);
+        // The request may have waited after the analysis. Now it is executed at once, so a second
+        // change at this moment is too rare to matter.
+        if ended.as_ref().is_err_and(is_unprepared)
+            && let Some(anew) = self.analysed_again(text, batch.as_ref(), &call)?
+        {
+            ended = self.execute(&anew, batch.as_ref(), &call, stream, out);
+        }
+        let outcome = ended?;
+        if outcome.is_outdated {
+            return Err(ErrorResponse::unprepared(id));
+        }
+        Ok(outcome)
+    }
+
+    /// Executes statements in place of those of the request, which differ at most in their analysis,
+    /// and appends the response to `out`. Appends nothing after an error.
+    fn execute(
+        &self,
+        statements: &RequestStatements<S::Statement>,
+        batch: Option<&Batch<'_>>,
+        call: &Call<'_>,
+        stream: i16,
+        out: &mut BytesMut,
+    ) -> Result<Outcome, ErrorResponse> {
         let service = &self.shared.service;
-        let execute = |out: &mut BytesMut| match (&self.statements, &batch) {
-            (RequestStatements::One(statement), None) => service.execute(statement, &call, out),
+        let execute = |out: &mut BytesMut| match (statements, batch) {
+            (RequestStatements::One(one), None) => service.execute(&one.statement, call, out),
             (RequestStatements::Batch(statements), Some(batch)) => {
-                service.batch(batch.kind, &with_values(statements, batch), &call, out)
+                service.batch(batch.kind, &with_values(statements, batch), call, out)
             }
             _ => {
                 let message =
@@ -170,11 +200,43 @@ impl<S: Service> Work<S> {
                 Err(ErrorResponse::server(message))
             }
         };
-        let outcome = respond(stream, self.coding, self.tracing_id(), out, execute)?;
-        if outcome.is_outdated {
-            return Err(ErrorResponse::unprepared(id));
-        }
-        Ok(outcome)
+        respond(stream, self.coding, self.tracing_id(), out, execute)
+    }
+
+    /// Analyses the texts in the request under the present schema: `text` for a QUERY, any number in
+    /// `batch`. Returns all statements of the request; `None` for an EXECUTE, which contains no text.
+    ///
+    /// UNPREPARED must not be the response to a text. Its client prepared nothing, and the values
+    /// that it sent are for the types that the markers have when the server executes the statement.
+    ///
+    /// # Errors
+    /// The error for the client, if a text is not valid any more. If the time of the request is over,
+    /// this is the timeout of a read, because nothing was executed.
+    fn analysed_again(
+        &self,
+        text: Option<&str>,
+        batch: Option<&Batch<'_>>,
+        call: &Call<'_>,
+    ) -> Result<Option<RequestStatements<S::Statement>>, ErrorResponse> {
+        let analysed = |text: &str| -> Result<Arc<Entry<S::Statement>>, ErrorResponse> {
+            let prepare = || self.shared.service.prepare(call.keyspace, text);
+            let time_out = TimeOut::Read(self.consistency);
+            let statement = interrupt::scope(call.interrupt, time_out, prepare)?;
+            Ok(Entry::of_request(statement))
+        };
+        Ok(match (text, batch, &self.statements) {
+            (Some(text), ..) => Some(RequestStatements::One(analysed(text)?)),
+            (None, Some(batch), RequestStatements::Batch(statements)) => {
+                let parts = batch.statements.iter().zip(statements);
+                let anew = parts.map(|(part, known)| match part.statement {
+                    StatementRef::Text(text) => analysed(text),
+                    StatementRef::Prepared(_) => Ok(known.clone()),
+                });
+                let anew = anew.collect::<Result<Vec<_>, ErrorResponse>>()?;
+                Some(RequestStatements::Batch(anew))
+            }
+            _ => None,
+        })
     }
 
     /// Returns the locks of partitions, its [turns](super::turns), that the request has to take
@@ -186,23 +248,31 @@ impl<S: Service> Work<S> {
         let service = &self.shared.service;
         let turns = match (&self.statements, request) {
             (
-                RequestStatements::One(statement),
+                RequestStatements::One(one),
                 Request::Query { parameters, .. } | Request::Execute { parameters, .. },
-            ) => service.turns(&[(statement.clone(), parameters.values)])?,
+            ) => service.turns(&[(one.statement.clone(), parameters.values)]),
             (RequestStatements::Batch(statements), Request::Batch(batch)) => {
-                service.turns(&with_values(statements, batch))?
+                service.turns(&with_values(statements, batch))
             }
             _ => return Ok(None),
         };
-        Ok(Stripes::of(&turns))
+        match turns {
+            Ok(turns) => Ok(Stripes::of(&turns)),
+            // The execution fails with the same error, or analyses the text again and runs without
+            // turns.
+            Err(error) if is_unprepared(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
-    /// The approximate memory of the parsed statements that no cache has, in bytes. It is freed with
-    /// the request.
-    pub(super) fn own_statement_bytes(&self) -> usize {
+    /// The parsed statements of the request, as memory that it takes while it waits.
+    pub(super) fn waiting_statements(&self) -> impl Iterator<Item = WaitingStatement<'_>> + Clone {
         let statements = self.statements.as_slice().iter();
-        let own = statements.filter(|statement| Arc::strong_count(statement) == 1);
-        own.map(|statement| statement.size_bytes()).sum()
+        statements.map(|entry| WaitingStatement {
+            bytes: entry.statement.size_bytes(),
+            // The cache or other requests have the entry, too.
+            shared: (Arc::strong_count(entry) > 1).then_some(&entry.waiting),
+        })
     }
 
     /// The error of the request after its deadline.
@@ -228,7 +298,17 @@ fn batch_parameters<'a>(batch: &Batch<'a>) -> QueryParameters<'a> {
     }
 }
 
-fn with_values<'a, T>(statements: &[Arc<T>], batch: &Batch<'a>) -> Vec<(Arc<T>, Values<'a>)> {
+fn with_values<'a, T>(
+    statements: &[Arc<Entry<T>>],
+    batch: &Batch<'a>,
+) -> Vec<(Arc<T>, Values<'a>)> {
     let values = batch.statements.iter().map(|part| part.values);
-    statements.iter().cloned().zip(values).collect()
+    let statements = statements.iter().map(|entry| entry.statement.clone());
+    statements.zip(values).collect()
+}
+
+/// Whether the error means that the markers of a statement have other names or types than when the
+/// statement was analysed.
+fn is_unprepared(error: &ErrorResponse) -> bool {
+    matches!(error.kind, ErrorKind::Unprepared { .. })
 }

@@ -14,6 +14,39 @@ pub struct Lookup {
     /// The names in `keyspaces` that are snapshots, which `system_schema` shows as keyspaces, each
     /// with the names of its keyspace and of the snapshot.
     pub snapshots: BTreeMap<String, (String, String)>,
+    /// The rows that the page needs.
+    pub page: PageRows,
+}
+
+/// The rows of a virtual table that one page of a result needs. By default these are all rows.
+///
+/// A driver reads a table about the schema in pages of some thousand rows. If each page computed all
+/// rows, the time of all pages would grow with the square of the number of tables.
+#[derive(Debug, Default)]
+pub struct PageRows {
+    /// The key of the last row that the previous page read. The page needs no row up to this key;
+    /// `None` for the first page.
+    pub after: Option<Vec<u8>>,
+    /// The number of rows that the page reads at most, from `after` on in the order of their keys;
+    /// `None` if the number is not known before the read.
+    pub rows_max: Option<usize>,
+}
+
+impl PageRows {
+    /// Whether the row with this key lies before the page.
+    pub fn is_before(&self, key: &[u8]) -> bool {
+        self.after.as_ref().is_some_and(|after| key <= &after[..])
+    }
+
+    /// Whether all keys that begin with `prefix` lie before the page.
+    pub fn are_all_before(&self, prefix: &[u8]) -> bool {
+        self.is_before(prefix) && !self.begins_among(prefix)
+    }
+
+    /// Whether the previous page ended at a key that begins with `prefix`.
+    pub fn begins_among(&self, prefix: &[u8]) -> bool {
+        (self.after.as_ref()).is_some_and(|after| after.starts_with(prefix))
+    }
 }
 
 impl Lookup {

@@ -40,7 +40,7 @@ use ebb_model::schema::TableSchema;
 use ebb_tables::{Catalog, CatalogState};
 
 pub use self::jobs::{JobList, JobRow};
-pub(crate) use self::lookup::Lookup;
+pub(crate) use self::lookup::{Lookup, PageRows};
 pub(crate) use self::views::{SnapshotRow, snapshot_rows};
 pub(crate) use self::virtual_table::{VirtualRow, VirtualTable};
 use crate::activity::Activity;

@@ -3,6 +3,7 @@
 //! listed ones.
 
 use std::collections::BTreeMap;
+use std::slice;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -59,28 +60,36 @@ pub(super) fn users(
     Ok(found)
 }
 
-/// Calls `each` with every table whose rows a statement reads, and the name of its keyspace: tables
-/// of users, of snapshots, of `system` and of `system_schema`.
+/// Returns the tables of a keyspace whose rows a statement reads.
+pub(super) fn tables_of<'k>(keyspace: &'k KeyspaceSchema, lookup: &Lookup) -> Vec<&'k TableSchema> {
+    match &lookup.tables {
+        None => keyspace.tables().map(|table| &**table).collect(),
+        Some(names) => {
+            let tables = names.iter().filter_map(|name| keyspace.table(name));
+            tables.map(|table| &**table).collect()
+        }
+    }
+}
+
+/// Calls `compute`, which adds the rows about a table, for the tables whose rows a page reads, with
+/// the name of the keyspace: tables of users, of snapshots, of `system` and of `system_schema`.
 fn for_each_table(
     facts: &Facts,
     lookup: &Lookup,
-    mut each: impl FnMut(&str, &TableSchema) -> Result<(), ErrorResponse>,
+    rows: &mut RowSet<'_>,
+    compute: impl FnMut(&mut RowSet<'_>, &str, &TableSchema) -> Result<(), ErrorResponse>,
 ) -> Result<(), ErrorResponse> {
-    for (name, keyspace) in users(facts, lookup, |table| lookup.has_table(table))? {
-        match &lookup.tables {
-            None => keyspace.tables().try_for_each(|table| each(&name, table))?,
-            Some(tables) => {
-                let mut tables = tables.iter().filter_map(|table| keyspace.table(table));
-                tables.try_for_each(|table| each(&name, table))?;
-            }
-        }
-    }
-    let own = facts.system.tables_of(LOCAL_KEYSPACES);
-    let is_read = |table: &&TableSchema| {
-        lookup.has_keyspace(table.keyspace()) && lookup.has_table(table.name())
-    };
-    own.filter(is_read)
-        .try_for_each(|table| each(table.keyspace(), table))
+    let users = users(facts, lookup, |table| lookup.has_table(table))?;
+    let of_users = users.iter();
+    let of_users = of_users.map(|(name, keyspace)| (&name[..], tables_of(keyspace, lookup)));
+    let own = LOCAL_KEYSPACES.iter();
+    let own = own.filter(|name| lookup.has_keyspace(name)).map(|name| {
+        let tables = facts.system.tables_of(slice::from_ref(name));
+        let is_read = |table: &&TableSchema| lookup.has_table(table.name());
+        let tables: Vec<&TableSchema> = tables.filter(is_read).collect();
+        (*name, tables)
+    });
+    rows.for_each_table(of_users.chain(own).collect(), compute)
 }
 
 fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Bytes {
@@ -185,7 +194,7 @@ pub(super) const TABLES: Definition = Definition {
 };
 
 fn table_rows(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    for_each_table(facts, lookup, |keyspace, table| {
+    for_each_table(facts, lookup, rows, |rows, keyspace, table| {
         let flags: &[&str] = if table.is_counter() {
             &["compound", "counter"]
         } else {
@@ -262,7 +271,7 @@ pub(super) const COLUMN_COLUMNS: &[&str] = &[
 ];
 
 fn columns(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    for_each_table(facts, lookup, |keyspace, table| {
+    for_each_table(facts, lookup, rows, |rows, keyspace, table| {
         column_rows(keyspace, table, rows)
     })
 }
@@ -318,7 +327,7 @@ fn dropped_columns(
     lookup: &Lookup,
     rows: &mut RowSet<'_>,
 ) -> Result<(), ErrorResponse> {
-    for_each_table(facts, lookup, |keyspace, table| {
+    for_each_table(facts, lookup, rows, |rows, keyspace, table| {
         // The last dropped column of each name.
         let last: BTreeMap<_, _> = table.dropped().iter().map(|d| (&*d.name, d)).collect();
         last.into_iter().try_for_each(|(name, dropped)| {
@@ -382,7 +391,7 @@ pub(super) const INDEXES: Definition = Definition {
 };
 
 fn indexes(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    for_each_table(facts, lookup, |keyspace, table| {
+    for_each_table(facts, lookup, rows, |rows, keyspace, table| {
         let mut indexes = table.indexed_columns();
         indexes.try_for_each(|indexed| {
             rows.push([

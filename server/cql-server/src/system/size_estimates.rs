@@ -12,7 +12,7 @@ use ebb_model::key::{DecodedKey, Token, token_range};
 use ebb_storage::{Cache, TableReader};
 
 use super::cells::{bigint, text};
-use super::schema::users;
+use super::schema::{tables_of, users};
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
 use crate::interrupt::{self, UNITS_PER_LOOK};
@@ -54,40 +54,39 @@ fn size_estimates(
     let db = facts.catalog.db();
     let view = db.view();
     let number = |count: u64| bigint(i64::try_from(count).unwrap_or(i64::MAX));
-    for (name, keyspace) in users(facts, lookup, |table| lookup.has_table(table))? {
-        let tables = keyspace.tables();
-        for table in tables.filter(|table| lookup.has_table(table.name())) {
-            let (bytes, partitions) = if let Some(live) = facts.state.table(&name, table.name()) {
-                let partitions = estimate_partitions(&(&view, live.rows()), sample)?;
-                (live.rows().approximate_bytes(), partitions)
-            } else if let Some((of, snapshot)) = lookup.snapshots.get(&name) {
-                let snapshot = db
-                    .existing_keyspace(of)
-                    .and_then(|of| of.snapshot(snapshot));
-                let Ok(then) = snapshot.and_then(|snapshot| snapshot.table(table.name())) else {
-                    // The snapshot has expired meanwhile.
-                    continue;
-                };
-                let bytes = then.approximate_bytes::<&[u8], _>(..);
-                (bytes, estimate_partitions(&then, sample)?)
-            } else {
-                // Tables of snapshots that the statement does not name are left out.
-                continue;
+    let users = users(facts, lookup, |table| lookup.has_table(table))?;
+    let keyspaces = users.iter();
+    let keyspaces = keyspaces.map(|(name, keyspace)| (&name[..], tables_of(keyspace, lookup)));
+    rows.for_each_table(keyspaces.collect(), |rows, name, table| {
+        let (bytes, partitions) = if let Some(live) = facts.state.table(name, table.name()) {
+            let partitions = estimate_partitions(&(&view, live.rows()), sample)?;
+            (live.rows().approximate_bytes(), partitions)
+        } else if let Some((of, snapshot)) = lookup.snapshots.get(name) {
+            let snapshot = db
+                .existing_keyspace(of)
+                .and_then(|of| of.snapshot(snapshot));
+            let Ok(then) = snapshot.and_then(|snapshot| snapshot.table(table.name())) else {
+                // The snapshot has expired meanwhile.
+                return Ok(());
             };
-            rows.push([
-                ("keyspace_name", text(&name)),
-                ("table_name", text(table.name())),
-                ("range_start", text(&Token::MIN.0.to_string())),
-                ("range_end", text(&Token::MAX.0.to_string())),
-                (
-                    "mean_partition_size",
-                    number(bytes.checked_div(partitions).unwrap_or(0)),
-                ),
-                ("partitions_count", number(partitions)),
-            ])?;
-        }
-    }
-    Ok(())
+            let bytes = then.approximate_bytes::<&[u8], _>(..);
+            (bytes, estimate_partitions(&then, sample)?)
+        } else {
+            // Tables of snapshots that the statement does not name are left out.
+            return Ok(());
+        };
+        rows.push([
+            ("keyspace_name", text(name)),
+            ("table_name", text(table.name())),
+            ("range_start", text(&Token::MIN.0.to_string())),
+            ("range_end", text(&Token::MAX.0.to_string())),
+            (
+                "mean_partition_size",
+                number(bytes.checked_div(partitions).unwrap_or(0)),
+            ),
+            ("partitions_count", number(partitions)),
+        ])
+    })
 }
 
 /// Estimates the number of partitions of a table from the tokens of its first partitions, `sample`

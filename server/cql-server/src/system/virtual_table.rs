@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ebb_cql::protocol::ErrorResponse;
-use ebb_model::key::Order;
+use ebb_model::key::{KeyError, Order, ROW};
 use ebb_model::schema::{ColumnKind, TableDefinition, TableOptions, TableSchema};
 use ebb_model::types::CqlType;
 use uuid::Uuid;
 
-use super::{Facts, Lookup};
+use super::{Facts, Lookup, PageRows};
 
 /// Computes the rows of a virtual table.
 type RowComputation = fn(&Facts, &Lookup, &mut RowSet<'_>) -> Result<(), ErrorResponse>;
@@ -78,14 +78,15 @@ impl VirtualTable {
         &self.schema
     }
 
-    /// Returns the current rows of the keyspaces and tables in `lookup`, and possibly others, in
-    /// the order of their keys.
+    /// Returns the current rows of the keyspaces and tables in `lookup` that its page needs, and
+    /// possibly others, in the order of their keys.
     ///
     /// # Errors
     /// If the rows describe an unreadable object.
     pub fn rows(&self, facts: &Facts, lookup: &Lookup) -> Result<Vec<VirtualRow>, ErrorResponse> {
         let mut set = RowSet {
             schema: &self.schema,
+            page: &lookup.page,
             rows: Vec::new(),
         };
         (self.rows)(facts, lookup, &mut set)?;
@@ -100,13 +101,66 @@ pub(super) fn no_rows(_: &Facts, _: &Lookup, _: &mut RowSet<'_>) -> Result<(), E
     Ok(())
 }
 
+fn invalid(error: KeyError) -> ErrorResponse {
+    ErrorResponse::server(error.to_string())
+}
+
+/// The computed rows of a virtual table, without those that lie before the page.
 pub(super) struct RowSet<'a> {
     schema: &'a TableSchema,
+    page: &'a PageRows,
     rows: Vec<VirtualRow>,
 }
 
 impl RowSet<'_> {
-    /// Adds a row. Columns without a cell are null; key columns must have one.
+    /// Calls `compute`, which adds the rows about a table, for tables in the order of their rows'
+    /// keys: the name of the keyspace is the partition key, and the name of the table the first
+    /// clustering column. Leaves out the tables whose rows all lie before the page, and ends once
+    /// the page has enough rows. `keyspaces` has the tables by the name of their keyspace, in any
+    /// order.
+    pub(super) fn for_each_table(
+        &mut self,
+        keyspaces: Vec<(&str, Vec<&TableSchema>)>,
+        mut compute: impl FnMut(&mut Self, &str, &TableSchema) -> Result<(), ErrorResponse>,
+    ) -> Result<(), ErrorResponse> {
+        let layout = self.schema.layout();
+        let mut by_key = Vec::with_capacity(keyspaces.len());
+        for (name, tables) in keyspaces {
+            let partition = layout.partition_key(&[name.as_bytes()]).map_err(invalid)?;
+            by_key.push((partition.prefix(), name, tables));
+        }
+        by_key.sort_unstable_by(|(a, ..), (b, ..)| a.cmp(b));
+        for (prefix, name, mut tables) in by_key {
+            if self.page.are_all_before(&prefix) {
+                continue;
+            }
+            let begins_here = self.page.begins_among(&prefix);
+            tables.sort_unstable_by(|a, b| a.name().cmp(b.name()));
+            for table in tables {
+                if self.is_full() {
+                    return Ok(());
+                }
+                if begins_here {
+                    let mut of_table = [&prefix[..], &[ROW]].concat();
+                    let values = [table.name().as_bytes()];
+                    (layout.encode_clustering(&values, &mut of_table)).map_err(invalid)?;
+                    if self.page.are_all_before(&of_table) {
+                        continue;
+                    }
+                }
+                compute(self, name, table)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the page needs no more rows, if further rows have greater keys.
+    fn is_full(&self) -> bool {
+        (self.page.rows_max).is_some_and(|rows_max| self.rows.len() >= rows_max)
+    }
+
+    /// Adds a row, unless it lies before the page. Columns without a cell are null; key columns must
+    /// have one.
     ///
     /// # Errors
     /// If the key is too long.
@@ -128,14 +182,13 @@ impl RowSet<'_> {
                 .collect()
         };
         let layout = self.schema.layout();
-        let invalid = |error: ebb_model::key::KeyError| ErrorResponse::server(error.to_string());
         let partition = layout.partition_key(&key_cells(ColumnKind::PartitionKey));
         let clustering = key_cells(ColumnKind::Clustering);
         let key = layout.row_key(&partition.map_err(invalid)?, &clustering);
-        self.rows.push(VirtualRow {
-            key: key.map_err(invalid)?,
-            cells,
-        });
+        let key = key.map_err(invalid)?;
+        if !self.page.is_before(&key) {
+            self.rows.push(VirtualRow { key, cells });
+        }
         Ok(())
     }
 }

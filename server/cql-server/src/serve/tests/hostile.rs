@@ -156,9 +156,42 @@ fn parsed_statements_of_waiting_requests_take_bounded_memory() {
     }
     fake.gate.open();
     assert_eq!(client.receive().0, 1);
-    // A prepared statement is in the cache, and takes no other memory.
     let id = prepared(&mut client, &text);
     assert!(is_prepared(&mut client, &id));
+}
+
+/// Regression: a statement that the cache had when its request began to wait was not counted, and
+/// the cache dropped it while the request waited.
+#[test]
+fn a_prepared_statement_counts_once_for_all_requests_that_wait_with_it() {
+    let (fake, server) = server(ServeOptions {
+        body_bytes_max: 1 << 20,
+        request_bytes_max: 0,
+        statement_bytes_max: 16 << 20,
+        ..options()
+    });
+    let mut client = Client::new(&server);
+    // There are 2 MiB of memory, for two of the statements.
+    let ids = ["a", "b", "c"].map(|letter| {
+        let text = format!("scan {}", letter.repeat(900_000));
+        prepared(&mut client, &text)
+    });
+    let [a, b, c] = &ids;
+    for (stream, id) in [(1, a), (2, a), (3, a), (4, b), (5, c)] {
+        let parameters = parameters();
+        client.send(stream, &Request::Execute { id, parameters });
+    }
+    let (stream, answer) = client.receive();
+    assert_eq!(stream, 5);
+    match answer.response {
+        Response::Error(error) => assert_eq!(error.kind, ErrorKind::Overloaded),
+        other => panic!("{other:?}"),
+    }
+    fake.gate.open();
+    let mut streams: Vec<_> = (0..4).map(|_| client.receive().0).collect();
+    streams.sort_unstable();
+    assert_eq!(streams, [1, 2, 3, 4]);
+    assert!(is_prepared(&mut client, c));
 }
 
 #[test]
