@@ -1,14 +1,15 @@
 //! A backup of the database beside the load. While it is made it is listed among the jobs, and its end
 //! is in their history.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ebb_jobs::history::{BACKUP, BackupReport, BackupRequest, JobRecord, now_unix_ms};
+use ebb_jobs::history::{BACKUP, BackupReport, BackupRequest, History, JobRecord, now_unix_ms};
 use ebb_jobs::{JobError, check_outside};
 use ebb_scheduler::runtime::{Lease, LeaseOptions, LeasedThread, SubmitError};
-use ebb_storage::{Backup, BackupInfo, MaintenanceProgress};
+use ebb_storage::{Backup, BackupInfo, Db, MaintenanceProgress};
 use tracing::{info, warn};
 
 use super::Node;
@@ -29,7 +30,6 @@ impl Node {
     /// As [`Db::start_backup`]; when the node has no database, or `dir` lies in its directory;
     /// [`JobError::BackupCancelled`], or [`SubmitError::ShuttingDown`], for a backup that was removed.
     ///
-    /// [`Db::backup`]: ebb_storage::Db::backup
     /// [`Db::start_backup`]: ebb_storage::Db::start_backup
     pub fn backup(
         &self,
@@ -121,10 +121,10 @@ impl Node {
     }
 
     /// Returns the time at which the last backup without damage captured the data, in milliseconds since
-    /// 1970; `None` if no such backup is known, or the clock was ahead when it was made.
+    /// 1970; `None` if no such backup is known. Backups that were made while the clock was ahead do not count
+    /// until their time comes.
     pub fn last_backup_unix_ms(&self) -> Option<u64> {
-        let unix_ms = self.last_backup_unix_ms.load(Ordering::Relaxed);
-        true_time(unix_ms, now_unix_ms())
+        self.backup_times.last(now_unix_ms())
     }
 
     /// Logs how a backup ended, and keeps the time of a good one. If the history has the record of its
@@ -154,11 +154,7 @@ impl Node {
             Err(error) => warn!(target: "jobs", "backup {id} ended: {error}"),
         }
         if report.is_good() {
-            let (made, now) = (record.started_unix_ms, now_unix_ms());
-            let latest = |last| latest_of([last, made], now);
-            let order = Ordering::Relaxed;
-            // `Err`, with the time as it stays, if none of the two is true.
-            let _before = (self.last_backup_unix_ms).fetch_update(order, order, latest);
+            self.backup_times.add(record.started_unix_ms);
         }
         if is_recorded {
             self.end_maintenance(record, |history| history.end_backup(record, &report));
@@ -166,18 +162,41 @@ impl Node {
     }
 }
 
-/// Returns the time of a backup; `None` for 0, which stands for no backup, and for a time in the future. Such
-/// a time was recorded while the clock was ahead: with it, an alert about an old backup would wait until that
-/// time has passed.
-fn true_time(unix_ms: u64, now_unix_ms: u64) -> Option<u64> {
-    (1..=now_unix_ms).contains(&unix_ms).then_some(unix_ms)
-}
+/// The largest number of backups whose times a node keeps.
+const BACKUP_TIMES_MAX: usize = 1000;
 
-/// Returns the later one of two times of backups. A 0, which stands for no backup, and times in the future
-/// are left out; `None` if neither is left.
-fn latest_of(unix_ms: [u64; 2], now_unix_ms: u64) -> Option<u64> {
-    let is_true = |unix_ms| true_time(unix_ms, now_unix_ms);
-    unix_ms.into_iter().filter_map(is_true).max()
+/// The times at which backups without damage captured the data, in milliseconds since 1970.
+///
+/// A time in the future was recorded while the clock was ahead. It must not count as that of the last backup:
+/// an alert about an old backup would wait until that time has passed. Nor must it hide the backups before it.
+/// So all times are kept, and the clock at the moment of the call decides which one counts.
+pub(super) struct BackupTimes(Mutex<BTreeSet<u64>>);
+
+impl BackupTimes {
+    /// Reads the times of the backups in the history of a database, the newest record first, up to a record
+    /// that cannot be read.
+    pub(super) fn recorded(db: Option<&Db>) -> Self {
+        let history = db.and_then(|db| History::existing(db).ok().flatten());
+        let times = history.iter().flat_map(History::good_backups_unix_ms);
+        Self(Mutex::new(times.map_while(Result::ok).collect()))
+    }
+
+    fn add(&self, unix_ms: u64) {
+        let mut times = self.lock();
+        times.insert(unix_ms);
+        if times.len() > BACKUP_TIMES_MAX {
+            times.pop_first();
+        }
+    }
+
+    /// Returns the latest time that is not in the future.
+    fn last(&self, now_unix_ms: u64) -> Option<u64> {
+        self.lock().range(..=now_unix_ms).next_back().copied()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]
@@ -287,25 +306,22 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_of_a_time_to_come_does_not_count() {
-        for (last, now, expected) in [
-            (0, 100, None),
-            (90, 100, Some(90)),
-            (100, 100, Some(100)),
+    fn a_backup_of_a_time_to_come_does_not_count_and_hides_no_other() {
+        let times = BackupTimes::recorded(None);
+        for (made, now, expected) in [
+            (None, 100, None),
             // Regression: no alert about an old backup came until the time of this one.
-            (7_300, 100, None),
+            (Some(7_300), 100, None),
+            (Some(90), 100, Some(90)),
+            (Some(95), 100, Some(95)),
+            (Some(92), 100, Some(95)),
+            (Some(100), 100, Some(100)),
+            // The clock is set back, and then to a time after the first backup.
+            (None, 93, Some(92)),
+            (None, 7_300, Some(7_300)),
         ] {
-            assert_eq!(true_time(last, now), expected, "{last} at {now}");
-        }
-        for (times, expected) in [
-            ([0, 95], Some(95)),
-            ([90, 95], Some(95)),
-            ([97, 95], Some(97)),
-            ([7_300, 95], Some(95)),
-            ([90, 7_300], Some(90)),
-            ([0, 7_300], None),
-        ] {
-            assert_eq!(latest_of(times, 100), expected, "{times:?}");
+            made.into_iter().for_each(|made| times.add(made));
+            assert_eq!(times.last(now), expected, "{made:?} at {now}");
         }
     }
 
@@ -321,7 +337,13 @@ mod tests {
         assert!(report.is_good() && report.backup.unwrap().files > 0);
         let made = node.last_backup_unix_ms();
         assert_eq!(made, Some(job.record.started_unix_ms));
-        drop(node);
+        // Regression: after a restart no backup was known if the clock was ahead at the last one.
+        let history = History::open(node.db().unwrap()).unwrap();
+        let in_year_2100 = 4_102_444_800_000;
+        let ahead = history.begin_backup(&request("ahead"), in_year_2100);
+        let good = BackupReport::finished(BackupInfo::default());
+        history.end_backup(&ahead.unwrap(), &good).unwrap();
+        drop((history, node));
         let open = |dir: &Path| Node::open(dir, Options::default(), NodeOptions::for_tests());
         let node = open(&data).unwrap();
         assert_eq!(node.last_backup_unix_ms(), made);

@@ -74,7 +74,6 @@ mod verify;
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ebb_colocate::{Colocated, Governor, GuardWatch, Latencies, LatencySource};
@@ -87,6 +86,7 @@ use ebb_scheduler::runtime::{JobSpec, Runtime};
 use ebb_storage::{Db, Options};
 use ebb_tables::{Catalog, GracePeriods, LazyCatalog, Unreadable, with_cql_tables};
 
+use self::backup::BackupTimes;
 pub use self::ended::EndedJobs;
 use self::file_checks::FileChecker;
 pub use self::options::{NodeOptions, machine_cores};
@@ -102,9 +102,7 @@ use crate::jobs::Restart;
 pub struct Node {
     registry: Arc<Registry>,
     history: OnceLock<History>,
-    /// The time at which the last backup without damage captured the data, in milliseconds since 1970; 0 if
-    /// none is known.
-    last_backup_unix_ms: AtomicU64,
+    backup_times: BackupTimes,
     site: Site,
     policy: &'static str,
     /// The loop that measures the load and sets how many cores jobs may use; `None` if that number
@@ -162,7 +160,7 @@ impl Node {
         Ok(Self {
             registry: Arc::default(),
             history: OnceLock::new(),
-            last_backup_unix_ms: AtomicU64::new(last_backup_unix_ms(db.as_ref())),
+            backup_times: BackupTimes::recorded(db.as_ref()),
             site: Site {
                 db,
                 catalog,
@@ -327,17 +325,6 @@ impl Node {
     fn lock_checker(&self) -> MutexGuard<'_, Option<FileChecker>> {
         self.checker.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the time at which the last backup without damage captured the data; 0 if the history has none, or
-/// cannot be read.
-fn last_backup_unix_ms(db: Option<&Db>) -> u64 {
-    let history = db.map(History::existing).transpose();
-    let last = history.and_then(|history| match history.flatten() {
-        Some(history) => history.last_good_backup_unix_ms(),
-        None => Ok(None),
-    });
-    last.ok().flatten().unwrap_or(0)
 }
 
 impl Drop for Node {

@@ -143,19 +143,12 @@ impl History {
         self.end(job, state, Some(json!(report)))
     }
 
-    /// Returns the time of the state that the last backup without damage contains, in milliseconds
-    /// since 1970; `None` if there is no such backup. The record of that backup is kept, whatever
-    /// jobs come after it.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub fn last_good_backup_unix_ms(&self) -> Result<Option<u64>> {
-        for job in self.newest(None) {
-            let good = job?.good_backup_unix_ms();
-            if good.is_some() {
-                return Ok(good);
-            }
-        }
-        Ok(None)
+    /// Returns the times of the states that backups without damage contain, in milliseconds since
+    /// 1970, in the order of their records, the newest first. A time may lie in the future: it was
+    /// recorded while the clock was ahead. The record of the last such backup, and that of the last
+    /// one that does not lie in the future, are kept, whatever jobs come after them.
+    pub fn good_backups_unix_ms(&self) -> impl Iterator<Item = Result<u64>> + use<> {
+        let jobs = self.newest(None);
+        jobs.filter_map(|job| job.map(|job| job.good_backup_unix_ms()).transpose())
     }
 }

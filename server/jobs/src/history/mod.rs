@@ -51,7 +51,8 @@ pub use ebb_tables::names::SYSTEM_KEYSPACE;
 /// reads. An upgrade of an older one would go into [`History::open`].
 const HISTORY_VERSION: &str = "1";
 
-/// The number of ended jobs whose records are kept, in addition to the last backup without damage.
+/// The number of ended jobs whose records are kept, in addition to the last backup without damage
+/// and the last such backup of a time in the past.
 const ENDED_JOBS_MAX: usize = 1000;
 
 /// The largest number of starts of a job: if the process has ended so often while the job ran, the
@@ -169,17 +170,22 @@ impl History {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let recorded = self.jobs()?;
-        let is_good_backup = |job: &&JobRecord| job.good_backup_unix_ms().is_some();
-        let last_good_backup = recorded.iter().rev().find(is_good_backup);
+        let now_ms = now_unix_ms();
+        let good_backups = || {
+            let jobs = recorded.iter().rev();
+            jobs.filter_map(|job| Some((&job.id, job.good_backup_unix_ms()?)))
+        };
+        // The last one does not count until its time comes if the clock was ahead when it was made.
+        let is_of_past = |(_, unix_ms): &(&String, u64)| *unix_ms <= now_ms;
+        let kept = [good_backups().next(), good_backups().find(is_of_past)];
+        let is_kept = |id: &String| kept.iter().flatten().any(|(kept, _)| *kept == id);
         let ended: Vec<_> = (recorded.iter())
-            .filter(|job| job.state != RecordState::Started)
-            .filter(|job| last_good_backup.is_none_or(|last| last.id != job.id))
+            .filter(|job| job.state != RecordState::Started && !is_kept(&job.id))
             .collect();
         for job in &ended[..(ended.len() + 1).saturating_sub(ENDED_JOBS_MAX)] {
             self.forget(&job.id)?;
         }
         let last = recorded.last().and_then(|job| job.id.parse::<u64>().ok());
-        let now_ms = now_unix_ms();
         // Above the last id, even if the clock was set back.
         let mut number = now_ms.max(last.map_or(0, |last| last + 1));
         let (id, claimed) = loop {

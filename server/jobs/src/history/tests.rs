@@ -138,7 +138,11 @@ fn the_last_backup_without_damage_is_remembered_whatever_comes_after_it() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Options::default()).unwrap();
     let history = History::open(&db).unwrap();
-    assert_eq!(history.last_good_backup_unix_ms().unwrap(), None);
+    let good_backups = || -> Vec<u64> {
+        let times = history.good_backups_unix_ms();
+        times.collect::<Result<_>>().unwrap()
+    };
+    assert!(good_backups().is_empty());
     let made = |damaged: Vec<Finding>| {
         BackupReport::finished(BackupInfo {
             damaged,
@@ -169,16 +173,19 @@ fn the_last_backup_without_damage_is_remembered_whatever_comes_after_it() {
         ),
     ] {
         assert_eq!(back_up(&history, 9, &worse).state, state);
-        assert_eq!(history.last_good_backup_unix_ms().unwrap(), Some(7));
+        assert_eq!(good_backups(), [7, 5]);
     }
+    // Regression: a backup that was recorded while the clock was ahead displaced the last one before.
+    let in_year_2100 = 4_102_444_800_000;
+    let ahead = back_up(&history, in_year_2100, &good);
     for n in 0..ENDED_JOBS_MAX {
         let job = begin(&history, n as u64);
         history.end(&job, RecordState::Succeeded, None).unwrap();
     }
     let jobs = history.jobs().unwrap();
     let backups: Vec<_> = jobs.iter().filter(|job| job.is_backup()).collect();
-    assert_eq!(backups, [&last_good]);
-    assert_eq!(history.last_good_backup_unix_ms().unwrap(), Some(7));
+    assert_eq!(backups, [&last_good, &ahead]);
+    assert_eq!(good_backups(), [in_year_2100, 7]);
 }
 
 #[test]
