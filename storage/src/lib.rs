@@ -89,7 +89,7 @@ mod wal;
 
 pub use api::{
     Cache, ChangedKeys, Changes, Db, DetachedOptions, DetachedTable, Entries, Entry, Keyspace,
-    MergePause, PinnedTable, Range, Snapshot, SnapshotInfo, SnapshotScope, SnapshotTable,
+    MergePause, PinnedTable, Range, Search, Snapshot, SnapshotInfo, SnapshotScope, SnapshotTable,
     SortedWriter, SortedWriterOptions, Table, TableReader, Transaction, TransactionOptions,
     TransactionRange, UnknownChanges, Value, View, WriteBatch,
 };

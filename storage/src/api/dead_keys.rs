@@ -24,7 +24,8 @@ impl DeadKeys {
         Self { table, in_step: 0 }
     }
 
-    /// Sets the count back to 0, because the iterator begins the search for its next entry.
+    /// Sets the count back to 0, because the iterator has found an entry and begins the search for the
+    /// next one.
     pub(super) fn begin_step(&mut self) {
         self.in_step = 0;
     }

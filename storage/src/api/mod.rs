@@ -28,7 +28,7 @@ pub use changed_keys::{ChangedKeys, Changes, UnknownChanges};
 pub use db::{Db, MergePause};
 pub use detached::{DetachedOptions, DetachedTable, PinnedTable};
 pub use keyspace::Keyspace;
-pub use range::{Cache, Entry, Range};
+pub use range::{Cache, Entry, Range, Search};
 pub use snapshot::{Snapshot, SnapshotTable, View};
 pub use snapshot_info::{SnapshotInfo, SnapshotScope};
 pub use sorted_writer::{SortedWriter, SortedWriterOptions};

@@ -18,6 +18,15 @@ use crate::version::{Source, TableVersion, Tombstones};
 /// A key and its value.
 pub type Entry = (Bytes, Bytes);
 
+/// The outcome of a bounded search for the next entry of a range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Search {
+    /// The next entry.
+    Found(Entry),
+    /// The search has passed as many deleted keys as it may. The next search begins behind them.
+    Passed,
+}
+
 /// The use of the block cache by a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cache {
@@ -118,6 +127,31 @@ impl Range {
         self
     }
 
+    /// Searches for the next entry upwards, and passes at most `deleted_max` deleted keys on the way;
+    /// `None` at the end. There may be any number of deleted keys between two entries, until merges
+    /// drop them. So this is for callers that must not spend long on one call.
+    pub fn next_within(&mut self, deleted_max: u32) -> Option<Result<Search>> {
+        if self.done {
+            return None;
+        }
+        let step = (|| {
+            let mut merge = match self.front.take() {
+                Some(merge) => merge,
+                None => self.open_front()?,
+            };
+            let step = self.step_front(&mut merge, deleted_max);
+            self.front = Some(merge);
+            step
+        })();
+        let step = match step {
+            Ok(Some(Search::Passed)) => return Some(Ok(Search::Passed)),
+            Ok(Some(Search::Found(entry))) => Ok(Some(entry)),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        self.end_step(step).map(|ended| ended.map(Search::Found))
+    }
+
     /// Turns the outcome of the search for the next entry into an item of the iterator. Ends the
     /// iterator after an error or the last entry. Adds the entry's bytes, and at the first entry
     /// the latency so far, to the metrics of scans.
@@ -200,11 +234,14 @@ impl Range {
     }
 
     /// Returns the next live entry upwards. The visible versions of a key come newest first: they
-    /// are folded down to a put or a delete, and the older ones are skipped.
-    fn step_front(&mut self, merge: &mut Merge<Source, false>) -> Result<Option<Entry>> {
-        if let Some(dead_keys) = &mut self.dead_keys {
-            dead_keys.begin_step();
-        }
+    /// are folded down to a put or a delete, and the older ones are skipped. Stops after
+    /// `deleted_max` keys without an entry.
+    fn step_front(
+        &mut self,
+        merge: &mut Merge<Source, false>,
+        deleted_max: u32,
+    ) -> Result<Option<Search>> {
+        let mut deleted = 0;
         loop {
             if std::mem::take(&mut self.front_lingers) {
                 self.leave_key(merge)?;
@@ -243,10 +280,18 @@ impl Range {
             }
             exclude(&mut self.lower, &key);
             if let Some(value) = fold.finish(&key, &self.merger)? {
-                return Ok(Some((key, value)));
+                // A search that stops before an entry goes on in the next call.
+                if let Some(dead_keys) = &mut self.dead_keys {
+                    dead_keys.begin_step();
+                }
+                return Ok(Some(Search::Found((key, value))));
             }
             if let (true, Some(dead_keys), Some(db)) = (in_memory, &mut self.dead_keys, &self.db) {
                 dead_keys.passed(db, &self.version);
+            }
+            deleted += 1;
+            if deleted >= deleted_max {
+                return Ok(Some(Search::Passed));
             }
         }
     }
@@ -310,19 +355,13 @@ impl Iterator for Range {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
+        loop {
+            match self.next_within(u32::MAX)? {
+                Ok(Search::Found(entry)) => return Some(Ok(entry)),
+                Ok(Search::Passed) => {}
+                Err(error) => return Some(Err(error)),
+            }
         }
-        let step = (|| {
-            let mut merge = match self.front.take() {
-                Some(merge) => merge,
-                None => self.open_front()?,
-            };
-            let step = self.step_front(&mut merge);
-            self.front = Some(merge);
-            step
-        })();
-        self.end_step(step)
     }
 }
 

@@ -15,8 +15,8 @@ use std::ops::Bound;
 use std::slice;
 
 use crate::api::{
-    Cache, DetachedTable, Entry, Range, SnapshotTable, Table, Transaction, TransactionRange, Value,
-    View,
+    Cache, DetachedTable, Entry, Range, Search, SnapshotTable, Table, Transaction,
+    TransactionRange, Value, View,
 };
 use crate::error::Result;
 use crate::read::FoundSoFar;
@@ -174,6 +174,19 @@ pub enum Entries<'r> {
     /// virtual tables for example, can return them in this same iterator type. An enum of its own
     /// around this one would cost a second match per entry.
     Memory(slice::Iter<'r, Entry>),
+}
+
+impl Entries<'_> {
+    /// Searches for the next entry as [`Range::next_within`] does. Only entries of a view, a snapshot
+    /// or a detached table stop after `deleted_max` deleted keys.
+    pub fn next_within(&mut self, deleted_max: u32) -> Option<Result<Search>> {
+        match self {
+            Self::Stored(range) => range.next_within(deleted_max),
+            Self::Transaction(_) | Self::Memory(_) => {
+                self.next().map(|entry| entry.map(Search::Found))
+            }
+        }
+    }
 }
 
 impl Iterator for Entries<'_> {

@@ -8,7 +8,7 @@ use crate::common::hooked_disk::{Call, HookedDisk};
 use crate::common::one_table::get;
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{Db, Durability, Maintenance, Options};
+use ebb_storage::{Db, Durability, Maintenance, Options, Search};
 
 /// Regression: each tiny table took a sync of the directory, of the log and of the manifest: 80 to
 /// 100 of them a second, and with 200 tables the log grew to four times its bound.
@@ -129,7 +129,14 @@ fn a_scan_over_dead_keys_has_their_memtable_flushed() {
         for i in 0..deleted {
             queue.delete(&i.to_be_bytes()).unwrap();
         }
-        let first = queue.range::<&[u8], _>(..).next().unwrap().unwrap();
+        // The dead keys of all pieces of a search count together.
+        let mut scan = queue.range::<&[u8], _>(..);
+        let first = loop {
+            if let Search::Found(first) = scan.next_within(256).unwrap().unwrap() {
+                break first;
+            }
+        };
+        drop(scan);
         assert_eq!(first.0, deleted.to_be_bytes()[..]);
         // A scan freezes it there and then.
         let frozen = db.stats().tables[0].frozen_memtables;
@@ -145,4 +152,25 @@ fn a_scan_over_dead_keys_has_their_memtable_flushed() {
     assert!(is_flushed_after(9000, Maintenance::Background));
     assert!(!is_flushed_after(4000, Maintenance::Background));
     assert!(!is_flushed_after(9000, Maintenance::Manual));
+}
+
+#[test]
+fn a_bounded_search_stops_among_deleted_keys_and_goes_on_behind_them() {
+    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
+    let app = db.keyspace("app").unwrap();
+    let queue = app.table("queue", Default::default()).unwrap();
+    for i in 0..12u8 {
+        queue.put(&[i], b"v").unwrap();
+    }
+    for i in 0..10u8 {
+        queue.delete(&[i]).unwrap();
+    }
+    let mut scan = queue.range::<&[u8], _>(..);
+    let searches = std::iter::from_fn(|| scan.next_within(4));
+    let found = searches.map(|search| match search.unwrap() {
+        Search::Found((key, _)) => Some(key[0]),
+        Search::Passed => None,
+    });
+    let found: Vec<_> = found.collect();
+    assert_eq!(found, [None, None, Some(10), Some(11)]);
 }

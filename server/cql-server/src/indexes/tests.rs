@@ -5,6 +5,7 @@ mod builds;
 use ebb_model::key::{EntryKey, PARTITIONS_START, PartitionKey, ROW, SCHEMA_KEY};
 
 use crate::executor::harness::Server;
+use crate::interrupt::tests::charged;
 use crate::paging::PagingState;
 
 const FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus \
@@ -104,6 +105,24 @@ fn reads_remove_stale_entries_and_writes_add_them_again() {
     server.clock.advance_ms(60_000);
     assert_eq!(server.rows("SELECT k FROM t WHERE v = 5"), "");
     assert_eq!(entries(&server, "t"), 2);
+}
+
+/// Regression: a read that passed many removed entries went on after its timeout.
+#[test]
+fn a_read_charges_for_the_removed_entries_that_it_passes() {
+    let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);
+    let by = "SELECT k FROM t WHERE v = 7";
+    let (_, without) = charged(|| server.rows(by));
+    for c in 0..100 {
+        insert(&mut server, &[(1, c, "7"), (1, c, "8")]);
+    }
+    // Each read removes up to 32 of the stale entries.
+    for _ in 0..4 {
+        assert_eq!(server.rows(by), "");
+    }
+    assert_eq!(entries(&server, "t"), 100);
+    let (_, with) = charged(|| server.rows(by));
+    assert!(with > without, "{with} units, and {without} before");
 }
 
 /// Index entries are removed in the order of commits: a tombstone of an entry does not hide an

@@ -14,6 +14,7 @@
 use bytes::Buf as _;
 use ebb_model::key::{ByteRange, DecodedKey, EntryKey, KeyError, Place, header_key};
 use ebb_model::schema::TableSchema;
+use ebb_storage::{Entries as StoredEntries, Entry, Search};
 use ebb_tables::read::{RowReader, RowStep, TableError};
 
 use super::walk::{End, Entries, SEEK_UNITS, Walk, behind};
@@ -21,6 +22,13 @@ use crate::analyse::restrictions::Partitions;
 use crate::error::{Result, of_store, of_table};
 use crate::interrupt;
 use crate::paging::{self, PagingState};
+
+/// The number of removed entries that a search passes between two charges. Merges drop such
+/// entries, and until then there may be any number. The number is small, because each may lie in a
+/// block of its own on the disk.
+const REMOVED_MAX: u32 = 32;
+/// The approximate microseconds for passing them in memory.
+const REMOVED_UNITS: u64 = 2;
 
 impl Walk<'_> {
     /// Finds rows by the entries of an index, and passes them to the page, beginning after
@@ -76,8 +84,8 @@ impl Walk<'_> {
         }
         let RowReader { source, schema, .. } = self.reader;
         let (from, to) = within(entries.prefix, &range);
-        for entry in source.entries(&from, to.as_deref()).map_err(of_table)? {
-            let (key, _) = entry.map_err(of_store)?;
+        let mut found = source.entries(&from, to.as_deref()).map_err(of_table)?;
+        while let Some((key, _)) = next_of(&mut found)? {
             let header = row_key_of(schema, &key)?;
             let resume = resume.take();
             let resume = resume.filter(|resume| resume.key.starts_with(header.prefix));
@@ -115,7 +123,7 @@ impl Walk<'_> {
         let rows = self.rows;
         let (from, to) = within(entries.prefix, &range);
         let mut found = source.entries(&from, to.as_deref()).map_err(of_table)?;
-        let mut next = found.next().transpose().map_err(of_store)?;
+        let mut next = next_of(&mut found)?;
         while let Some((first, _)) = next.take() {
             let row_key = &first[entries.prefix.len()..];
             let first_row = row_key_of(schema, &first)?;
@@ -123,7 +131,7 @@ impl Walk<'_> {
             let prefix_len = first_row.prefix.len();
             // The prefix of all entries for rows of the partition.
             let of_partition = &first[..entries.prefix.len() + prefix_len];
-            next = found.next().transpose().map_err(of_store)?;
+            next = next_of(&mut found)?;
             let is_alone = (next.as_ref()).is_none_or(|(key, _)| !key.starts_with(of_partition));
             // If only one row is read, its header comes with it; otherwise the header is read
             // first.
@@ -147,7 +155,7 @@ impl Walk<'_> {
                         let Some((key, _)) = another else {
                             return Ok(RowStep::Done);
                         };
-                        next = found.next().transpose().map_err(of_store)?;
+                        next = next_of(&mut found)?;
                         key
                     }
                 };
@@ -183,10 +191,22 @@ impl Walk<'_> {
                     return Ok(End::Done);
                 };
                 found = source.entries(&behind, to.as_deref()).map_err(of_table)?;
-                next = found.next().transpose().map_err(of_store)?;
+                next = next_of(&mut found)?;
             }
         }
         Ok(End::Done)
+    }
+}
+
+/// Returns the next entry, and charges for the removed ones before it.
+fn next_of(found: &mut StoredEntries<'_>) -> Result<Option<Entry>> {
+    loop {
+        match found.next_within(REMOVED_MAX).transpose() {
+            Ok(Some(Search::Found(entry))) => return Ok(Some(entry)),
+            Ok(Some(Search::Passed)) => interrupt::charge(REMOVED_UNITS)?,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(of_store(error)),
+        }
     }
 }
 

@@ -181,6 +181,7 @@ fn a_query_that_begins_anew_is_listed_as_waiting_until_it_runs_again() {
     let statement = FakeStatement {
         text: "starve".to_owned(),
         columns: Columns::default(),
+        is_of_altered: false,
     };
     let query = Query {
         address: ([127, 0, 0, 1], 9).into(),
