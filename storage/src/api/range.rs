@@ -23,7 +23,8 @@ pub type Entry = (Bytes, Bytes);
 pub enum Search {
     /// The next entry.
     Found(Entry),
-    /// The search has passed as many deleted keys as it may. The next search begins behind them.
+    /// The search has passed as many keys without an entry as it may. The next search begins behind
+    /// them.
     Passed,
 }
 
@@ -127,10 +128,10 @@ impl Range {
         self
     }
 
-    /// Searches for the next entry upwards, and passes at most `deleted_max` deleted keys on the way;
-    /// `None` at the end. There may be any number of deleted keys between two entries, until merges
-    /// drop them. So this is for callers that must not spend long on one call.
-    pub fn next_within(&mut self, deleted_max: u32) -> Option<Result<Search>> {
+    /// Searches for the next entry upwards, in at most `keys_max` keys (at least one); `None` at the
+    /// end. For callers that must not spend long on one call: between two entries there may be any
+    /// number of deleted keys, until merges drop them, and of versions that are newer than the range.
+    pub fn next_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
         if self.done {
             return None;
         }
@@ -139,7 +140,7 @@ impl Range {
                 Some(merge) => merge,
                 None => self.open_front()?,
             };
-            let step = self.step_front(&mut merge, deleted_max);
+            let step = self.step_front(&mut merge, keys_max);
             self.front = Some(merge);
             step
         })();
@@ -234,15 +235,14 @@ impl Range {
     }
 
     /// Returns the next live entry upwards. The visible versions of a key come newest first: they
-    /// are folded down to a put or a delete, and the older ones are skipped. Stops after
-    /// `deleted_max` keys without an entry.
+    /// are folded down to a put or a delete, and the older ones are skipped. Stops after `keys_max`
+    /// steps, each of which passes a key or a version that is too new.
     fn step_front(
         &mut self,
         merge: &mut Merge<Source, false>,
-        deleted_max: u32,
+        keys_max: u32,
     ) -> Result<Option<Search>> {
-        let mut deleted = 0;
-        loop {
+        for _ in 0..keys_max.max(1) {
             if std::mem::take(&mut self.front_lingers) {
                 self.leave_key(merge)?;
             }
@@ -280,7 +280,7 @@ impl Range {
             }
             exclude(&mut self.lower, &key);
             if let Some(value) = fold.finish(&key, &self.merger)? {
-                // A search that stops before an entry goes on in the next call.
+                // Only here, because a search that stops before an entry goes on in the next call.
                 if let Some(dead_keys) = &mut self.dead_keys {
                     dead_keys.begin_step();
                 }
@@ -289,11 +289,8 @@ impl Range {
             if let (true, Some(dead_keys), Some(db)) = (in_memory, &mut self.dead_keys, &self.db) {
                 dead_keys.passed(db, &self.version);
             }
-            deleted += 1;
-            if deleted >= deleted_max {
-                return Ok(Some(Search::Passed));
-            }
         }
+        Ok(Some(Search::Passed))
     }
 
     /// Skips the other versions of the key that was read last; `merge` stands on one of them.

@@ -177,11 +177,11 @@ pub enum Entries<'r> {
 }
 
 impl Entries<'_> {
-    /// Searches for the next entry as [`Range::next_within`] does. Only entries of a view, a snapshot
-    /// or a detached table stop after `deleted_max` deleted keys.
-    pub fn next_within(&mut self, deleted_max: u32) -> Option<Result<Search>> {
+    /// Searches for the next entry as [`Range::next_within`] does. Only in a view, a snapshot or a
+    /// detached table does the search stop after `keys_max` keys.
+    pub fn next_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
         match self {
-            Self::Stored(range) => range.next_within(deleted_max),
+            Self::Stored(range) => range.next_within(keys_max),
             Self::Transaction(_) | Self::Memory(_) => {
                 self.next().map(|entry| entry.map(Search::Found))
             }

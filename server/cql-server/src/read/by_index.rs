@@ -23,12 +23,12 @@ use crate::error::{Result, of_store, of_table};
 use crate::interrupt;
 use crate::paging::{self, PagingState};
 
-/// The number of removed entries that a search passes between two charges. Merges drop such
-/// entries, and until then there may be any number. The number is small, because each may lie in a
-/// block of its own on the disk.
-const REMOVED_MAX: u32 = 32;
-/// The approximate microseconds for passing them in memory.
-const REMOVED_UNITS: u64 = 2;
+/// The number of unseen entries that a search passes between two charges: removed ones, which merges
+/// drop in time, and those that are newer than the read's view. There may be any number of them. The
+/// number is small, because each may lie in a block of its own on the disk.
+const UNSEEN_MAX: u32 = 32;
+/// The approximate microseconds for passing [`UNSEEN_MAX`] entries in memory.
+const UNSEEN_UNITS: u64 = 2;
 
 impl Walk<'_> {
     /// Finds rows by the entries of an index, and passes them to the page, beginning after
@@ -198,12 +198,12 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the next entry, and charges for the removed ones before it.
+/// Returns the next entry, and charges for the unseen ones before it.
 fn next_of(found: &mut StoredEntries<'_>) -> Result<Option<Entry>> {
     loop {
-        match found.next_within(REMOVED_MAX).transpose() {
+        match found.next_within(UNSEEN_MAX).transpose() {
             Ok(Some(Search::Found(entry))) => return Ok(Some(entry)),
-            Ok(Some(Search::Passed)) => interrupt::charge(REMOVED_UNITS)?,
+            Ok(Some(Search::Passed)) => interrupt::charge(UNSEEN_UNITS)?,
             Ok(None) => return Ok(None),
             Err(error) => return Err(of_store(error)),
         }

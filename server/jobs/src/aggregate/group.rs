@@ -17,9 +17,9 @@ const FIXED: u8 = 1;
 /// The mark of the compact form.
 const COMPACT: u8 = 0;
 
-/// The length of a column in the form of fixed length: enough for sums of 10^18 rows whose mantissas
-/// have 64 bits.
+/// The length of a column in the form of fixed length.
 const COLUMN_BYTES: usize = size_of::<u64>() + SUM_BYTES + 2 * END_BYTES;
+/// Enough for the sum of 10^18 numbers with mantissas of 64 bits and one scale.
 const SUM_BYTES: usize = 1 + size_of::<i128>();
 const END_BYTES: usize = 1 + size_of::<i64>();
 
@@ -223,7 +223,8 @@ impl Group {
         let [form] = take(bytes)?;
         let mut next = || match form {
             FIXED => Measures::decode_fixed(&take(bytes)?),
-            _ => Measures::decode(bytes, has_sketch),
+            COMPACT => Measures::decode(bytes, has_sketch),
+            _ => None,
         };
         let measures = (0..columns).map(|_| next()).collect::<Option<_>>()?;
         Some(Self { rows, measures })
@@ -302,6 +303,9 @@ mod tests {
                 let short = &bytes[..bytes.len() - 1];
                 assert_eq!(Group::decode(short, 2, has_sketch), None);
                 assert_eq!(Group::decode(&bytes, 2, has_sketch), Some(group.clone()));
+                let mut of_no_form = bytes;
+                of_no_form[8] = 2;
+                assert_eq!(Group::decode(&of_no_form, 2, has_sketch), None);
             }
         }
     }

@@ -181,6 +181,7 @@ pub fn spec(
     reduces: u32,
 ) -> JobSpec {
     let seen = SeenColumns::new(aggregation.columns.names());
+    let has_sketch = aggregation.has_sketch();
     let aggregation = Arc::new(aggregation);
     let combiner = GroupCombiner {
         aggregation: Arc::clone(&aggregation),
@@ -192,10 +193,13 @@ pub fn spec(
         aggregation,
         seen: Arc::clone(&seen),
     };
-    let spec = JobSpec::new(name, input, Arc::new(mapper), output)
+    let mut spec = JobSpec::new(name, input, Arc::new(mapper), output)
         .reducer(Arc::new(reducer), reduces.max(1))
-        .combiner(Arc::new(combiner))
-        .in_place_combiner(Arc::new(combine_in_place));
+        .combiner(Arc::new(combiner));
+    if !has_sketch {
+        // Groups with sketches have no fixed length, so maps would look them up in vain.
+        spec = spec.in_place_combiner(Arc::new(combine_in_place));
+    }
     seen.required(spec)
 }
 
