@@ -183,7 +183,9 @@ impl Range {
         // A range past the cache reads no filters either.
         let prefixes = self.merger.prefixes().filter(|_| fill_cache);
         let sought = Sought::between(&self.lower, &self.upper, prefixes);
-        let (cursors, skips) = self.version.cursors(self.point.seq, &sought, fill_cache);
+        let (cursors, skips) =
+            self.version
+                .cursors(self.point.seq, &sought, &self.range_tombstones, fill_cache);
         if let Some(db) = self.db.as_ref().filter(|_| skips > 0) {
             db.counters.prefix_skips.add(skips);
         }

@@ -129,7 +129,7 @@ fn count(
     let tombstones = version.range_tombstones(SeqNo::MAX);
     let tombstones = tombstones.iter().flat_map(|of_source| of_source.list());
     let tombstones = RangeTombstones::build(tombstones, Some(&points.with));
-    let (mut cursors, _) = version.cursors(SeqNo::MAX, &Sought::all(), false);
+    let (mut cursors, _) = version.cursors(SeqNo::MAX, &Sought::all(), &[], false);
     for cursor in &mut cursors {
         cursor.seek_to_first()?;
     }

@@ -76,6 +76,13 @@ impl KeyRange {
         is_before(&self.start, other.end.as_ref()) && is_before(&other.start, self.end.as_ref())
     }
 
+    /// Returns whether all keys of `other` are in this range.
+    pub(crate) fn includes(&self, other: &Self) -> bool {
+        let ends = self.end.as_ref().zip(other.end.as_ref());
+        let ends_later = self.end.is_none() || ends.is_some_and(|(own, other)| own >= other);
+        self.start <= other.start && ends_later
+    }
+
     /// Returns the keys that are in both ranges.
     pub(crate) fn intersection(&self, other: &Self) -> Self {
         let ends = self.end.iter().chain(&other.end);

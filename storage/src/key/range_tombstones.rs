@@ -150,10 +150,23 @@ impl RangeTombstones {
     /// Returns whether tombstones cover every key of a range, and `fits` returns true for the
     /// oldest tombstone (its sequence number) of each fragment in the range.
     pub(crate) fn cover(&self, range: &KeyRange, fits: impl Fn(SeqNo) -> bool) -> bool {
+        self.covered_by(range, |seqs| {
+            fits(*seqs.last().expect("at least one number"))
+        })
+    }
+
+    /// Returns whether tombstones with numbers for which `hides` returns true cover every key of a
+    /// range.
+    pub(crate) fn hide(&self, range: &KeyRange, hides: impl Fn(SeqNo) -> bool) -> bool {
+        self.covered_by(range, |seqs| seqs.iter().any(|&seq| hides(seq)))
+    }
+
+    /// Returns whether every key of a range lies in a fragment for whose sequence numbers, newest
+    /// first, `fits` returns true.
+    fn covered_by(&self, range: &KeyRange, fits: impl Fn(&[SeqNo]) -> bool) -> bool {
         let mut from = Some(&range.start);
         for fragment in self.reaching(range) {
-            let oldest = *fragment.seqs.last().expect("at least one number");
-            if from.is_some_and(|from| fragment.range.start > *from) || !fits(oldest) {
+            if from.is_some_and(|from| fragment.range.start > *from) || !fits(&fragment.seqs) {
                 return false;
             }
             from = fragment.range.end.as_ref();

@@ -21,7 +21,7 @@
 use std::sync::Arc;
 
 use super::tombstone_index::TombstoneIndex;
-use crate::key::{RangeTombstone, SeqNo};
+use crate::key::{KeyRange, RangeTombstone, SeqNo};
 
 /// The number of tombstones at which the tail (the list of those that arrived last) becomes a
 /// sorted index.
@@ -98,6 +98,15 @@ impl DeletedRanges {
             }
         }
         newest
+    }
+
+    /// Returns whether tombstones with numbers for which `hides` returns true cover every key of
+    /// `range`. Returns false, too, if tombstones cover the range only together, unless they are
+    /// the newest ones of one index.
+    pub(crate) fn hide(&self, range: &KeyRange, hides: impl Fn(SeqNo) -> bool) -> bool {
+        let mut tail = self.tail.iter();
+        let hidden = |t: &Arc<RangeTombstone>| hides(t.seq) && t.range.includes(range);
+        tail.any(hidden) || self.indexes.iter().any(|index| index.hide(range, &hides))
     }
 
     /// All tombstones, in no order.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::key::{KeyRange, RangeTombstone, SeqNo};
+use crate::key::{KeyRange, RangeTombstone, SeqNo, is_before};
 
 /// Range tombstones, sorted by their ranges.
 #[derive(Debug)]
@@ -177,6 +177,18 @@ impl TombstoneIndex {
                 .copied()
         });
         seen.max()
+    }
+
+    /// Returns whether every key of `range` has a newest tombstone with a number for which `hides`
+    /// returns true.
+    pub(super) fn hide(&self, range: &KeyRange, hides: impl Fn(SeqNo) -> bool) -> bool {
+        let Some(first) = self.points_up_to(&range.start).checked_sub(1) else {
+            return false;
+        };
+        let intervals = self.points[first..].iter().zip(&self.newest[first..]);
+        let mut reaching = intervals.take_while(|(begin, _)| is_before(begin, range.end.as_ref()));
+        // An interval without a tombstone has the number 0.
+        reaching.all(|(_, &newest)| newest > SeqNo::ZERO && hides(newest))
     }
 
     /// Returns the number of `points` (keys at which ranges begin or end) that are less than or

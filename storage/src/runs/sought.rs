@@ -30,6 +30,11 @@ impl<'a> Sought<'a> {
         }
     }
 
+    /// Returns the sought keys.
+    pub(crate) fn keys(&self) -> &KeyRange {
+        &self.keys
+    }
+
     /// A search of the keys between two bounds, with their common prefix if they have one.
     pub(crate) fn between(
         lower: &Bound<Vec<u8>>,

@@ -134,17 +134,27 @@ impl TableVersion {
 
     /// Returns cursors over every source that a reader at `seq` may see and that may hold
     /// keys of `sought`, newest first; and the number of runs that the prefixes in their
-    /// filters exclude.
+    /// filters exclude. Leaves out a run if one of `hiding` hides all that is sought in it: after a
+    /// deletion of all keys, a snapshot may keep many runs that no other reader sees anything of.
     pub(crate) fn cursors(
         &self,
         seq: SeqNo,
         sought: &Sought<'_>,
+        hiding: &[Tombstones],
         fill_cache: bool,
     ) -> (Vec<Source>, u64) {
         let excluded = Cell::new(0);
+        let is_hidden = |run: &Run| {
+            !hiding.is_empty() && {
+                let keys = run.bounds().intersection(sought.keys());
+                let largest_seq = run.meta().largest_seq;
+                hiding.iter().any(|t| t.hide(&keys, largest_seq, seq))
+            }
+        };
         let cursor = |run: &Arc<Run>| {
-            let is_read =
-                run.is_seen_at(seq) && run.may_have(sought, || excluded.set(excluded.get() + 1));
+            let is_read = run.is_seen_at(seq)
+                && run.may_have(sought, || excluded.set(excluded.get() + 1))
+                && !is_hidden(run);
             is_read.then(|| Source::Run(run.cursor(seq, fill_cache)))
         };
         let memtables = std::iter::once(&self.memtable).chain(&self.frozen);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::key::{RangeTombstone, RangeTombstones, SeqNo};
+use crate::key::{KeyRange, RangeTombstone, RangeTombstones, SeqNo};
 use crate::memtable::DeletedRanges;
 
 #[derive(Debug, Clone)]
@@ -17,6 +17,17 @@ impl Tombstones {
         match self {
             Self::OfMemtable(ranges) => ranges.covering(key, seq),
             Self::OfRun(tombstones) => tombstones.covering(key, seq),
+        }
+    }
+
+    /// Returns whether tombstones with numbers above `newest`, and up to `seq`, cover all keys of
+    /// `range`: then a reader at `seq` sees no version there that has a number up to `newest`. May
+    /// return false although several tombstones of a memtable cover the range together.
+    pub(crate) fn hide(&self, range: &KeyRange, newest: SeqNo, seq: SeqNo) -> bool {
+        let hides = |tombstone| newest < tombstone && tombstone <= seq;
+        match self {
+            Self::OfMemtable(ranges) => ranges.hide(range, hides),
+            Self::OfRun(tombstones) => tombstones.hide(range, hides),
         }
     }
 

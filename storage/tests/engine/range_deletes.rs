@@ -33,6 +33,41 @@ fn keys(table: &Table) -> String {
     keys_of(table.range::<&[u8], _>(..))
 }
 
+/// Regression: after a deletion of all keys, each scan passed the keys that a snapshot kept.
+#[test]
+fn a_scan_reads_no_run_that_is_hidden_as_a_whole() {
+    let mem = MemDisk::new();
+    let (db, keyspace, table) = open(manual(&mem), merging("append"));
+    put_all(&table, "abcdefgh");
+    db.flush().unwrap();
+    keyspace.create_snapshot("all").unwrap();
+    let old = keyspace.snapshot("all").unwrap().table("users").unwrap();
+    let scan = |bounds: &str, expected: &str| {
+        let blocks = || db.stats().cache_hits + db.stats().cache_misses;
+        let before = blocks();
+        assert_eq!(keys_of(table.range(range(bounds))), expected);
+        blocks() - before
+    };
+    assert!(scan("b-g", "bcdef") > 0);
+    // Several ranges of a run cover the keys together. A new key is in the same run.
+    for text in ["-c", "c-e", "d-"] {
+        table.delete_range(range(text)).unwrap();
+    }
+    put_all(&table, "x");
+    db.flush().unwrap();
+    assert_eq!(scan("b-g", ""), 0);
+    let of_one_run = scan("-", "x");
+    // A range in the memtable hides both runs; a key that is put back is read.
+    table.delete_range(range("-")).unwrap();
+    assert_eq!(scan("-", ""), 0);
+    put_all(&table, "c");
+    assert_eq!(scan("-", "c"), 0);
+    db.flush().unwrap();
+    assert_eq!(scan("-", "c"), of_one_run);
+    // The snapshot is older than the deletions.
+    assert_eq!(keys_of(old.range::<&[u8], _>(..)), "abcdefgh");
+}
+
 #[test]
 fn a_deleted_range_is_gone_from_all_that_is_older_and_from_nothing_else() {
     let mem = MemDisk::new();
