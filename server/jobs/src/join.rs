@@ -209,8 +209,8 @@ pub fn spec(
 
 /// The mapper of a join. Emits rows under [`JOINED`] and the join key: a byte for the row's side, then
 /// the row's columns that are in the result, as a CSV record, or unchanged if the result has only one
-/// column beside the key. Rows without a join key that the result contains have no byte for the side,
-/// and are emitted under [`UNPAIRED`] and bytes that spread them over the reduce tasks.
+/// column beside the key. Left rows without a join key are emitted only in a left join: without the
+/// byte for the side, under [`UNPAIRED`] and bytes that spread them over the reduce tasks.
 struct SideMapper {
     left: JoinSide,
     right: JoinSide,
@@ -227,10 +227,10 @@ const RIGHT: u8 = 1;
 
 /// The first byte of the key of a row without a join key. Such rows come first in a reduce task.
 const UNPAIRED: u8 = 0;
-/// The first byte of the key of a row with a join key, which follows.
+/// The first byte of the key of a row with a join key. The join key follows.
 const JOINED: u8 = 1;
 /// The number of keys under which rows without a join key are emitted if there are several reduce
-/// tasks, at most 10,000: enough that each task gets about as many of the rows.
+/// tasks. It is several times the largest number of reduce tasks, so that all get such rows.
 const UNPAIRED_KEYS: u64 = 1 << 16;
 
 impl SideMapper {
@@ -490,7 +490,7 @@ mod tests {
         }
     }
 
-    /// The numbers of the reduce tasks that get a record of a map, if there are four.
+    /// The numbers of the reduce tasks that get a record of a map, as if there were four.
     #[derive(Default)]
     struct ReduceTasks(BTreeSet<u32>);
 
@@ -512,15 +512,18 @@ mod tests {
             let nothing: [&str; 0] = [];
             JoinSide::new(input(&nothing, 1), &csv(&["k", "n"]), Some("k")).unwrap()
         };
-        let output = Arc::new(VecOutput::new());
-        let job = spec("join", side(), side(), output, JoinKind::Left, 4);
-        let mut tasks = ReduceTasks::default();
-        for number in 0..100 {
-            // The key of a record of the left side begins with a zero.
-            let key = format!("\0{number:04}");
-            job.mapper.map(key.as_bytes(), b",7", &mut tasks).unwrap();
+        // For a single reduce task they all have one key, and so stay in the order of the input.
+        for (reduces, expected) in [(4, 4), (1, 1)] {
+            let output = Arc::new(VecOutput::new());
+            let job = spec("join", side(), side(), output, JoinKind::Left, reduces);
+            let mut tasks = ReduceTasks::default();
+            for number in 0..100 {
+                // The key of a record of the left side begins with a zero.
+                let key = format!("\0{number:04}");
+                job.mapper.map(key.as_bytes(), b",7", &mut tasks).unwrap();
+            }
+            assert_eq!(tasks.0.len(), expected, "{:?}", tasks.0);
         }
-        assert_eq!(tasks.0.len(), 4, "{:?}", tasks.0);
     }
 
     #[test]

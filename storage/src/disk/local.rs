@@ -198,8 +198,15 @@ fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     };
     match found {
         Ok(found) if !found.is_file() => Err(irregular(found.file_type())),
+        // Another process, such as a file server, has a lease on the file. The kernel ends the lease
+        // while this call waits. Without the wait, a database would seem to be locked.
+        Ok(_) if opened.as_ref().is_err_and(is_would_block) => options.custom_flags(0).open(path),
         _ => opened,
     }
+}
+
+fn is_would_block(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
 }
 
 /// Returns the error that something other than a regular file has the name of a file.

@@ -13,6 +13,7 @@
 //! the cache may drop it before they run.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::{mem, ptr};
 
 use ebb_cql::protocol::ErrorResponse;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
@@ -121,6 +122,7 @@ impl Requests {
         } else {
             body_bytes
         };
+        let statements = without_repetitions(statements);
         let mut units_left = self.waiting_units;
         let mut of_statements = Vec::new();
         let statement_bytes: usize = statements.clone().map(|statement| statement.bytes).sum();
@@ -197,6 +199,20 @@ impl Requests {
     pub(super) async fn turn(&self) -> SemaphorePermit<'_> {
         (self.turns.acquire().await).expect("the semaphore is not closed")
     }
+}
+
+/// Leaves out each shared statement that follows itself. A batch often has one statement for all of
+/// its rows: such a batch stays a small request, and does not lock the statement for each row.
+fn without_repetitions<'s>(
+    statements: impl Iterator<Item = WaitingStatement<'s>> + Clone,
+) -> impl Iterator<Item = WaitingStatement<'s>> + Clone {
+    let mut last: Option<&'s StatementMemory> = None;
+    statements.filter(move |statement| {
+        match (mem::replace(&mut last, statement.shared), statement.shared) {
+            (Some(before), Some(shared)) => !ptr::eq(before, shared),
+            _ => true,
+        }
+    })
 }
 
 fn units(bytes: usize) -> u32 {
@@ -301,6 +317,8 @@ mod tests {
         assert_eq!(free_bytes(&requests), 512 << 10);
         let other = wait(&[b], 512 << 10).unwrap();
         assert_eq!(free_bytes(&requests), 0);
+        // A small statement stays small, however often a batch has it.
+        assert!(wait(&[&StatementMemory::default(); 10], 32 << 10).is_ok());
         drop(second);
         // Small statements count if they are large together, as in a batch.
         assert!(wait(&[a], 32 << 10).is_ok());
