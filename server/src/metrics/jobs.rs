@@ -39,7 +39,7 @@ pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
         .filter(|job| job.goal_s.is_some_and(|goal_s| goal_s < status.now_s));
     write_each!(sheet.gauge {
         "leases": leases as f64, "Backups, exports and the like that run under a lease";
-        "jobs_late": late.count() as f64, "Jobs that run and are past their goal";
+        "jobs_late": late.count() as f64, "Jobs that have not ended and are past their goal";
         "jobs_share_cores": sum(|job| job.share_hundredths) / 100.0,
             "Cores that jobs may use by their shares";
         "tasks_running": sum(|job| job.tasks_running), "Attempts at tasks that run";

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use crate::disk::Disk;
 use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile, is_out_of_descriptors};
-use crate::log_store::{LockGuard, LogStore};
+use crate::log_store::{LockGuard, LogStore, moved_error};
 use crate::mutation::{self, Mutation};
 use crate::table_store::{OpenFiles, Stage, TableFiles};
 
@@ -159,12 +159,7 @@ impl PatientDisk {
         if mutation::is(Mutation::WriteIntoAnotherDirectory) || home.lock.is_in_place()? {
             return Ok(());
         }
-        let error = format!(
-            "{} is no longer the directory that was opened: it was moved or replaced",
-            home.dir.display()
-        );
-        // So no caller takes the file for a missing or damaged one: see `Error::is_of_file`.
-        Err(io::Error::new(io::ErrorKind::NotADirectory, error))
+        Err(moved_error(&home.dir))
     }
 
     /// Repeats `call` as long as there is no free file descriptor: without a limit, once the

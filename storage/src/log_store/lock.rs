@@ -22,6 +22,31 @@ pub(crate) fn take_lock(log_store: &dyn LogStore, dir: &Path) -> Result<Box<dyn 
     })
 }
 
+/// Checks that a locked directory is still at its path: files are opened by their paths, so otherwise
+/// they may have been missing, or those of another directory. Without a lock nothing is checked.
+///
+/// # Errors
+/// [`Error::Io`] if the directory was moved or replaced, or if this cannot be found out.
+pub(crate) fn check_in_place(lock: Option<&dyn LockGuard>, dir: &Path) -> Result<()> {
+    let is_in_place = lock.map_or(Ok(true), |lock| lock.is_in_place());
+    let outcome = match is_in_place {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(moved_error(dir)),
+        Err(error) => Err(error),
+    };
+    outcome.map_err(Error::io("read", dir))
+}
+
+/// Returns the error of a call in a directory that was moved or replaced since it was locked.
+pub(crate) fn moved_error(dir: &Path) -> io::Error {
+    let error = format!(
+        "{} is no longer the directory that was opened: it was moved or replaced",
+        dir.display()
+    );
+    // So no caller takes a file for missing or damaged: see `Error::is_of_file`.
+    io::Error::new(io::ErrorKind::NotADirectory, error)
+}
+
 /// Takes the lock of a directory together with other readers, and writes
 /// nothing. Returns `None` if there is nothing to lock, as without a lock file on a disk that locks no
 /// directories: then the caller must keep writers from opening the directory.

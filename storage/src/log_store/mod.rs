@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::Path;
 
-pub(crate) use lock::{share_lock, take_lock};
+pub(crate) use lock::{check_in_place, moved_error, share_lock, take_lock};
 
 use crate::file_system::FileSystem;
 

@@ -46,6 +46,8 @@ pub(crate) fn salvage_manifest(
     let names_nothing = current.names_nothing();
     let (live, mut damage) = match current.live(log_store, dir) {
         Ok(live) => (Some(live.copies), None),
+        // No damage: the manifest may be whole, and the user can try again.
+        Err(error) if !error.is_of_file() => return Err(error),
         // The newest manifest counts then, as if it were named.
         Err(_) if names_nothing => (None, None),
         Err(error) => (None, Some(error)),
@@ -113,7 +115,34 @@ mod tests {
     use super::super::state::Edit;
     use super::*;
     use crate::file_system::FileSystem;
-    use crate::simulation::MemDisk;
+    use crate::simulation::{FaultOp, MemDisk};
+
+    /// Regression: the manifest was taken for damaged, and a repair went on without it.
+    #[test]
+    fn a_lack_of_permission_is_no_damage_of_the_manifest() {
+        let (mem, dir) = (MemDisk::new(), Path::new("/db"));
+        mem.create_dir_all(dir).unwrap();
+        for path in files::currents(dir) {
+            let mut current = mem.create(&path).unwrap();
+            current.append(naming(FileNumber(1)).as_bytes()).unwrap();
+        }
+        let state = Edit::State(State::default());
+        let mut bytes = header(crate::manifest::DatabaseId([7; 16]));
+        bytes.extend_from_slice(&encode(&state));
+        for path in files::manifests(dir, FileNumber(1)) {
+            mem.create(&path).unwrap().append(&bytes).unwrap();
+        }
+        let salvage = || salvage_manifest(&mem, dir, &[FileNumber(1), FileNumber(1)]);
+        // CURRENT and its copy are read first, and then the manifest and its copy.
+        for nth in 1..=4 {
+            let denied = std::io::ErrorKind::PermissionDenied;
+            mem.fail_next(FaultOp::Read, nth, denied);
+            assert!(matches!(salvage(), Err(Error::Io { .. })), "read {nth}");
+            assert_eq!(mem.armed_faults(), 0);
+        }
+        let salvaged = salvage().unwrap();
+        assert!(salvaged.state.is_some() && salvaged.damage.is_none());
+    }
 
     /// Regression: an edit whose checksum is good, and after which the state makes no sense, was
     /// taken over by a repair: the new database did not open.

@@ -330,7 +330,10 @@ impl Salvage {
                 bytes: data_end - end,
                 from_key: last.map(|(key, _)| key),
                 to_key: None,
-                detail: "the index is damaged or gone, and what begins here does not read".into(),
+                detail:
+                    "the index is damaged, gone or that of another file, and what begins here does \
+                         not read as a part of this file"
+                        .into(),
                 ..LostBlock::default()
             });
         }

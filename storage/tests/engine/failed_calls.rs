@@ -14,8 +14,8 @@ use crate::common::one_table::small;
 use crate::common::*;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
-    Db, Durability, Error, FileSystem, LocalDisk, LogStore, Maintenance, Options, TableOptions,
-    repair,
+    Db, Durability, Error, FileSystem, LocalDisk, LogStore, Maintenance, MaintenanceProgress,
+    Options, TableOptions, repair, verify,
 };
 use rand::RngExt;
 
@@ -307,6 +307,45 @@ fn nothing_goes_into_another_directory_in_the_place_of_the_databases() {
         let table = keyspace.existing_table("users").unwrap();
         assert_eq!(table.get(b"after").unwrap().unwrap(), "2");
     }
+}
+
+/// Regression: verify reported the files of a directory that was moved meanwhile as missing, and
+/// repair made a database without their rows.
+#[test]
+fn verify_and_repair_fail_if_the_directory_is_moved_meanwhile() {
+    let parent = tempfile::tempdir().unwrap();
+    let [dir, moved, repaired] = ["db", "moved", "repaired"].map(|name| parent.path().join(name));
+    let options = Options {
+        maintenance: Maintenance::Manual,
+        ..Options::default()
+    };
+    let db = Db::open(&dir, options.clone()).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    for value in [b"1", b"2"] {
+        table.put(b"k", value).unwrap();
+        db.flush().unwrap();
+    }
+    drop((table, keyspace, db));
+    let disk = LocalDisk::default();
+    for is_repair in [false, true] {
+        let mut is_moved = false;
+        let mut progress = |_: MaintenanceProgress| {
+            if !is_moved {
+                disk.rename(&dir, &moved).unwrap();
+            }
+            is_moved = true;
+        };
+        let outcome = if is_repair {
+            repair(&dir, &repaired, &options, &mut progress).map(drop)
+        } else {
+            verify(&dir, &options, &mut progress).map(drop)
+        };
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("moved or replaced"), "{error}");
+        disk.rename(&moved, &dir).unwrap();
+    }
+    assert!(!disk.exists(&repaired).unwrap());
 }
 
 /// Regression: the opening and the repair waited without end for a writer of the pipe.

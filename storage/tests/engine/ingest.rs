@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::common::hooked_disk::{Call, HookedDisk};
 use crate::common::{Content, DIR, SetOnDrop, content, files, files_in_use, manual};
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
@@ -433,6 +434,30 @@ fn a_repair_has_what_was_ingested_whether_flushed_or_not() {
         let verified = verify("/repaired", &manual(&mem), &mut |_| ()).unwrap();
         assert_eq!(verified.findings, []);
         assert_layered(&Db::open("/repaired", manual(&mem)).unwrap());
+    }
+}
+
+/// Regression: a repair took the commit that names such a file for damaged, and went on without it.
+#[test]
+fn a_repair_fails_at_an_ingested_file_in_the_log_that_the_user_may_not_open() {
+    let mem = MemDisk::new();
+    let (db, keyspace, table) = open(&mem);
+    let paths = write(&mem, "w", &rows(&[("a", Some("1"))])).unwrap();
+    table.ingest(&paths).unwrap();
+    drop((db, keyspace, table));
+    let named = files(&mem, ".sst").pop().unwrap();
+    let sealed = named.clone();
+    let hook = move |call: Call, path: &Path| match call {
+        Call::Open if path == sealed => Err(std::io::ErrorKind::PermissionDenied.into()),
+        _ => Ok(()),
+    };
+    let options = Options {
+        disk: Arc::new(HookedDisk::new(&mem, hook)),
+        ..manual(&mem)
+    };
+    match repair(DIR, "/repaired", &options, &mut |_| ()) {
+        Err(Error::Io { path, .. }) => assert_eq!(path, named),
+        outcome => panic!("{outcome:?}"),
     }
 }
 

@@ -393,8 +393,9 @@ fn scan_some(
         })
     };
     let reader = (&view, table.rows());
-    // `Fill`, so that cached blocks are used: a cursor that misses many others stops adding them.
-    let scan = RowScan::open(Source::Stored(&reader, Cache::Fill), schema, from, None);
+    // The rows of all views together may be more than the cache holds. A range that fills the cache stops
+    // only once it has turned out to be long, and each view would begin with a new one.
+    let scan = RowScan::open(Source::Stored(&reader, Cache::Bypass), schema, from, None);
     let mut scan = scan.map_err(of_table)?;
     while let Some(start) = scan.next_partition().map_err(of_table)? {
         let header = start.header.as_deref();

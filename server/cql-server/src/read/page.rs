@@ -380,21 +380,28 @@ impl<'s> Page<'s> {
     /// state needs no partial aggregates.
     fn grouped(&mut self, row: &LiveRow<'_>) -> Result<Flow> {
         let key = Some(self.group_key(row)?);
-        let is_same = |groups: &Groups| groups.key.is_none() || groups.key == key;
-        if self.groups.as_ref().is_some_and(|groups| !is_same(groups)) {
-            // Before this row's partition is entered: the group counts for the limit of its own one.
-            self.end_group()?;
+        let open = self.groups.as_ref().and_then(|groups| groups.key.as_ref());
+        let begins_group = open.is_none_or(|open| Some(open) != key.as_ref());
+        if begins_group {
+            if open.is_some() {
+                // Before this row's partition is entered: the group counts for the limit of its own one.
+                self.end_group()?;
+                if self.left == 0 {
+                    return Ok(Flow::Stop);
+                }
+            }
+            // PER PARTITION LIMIT counts groups. The rows beyond it need no further page.
+            let is_same = self.prefix == row.key[..row.prefix_len];
+            if is_same && self.left_in_partition == 0 {
+                return Ok(Flow::Partition);
+            }
             // This row is read again: the next page begins after the last row of the ended group.
-            self.is_cut = self.left > 0 && self.is_full();
-            if self.left == 0 || self.is_cut {
+            if self.is_full() {
+                self.is_cut = true;
                 return Ok(Flow::Stop);
             }
         }
         self.enter_partition(row);
-        // PER PARTITION LIMIT counts groups, and `end_group` may just have counted the last one.
-        if self.left_in_partition == 0 {
-            return Ok(Flow::Partition);
-        }
         let context = self.context(row);
         let outputs = &self.plan.outputs;
         let sort_key = (self.plan.sorted).map(|ordered| self.clustering_part(row, ordered));

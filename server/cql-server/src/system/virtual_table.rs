@@ -134,19 +134,21 @@ impl RowSet<'_> {
             if self.page.are_all_before(&prefix) {
                 continue;
             }
-            let begins_here = self.page.begins_among(&prefix);
             tables.sort_unstable_by(|a, b| a.name().cmp(b.name()));
-            for table in tables {
+            let is_before = |table: &&TableSchema| {
+                let mut of_table = [&prefix[..], &[ROW]].concat();
+                let values = [table.name().as_bytes()];
+                let encoded = layout.encode_clustering(&values, &mut of_table);
+                encoded.is_ok() && self.page.are_all_before(&of_table)
+            };
+            let first = if self.page.begins_among(&prefix) {
+                tables.partition_point(is_before)
+            } else {
+                0
+            };
+            for table in &tables[first..] {
                 if self.is_full() {
                     return Ok(());
-                }
-                if begins_here {
-                    let mut of_table = [&prefix[..], &[ROW]].concat();
-                    let values = [table.name().as_bytes()];
-                    (layout.encode_clustering(&values, &mut of_table)).map_err(invalid)?;
-                    if self.page.are_all_before(&of_table) {
-                        continue;
-                    }
                 }
                 compute(self, name, table)?;
             }

@@ -189,14 +189,16 @@ pub(super) fn apply<'v>(
             let Some(at) = index_of(index, bound)? else {
                 return invalid("Invalid unset value for list index");
             };
-            let Some(value) = value.evaluate(bound)?.unless_unset() else {
-                return Ok(());
-            };
+            let value = value.evaluate(bound)?.unless_unset();
+            // As in Cassandra, the element must exist even if an unset value leaves it as it is.
             let list = present(row)?;
             if list.is_empty() {
                 return invalid("Attempted to set an element on a list which is null");
             }
-            row.element(id, place_at(list, at)?, None, value);
+            let place = place_at(list, at)?;
+            if let Some(value) = value {
+                row.element(id, place, None, value);
+            }
         }
         Operation::RemoveIndex(index) => {
             let Some(at) = index_of(index, bound)? else {

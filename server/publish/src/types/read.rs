@@ -119,10 +119,7 @@ fn read(
                 CqlType::Int => i32::try_from(value).map(|v| v.to_be_bytes().to_vec()),
                 _ => i64::try_from(value).map(|v| v.to_be_bytes().to_vec()),
             };
-            let bytes = bytes.map_err(|_| out_of_range(value.to_string()))?;
-            ty.validate(&bytes)
-                .map_err(|_| out_of_range(value.to_string()))?;
-            bytes
+            bytes.map_err(|_| out_of_range(value.to_string()))?
         }
         (CqlType::Float, DataType::Float32) => {
             let value = array.as_primitive::<Float32Type>().value(row);

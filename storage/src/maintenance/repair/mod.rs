@@ -34,6 +34,7 @@ use source::{Source, SourceTable};
 use crate::db::{Access, Engine};
 use crate::error::Result;
 use crate::key::{FileNumber, Kind, NUMBER_MAX, RunId, SeqNo, Version};
+use crate::log_store;
 use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::new_dir::NewDir;
 use crate::maintenance::progress::MaintenanceProgress;
@@ -54,8 +55,8 @@ use crate::sstable::{KeyVersion, Origin};
 /// [`Error::InvalidRequest`](crate::Error::InvalidRequest) for a target with something in it;
 /// [`Error::UnsupportedFormat`](crate::Error::UnsupportedFormat) for undamaged files of a format
 /// version that this build does not know: nothing is lost then; [`Error::Io`](crate::Error::Io),
-/// also for a file that the user of the process may not open. Damage is no error; the report lists
-/// it.
+/// also for a file that the user of the process may not open, and if `from` was moved or replaced
+/// while it was read. Damage is no error; the report lists it.
 pub fn repair(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
@@ -63,7 +64,7 @@ pub fn repair(
     progress: &mut dyn FnMut(MaintenanceProgress),
 ) -> Result<RepairReport> {
     let (from, to, disk) = (from.as_ref(), to.as_ref(), &options.disk);
-    let (files, _lock) = DbFiles::lock(&**disk, &*options.tables(from), from)?;
+    let (files, lock) = DbFiles::lock(&**disk, &*options.tables(from), from)?;
     let tables = options.tables(from);
     let reading = Rc::new(Reading::of(&files, &*tables));
     let operators = &options.merge_operators;
@@ -75,6 +76,8 @@ pub fn repair(
         operators,
         (&reading, progress),
     )?;
+    // All files are open now, and are not opened again.
+    log_store::check_in_place(lock.as_deref(), from)?;
     // Only now: a source that is refused leaves no directory behind.
     let target = NewDir::claim(disk.clone(), to)?;
     let mut report = RepairReport {

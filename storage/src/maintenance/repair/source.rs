@@ -29,9 +29,9 @@ use crate::memtable::{Memtable, version_of};
 use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
 use crate::read::MergeOperators;
-use crate::runs::RunMeta;
+use crate::runs::{FileMeta, RunMeta};
 use crate::snapshots::Lifetime;
-use crate::sstable::{KeyVersion, LostBlock, Salvage};
+use crate::sstable::{FileId, KeyVersion, LostBlock, Salvage};
 use crate::table_store::TableStore;
 use crate::{files, wal};
 
@@ -130,6 +130,8 @@ impl Source {
 #[derive(Debug, Clone)]
 struct Place {
     table: TableId,
+    /// The id of the file: another file may have come under its number.
+    id: FileId,
     /// The smallest and the largest sequence number that the run of the file may have.
     span: (SeqNo, SeqNo),
     /// The one sequence number that all versions of the file have, if the file was ingested.
@@ -139,9 +141,10 @@ struct Place {
 }
 
 impl Place {
-    fn of(table: TableId, run: &RunMeta) -> Self {
+    fn of(table: TableId, run: &RunMeta, file: &FileMeta) -> Self {
         Self {
             table,
+            id: file.id,
             span: (run.smallest_seq, run.largest_seq),
             ingested_at: run.ingested_at,
             keys: run.keys.as_ref().map(|keys| keys.range().clone()),
@@ -231,8 +234,8 @@ impl Reader<'_> {
         let tables: Vec<_> = self.state.tables.values().cloned().collect();
         for table in &tables {
             for run in &table.runs {
-                for number in run.numbers() {
-                    self.file(number, Some(Place::of(table.id, run)))?;
+                for file in &run.files {
+                    self.file(file.number, Some(Place::of(table.id, run, file)))?;
                 }
             }
         }
@@ -245,8 +248,8 @@ impl Reader<'_> {
         let mut named = BTreeMap::new();
         for table in self.state.tables.values() {
             for run in &table.runs {
-                for number in run.numbers() {
-                    named.insert(number, Place::of(table.id, run));
+                for file in &run.files {
+                    named.insert(file.number, Place::of(table.id, run, file));
                 }
             }
         }
@@ -263,7 +266,7 @@ impl Reader<'_> {
         let name = place.as_ref().map(|place| self.name(place.table));
         let file = self.tables.open(number.0);
         let bytes = file.as_ref().map_or(0, |file| file.len().unwrap_or(0));
-        let opened = Salvage::open(file, &path, None);
+        let opened = Salvage::open(file, &path, place.as_ref().map(|place| place.id));
         self.reading.add(bytes);
         self.reading.report(self.progress);
         let salvage = match opened {
@@ -503,14 +506,28 @@ impl Reader<'_> {
             });
             if bytes.len() < wal::SEGMENT_HEADER_BYTES {
                 let cut = Error::corruption(&path, 0, "the header of the segment is cut off");
-                self.lose(cut, None, "; commits in it are lost");
+                // Only the last segment may be one that a crash cut off before it had any commit.
+                let what = if needed.last() == Some(&number) {
+                    "; commits in it are lost, unless a crash cut it off before the first one"
+                } else {
+                    "; commits in it are lost"
+                };
+                self.lose(cut, None, what);
             }
-            // Gathered apart, because `commit` borrows all of `self`.
-            let mut lost = Vec::new();
+            // Gathered apart, because `apply` borrows all of `self`.
+            let (mut lost, mut failed) = (Vec::new(), None);
             wal::salvage_segment(
                 &bytes,
                 &mut last,
-                |first, count, ops| self.commit(first, count, ops),
+                |first, count, payload| {
+                    let ops = operations(first, count, &payload)?;
+                    // A failure here is no damage of the record, so it ends the repair below.
+                    if failed.is_none() {
+                        let mut ops = ops.into_iter();
+                        failed = ops.try_for_each(|(seq, op)| self.apply(seq, op)).err();
+                    }
+                    Ok(())
+                },
                 |offset, bytes, detail| {
                     lost.push(Lost {
                         path: path.clone(),
@@ -522,6 +539,9 @@ impl Reader<'_> {
                 },
             );
             self.lost.extend(lost);
+            if let Some(error) = failed {
+                return Err(error);
+            }
         }
         if gone && self.exact {
             self.missing_segments(floor, last);
@@ -545,24 +565,10 @@ impl Reader<'_> {
         );
     }
 
-    fn commit(&mut self, first: SeqNo, count: u32, ops: Bytes) -> Result<(), String> {
-        let ops: Vec<_> = OpReader::new(&ops, first).collect::<Result<_, _>>()?;
-        if ops.len() != count as usize {
-            return Err(format!(
-                "{} operations where {count} are announced",
-                ops.len()
-            ));
-        }
-        let tables = ops.iter().filter_map(|(_, op)| table_of(op));
-        if let Some(table) = tables.max().filter(|table| *table > TABLE_ID_MAX) {
-            return Err(format!("table id {} is out of all bounds", table.0));
-        }
-        for (seq, op) in ops {
-            self.apply(seq, op).map_err(|e| e.to_string())?;
-        }
-        Ok(())
-    }
-
+    /// Adds the effect of an operation in the log.
+    ///
+    /// # Errors
+    /// If an ingested file cannot be read for a reason that is no fault of the file.
     fn apply(&mut self, seq: SeqNo, op: Op<'_>) -> Result<()> {
         self.last_seq = self.last_seq.max(seq);
         let bookmarks = &mut self.state.bookmarks;
@@ -604,17 +610,13 @@ impl Reader<'_> {
             Op::Ingest { table, run } => {
                 let counts = self.logged(table, seq).is_some();
                 let run = run.ingested_by(seq);
-                for number in run.numbers().filter(|_| counts) {
-                    let is_there = match self.tables.open(number.0) {
-                        Ok(_) => Ok(true),
-                        Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
-                        Err(e) => Err(e),
-                    };
-                    let path = self.tables.name(number.0);
+                for file in run.files.iter().filter(|_| counts) {
+                    let opened = self.tables.open(file.number.0);
+                    let is_gone = opened.is_err_and(|error| error.kind() == ErrorKind::NotFound);
                     // The file is gone if it was merged: the lost manifest had recorded that.
-                    if self.exact || is_there.map_err(Error::io("look for", &path))? {
-                        self.unclaimed.remove(&number);
-                        self.file(number, Some(Place::of(table, &run)))?;
+                    if self.exact || !is_gone {
+                        self.unclaimed.remove(&file.number);
+                        self.file(file.number, Some(Place::of(table, &run, file)))?;
                     }
                 }
             }
@@ -745,6 +747,23 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// Decodes the operations of a commit, which announces `count` of them, numbered from `first` on. The
+/// error describes what no valid commit contains.
+fn operations(first: SeqNo, count: u32, payload: &[u8]) -> Result<Vec<(SeqNo, Op<'_>)>, String> {
+    let ops: Vec<_> = OpReader::new(payload, first).collect::<Result<_, _>>()?;
+    if ops.len() != count as usize {
+        return Err(format!(
+            "{} operations where {count} are announced",
+            ops.len()
+        ));
+    }
+    let tables = ops.iter().filter_map(|(_, op)| table_of(op));
+    if let Some(table) = tables.max().filter(|table| *table > TABLE_ID_MAX) {
+        return Err(format!("table id {} is out of all bounds", table.0));
+    }
+    Ok(ops)
 }
 
 fn all_of(memtable: &Memtable) -> TableSource {

@@ -12,7 +12,7 @@ use super::report::{Finding, VerifyReport, finding};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::key::{FileNumber, SeqNo, TableId};
-use crate::log_store::LogStore;
+use crate::log_store::{self, LogStore};
 use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::progress::MaintenanceProgress;
 use crate::manifest::{Inspection, Manifest, State, TableMeta};
@@ -28,15 +28,15 @@ use crate::wal::{self, Lsn, Segment};
 ///
 /// # Errors
 /// [`Error::NoDatabase`]; [`Error::Incomplete`] for what an interrupted backup or repair left;
-/// [`Error::BeingWritten`] beside a writer; [`Error::Io`] when the directory cannot be read. Faults of
-/// the files are no errors; the report lists them.
+/// [`Error::BeingWritten`] beside a writer; [`Error::Io`] when the directory cannot be read, or was moved or
+/// replaced meanwhile. Faults of the files are no errors; the report lists them.
 pub fn verify(
     dir: impl AsRef<Path>,
     options: &Options,
     progress: &mut dyn FnMut(MaintenanceProgress),
 ) -> Result<VerifyReport> {
     let (dir, disk) = (dir.as_ref(), &options.disk);
-    let (files, _lock) = DbFiles::lock(&**disk, &*options.tables(dir), dir)?;
+    let (files, lock) = DbFiles::lock(&**disk, &*options.tables(dir), dir)?;
     let mut step = |now| {
         progress(now);
         ControlFlow::Continue(())
@@ -61,6 +61,7 @@ pub fn verify(
             check.by_itself(&files)
         }
     };
+    log_store::check_in_place(lock.as_deref(), dir)?;
     Ok(check.report)
 }
 

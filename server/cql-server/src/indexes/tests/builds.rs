@@ -119,6 +119,31 @@ fn an_unfinished_index_is_rejected_and_built_at_the_next_start() {
     assert_eq!(server.executor.catalog().state().version(), version);
 }
 
+/// Regression: each view of a build put its first blocks into the block cache, so the build of an index
+/// over a large table displaced the blocks that reads need.
+#[test]
+fn a_build_puts_no_rows_into_the_block_cache() {
+    const ROWS: i32 = 200;
+    const PAD_BYTES: usize = 1000;
+    let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, v int, pad text)"]);
+    for k in 0..ROWS {
+        let pad = format!("{k:>PAD_BYTES$}");
+        server.run(&format!(
+            "INSERT INTO t (k, v, pad) VALUES ({k}, {k}, '{pad}')"
+        ));
+    }
+    let catalog = Arc::clone(server.executor.catalog());
+    catalog.db().flush().unwrap();
+    let before = catalog.db().stats().cache_bytes;
+    server.run("CREATE INDEX ON t (v)");
+    server.wait_until_built("ks", "t");
+    let added = catalog.db().stats().cache_bytes.saturating_sub(before);
+    // The change of the schema may read its own records.
+    let rows_bytes = ROWS as u64 * PAD_BYTES as u64;
+    assert!(added < rows_bytes / 4, "{added} bytes");
+    assert_eq!(server.rows("SELECT k FROM t WHERE v = 7"), "7");
+}
+
 /// Unless the catalog announces the table, its index is not built before the next start.
 #[test]
 fn an_unfinished_index_is_built_once_the_record_of_its_table_is_readable() {

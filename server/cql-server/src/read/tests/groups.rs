@@ -138,6 +138,32 @@ fn rows_are_grouped_by_the_floor_of_their_time() {
     }
 }
 
+/// Regression: a page that was full at the PER PARTITION LIMIT of the last partition had an empty page
+/// after it, because that partition has further rows.
+#[test]
+fn no_page_follows_for_groups_beyond_the_limit_of_a_partition() {
+    let mut server = table("timestamp", "ASC");
+    for (clauses, size, pages) in [
+        ("PER PARTITION LIMIT 1", 2, &["3 10"][..]),
+        ("PER PARTITION LIMIT 1", 1, &["3", "10"]),
+        ("PER PARTITION LIMIT 2", 2, &["3 4", "10 11"]),
+        ("PER PARTITION LIMIT 2 LIMIT 3", 2, &["3 4", "10"]),
+    ] {
+        let select = format!("SELECT max(v) FROM t GROUP BY pk, floor(time, 5m) {clauses}");
+        let (mut found, mut state) = (Vec::new(), None);
+        loop {
+            let page = server.page(&select, &[], Some(size), state.as_deref());
+            let page = page.unwrap();
+            found.push(page.rows.concat().join(" "));
+            state = page.state;
+            if state.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, pages, "{clauses} by {size}");
+    }
+}
+
 #[test]
 fn other_columns_are_those_of_the_first_row_of_a_group() {
     let mut server = table("timestamp", "ASC");

@@ -100,6 +100,17 @@ fn a_list_is_changed_by_index_and_by_value() {
     ] {
         assert_eq!(session.refusal(text), message, "{text}");
     }
+    // An unset value leaves the element as it is, but the element must exist.
+    let set = |index: i32, k: i32| format!("UPDATE t SET l[{index}] = ? WHERE k = {k}");
+    session.bind(&set(0, 1), &[Value::Unset]);
+    is(&session, "l [3]");
+    for (index, k, message) in [
+        (1, 1, "List index 1 out of bound, list has size 1"),
+        (0, 2, "Attempted to set an element on a list which is null"),
+    ] {
+        let refusal = session.refusal_of(&set(index, k), &[Value::Unset]);
+        assert_eq!(refusal, message);
+    }
     session.write("UPDATE t SET l[0] = null WHERE k = 1");
     assert_eq!(session.show("t"), ["k 1"]);
     // Removing from a missing list changes nothing.
