@@ -376,8 +376,9 @@ fn drop(
 ) -> Result<Vec<SchemaChange>, ErrorResponse> {
     let db = context.catalog.db();
     let name = drop.name.as_str();
-    // No other CREATE or DROP SNAPSHOT runs meanwhile, so the scope, the events and the number below
-    // are those of the snapshot that is deleted.
+    // No other CREATE or DROP SNAPSHOT of CQL runs meanwhile, so the scope, the events and the number
+    // below are those of the snapshot that is deleted, unless a request over HTTP, or its expiry,
+    // replaces it in between.
     context.catalog.exclusively(|state| {
         // The table need not exist: a snapshot of a table that was dropped since can be dropped, too.
         let (keyspace, table) = match &drop.on {

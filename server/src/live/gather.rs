@@ -245,7 +245,9 @@ impl Gatherer {
             p99_us: requests.p99_us,
             p999_us: requests.p999_us,
         };
-        // A job that ended since the last sample has CPU time in its cycles, and is in the old names.
+        // A job that ended since the last sample has CPU time in its cycles, and is in the old names. CPU
+        // time without a name counts in `analytics_cores` alone: that of leases which are no jobs, such
+        // as the check of the files, and of jobs between two samples.
         let job_of = |id: &JobId| names.get(id).or_else(|| self.names.get(id)).cloned();
         let shares = used.iter();
         let shares = shares.filter_map(|(id, cpu_s)| Some((job_of(id)?, per_s(*cpu_s))));

@@ -227,8 +227,9 @@ impl SsTable {
                     break at.before();
                 }
             };
-            // The versions of a key may go on in the next block, and never in one before: a damaged
-            // index must not make the lookup endless.
+            // The versions of a key may go on in the next block. The index names the same block again
+            // if its bound covers all versions of the key. It never names one before, unless it is
+            // damaged, which must not make the lookup endless.
             let Some(below) = below else {
                 return Ok(Looked::AtAll);
             };

@@ -179,8 +179,8 @@ fn carry_out(
     job.directory = order.directory();
     job.task_memory_bytes = usize::try_from(order.task_memory_bytes).unwrap_or(usize::MAX);
     let job = &*job;
-    // A panic drops the state of the attempt. It may leave the state of user code inconsistent, but
-    // later attempts access that state within `catch` too.
+    // A panic may leave the state of user code inconsistent. No later attempt meets it: the parent
+    // kills this process after a failed attempt.
     let ended = catch(|| -> Result<TaskEnd, TaskError> {
         // Always granted here. The parent requests the permission itself before it finishes the
         // output, because only the parent's process has the other attempts at the task.

@@ -65,6 +65,7 @@ pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<
                 [Some(left), Some(right)] if left.len() + right.len() > TEXT_BYTES_MAX => {
                     fails(symbol, &types, "the text is too long")
                 }
+                // An empty text is a text, as in Cassandra 5; in 4.1 the result is null.
                 [Some(left), Some(right)] => Ok(Some([*left, *right].concat())),
                 _ => Ok(None),
             };
