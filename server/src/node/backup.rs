@@ -19,9 +19,9 @@ use super::running_maintenance::RunningMaintenance;
 impl Node {
     /// Backs the database up, as [`Db::backup`], on the calling thread, which copies and checks SSTables
     /// under a lease: the runtime counts the thread as the task of a job, so that it gets no more CPU time
-    /// than jobs may use. The copy keeps to the rate of the request. After each block it calls `is_wanted`.
-    /// If that returns false, the backup is cancelled, or the node shuts down, the files of the unfinished
-    /// backup are removed.
+    /// than jobs may use. The copy keeps to the rate of the request. After each piece of a file it calls
+    /// `is_wanted`. If that returns false, the backup is cancelled, or the node shuts down, the files of
+    /// the unfinished backup are removed.
     ///
     /// The history lists the backup as soon as the state of the database is captured. If the history cannot
     /// be written, the backup is made nevertheless.

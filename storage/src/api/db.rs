@@ -392,7 +392,7 @@ impl Db {
         self.backup_with_progress(dir, &mut |_| ())
     }
 
-    /// [`Db::backup`] that reports its progress after each block.
+    /// [`Db::backup`] that reports its progress after each piece of a file.
     ///
     /// # Errors
     /// As [`Db::backup`].

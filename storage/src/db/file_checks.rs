@@ -51,8 +51,8 @@ impl FileCheck<'_> {
     }
 
     /// Reads every block of the file past the block cache, without a lock of the database, and
-    /// compares its checksum. Calls `step` after each block with its length; `step` may wait. If it
-    /// breaks, the file counts as not checked.
+    /// compares its checksum. Calls `step` after each piece of some blocks with its length; `step` may
+    /// wait. If it breaks, the file counts as not checked.
     pub fn read(&mut self, step: &mut dyn FnMut(u64) -> ControlFlow<()>) {
         self.outcome = match self.sstable().check_blocks(step) {
             Ok(ControlFlow::Break(())) => None,

@@ -307,6 +307,10 @@ impl WriteFile for PatientFile {
         self.file.append(bytes)
     }
 
+    fn begin_sync(&mut self) {
+        self.file.begin_sync();
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync()
     }

@@ -177,6 +177,10 @@ impl WriteFile for WatchedFile<Box<dyn WriteFile>> {
         self.noted.noted(DiskCall::Write, append)
     }
 
+    fn begin_sync(&mut self) {
+        self.noted.noted(DiskCall::Write, || self.file.begin_sync());
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         let sync = || self.file.sync();
         self.noted.noted(DiskCall::Sync, sync)

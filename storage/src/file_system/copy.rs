@@ -28,11 +28,17 @@ pub(crate) fn copy_into(
     len: u64,
 ) -> io::Result<()> {
     let _done = copy_in_steps(source, target, len, &mut |_| ControlFlow::Continue(()))?;
-    Ok(())
+    sync_copied(target)
+}
+
+/// Makes the bytes of a copied file durable.
+pub(crate) fn sync_copied(target: &mut dyn WriteFile) -> io::Result<()> {
+    mutation::unless(Mutation::CopyWithoutSync, || target.sync())
 }
 
 /// [`copy_into`] that calls `step` after each block with its length, and ends early if `step`
-/// breaks. The bytes that are read do not stay in the system's cache.
+/// breaks. The bytes that are read do not stay in the system's cache. The new file's bytes are not
+/// durable before [`sync_copied`].
 pub(crate) fn copy_in_steps(
     source: &dyn ReadFile,
     target: &mut dyn WriteFile,
@@ -52,6 +58,5 @@ pub(crate) fn copy_in_steps(
             return Ok(ControlFlow::Break(()));
         }
     }
-    mutation::unless(Mutation::CopyWithoutSync, || target.sync())?;
     Ok(ControlFlow::Continue(()))
 }

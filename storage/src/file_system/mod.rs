@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use copy::{copy, copy_in_steps, copy_into};
+pub(crate) use copy::{copy, copy_in_steps, copy_into, sync_copied};
 
 /// Named files that are appended to, cut, read and removed.
 ///
@@ -103,6 +103,10 @@ pub(crate) fn descriptor_advice(error: &io::Error) -> &'static str {
 pub trait WriteFile: Send + Debug {
     /// Appends all of `bytes`; on an error an unknown part may be written.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Begins to write to the disk what was appended, and does not wait for the end, so that a
+    /// later sync takes less time. Nothing becomes durable by it, and only the sync reports
+    /// failures. A file system that cannot do this does nothing.
+    fn begin_sync(&mut self) {}
     /// Makes all that was appended durable (fdatasync).
     fn sync(&mut self) -> io::Result<()>;
     /// Returns a handle that can sync the same file while another thread appends. Each sync by this

@@ -32,6 +32,7 @@ mod links;
 mod meter;
 mod renumbered;
 mod target;
+mod unsynced;
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
@@ -45,6 +46,7 @@ use self::links::{link_all, link_sstable};
 use self::meter::{Meter, Step};
 use self::renumbered::Renumbered;
 use self::target::{BackupDir, Found};
+use self::unsynced::Unsynced;
 use crate::db::{Capture, Engine};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_system::{self, ReadFile, copy_in_steps};
@@ -93,6 +95,9 @@ pub struct BackupInfo {
 pub struct Backup<'a> {
     engine: &'a Engine,
     dir: PathBuf,
+    /// The copied files whose bytes may not be durable yet. They are closed before `target` removes
+    /// them.
+    unsynced: Unsynced,
     target: BackupDir,
     capture: Capture<'a>,
     /// Links to the files of the database, so that the captured state need not be held while the
@@ -160,6 +165,7 @@ impl<'a> Backup<'a> {
         Ok(Self {
             engine,
             dir: dir.to_path_buf(),
+            unsynced: Unsynced::default(),
             target,
             capture,
             links,
@@ -172,8 +178,9 @@ impl<'a> Backup<'a> {
     }
 
     /// Copies the SSTables that could not be linked, and checks every block of all SSTables,
-    /// without a lock of the database. Calls `step` after each block; `step` may wait. If `step`
-    /// breaks, the backup must be dropped.
+    /// without a lock of the database. Calls `step` after each piece of a file, of at most some
+    /// hundred kilobytes unless a block is larger; `step` may wait. After an error, or if `step`
+    /// breaks, the backup must be dropped. The last copy becomes durable in [`Self::finish`].
     ///
     /// # Errors
     /// [`Error::DiskFull`], also when the disk of the database is about to be full, because the
@@ -191,6 +198,7 @@ impl<'a> Backup<'a> {
             if self.add(&file, origin, step)?.is_break() {
                 return self.meter.stopped(self.engine);
             }
+            self.unsynced.sync_older()?;
             let rest = end.saturating_sub(self.meter.bytes_done);
             if self.meter.advance(self.engine, rest, step).is_break() {
                 return self.meter.stopped(self.engine);
@@ -221,10 +229,12 @@ impl<'a> Backup<'a> {
             if self.copy_segment(*number, *bytes, to, step)?.is_break() {
                 return self.meter.stopped(self.engine).map(|_| None);
             }
+            self.unsynced.sync_older()?;
             *number = to;
             self.info.copied_bytes += *bytes;
             self.info.files += 1;
         }
+        self.unsynced.sync_all()?;
         let options = Options {
             table_store: None,
             ..self.engine.options.clone()
@@ -317,6 +327,8 @@ impl<'a> Backup<'a> {
             return Ok(ControlFlow::Break(()));
         }
         if put_at != to {
+            // The rename replaces a file of the older backup, so the bytes must be durable first.
+            self.unsynced.sync_all()?;
             self.replace(&to, &put_at, known)?;
         }
         match way {
@@ -430,6 +442,7 @@ impl<'a> Backup<'a> {
         Ok(copied.map_continue(|()| bytes))
     }
 
+    /// Copies a file, and adds it to those whose bytes may not be durable yet.
     fn copy_file(
         &mut self,
         source: &dyn ReadFile,
@@ -442,7 +455,11 @@ impl<'a> Backup<'a> {
         let mut target = target.map_err(Error::no_space_or_io("create", to))?;
         let mut step = |bytes| meter.advance(engine, bytes, step);
         let copied = copy_in_steps(source, &mut *target, bytes, &mut step);
-        copied.map_err(Error::no_space_or_io("copy", to))
+        let copied = copied.map_err(Error::no_space_or_io("copy", to))?;
+        if copied.is_continue() {
+            self.unsynced.add(to, target);
+        }
+        Ok(copied)
     }
 
     /// Checks every block of an SSTable at `to` in the target, and notes damage.

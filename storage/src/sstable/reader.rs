@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::block::{Block, Found};
 use super::cache::BlockCache;
-use super::compression::{PAYLOAD_BYTES_MAX, TRAILER_BYTES, unseal, unseal_into};
+use super::compression::{PAYLOAD_BYTES_MAX, TRAILER_BYTES, check_stored, unseal, unseal_into};
 use super::damage::Damage;
 use super::file_id::{FileId, HEADER_BYTES};
 use super::handle::BlockHandle;
@@ -434,6 +434,25 @@ impl SsTable {
             unseal_into(ahead.stored(file, path, handle, data_end)?, place, spare)
         };
         payload.map_err(|damage| damage.at(path, handle.offset))
+    }
+
+    /// Reads a data block through the read-ahead buffer, and compares its checksum. The block is
+    /// not unpacked, because the checksum is over the stored bytes.
+    pub(super) fn check_data_block(
+        &self,
+        handle: BlockHandle,
+        ahead: &mut ReadAhead,
+    ) -> Result<()> {
+        self.check_handle(handle)?;
+        let (file, path) = (&*self.file, &*self.path);
+        let place = self.id().at(handle.offset);
+        let checked = if handle.len > read_ahead::BLOCK_BYTES_MAX {
+            check_stored(&ahead.stored_large(file, path, handle)?, place)
+        } else {
+            let data_end = self.properties().data_end;
+            check_stored(ahead.stored(file, path, handle, data_end)?, place)
+        };
+        checked.map_err(|damage| damage.at(path, handle.offset))
     }
 
     /// Checks the length of a data block. The offset of the block was checked when the partition

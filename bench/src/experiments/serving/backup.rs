@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use ebb_server::http::{BackupPlace, JobsClient};
+use ebb_server::live::LoadPoint;
 use ebb_storage::BackupInfo;
 use serde::Serialize;
 use tempfile::TempDir;
@@ -28,7 +29,7 @@ use super::steady::SteadyLoad;
 use super::window::{ALONE, Window};
 use crate::console::progress_bar;
 use crate::experiments::colocation::bootstrap::Estimate;
-use crate::experiments::statistics::{median, median_ratio};
+use crate::experiments::statistics::{mean, median, median_ratio};
 use crate::number::fixed;
 use crate::threads::value_of;
 use crate::ycsb::KEY_BYTES;
@@ -67,12 +68,42 @@ pub struct Backup {
     pub backup_mb_per_s: Vec<f64>,
     /// Megabytes per second of `cp` and `sync`, round by round.
     pub cp_mb_per_s: Vec<f64>,
+    /// The use of the machine during the backups of `backup_mb_per_s`. `None` if they were so short
+    /// that the server took no sample.
+    pub cores: Option<CoresUsed>,
+}
+
+/// The mean use of the machine while backups copied, in cores, as the server measured it once a
+/// second. It shows whether a slow backup had no CPU time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CoresUsed {
+    /// The cores that the governor granted to the backup.
+    pub granted: f64,
+    /// The cores that the backup used under its lease.
+    pub backup: f64,
+    /// The cores that the server used for the load.
+    pub load: f64,
+    /// The cores that other processes used, the client of the load among them.
+    pub others: f64,
+}
+
+impl CoresUsed {
+    /// Returns the mean of the samples; `None` without samples.
+    fn mean_of(samples: &[LoadPoint]) -> Option<Self> {
+        let of = |cores: fn(&LoadPoint) -> f64| mean(samples.iter().map(cores));
+        (!samples.is_empty()).then(|| Self {
+            granted: of(|sample| sample.capacity_cores),
+            backup: of(|sample| sample.analytics_cores),
+            load: of(|sample| sample.load_cores),
+            others: of(|sample| sample.others_cores),
+        })
+    }
 }
 
 impl Backup {
     pub fn lines(&self) -> Vec<String> {
         let rate = median_ratio(&self.backup_mb_per_s, &self.cp_mb_per_s);
-        vec![
+        let mut lines = vec![
             format!(
                 "a backup of {:.2} GB to {} beside reads of an open loop at {:.0} ops/s (peak {:.0}): \
                  p99 alone {:.0} us",
@@ -99,7 +130,15 @@ impl Backup {
                 fixed(rate, 2),
                 verdict(rate.is_some_and(|rate| rate >= RATE_MIN))
             ),
-        ]
+        ];
+        lines.extend(self.cores.map(|cores| {
+            format!(
+                "  meanwhile the backup was granted {:.2} cores and used {:.2}; the load used {:.2}, \
+                 other processes {:.2}",
+                cores.granted, cores.backup, cores.load, cores.others
+            )
+        }));
+        lines
     }
 }
 
@@ -137,17 +176,20 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
     let linked = setting.folder.join("linked");
     let bytes = back_up(&jobs, &linked)?.bytes;
     let (mut backup_mb_per_s, mut cp_mb_per_s) = (Vec::new(), Vec::new());
+    let mut samples = Vec::new();
     let bar = progress_bar("serving: copies", u64::from(args.rounds));
     for round in 0..=args.rounds {
         setting.check_interrupt()?;
         let copy = target.path().join("copy");
-        let backup = load.beside(&mut client, || {
-            mb_per_s(&copy, || {
+        let (backup, sampled) = load.beside(&mut client, || {
+            let rate = mb_per_s(&copy, || {
                 let made = back_up(&jobs, &copy)?;
                 // On another file system each byte is copied, as by `cp`.
                 ensure!(made.linked_bytes == 0, "a copy has links");
                 Ok(made.bytes)
-            })
+            })?;
+            let took_s = bytes as f64 / 1e6 / rate;
+            Ok((rate, jobs.load(took_s.ceil() as u32)?.samples))
         })?;
         let cp = load.beside(&mut client, || {
             mb_per_s(&copy, || {
@@ -162,6 +204,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
         if round > 0 {
             backup_mb_per_s.push(backup);
             cp_mb_per_s.push(cp);
+            samples.extend(sampled);
             bar.inc(1);
         }
     }
@@ -182,6 +225,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
         unserved: windows.all().map(|window| window.unserved).sum(),
         backup_mb_per_s,
         cp_mb_per_s,
+        cores: CoresUsed::mean_of(&samples),
     })
 }
 
@@ -294,6 +338,7 @@ mod tests {
             unserved: 0,
             backup_mb_per_s: vec![mb_per_s],
             cp_mb_per_s: vec![100.0],
+            cores: None,
         };
         let missed = |result: Backup| {
             let lines = result.lines();
@@ -305,5 +350,25 @@ mod tests {
         assert_eq!(missed(result(1.1, 80.0)), 0);
         assert_eq!(missed(result(1.11, 80.0)), 1);
         assert_eq!(missed(result(1.1, 79.0)), 1);
+    }
+
+    #[test]
+    fn the_cores_beside_a_backup_are_the_mean_of_all_samples() {
+        let sample = |capacity_cores, others_cores| LoadPoint {
+            capacity_cores,
+            others_cores,
+            analytics_cores: 0.25,
+            load_cores: 0.5,
+            ..LoadPoint::default()
+        };
+        let samples = [sample(0.5, 1.0), sample(1.0, 0.5)];
+        let cores = CoresUsed {
+            granted: 0.75,
+            backup: 0.25,
+            load: 0.5,
+            others: 0.75,
+        };
+        assert_eq!(CoresUsed::mean_of(&samples), Some(cores));
+        assert_eq!(CoresUsed::mean_of(&[]), None);
     }
 }

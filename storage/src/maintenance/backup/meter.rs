@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::maintenance::progress::MaintenanceProgress;
 use crate::runs::RunMeta;
 
-/// A callback after each block: it may wait, and it may end the backup.
+/// A callback after each piece of a file: it may wait, and it may end the backup.
 pub(super) type Step<'s> = &'s mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;
 
 /// The free space that a backup leaves on the disk of the database, as a multiple of the low-water

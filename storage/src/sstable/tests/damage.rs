@@ -1,6 +1,8 @@
 //! Damaged files: reads return the right value or an error with the place of the damage;
 //! never a wrong value, never a panic.
 
+use std::ops::ControlFlow;
+
 use super::*;
 use crate::error::Error;
 use crate::sstable::block::Block;
@@ -84,6 +86,28 @@ fn every_flipped_bit_is_noticed_and_never_read_as_data() {
                 or_corruption(opened_before.verify(), &what).is_none(),
                 "{what}"
             );
+        }
+    }
+}
+
+/// A backup checks its files in this way.
+#[test]
+fn a_check_of_the_stored_bytes_notices_every_flipped_bit_of_a_block() {
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+        let (disk, _) = small_table(compression);
+        let good = disk.read(FILE);
+        let table = open(&disk, 0).unwrap();
+        let check = || table.check_blocks(&mut |_| ControlFlow::Continue(()));
+        assert!(check().unwrap().is_continue());
+        let entries = table.index_entries().unwrap().into_iter();
+        let blocks = entries.map(|entry| entry.handle);
+        let bytes = blocks.flat_map(|block| block.offset..block.offset + block.len);
+        for (byte, bit) in bytes.flat_map(|byte| (0..8).map(move |bit| (byte as usize, bit))) {
+            let what = format!("bit {bit} of byte {byte} flipped, {compression:?}");
+            let mut bad = good.clone();
+            bad[byte] ^= 1 << bit;
+            disk.write(FILE, bad);
+            assert!(or_corruption(check(), &what).is_none(), "{what}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Scans read ahead: no more often than they must, hardly more than they need, and
 //! nothing else because of it.
 
+use std::ops::ControlFlow;
+
 use super::*;
 use crate::error::Error;
 
@@ -81,6 +83,39 @@ fn a_scan_that_goes_on_in_another_file_goes_on_with_large_pieces() {
             let end = offset + length as u64;
             let last = (end - PIECE_BYTES_MAX as u64, PIECE_BYTES_MAX);
             assert!(disk.take_reads().contains(&last));
+        },
+    );
+}
+
+/// A backup looks at the clock and takes locks in the callback.
+#[test]
+fn a_check_calls_back_for_all_data_once_in_pieces_of_many_blocks() {
+    with_rng(
+        "a_check_calls_back_for_all_data_once_in_pieces_of_many_blocks",
+        |rng| {
+            let (disk, _) = table(rng);
+            let table = open(&disk, 0).unwrap();
+            let mut pieces = Vec::new();
+            let checked = table.check_blocks(&mut |bytes| {
+                pieces.push(bytes);
+                ControlFlow::Continue(())
+            });
+            assert!(checked.unwrap().is_continue());
+            let data_bytes = bytes(&blocks(&table)) as u64;
+            assert_eq!(pieces.iter().sum::<u64>(), data_bytes);
+            assert!(pieces.pop().is_some_and(|rest| rest > 0));
+            let usual = (32 << 10)..(64 << 10);
+            assert!(
+                pieces.iter().all(|bytes| usual.contains(bytes)),
+                "{pieces:?}"
+            );
+
+            let mut calls = 0;
+            let ended = table.check_blocks(&mut |_| {
+                calls += 1;
+                ControlFlow::Break(())
+            });
+            assert_eq!((ended.unwrap(), calls), (ControlFlow::Break(()), 1));
         },
     );
 }

@@ -1,0 +1,65 @@
+//! The copied files of a backup whose bytes the disk is still writing.
+//!
+//! ```text
+//!   copy 7.sst ─► check 7.sst ─► copy 8.sst ─► check 8.sst ─► sync 7.sst ─► copy 9.sst ...
+//!            └────── the disk writes 7.sst meanwhile ─────────┘
+//! ```
+//!
+//! If each file were synced after its copy, the disk and the processor would wait for each other in
+//! turn.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::file_system::{WriteFile, sync_copied};
+
+/// The most files that may not be durable yet while the next one is copied. Each has a file
+/// descriptor.
+const FILES_MAX: usize = 1;
+
+/// Copied files whose bytes may not be durable yet, with their paths, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Unsynced {
+    files: VecDeque<(PathBuf, Box<dyn WriteFile>)>,
+    /// The first failure of a sync, which all later calls return, too: the bytes may be lost, and
+    /// the system reports that only once.
+    failure: Option<Error>,
+}
+
+impl Unsynced {
+    /// Adds a file that was copied to `path`, and begins to write it to the disk.
+    pub(super) fn add(&mut self, path: &Path, mut file: Box<dyn WriteFile>) {
+        file.begin_sync();
+        self.files.push_back((path.to_path_buf(), file));
+    }
+
+    /// Makes all files durable but the last one.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]; [`Error::Io`].
+    pub(super) fn sync_older(&mut self) -> Result<()> {
+        self.sync_down_to(FILES_MAX)
+    }
+
+    /// Makes all files durable.
+    ///
+    /// # Errors
+    /// As [`Self::sync_older`].
+    pub(super) fn sync_all(&mut self) -> Result<()> {
+        self.sync_down_to(0)
+    }
+
+    fn sync_down_to(&mut self, files_max: usize) -> Result<()> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        while self.files.len() > files_max
+            && let Some((path, mut file)) = self.files.pop_front()
+        {
+            let synced = sync_copied(&mut *file).map_err(Error::no_space_or_io("sync", &path));
+            synced.inspect_err(|error| self.failure = Some(error.clone()))?;
+        }
+        Ok(())
+    }
+}
