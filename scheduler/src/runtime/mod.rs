@@ -94,7 +94,7 @@ pub use job::attempt_record::{AttemptOutcome, AttemptRecord};
 pub use job::counters::Counters;
 pub use job::functions::{Emit, Mapper, Reducer};
 pub use job::in_place_combiner::InPlaceCombiner;
-pub use job::input::{Input, RecordSink, Split, VecInput};
+pub use job::input::{Checkpoint, Input, RecordSink, Split, VecInput};
 pub use job::journal::JobJournal;
 pub use job::output::{Output, OutputWriter, Row, VecOutput};
 pub use job::partitioner::{HashPartitioner, Partitioner, Partitioning, RangePartitioner};

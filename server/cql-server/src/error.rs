@@ -70,6 +70,10 @@ pub fn of_table(error: TableError) -> ErrorResponse {
         TableError::Damaged(damage) => {
             ErrorResponse::server(format!("{damage}; check the database with `ebb verify`"))
         }
+        TableError::Ended(ended) => match ended.downcast_ref::<ErrorResponse>() {
+            Some(error) => error.clone(),
+            None => ErrorResponse::server(ended.to_string()),
+        },
     }
 }
 

@@ -23,7 +23,7 @@ pub struct PagingState {
     /// A hash of the statement. It must be the same for all pages of a result.
     pub statement: u64,
     /// The key of the last stored entry that was read: a row, or the header of a partition, which
-    /// contains the static columns.
+    /// contains the static columns. Or the key of a row whose removed index entry was passed.
     pub key: Vec<u8>,
     /// True if the page has read live rows of the key's partition, or the whole partition. Later
     /// pages then return no separate row with the static columns of the partition.

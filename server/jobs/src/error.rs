@@ -128,5 +128,10 @@ pub(crate) fn of_table(error: TableError) -> TaskError {
             table: damage.table,
             reason: damage.reason,
         }),
+        // A checkpoint of the task, which fails only if the task was cancelled.
+        TableError::Ended(ended) => match ended.downcast_ref::<TaskError>() {
+            Some(TaskError::Cancelled) => TaskError::Cancelled,
+            _ => TaskError::failed(ended.to_string()),
+        },
     }
 }

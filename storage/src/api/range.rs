@@ -54,7 +54,7 @@ pub struct Range {
     range_tombstones: Vec<Tombstones>,
     cache: Cache,
     /// The lower bound of the keys that are still to be read. Once `next` has read a key, this is
-    /// the key that it has read last, excluded.
+    /// the key that it has read last, excluded, or a later one without a visible version.
     lower: Bound<Vec<u8>>,
     /// The upper bound of the keys that are still to be read. Once `next_back` has read a key, this
     /// is the key that it has read last, excluded.
@@ -135,36 +135,60 @@ impl Range {
         if self.done {
             return None;
         }
-        let step = (|| {
+        let search = (|| {
             let mut merge = match self.front.take() {
                 Some(merge) => merge,
                 None => self.open_front()?,
             };
-            let step = self.step_front(&mut merge, keys_max);
+            let search = self.step_front(&mut merge, keys_max);
             self.front = Some(merge);
-            step
+            search
         })();
-        let step = match step {
-            Ok(Some(Search::Passed)) => return Some(Ok(Search::Passed)),
-            Ok(Some(Search::Found(entry))) => Ok(Some(entry)),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
-        };
-        self.end_step(step).map(|ended| ended.map(Search::Found))
+        self.end_search(search)
     }
 
-    /// Turns the outcome of the search for the next entry into an item of the iterator. Ends the
+    /// Returns a key behind which a new range could go on: searches upwards have read all keys up to
+    /// it, or passed them with all their versions. `None` as long as there is no such key, which may
+    /// last while one key has very many versions that are newer than the range.
+    pub fn passed_key(&self) -> Option<&[u8]> {
+        match &self.lower {
+            Bound::Excluded(key) => Some(key),
+            Bound::Included(_) | Bound::Unbounded => None,
+        }
+    }
+
+    /// Searches for the next entry downwards, as [`next_within`](Self::next_within) does upwards. All
+    /// versions of a key count as one key.
+    pub fn next_back_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
+        if self.done {
+            return None;
+        }
+        let search = (|| {
+            let mut merge = match self.back.take() {
+                Some(merge) => merge,
+                None => self.open_back()?,
+            };
+            let search = self.step_back(&mut merge, keys_max);
+            self.back = Some(merge);
+            search
+        })();
+        self.end_search(search)
+    }
+
+    /// Turns the outcome of a search for the next entry into the result of a bounded search. Ends the
     /// iterator after an error or the last entry. Adds the entry's bytes, and at the first entry
     /// the latency so far, to the metrics of scans.
-    fn end_step(&mut self, step: Result<Option<Entry>>) -> Option<Result<Entry>> {
-        self.done = !matches!(step, Ok(Some(_)));
+    fn end_search(&mut self, search: Result<Option<Search>>) -> Option<Result<Search>> {
+        let found_bytes = match &search {
+            Ok(Some(Search::Passed)) => return Some(Ok(Search::Passed)),
+            Ok(Some(Search::Found((key, value)))) => Some(key.len() + value.len()),
+            Ok(None) | Err(_) => None,
+        };
+        self.done = found_bytes.is_none();
         if let Some(scan) = &mut self.scan {
-            scan.note(match &step {
-                Ok(Some((key, value))) => key.len() + value.len(),
-                _ => 0,
-            });
+            scan.note(found_bytes.unwrap_or_default());
         }
-        step.transpose()
+        search.transpose()
     }
 
     fn below_upper(&self, key: &[u8]) -> bool {
@@ -238,13 +262,14 @@ impl Range {
 
     /// Returns the next live entry upwards. The visible versions of a key come newest first: they
     /// are folded down to a put or a delete, and the older ones are skipped. Stops after `keys_max`
-    /// steps, each of which passes a key or a version that is too new.
+    /// steps, each of which passes a key or a version that is too new. The last step moves the lower
+    /// bound behind a key that has only such versions, as all other keys do.
     fn step_front(
         &mut self,
         merge: &mut Merge<Source, false>,
         keys_max: u32,
     ) -> Result<Option<Search>> {
-        for _ in 0..keys_max.max(1) {
+        for left in (0..keys_max.max(1)).rev() {
             if std::mem::take(&mut self.front_lingers) {
                 self.leave_key(merge)?;
             }
@@ -262,7 +287,13 @@ impl Range {
             }
             // If the back end has read this key, the upper bound excludes it.
             if source.seq() > self.point.seq {
+                let last = (left == 0).then(|| Bytes::copy_from_slice(source.key()));
                 merge.advance()?;
+                if let Some(key) = last
+                    && merge.front().is_none_or(|next| next.key() != key)
+                {
+                    exclude(&mut self.lower, &key);
+                }
                 continue;
             }
             let key = Bytes::copy_from_slice(source.key());
@@ -310,9 +341,14 @@ impl Range {
     }
 
     /// Returns the next live entry downwards. The versions of a key come oldest first: they are
-    /// gathered, and all that are older than a put or a delete are dropped.
-    fn step_back(&mut self, merge: &mut Merge<Source, true>) -> Result<Option<Entry>> {
-        loop {
+    /// gathered, and all that are older than a put or a delete are dropped. Stops after `keys_max`
+    /// keys.
+    fn step_back(
+        &mut self,
+        merge: &mut Merge<Source, true>,
+        keys_max: u32,
+    ) -> Result<Option<Search>> {
+        for _ in 0..keys_max.max(1) {
             let Some(cursor) = merge.front() else {
                 return Ok(None);
             };
@@ -344,9 +380,10 @@ impl Range {
             let mut fold = self.begin(&key);
             let _base_reached = versions.into_iter().rev().any(|v| fold.take(v));
             if let Some(value) = fold.finish(&key, &self.merger)? {
-                return Ok(Some((key, value)));
+                return Ok(Some(Search::Found((key, value))));
             }
         }
+        Ok(Some(Search::Passed))
     }
 }
 
@@ -354,31 +391,27 @@ impl Iterator for Range {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            match self.next_within(u32::MAX)? {
-                Ok(Search::Found(entry)) => return Some(Ok(entry)),
-                Ok(Search::Passed) => {}
-                Err(error) => return Some(Err(error)),
-            }
-        }
+        until_found(|| self.next_within(u32::MAX))
     }
 }
 
 impl DoubleEndedIterator for Range {
     fn next_back(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
+        until_found(|| self.next_back_within(u32::MAX))
+    }
+}
+
+/// Repeats a bounded search until it finds an entry, comes to the end of the range, or fails.
+#[inline]
+pub(super) fn until_found(
+    mut search: impl FnMut() -> Option<Result<Search>>,
+) -> Option<Result<Entry>> {
+    loop {
+        match search()? {
+            Ok(Search::Found(entry)) => return Some(Ok(entry)),
+            Ok(Search::Passed) => {}
+            Err(error) => return Some(Err(error)),
         }
-        let step = (|| {
-            let mut merge = match self.back.take() {
-                Some(merge) => merge,
-                None => self.open_back()?,
-            };
-            let step = self.step_back(&mut merge);
-            self.back = Some(merge);
-            step
-        })();
-        self.end_step(step)
     }
 }
 

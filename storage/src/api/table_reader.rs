@@ -177,13 +177,39 @@ pub enum Entries<'r> {
 }
 
 impl Entries<'_> {
-    /// Searches for the next entry as [`Range::next_within`] does. Only in a view, a snapshot or a
-    /// detached table does the search stop after `keys_max` keys.
+    /// Searches for the next entry as [`Range::next_within`] does. Entries in memory are all seen, so
+    /// a search among them passes none.
+    #[inline]
     pub fn next_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
         match self {
             Self::Stored(range) => range.next_within(keys_max),
-            Self::Transaction(_) | Self::Memory(_) => {
-                self.next().map(|entry| entry.map(Search::Found))
+            Self::Transaction(range) => range.next_within(keys_max),
+            Self::Memory(entries) => entries
+                .next()
+                .cloned()
+                .map(|entry| Ok(Search::Found(entry))),
+        }
+    }
+
+    /// Returns a key behind which a new range could go on, as [`Range::passed_key`] does. `None` in a
+    /// transaction and in memory.
+    pub fn passed_key(&self) -> Option<&[u8]> {
+        match self {
+            Self::Stored(range) => range.passed_key(),
+            Self::Transaction(_) | Self::Memory(_) => None,
+        }
+    }
+
+    /// Searches for the next entry from the other end, as [`next_within`](Self::next_within) does from
+    /// the front.
+    #[inline]
+    pub fn next_back_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
+        match self {
+            Self::Stored(range) => range.next_back_within(keys_max),
+            Self::Transaction(range) => range.next_back_within(keys_max),
+            Self::Memory(entries) => {
+                let entry = entries.next_back().cloned();
+                entry.map(|entry| Ok(Search::Found(entry)))
             }
         }
     }

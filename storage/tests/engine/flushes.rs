@@ -8,7 +8,7 @@ use crate::common::hooked_disk::{Call, HookedDisk};
 use crate::common::one_table::get;
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{Db, Durability, Maintenance, Options, Range, Search};
+use ebb_storage::{Db, Durability, Maintenance, Options, Search};
 
 /// Regression: each tiny table took a sync of the directory, of the log and of the manifest: 80 to
 /// 100 of them a second, and with 200 tables the log grew to four times its bound.
@@ -152,46 +152,4 @@ fn a_scan_over_dead_keys_has_their_memtable_flushed() {
     assert!(is_flushed_after(9000, Maintenance::Background));
     assert!(!is_flushed_after(4000, Maintenance::Background));
     assert!(!is_flushed_after(9000, Maintenance::Manual));
-}
-
-#[test]
-fn a_bounded_search_stops_among_deleted_keys_and_goes_on_behind_them() {
-    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
-    let app = db.keyspace("app").unwrap();
-    let queue = app.table("queue", Default::default()).unwrap();
-    for i in 0..12u8 {
-        queue.put(&[i], b"v").unwrap();
-    }
-    for i in 0..10u8 {
-        queue.delete(&[i]).unwrap();
-    }
-    let found = searches_of_four(queue.range::<&[u8], _>(..));
-    assert_eq!(found, [None, None, Some(10), Some(11)]);
-}
-
-/// In a snapshot, keys that were written later have no entry.
-#[test]
-fn a_bounded_search_stops_among_newer_keys_and_goes_on_behind_them() {
-    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
-    let app = db.keyspace("app").unwrap();
-    let queue = app.table("queue", Default::default()).unwrap();
-    queue.put(&[10], b"v").unwrap();
-    app.create_snapshot("before").unwrap();
-    for i in 0..10u8 {
-        queue.put(&[i], b"v").unwrap();
-    }
-    let before = app.snapshot("before").unwrap().table("queue").unwrap();
-    let found = searches_of_four(before.range::<&[u8], _>(..));
-    assert_eq!(found, [None, None, Some(10)]);
-}
-
-/// Returns the outcomes of searches of at most 4 keys each, to the end of the range: the first byte of
-/// a key that was found, or `None`.
-fn searches_of_four(mut range: Range) -> Vec<Option<u8>> {
-    let searches = std::iter::from_fn(|| range.next_within(4));
-    let found = searches.map(|search| match search.unwrap() {
-        Search::Found((key, _)) => Some(key[0]),
-        Search::Passed => None,
-    });
-    found.collect()
 }

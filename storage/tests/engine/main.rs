@@ -2,6 +2,7 @@
 
 mod backup;
 mod basics;
+mod bounded_searches;
 mod changed_keys;
 mod common;
 mod compaction;

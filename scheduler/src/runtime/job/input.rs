@@ -20,6 +20,10 @@ pub struct Split {
 /// A callback for the key and value of each record of a split. Its error stops the reading.
 pub type RecordSink<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> Result<(), TaskError> + 'a);
 
+/// A callback for an input that reads for long without a record. There the runtime paces the task, and
+/// notices that the task makes progress. Its error stops the reading.
+pub type Checkpoint<'a> = &'a (dyn Fn() -> Result<(), TaskError> + 'a);
+
 /// A source of key-value records.
 pub trait Input: Send + Sync {
     /// Cuts the input into splits, one map task each. Called once, at submission.
@@ -35,22 +39,41 @@ pub trait Input: Send + Sync {
     /// If reading fails, and any error of `record`, which must be returned at once.
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError>;
 
+    /// Reads a split as [`Input::read`] does, and calls `checkpoint` now and then where many steps
+    /// give no record: among deleted rows, say. The runtime reads by this function. An input that
+    /// wraps another one forwards it.
+    ///
+    /// The default calls no checkpoint, for inputs that find a record at each step.
+    ///
+    /// # Errors
+    /// As [`Input::read`], and any error of `checkpoint`.
+    fn read_with_checkpoints(
+        &self,
+        split: &Split,
+        record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
+    ) -> Result<(), TaskError> {
+        let _ = checkpoint;
+        self.read(split, record)
+    }
+
     /// Passes about `records` (at least 1) of the split's records to `record`, in each call the
     /// same ones. They should come from all over the split, because the runtime derives the ranges
-    /// of a global sort from them.
+    /// of a global sort from them. Calls `checkpoint` as [`Input::read_with_checkpoints`] does.
     ///
     /// The default takes the first records, which represent an ordered split badly.
     ///
     /// # Errors
-    /// As [`Input::read`].
+    /// As [`Input::read_with_checkpoints`].
     fn sample(
         &self,
         split: &Split,
         records: usize,
         record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
         let mut left = records;
-        let read = self.read(split, &mut |key, value| {
+        let mut first = |key: &[u8], value: &[u8]| {
             record(key, value)?;
             left = left.saturating_sub(1);
             match left {
@@ -58,7 +81,8 @@ pub trait Input: Send + Sync {
                 0 => Err(TaskError::Cancelled),
                 _ => Ok(()),
             }
-        });
+        };
+        let read = self.read_with_checkpoints(split, &mut first, checkpoint);
         match read {
             Err(TaskError::Cancelled) if left == 0 => Ok(()),
             read => read,
@@ -121,6 +145,7 @@ impl Input for VecInput {
         split: &Split,
         records: usize,
         record: RecordSink<'_>,
+        _checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
         let part = &self.parts[split.index as usize];
         let step = (part.len() / records.max(1)).max(1);

@@ -152,10 +152,12 @@ impl SamplePlan {
         };
         for split in &self.splits {
             let records = self.records_per_split as usize;
-            (job.spec.input).sample(split, records, &mut |key, value| {
+            let mut record = |key: &[u8], value: &[u8]| {
                 attempt.tick(key.len() + value.len())?;
                 job.spec.mapper.map(key, value, &mut emit)
-            })?;
+            };
+            let input = &job.spec.input;
+            input.sample(split, records, &mut record, &|| attempt.tick(0))?;
         }
         let keys = emit.sample.into_keys();
         Ok(RangePartitioner::new(cuts(keys, job.spec.reduces)))

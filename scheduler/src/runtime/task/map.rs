@@ -74,7 +74,7 @@ fn read_and_map(
     emit: &mut dyn Emit,
 ) -> Result<(), TaskError> {
     attempt.set_input(split.bytes);
-    job.spec.input.read(split, &mut |key, value| {
+    let mut record = |key: &[u8], value: &[u8]| {
         let bytes = (key.len() + value.len()) as u64;
         attempt.count(|counters| {
             counters.map_input_records += 1;
@@ -84,7 +84,9 @@ fn read_and_map(
         job.spec.mapper.map(key, value, emit)?;
         attempt.add_handled(bytes);
         Ok(())
-    })
+    };
+    let input = &job.spec.input;
+    input.read_with_checkpoints(split, &mut record, &|| attempt.tick(0))
 }
 
 /// A sink that collects the mapper's output, and writes sorted runs when the buffer is full.

@@ -33,6 +33,44 @@ fn a_cancelled_job_stops_and_shutdown_cancels_the_rest() {
     assert!(is_empty(spills.path()));
 }
 
+/// An input that comes to no record, however long it reads.
+struct WithoutRecords;
+
+impl Input for WithoutRecords {
+    fn splits(&self) -> Result<Vec<Split>, TaskError> {
+        VecInput::new(vec![(Vec::new(), Vec::new())], 1).splits()
+    }
+
+    fn read(&self, _split: &Split, _record: RecordSink<'_>) -> Result<(), TaskError> {
+        Err(TaskError::failed("the runtime passes a checkpoint"))
+    }
+
+    fn read_with_checkpoints(
+        &self,
+        _split: &Split,
+        _record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
+    ) -> Result<(), TaskError> {
+        loop {
+            checkpoint()?;
+        }
+    }
+}
+
+/// Regression: a job among very many deleted rows could not be cancelled.
+#[test]
+fn a_job_is_cancelled_while_its_input_reads_without_a_record() {
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let output = VecOutput::new();
+    let mut spec = spinning_job(1, &output);
+    spec.input = Arc::new(WithoutRecords);
+    let job = runtime.submit(spec).unwrap();
+    wait::until("the job to use CPU", || job.status().cpu_s > 0.0);
+    assert!(job.cancel());
+    assert_eq!(job.wait().outcome, Outcome::Cancelled);
+}
+
 #[test]
 fn a_paced_job_uses_no_more_than_its_share() {
     let spills = tempfile::tempdir().unwrap();

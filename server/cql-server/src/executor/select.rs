@@ -23,7 +23,7 @@ use crate::guardrails::Access;
 use crate::indexes;
 use crate::interrupt;
 use crate::prepared::{Meaning, Prepared, SelectMeaning};
-use crate::read::{Bounds, Select, computed_rows};
+use crate::read::{Bounds, Select, StatementPace, computed_rows};
 use crate::snapshots;
 use crate::system::{Lookup, PageRows};
 use crate::targets::{self, Target};
@@ -168,10 +168,12 @@ impl Executor {
                 // its entries.
                 view = self.catalog.db().view();
                 live = (&view, table.rows());
-                Source::Stored(&live, Cache::Fill)
+                Source::Stored(&live, Cache::Fill, &StatementPace)
             }
             // The cache is left to reads of the live tables.
-            Target::Snapshot(snapshot) => Source::Stored(&snapshot.rows, Cache::Bypass),
+            Target::Snapshot(snapshot) => {
+                Source::Stored(&snapshot.rows, Cache::Bypass, &StatementPace)
+            }
             Target::Virtual(table) => {
                 let lookup = self.lookup(&state, &meaning.select, &bound, &call.parameters)?;
                 let rows = table.rows(&self.facts(&state, call.user)?, &lookup)?;

@@ -27,7 +27,7 @@ use ebb_cql::protocol::ErrorResponse;
 use ebb_model::key::PARTITIONS_START;
 use ebb_model::schema::{SchemaError, TableSchema};
 use ebb_storage::{Cache, WriteBatch};
-use ebb_tables::read::{LiveValues, RowScan, Source};
+use ebb_tables::read::{Ended, LiveValues, Pace, RowScan, Source};
 use ebb_tables::{Announcement, Catalog, CqlTable};
 use ebb_threads::{YIELD_EVERY, Yielding, lower_current_thread};
 use uuid::Uuid;
@@ -323,6 +323,23 @@ fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>
     Ok(())
 }
 
+/// The pace of a scan among keys without rows, which may be many: a deleted range, say.
+#[derive(Debug)]
+struct ScanPace<'b> {
+    shared: &'b Shared,
+    yielding: Yielding,
+}
+
+impl Pace for ScanPace<'_> {
+    fn passed(&self) -> std::result::Result<(), Ended> {
+        self.yielding.offer_core(Instant::now());
+        if self.shared.is_stopped() {
+            return Err(Arc::new(ErrorResponse::server("the server stops")));
+        }
+        Ok(())
+    }
+}
+
 /// Sends the entries of the indexes `building`, given by their ids, for all rows of a table to
 /// `sender`, in batches. Returns false if the scan was stopped early, or the receiver is gone.
 fn scan(
@@ -334,18 +351,25 @@ fn scan(
     if shared.idle_class {
         lower_current_thread();
     }
-    // In the normal class this never yields.
-    let yielding = Yielding::of_current_thread(YIELD_EVERY);
+    let pace = ScanPace {
+        shared,
+        // In the normal class this never yields.
+        yielding: Yielding::of_current_thread(YIELD_EVERY),
+    };
     let mut entries = Vec::with_capacity(ENTRIES_PER_COMMIT);
     let mut from = PARTITIONS_START.to_vec();
     loop {
-        let Some(next) = scan_some(shared, table, building, &from, &mut entries, |entries| {
-            yielding.offer_core(Instant::now());
+        let scanned = scan_some(&pace, table, building, &from, &mut entries, |entries| {
+            pace.yielding.offer_core(Instant::now());
             let is_full = entries.len() >= ENTRIES_PER_COMMIT;
             !is_full || sender.send(std::mem::take(entries)).is_ok()
-        })?
-        else {
-            return Ok(sender.send(entries).is_ok());
+        });
+        let next = match scanned {
+            Ok(Some(next)) => next,
+            Ok(None) => return Ok(sender.send(entries).is_ok()),
+            // The pace has ended the scan.
+            Err(_) if shared.is_stopped() => return Ok(false),
+            Err(error) => return Err(error),
         };
         if shared.is_stopped() || next.is_empty() {
             return Ok(false);
@@ -359,7 +383,7 @@ fn scan(
 /// then calls `goes_on` with them. Returns the key at which the next view has to begin: `None` at
 /// the end of the table, an empty key if `goes_on` returned false.
 fn scan_some(
-    shared: &Shared,
+    pace: &ScanPace<'_>,
     table: &CqlTable,
     building: &[u32],
     from: &[u8],
@@ -367,7 +391,7 @@ fn scan_some(
     mut goes_on: impl FnMut(&mut Vec<Vec<u8>>) -> bool,
 ) -> Result<Option<Vec<u8>>> {
     let schema = table.schema();
-    let view = shared.catalog.db().view();
+    let view = pace.shared.catalog.db().view();
     let now_s = i64::try_from(view.read_time_ms() / 1000).unwrap_or(i64::MAX);
     let values = LiveValues::new(schema, now_s);
     let indexed: Vec<_> = (building.iter())
@@ -395,8 +419,8 @@ fn scan_some(
     let reader = (&view, table.rows());
     // The rows of all views together may be more than the cache holds. A range that fills the cache stops
     // only once it has turned out to be long, and each view would begin with a new one.
-    let scan = RowScan::open(Source::Stored(&reader, Cache::Bypass), schema, from, None);
-    let mut scan = scan.map_err(of_table)?;
+    let source = Source::Stored(&reader, Cache::Bypass, pace);
+    let mut scan = RowScan::open(source, schema, from, None).map_err(of_table)?;
     while let Some(start) = scan.next_partition().map_err(of_table)? {
         let header = start.header.as_deref();
         // The header has entries of its own, for columns of the partition key and static ones. If this

@@ -8,11 +8,12 @@
 
 use ebb_model::key::{DecodedKey, EntryKey, PARTITIONS_START, Place, ROW, header_key};
 use ebb_model::schema::{ColumnKind, IndexedColumn};
-use ebb_storage::Transaction;
-use ebb_tables::read::LiveValues;
+use ebb_storage::{Cache, Transaction};
+use ebb_tables::read::{LiveValues, Source};
 use ebb_tables::{Catalog, CqlTable};
 
 use crate::error::{Result, of_key, of_store, of_table};
+use crate::read::StatementPace;
 
 /// The number of seconds for which a value still counts as live after its expiry, because readers
 /// of older views may still see it.
@@ -91,14 +92,14 @@ fn is_right(
     let from = [decoded.prefix, &[ROW]].concat();
     let to = [decoded.prefix, &[ROW + 1]].concat();
     debug_assert!(&from[..] > PARTITIONS_START);
-    let rows = transaction
-        .range(table.rows(), from..to)
-        .map_err(of_store)?;
+    let reader = (transaction, table.rows());
+    let source = Source::Stored(&reader, Cache::Fill, &StatementPace);
+    let rows = source.entries(&from, Some(&to)).map_err(of_table)?;
     for (at, row) in rows.enumerate() {
         if is_right || at == ROWS_MAX {
             return Ok(true);
         }
-        let (key, row) = row.map_err(of_store)?;
+        let (key, row) = row.map_err(of_table)?;
         let entries = values.entries(indexed, &key, header.as_deref(), &row, |_| is_right = true);
         entries.map_err(of_table)?;
     }

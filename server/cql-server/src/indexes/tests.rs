@@ -2,11 +2,16 @@
 
 mod builds;
 
+use std::time::Duration;
+
 use ebb_model::key::{EntryKey, PARTITIONS_START, PartitionKey, ROW, SCHEMA_KEY};
 
+use crate::executor::Executor;
 use crate::executor::harness::Server;
 use crate::interrupt::tests::charged;
 use crate::paging::PagingState;
+use crate::read::Limits;
+use crate::testing::local_node;
 
 const FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus \
      may have unpredictable performance. If you want to execute this query despite the \
@@ -123,6 +128,81 @@ fn a_read_charges_for_the_removed_entries_that_it_passes() {
     assert_eq!(entries(&server, "t"), 100);
     let (_, with) = charged(|| server.rows(by));
     assert!(with > without, "{with} units, and {without} before");
+}
+
+/// Regression: a read looked for the next entry before it gave the current row, so LIMIT 1 passed all
+/// removed entries behind the row.
+#[test]
+fn a_read_with_its_last_row_passes_no_removed_entries_behind_it() {
+    let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);
+    for c in 0..1000 {
+        insert(&mut server, &[(1, c, "7")]);
+    }
+    let first = "SELECT c FROM t WHERE v = 7 LIMIT 1";
+    let (_, before) = charged(|| server.rows(first));
+    let state = server.executor.catalog().state();
+    let table = state.table("ks", "t").unwrap().rows();
+    let keys = table.range::<&[u8], _>(SCHEMA_KEY..PARTITIONS_START);
+    let keys = keys.map(|entry| entry.unwrap().0).skip(1);
+    let of_index = keys.filter(|key| EntryKey::read(key).unwrap().index < 100);
+    let of_index: Vec<_> = of_index.collect();
+    for entry in &of_index[1..] {
+        table.delete(entry).unwrap();
+    }
+    assert_eq!(entries(&server, "t"), 1);
+    let (rows, after) = charged(|| server.rows(first));
+    assert_eq!((&rows[..], after), ("0", before));
+    // A read that goes on passes the removed entries, and is charged for each 32 of them.
+    let (rows, all) = charged(|| server.rows("SELECT c FROM t WHERE v = 7"));
+    assert_eq!(rows, "0");
+    assert!(all >= after + 50, "{all} units, and {after} with LIMIT 1");
+}
+
+/// Regression: a client that paged over more removed entries than a time-out allows got a time-out at
+/// the same place each time.
+#[test]
+fn a_page_ends_among_removed_entries_and_the_next_one_goes_on_behind_them() {
+    let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)", "CREATE INDEX ON t (s)"]);
+    // Rows of one partition for the index on `v`, and partitions for the one on `s`.
+    for number in 0..1000 {
+        insert(&mut server, &[(-1, number, "7")]);
+        server.run(&format!("INSERT INTO t (k, c, s) VALUES ({number}, 0, 7)"));
+    }
+    let catalog = server.executor.catalog().clone();
+    let state = catalog.state();
+    let table = state.table("ks", "t").unwrap().rows();
+    let keys = table.range::<&[u8], _>(SCHEMA_KEY..PARTITIONS_START);
+    let keys = keys.map(|entry| entry.unwrap().0).skip(1);
+    let of_indexes = keys.filter(|key| EntryKey::read(key).unwrap().index < 100);
+    let of_indexes: Vec<_> = of_indexes.collect();
+    assert_eq!(of_indexes.len(), 2000);
+    // The last entry of each index stays.
+    for entry in of_indexes[..999].iter().chain(&of_indexes[1000..1999]) {
+        table.delete(entry).unwrap();
+    }
+    // A page ends at the first look at the clock.
+    let limits = Limits {
+        empty_page: Duration::ZERO,
+        page_time: Duration::ZERO,
+        ..Limits::default()
+    };
+    server.executor = Executor::at_normal_priority(catalog.clone(), local_node(), limits);
+    for (column, c) in [("v", "999"), ("s", "0")] {
+        let by = format!("SELECT c FROM t WHERE {column} = 7");
+        let (mut found, mut pages, mut state) = (Vec::new(), 0, None::<bytes::Bytes>);
+        loop {
+            let page = server.page(&by, &[], Some(100), state.as_deref()).unwrap();
+            found.extend(page.rows);
+            pages += 1;
+            state = page.state;
+            if state.is_none() {
+                break;
+            }
+            assert!(pages < 100, "{by}");
+        }
+        assert_eq!(found, [[c]], "{by}");
+        assert!(pages > 3, "{by}: {pages} pages");
+    }
 }
 
 /// Index entries are removed in the order of commits: a tombstone of an entry does not hide an

@@ -11,24 +11,17 @@
 //! lookup but changes no result. Rows come in the same order as in a walk over all partitions, and
 //! pages end at the same positions: the next page may use another index, or none.
 
-use bytes::Buf as _;
+use bytes::{Buf as _, Bytes};
 use ebb_model::key::{ByteRange, DecodedKey, EntryKey, KeyError, Place, header_key};
 use ebb_model::schema::TableSchema;
-use ebb_storage::{Entries as StoredEntries, Entry, Search};
-use ebb_tables::read::{RowReader, RowStep, TableError};
+use ebb_storage::Search;
+use ebb_tables::read::{RowReader, RowStep, SourceEntries, TableError};
 
 use super::walk::{End, Entries, SEEK_UNITS, Walk, behind};
 use crate::analyse::restrictions::Partitions;
-use crate::error::{Result, of_store, of_table};
+use crate::error::{Result, of_table};
 use crate::interrupt;
 use crate::paging::{self, PagingState};
-
-/// The number of unseen entries that a search passes between two charges: removed ones, which merges
-/// drop in time, and those that are newer than the read's view. There may be any number of them. The
-/// number is small, because each may lie in a block of its own on the disk.
-const UNSEEN_MAX: u32 = 32;
-/// The approximate microseconds for passing [`UNSEEN_MAX`] entries in memory.
-const UNSEEN_UNITS: u64 = 2;
 
 impl Walk<'_> {
     /// Finds rows by the entries of an index, and passes them to the page, beginning after
@@ -84,8 +77,21 @@ impl Walk<'_> {
         }
         let RowReader { source, schema, .. } = self.reader;
         let (from, to) = within(entries.prefix, &range);
-        let mut found = source.entries(&from, to.as_deref()).map_err(of_table)?;
-        while let Some((key, _)) = next_of(&mut found)? {
+        let found = source.entries(&from, to.as_deref()).map_err(of_table)?;
+        let mut found = Lookahead::new(found);
+        loop {
+            let key = match found.next()? {
+                Next::Entry(key) => key,
+                Next::Passed(passed) => {
+                    if self.is_over()?
+                        && let Some(passed) = passed
+                    {
+                        return Ok(End::after(row_key_of(schema, &passed)?.prefix));
+                    }
+                    continue;
+                }
+                Next::Done => return Ok(End::Done),
+            };
             let header = row_key_of(schema, &key)?;
             let resume = resume.take();
             let resume = resume.filter(|resume| resume.key.starts_with(header.prefix));
@@ -103,7 +109,6 @@ impl Walk<'_> {
                 return Ok(End::after(header.prefix));
             }
         }
-        Ok(End::Done)
     }
 
     /// Adds to the page each matching row that an index entry names, in `range` and after the row
@@ -122,19 +127,34 @@ impl Walk<'_> {
         let RowReader { source, schema, .. } = self.reader;
         let rows = self.rows;
         let (from, to) = within(entries.prefix, &range);
-        let mut found = source.entries(&from, to.as_deref()).map_err(of_table)?;
-        let mut next = next_of(&mut found)?;
-        while let Some((first, _)) = next.take() {
+        let found = source.entries(&from, to.as_deref()).map_err(of_table)?;
+        let mut found = Lookahead::new(found);
+        loop {
+            let first = match found.next()? {
+                Next::Entry(first) => first,
+                Next::Passed(passed) => {
+                    if self.is_over()?
+                        && let Some(passed) = passed
+                    {
+                        return Ok(End::Cut {
+                            key: passed[entries.prefix.len()..].to_vec(),
+                            had_rows: true,
+                        });
+                    }
+                    continue;
+                }
+                Next::Done => return Ok(End::Done),
+            };
             let row_key = &first[entries.prefix.len()..];
             let first_row = row_key_of(schema, &first)?;
             let header_key = header_key(first_row.prefix);
             let prefix_len = first_row.prefix.len();
             // The prefix of all entries for rows of the partition.
             let of_partition = &first[..entries.prefix.len() + prefix_len];
-            next = next_of(&mut found)?;
-            let is_alone = (next.as_ref()).is_none_or(|(key, _)| !key.starts_with(of_partition));
-            // If only one row is read, its header comes with it; otherwise the header is read
-            // first.
+            // If only one row is read, its header comes with it; otherwise the header is read first.
+            // The search for another entry is a short one: behind the last row of LIMIT there may be
+            // any number of removed entries.
+            let is_alone = found.ends(of_partition)?;
             let (header, mut only) = match first_row.place {
                 Place::Row(clustering) if is_alone && rows.contains(clustering) => {
                     let read = (self.reader).read_row(first_row, [&header_key[..], row_key]);
@@ -150,14 +170,16 @@ impl Walk<'_> {
             let end = self.take_rows(&partition, true, Some(entries), || {
                 let mut key = match first_entry.take() {
                     Some(key) => key,
-                    None => {
-                        let another = next.take_if(|(key, _)| key.starts_with(of_partition));
-                        let Some((key, _)) = another else {
-                            return Ok(RowStep::Done);
-                        };
-                        next = next_of(&mut found)?;
-                        key
-                    }
+                    None => match found.next_of(of_partition)? {
+                        Next::Entry(key) => key,
+                        Next::Passed(passed) => {
+                            // There is such a key, because `first` at least was read.
+                            let mut key = passed.unwrap_or_else(|| first.clone());
+                            key.advance(entries.prefix.len());
+                            return Ok(RowStep::Passed(key));
+                        }
+                        Next::Done => return Ok(RowStep::Done),
+                    },
                 };
                 let Place::Row(clustering) = row_key_of(schema, &key)?.place else {
                     let error = KeyError::Corrupt {
@@ -182,31 +204,84 @@ impl Walk<'_> {
             if end != End::Done {
                 return Ok(end);
             }
-            // Entries of this partition are left: the page takes no more rows of it. There may be many,
-            // so the scan begins anew behind them.
-            if (next.as_ref()).is_some_and(|(key, _)| key.starts_with(of_partition)) {
+            // Entries of this partition may be left: the page takes no more rows of it. There may be
+            // many, so the scan begins anew behind them.
+            if !found.ends(of_partition)? {
                 let behind = ByteRange::of_prefix(of_partition.to_vec()).to;
                 let is_in_range = |behind: &Vec<u8>| to.as_ref().is_none_or(|to| behind < to);
                 let Some(behind) = behind.filter(is_in_range) else {
                     return Ok(End::Done);
                 };
-                found = source.entries(&behind, to.as_deref()).map_err(of_table)?;
-                next = next_of(&mut found)?;
+                let rest = source.entries(&behind, to.as_deref()).map_err(of_table)?;
+                found = Lookahead::new(rest);
             }
         }
-        Ok(End::Done)
     }
 }
 
-/// Returns the next entry, and charges for the unseen ones before it.
-fn next_of(found: &mut StoredEntries<'_>) -> Result<Option<Entry>> {
-    loop {
-        match found.next_within(UNSEEN_MAX).transpose() {
-            Ok(Some(Search::Found(entry))) => return Ok(Some(entry)),
-            Ok(Some(Search::Passed)) => interrupt::charge(UNSEEN_UNITS)?,
-            Ok(None) => return Ok(None),
-            Err(error) => return Err(of_store(error)),
+/// The next index entry.
+enum Next {
+    /// The key of the entry.
+    Entry(Bytes),
+    /// No entry yet: a short search has passed entries that the read does not see. The key is that of an
+    /// entry up to which all were read or passed, `None` if there is no such entry yet.
+    Passed(Option<Bytes>),
+    /// The end of the entries.
+    Done,
+}
+
+/// An iterator over the keys of index entries, with room for one key that was read ahead.
+struct Lookahead<'s> {
+    entries: SourceEntries<'s>,
+    ahead: Option<Bytes>,
+}
+
+impl<'s> Lookahead<'s> {
+    fn new(entries: SourceEntries<'s>) -> Self {
+        Self {
+            entries,
+            ahead: None,
         }
+    }
+
+    /// Returns the next entry, after at most one short search.
+    fn next(&mut self) -> Result<Next> {
+        if let Some(key) = self.ahead.take() {
+            return Ok(Next::Entry(key));
+        }
+        Ok(match self.entries.search().map_err(of_table)? {
+            Some(Search::Found((key, _))) => Next::Entry(key),
+            Some(Search::Passed) => {
+                Next::Passed(self.entries.passed_key().map(Bytes::copy_from_slice))
+            }
+            None => Next::Done,
+        })
+    }
+
+    /// Returns the next entry, as [`next`](Self::next) does, if its key begins with `prefix`;
+    /// [`Next::Done`] otherwise.
+    fn next_of(&mut self, prefix: &[u8]) -> Result<Next> {
+        Ok(match self.next()? {
+            Next::Entry(key) if !key.starts_with(prefix) => {
+                self.ahead = Some(key);
+                Next::Done
+            }
+            next => next,
+        })
+    }
+
+    /// Returns whether the entries of `prefix` end here: the next key does not begin with `prefix`. False
+    /// if this is unknown after a short search, because the next key lies behind entries that the read
+    /// does not see.
+    fn ends(&mut self, prefix: &[u8]) -> Result<bool> {
+        if self.ahead.is_none() {
+            match self.entries.search().map_err(of_table)? {
+                Some(Search::Found((key, _))) => self.ahead = Some(key),
+                Some(Search::Passed) => return Ok(false),
+                None => return Ok(true),
+            }
+        }
+        Ok((self.ahead.as_ref()).is_none_or(|key| !key.starts_with(prefix)))
     }
 }
 

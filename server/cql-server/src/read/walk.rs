@@ -288,7 +288,7 @@ impl<'w> Walk<'w> {
                     self.progress.note_stale(index, &key);
                     (key, None)
                 }
-                RowStep::Unselected(key) => (key, None),
+                RowStep::Unselected(key) | RowStep::Passed(key) => (key, None),
                 RowStep::Done => break,
             };
             // Rows that the filter rejects count, too: static columns are a row of their own only in

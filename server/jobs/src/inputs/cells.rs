@@ -29,7 +29,7 @@ use ebb_model::key::PARTITIONS_START;
 use ebb_model::row::{LiveColumn, RowError};
 use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_model::types::CqlType;
-use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
+use ebb_scheduler::runtime::{Checkpoint, Input, RecordSink, Split, TaskError};
 use ebb_storage::{Cache, SnapshotTable};
 use ebb_tables::read::{ProjectedPartition, Projection, RowScan, Source, read_key};
 
@@ -37,6 +37,7 @@ use self::changed::Compared;
 pub(crate) use self::changed::{Rewritten, RewrittenRow, read_time_s};
 pub(crate) use self::row_key::{Change, RowKey};
 use super::snapshot::{Piece, SnapshotInput};
+use super::task_pace::TaskPace;
 use crate::error::of_table;
 
 /// The length of a cell that is null.
@@ -141,14 +142,15 @@ impl CellsInput {
         Some((lower, upper))
     }
 
-    /// Reads a split as [`Input::read`] does. If only the rows that differ between two snapshots
-    /// are read, `record` also gets the rows of `rewritten`. These have to be written again even if
-    /// they have not changed, because their data files are removed.
+    /// Reads a split as [`Input::read_with_checkpoints`] does. If only the rows that differ between
+    /// two snapshots are read, `record` also gets the rows of `rewritten`. These have to be written
+    /// again even if they have not changed, because their data files are removed.
     pub(crate) fn read_with(
         &self,
         split: &Split,
         rewritten: Rewritten<'_>,
         record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
         let unknown = || TaskError::failed("a split of a table that the job does not have");
         let (number, payload) = take_number(split).ok_or_else(unknown)?;
@@ -159,14 +161,15 @@ impl CellsInput {
         };
         let Some(older) = &table.older else {
             return match &table.cql {
-                Some(cql) => table.read_cql(cql, &inner, record),
-                None => table.read_plain(&inner, record),
+                Some(cql) => table.read_cql(cql, &inner, record, checkpoint),
+                None => table.read_plain(&inner, record, checkpoint),
             };
         };
         let compared = Compared {
             older,
             newer: &table.newer,
             rows_to: table.rows_to,
+            checkpoint,
         };
         let piece = Piece::of(&inner)?;
         match &table.cql {
@@ -241,24 +244,36 @@ impl Input for CellsInput {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
-        self.read_with(
-            split,
-            &mut iter::empty::<Result<RewrittenRow, TaskError>>(),
-            record,
-        )
+        self.read_with_checkpoints(split, record, &|| Ok(()))
+    }
+
+    fn read_with_checkpoints(
+        &self,
+        split: &Split,
+        record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
+    ) -> Result<(), TaskError> {
+        let mut none = iter::empty::<Result<RewrittenRow, TaskError>>();
+        self.read_with(split, &mut none, record, checkpoint)
     }
 }
 
 impl Table {
-    fn read_plain(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+    fn read_plain(
+        &self,
+        split: &Split,
+        record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
+    ) -> Result<(), TaskError> {
         let (mut row, mut row_key) = (Vec::new(), Vec::new());
-        self.stored.read(split, &mut |key, value| {
+        let mut to_cells = |key: &[u8], value: &[u8]| {
             row.clear();
             push_cell(&mut row, key);
             push_cell(&mut row, value);
             added(self.rows_to, key).encode(&mut row_key);
             record(&row_key, &row)
-        })
+        };
+        (self.stored).read_with_checkpoints(split, &mut to_cells, checkpoint)
     }
 
     fn read_cql(
@@ -266,9 +281,11 @@ impl Table {
         cql: &CqlCells,
         split: &Split,
         record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
         let piece = Piece::of(split)?;
-        let source = Source::Stored(self.stored.reader(), Cache::Bypass);
+        let pace = TaskPace(checkpoint);
+        let source = Source::Stored(self.stored.reader(), Cache::Bypass, &pace);
         let scan = RowScan::open(source, &cql.schema, &piece.lower, piece.upper.as_deref());
         let mut scan = scan.map_err(of_table)?;
         let read_time_s = read_time_s(&self.newer);
@@ -292,6 +309,8 @@ impl Table {
                 if let Some(cells) = row.of_operand(cql, &rows, stored.clustering(), operand)? {
                     added(self.rows_to, &stored.key).encode(&mut row_key);
                     record(&row_key, cells)?;
+                } else {
+                    checkpoint()?;
                 }
             }
         }

@@ -15,13 +15,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ebb_model::key::{ByteRange, PARTITIONS_START, Place, header_key};
-use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
+use ebb_scheduler::runtime::{Checkpoint, Input, RecordSink, Split, TaskError};
 use ebb_storage::Cache;
-use ebb_tables::read::{Partition, RowScan, Source, TableError};
+use ebb_tables::read::{Pace, Partition, RowScan, Source, TableError, Unpaced};
 
 use self::text::Buffers;
 pub use self::text::CqlText;
 use super::snapshot::{Piece, SnapshotInput};
+use super::task_pace::TaskPace;
 use crate::error::of_table;
 
 /// The rows of a table that CQL made, at a snapshot. For a split that begins inside a partition,
@@ -45,16 +46,21 @@ impl CqlInput {
         }
     }
 
-    fn source(&self) -> Source<'_> {
-        Source::Stored(self.table.reader(), Cache::Bypass)
+    fn source<'s>(&'s self, pace: &'s dyn Pace) -> Source<'s> {
+        Source::Stored(self.table.reader(), Cache::Bypass, pace)
     }
 
-    fn scan<'s>(&'s self, from: &[u8], to: Option<&'s [u8]>) -> Result<RowScan<'s>, TableError> {
-        RowScan::open(self.source(), self.text.schema(), from, to)
+    fn scan<'s>(
+        &'s self,
+        from: &[u8],
+        to: Option<&'s [u8]>,
+        pace: &'s dyn Pace,
+    ) -> Result<RowScan<'s>, TableError> {
+        RowScan::open(self.source(pace), self.text.schema(), from, to)
     }
 
     fn header(&self, prefix: &[u8]) -> Result<Option<Bytes>, TaskError> {
-        let header = self.source().get(&header_key(prefix));
+        let header = self.source(&Unpaced).get(&header_key(prefix));
         header.map_err(of_table)
     }
 
@@ -65,9 +71,10 @@ impl CqlInput {
         from: &[u8],
         partition: &Partition<'_>,
         prefix: &[u8],
+        pace: &TaskPace<'_>,
     ) -> Result<bool, TableError> {
         let to = ByteRange::of_prefix(prefix.to_vec()).to;
-        let mut rest = self.scan(from, to.as_deref())?;
+        let mut rest = self.scan(from, to.as_deref(), pace)?;
         Ok(rest.next_partition()?.is_some() && rest.has_live_row(partition)?)
     }
 }
@@ -78,9 +85,19 @@ impl Input for CqlInput {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        self.read_with_checkpoints(split, record, &|| Ok(()))
+    }
+
+    fn read_with_checkpoints(
+        &self,
+        split: &Split,
+        record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
+    ) -> Result<(), TaskError> {
         let piece = Piece::of(split)?;
         let to = piece.upper.as_deref();
-        let mut scan = self.scan(&piece.lower, to).map_err(of_table)?;
+        let pace = TaskPace(checkpoint);
+        let mut scan = self.scan(&piece.lower, to, &pace).map_err(of_table)?;
         let mut buffers = Buffers::default();
         while let Some(start) = scan.next_partition().map_err(of_table)? {
             let key = self.text.read_key(&start.key)?;
@@ -93,6 +110,8 @@ impl Input for CqlInput {
                 if (self.text).write_row(&projected, clustering, operand, &mut buffers)? {
                     had_rows = true;
                     record(&buffers.key, &buffers.value)?;
+                } else {
+                    checkpoint()?;
                 }
             }
             // A partition with static columns only counts as one row, of the split that has
@@ -102,7 +121,7 @@ impl Input for CqlInput {
             }
             let has_row_behind = match &piece.upper {
                 Some(upper) if upper.starts_with(key.prefix) => {
-                    self.has_row_from(upper, partition, key.prefix)
+                    self.has_row_from(upper, partition, key.prefix, &pace)
                 }
                 _ => Ok(false),
             };
@@ -119,10 +138,11 @@ impl Input for CqlInput {
         split: &Split,
         records: usize,
         record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
         let mut buffers = Buffers::default();
         let mut header: Option<(Vec<u8>, Option<Bytes>)> = None;
-        self.table.sample(split, records, &mut |key, _| {
+        let mut visible = |key: &[u8], _: &[u8]| {
             let decoded = self.text.read_key(key)?;
             let Place::Row(clustering) = decoded.place else {
                 return Ok(());
@@ -134,7 +154,7 @@ impl Input for CqlInput {
             });
             // The operand of the sample is older than the header. So it is read again: see
             // the purge race in `ebb_tables::read`.
-            let Some(operand) = self.source().get(key).map_err(of_table)? else {
+            let Some(operand) = self.source(&Unpaced).get(key).map_err(of_table)? else {
                 return Ok(());
             };
             let partition = self
@@ -145,6 +165,7 @@ impl Input for CqlInput {
             } else {
                 Ok(())
             }
-        })
+        };
+        self.table.sample(split, records, &mut visible, checkpoint)
     }
 }

@@ -10,7 +10,7 @@ mod records;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
+use ebb_scheduler::runtime::{Checkpoint, Input, RecordSink, Split, TaskError};
 use ebb_text::TextFormat;
 use ebb_text::counts::counted;
 use ebb_text::csv::{CsvDialect, CsvFields, problem_of_names};
@@ -476,6 +476,7 @@ impl Input for FilesInput {
         split: &Split,
         records: usize,
         record: RecordSink<'_>,
+        _checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
         let parts: Vec<Part> = Part::all(split).collect();
         let places = places(records);

@@ -1,6 +1,6 @@
 //! The values of a table as CSV records, whose quotes may be malformed.
 
-use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
+use ebb_scheduler::runtime::{Checkpoint, Input, RecordSink, Split, TaskError};
 use ebb_text::csv::{CsvDialect, CsvFields, push_record};
 
 use super::SnapshotInput;
@@ -47,13 +47,23 @@ impl Input for LenientCsvInput {
         self.rows.read(split, &mut rewriting(record))
     }
 
+    fn read_with_checkpoints(
+        &self,
+        split: &Split,
+        record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
+    ) -> Result<(), TaskError> {
+        (self.rows).read_with_checkpoints(split, &mut rewriting(record), checkpoint)
+    }
+
     fn sample(
         &self,
         split: &Split,
         records: usize,
         record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
-        self.rows.sample(split, records, &mut rewriting(record))
+        (self.rows).sample(split, records, &mut rewriting(record), checkpoint)
     }
 }
 

@@ -19,6 +19,7 @@
 //! | `generator` | records from a seed |
 //! | `lenient_csv` | CSV values of a table whose quotes may be malformed |
 //! | `sample` | the number of records and places in a sample of a split |
+//! | `task_pace` | checkpoints of a task among keys without rows |
 //! | `union` | two inputs as one, each record marked with its side |
 
 #[cfg(feature = "publish")]
@@ -29,6 +30,7 @@ mod generator;
 mod lenient_csv;
 mod sample;
 mod snapshot;
+mod task_pace;
 mod union;
 
 #[cfg(feature = "publish")]

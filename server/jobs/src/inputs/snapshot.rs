@@ -5,13 +5,15 @@ mod sampler;
 use std::ops::Bound;
 
 use bytes::Bytes;
-use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
-use ebb_storage::{Cache, DetachedTable, Entries, SnapshotTable, TableReader};
+use ebb_scheduler::runtime::{Checkpoint, Input, RecordSink, Split, TaskError};
+use ebb_storage::{Cache, DetachedTable, SnapshotTable, TableReader};
+use ebb_tables::read::{Pace, Source, SourceEntries, Unpaced};
 
 use self::sampler::Sampler;
 use super::SPLIT_BYTES_MIN;
 use super::sample::places;
-use crate::error::of_store;
+use super::task_pace::TaskPace;
+use crate::error::of_table;
 
 /// The least size on disk, in bytes, of a table whose splits are cut by the index of its files. If
 /// a table is smaller, most of its data may be in memtables.
@@ -82,10 +84,15 @@ impl SnapshotInput {
         }
     }
 
-    fn scan(&self, piece: &Piece) -> Result<Entries<'_>, TaskError> {
-        let (lower, upper) = piece.bounds();
-        let entries = self.reader().range(lower, upper, Cache::Bypass);
-        entries.map_err(of_store)
+    /// Opens the entries of a range of keys. Calls `pace` among keys without an entry.
+    fn scan<'s>(
+        &'s self,
+        piece: &Piece,
+        pace: &'s dyn Pace,
+    ) -> Result<SourceEntries<'s>, TaskError> {
+        let source = Source::Stored(self.reader(), Cache::Bypass, pace);
+        let entries = source.entries(&piece.lower, piece.upper.as_deref());
+        entries.map_err(of_table)
     }
 
     /// Cuts the keys of the input into ranges. Returns the first keys of all ranges but the first,
@@ -98,8 +105,8 @@ impl SnapshotInput {
             return Ok((cuts, indexed_bytes));
         }
         let mut sampler = Sampler::default();
-        for row in self.scan(&self.keys)? {
-            let (key, value) = row.map_err(of_store)?;
+        for row in self.scan(&self.keys, &Unpaced)? {
+            let (key, value) = row.map_err(of_table)?;
             let bytes = (key.len() + value.len()) as u64;
             sampler.add(key, bytes);
         }
@@ -135,9 +142,19 @@ impl Input for SnapshotInput {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        self.read_with_checkpoints(split, record, &|| Ok(()))
+    }
+
+    fn read_with_checkpoints(
+        &self,
+        split: &Split,
+        record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
+    ) -> Result<(), TaskError> {
         let piece = Piece::of(split)?;
-        for row in self.scan(&piece)? {
-            let (key, value) = row.map_err(of_store)?;
+        let pace = TaskPace(checkpoint);
+        for row in self.scan(&piece, &pace)? {
+            let (key, value) = row.map_err(of_table)?;
             record(&key, &value)?;
         }
         Ok(())
@@ -151,15 +168,18 @@ impl Input for SnapshotInput {
         split: &Split,
         records: usize,
         record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
         let piece = Piece::of(split)?;
+        let pace = TaskPace(checkpoint);
         let places = places(records);
         let cuts = match &self.rows {
             Rows::Snapshot(table) => table.split_keys::<&[u8], _>(piece.bounds(), places),
             Rows::Detached(table) => table.split_keys::<&[u8], _>(piece.bounds(), places),
         };
         if 2 * (cuts.len() + 1) < places {
-            return self.sample_evenly(&piece, split.bytes / records.max(1) as u64, record);
+            let distance_bytes = split.bytes / records.max(1) as u64;
+            return self.sample_evenly(&piece, distance_bytes, record, &pace);
         }
         let per_place = records.div_ceil(cuts.len() + 1);
         let mut lower = piece.lower;
@@ -168,8 +188,8 @@ impl Input for SnapshotInput {
                 lower: std::mem::replace(&mut lower, upper.clone().unwrap_or_default()),
                 upper,
             };
-            for row in self.scan(&place)?.take(per_place) {
-                let (key, value) = row.map_err(of_store)?;
+            for row in self.scan(&place, &pace)?.take(per_place) {
+                let (key, value) = row.map_err(of_table)?;
                 record(&key, &value)?;
             }
         }
@@ -185,10 +205,11 @@ impl SnapshotInput {
         piece: &Piece,
         distance_bytes: u64,
         record: RecordSink<'_>,
+        pace: &TaskPace<'_>,
     ) -> Result<(), TaskError> {
         let (mut bytes, mut next) = (0, 0);
-        for row in self.scan(piece)? {
-            let (key, value) = row.map_err(of_store)?;
+        for row in self.scan(piece, pace)? {
+            let (key, value) = row.map_err(of_table)?;
             if bytes >= next {
                 record(&key, &value)?;
                 next += distance_bytes;

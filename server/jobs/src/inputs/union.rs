@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
+use ebb_scheduler::runtime::{Checkpoint, Input, RecordSink, Split, TaskError};
 
 /// The input that a record comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +74,15 @@ impl Input for Union {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        self.read_with_checkpoints(split, record, &|| Ok(()))
+    }
+
+    fn read_with_checkpoints(
+        &self,
+        split: &Split,
+        record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
+    ) -> Result<(), TaskError> {
         let (head, payload) = split.payload.split_at(5);
         let (side, input) = match head[0] {
             0 => (Side::Left, &self.left),
@@ -85,11 +94,12 @@ impl Input for Union {
             ..split.clone()
         };
         let mut marked = vec![side.byte()];
-        input.read(&inner, &mut |key, value| {
+        let mut mark = |key: &[u8], value: &[u8]| {
             marked.truncate(1);
             marked.extend_from_slice(key);
             record(&marked, value)
-        })
+        };
+        input.read_with_checkpoints(&inner, &mut mark, checkpoint)
     }
 }
 

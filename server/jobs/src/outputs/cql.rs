@@ -26,7 +26,7 @@ use ebb_model::row::{Column, Header, RowError, RowRef};
 use ebb_model::schema::{TableDefinition, TableSchema};
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 use ebb_storage::{Cache, Db, TableReader};
-use ebb_tables::read::{Partition, RowScan, Source, TableError, read_key};
+use ebb_tables::read::{Partition, RowScan, Source, TableError, Unpaced, read_key};
 use ebb_tables::write::WriteTimes;
 use ebb_tables::{Catalog, CatalogError, CqlTable};
 
@@ -217,7 +217,7 @@ fn scan<'s>(
     reader: &'s dyn TableReader,
     schema: &'s TableSchema,
 ) -> Result<RowScan<'s>, TableError> {
-    let source = Source::Stored(reader, Cache::Fill);
+    let source = Source::Stored(reader, Cache::Fill, &Unpaced);
     RowScan::open(source, schema, PARTITIONS_START, None)
 }
 

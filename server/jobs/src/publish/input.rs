@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ebb_scheduler::runtime::{Emit, Input, Mapper, RecordSink, Split, TaskError};
+use ebb_scheduler::runtime::{Checkpoint, Emit, Input, Mapper, RecordSink, Split, TaskError};
 
 use super::job::PublicationJob;
 use super::previous::RewrittenRows;
@@ -47,8 +47,17 @@ impl Input for PendingInput {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        self.read_with_checkpoints(split, record, &|| Ok(()))
+    }
+
+    fn read_with_checkpoints(
+        &self,
+        split: &Split,
+        record: RecordSink<'_>,
+        checkpoint: Checkpoint<'_>,
+    ) -> Result<(), TaskError> {
         let mut rewritten = self.rewritten(split)?;
-        self.cells.read_with(split, &mut rewritten, record)
+        (self.cells).read_with(split, &mut rewritten, record, checkpoint)
     }
 }
 

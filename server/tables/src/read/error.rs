@@ -5,6 +5,8 @@ use ebb_model::row::RowError;
 use ebb_model::schema::TableSchema;
 use ebb_model::types::{Hex, TypeError};
 
+use super::entries::Ended;
+
 /// An error of a read of rows.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TableError {
@@ -15,6 +17,9 @@ pub enum TableError {
     /// row of the table.
     #[error("{0}")]
     Damaged(Box<Damage>),
+    /// The caller ended the read by its [`Pace`](super::Pace), with this error.
+    #[error("{0}")]
+    Ended(Ended),
 }
 
 /// Stored bytes that are no key, partition header (deletions and static columns) or row of their

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   source        keys and operands of a table at one instant, or of computed rows
+//!     │  entries          the search for the next entry, and the pace of the caller among passed keys
 //!     │  ├─► scan             the partitions in a range of keys, with their headers and stored rows
 //!     │  ├─► partition_scan   the header of a known partition, and the stored rows of a selection
 //!     │  └─► row_reader       the header and one row, by their keys
@@ -33,6 +34,7 @@
 //! `inputs/cql/tests.rs` of ebb-jobs for the third.
 
 mod columns;
+mod entries;
 mod error;
 mod live_values;
 mod partition;
@@ -46,6 +48,7 @@ mod stored_row;
 mod tests;
 
 pub use self::columns::{ProjectedPartition, ProjectedRow, Projection};
+pub use self::entries::{Ended, PASSED_MAX, Pace, SourceEntries, Unpaced};
 pub use self::error::{Damage, DamageReason, TableError};
 pub use self::live_values::LiveValues;
 pub use self::partition::{Partition, read_key};

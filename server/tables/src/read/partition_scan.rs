@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use ebb_model::key::{ByteRange, DecodedKey, ROW};
-use ebb_storage::Entries;
 
+use super::entries::SourceEntries;
 use super::error::Result;
 use super::row_reader::RowReader;
 use super::rows::Rows;
@@ -40,7 +40,7 @@ pub struct PartitionScan<'s> {
     /// The range of keys that the next step opens.
     next_range: Option<ByteRange>,
     /// The open iterator over a range of rows; `None` if no range is open.
-    entries: Option<Entries<'s>>,
+    entries: Option<SourceEntries<'s>>,
 }
 
 impl<'s> PartitionScan<'s> {
@@ -92,7 +92,7 @@ impl<'s> PartitionScan<'s> {
     /// end.
     ///
     /// # Errors
-    /// If the store cannot read an entry.
+    /// If the store cannot read an entry, or the [`Pace`](super::Pace) of the source ends the read.
     #[inline]
     pub fn advance(&mut self) -> Result<RowStep> {
         if let Some(range) = self.next_range.take() {

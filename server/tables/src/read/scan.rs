@@ -16,8 +16,9 @@ mod tests;
 use bytes::Bytes;
 use ebb_model::key::{ByteRange, KeyError, Place, ROW, header_key, partition_prefix};
 use ebb_model::schema::TableSchema;
-use ebb_storage::{Entries, Entry};
+use ebb_storage::Entry;
 
+use super::entries::SourceEntries;
 use super::error::{Result, TableError};
 use super::partition::{Partition, read_key};
 use super::source::Source;
@@ -33,7 +34,7 @@ pub struct RowScan<'s> {
     schema: &'s TableSchema,
     /// The end of the scanned range of keys; `None` if it has no upper end.
     to: Option<&'s [u8]>,
-    entries: Entries<'s>,
+    entries: SourceEntries<'s>,
     /// An entry that was read ahead: the first row of the current partition, or the first entry after
     /// the partition.
     pending: Option<Entry>,
@@ -65,7 +66,7 @@ impl<'s> RowScan<'s> {
     /// are no partitions.
     ///
     /// # Errors
-    /// If the store cannot read the range.
+    /// If the store cannot read the range, or the [`Pace`](super::Pace) of the source ends the read.
     pub fn open(
         source: Source<'s>,
         schema: &'s TableSchema,
@@ -132,7 +133,8 @@ impl<'s> RowScan<'s> {
     /// Returns the next row of the current partition, visible or not; `None` after the last one.
     ///
     /// # Errors
-    /// If the store cannot read an entry, or if a key is damaged.
+    /// If the store cannot read an entry, if a key is damaged, or if the [`Pace`](super::Pace) of the
+    /// source ends the read.
     #[inline]
     pub fn next_row(&mut self) -> Result<Option<StoredRow>> {
         if !self.is_in_partition {

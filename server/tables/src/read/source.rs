@@ -5,14 +5,16 @@ use std::ops::Bound;
 use bytes::Bytes;
 use ebb_storage::{Cache, Entries, Entry, FoundSoFar, TableReader};
 
+use super::entries::{Pace, SourceEntries, Unpaced};
 use super::error::Result;
 
 /// A source of rows and of partition headers (deletions and static columns) at one instant. Both are
 /// encoded as merge operands, by keys of the engine.
 #[derive(Debug, Clone, Copy)]
 pub enum Source<'s> {
-    /// A table of the store, and how reads of its ranges use the block cache.
-    Stored(&'s dyn TableReader, Cache),
+    /// A table of the store, the use of the block cache by reads of its ranges, and the pace of these
+    /// reads among keys that the reader does not see.
+    Stored(&'s dyn TableReader, Cache, &'s dyn Pace),
     /// Computed rows, in the order of their keys.
     Memory(&'s [Entry]),
 }
@@ -22,7 +24,7 @@ impl<'s> Source<'s> {
     /// is `now_us`.
     pub fn read_time_s(&self, now_us: i64) -> i64 {
         match self {
-            Self::Stored(reader, _) => {
+            Self::Stored(reader, ..) => {
                 i64::try_from(reader.read_time_ms() / 1000).unwrap_or(i64::MAX)
             }
             Self::Memory(_) => now_us.div_euclid(1_000_000),
@@ -37,7 +39,7 @@ impl<'s> Source<'s> {
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         match self {
-            Self::Stored(reader, _) => Ok(reader.get(key)?),
+            Self::Stored(reader, ..) => Ok(reader.get(key)?),
             Self::Memory(rows) => {
                 let found = rows.binary_search_by(|(k, _)| k[..].cmp(key));
                 Ok(found.ok().map(|at| rows[at].1.clone()))
@@ -57,7 +59,7 @@ impl<'s> Source<'s> {
         enough: &dyn Fn(&FoundSoFar<'_>) -> bool,
     ) -> Result<[Option<Bytes>; 2]> {
         match self {
-            Self::Stored(reader, _) => {
+            Self::Stored(reader, ..) => {
                 let mut found = reader.get_many_until(&keys, enough)?.into_iter();
                 Ok([(); 2].map(|()| found.next().flatten()))
             }
@@ -69,18 +71,20 @@ impl<'s> Source<'s> {
     ///
     /// # Errors
     /// If the store cannot open the range. An entry that cannot be read is an error of the iterator.
-    pub fn entries(&self, from: &[u8], to: Option<&[u8]>) -> Result<Entries<'s>> {
+    pub fn entries(&self, from: &[u8], to: Option<&[u8]>) -> Result<SourceEntries<'s>> {
         Ok(match self {
-            Self::Stored(reader, cache) => {
+            Self::Stored(reader, cache, pace) => {
                 let to = to.map_or(Bound::Unbounded, Bound::Excluded);
-                reader.range(Bound::Included(from), to, *cache)?
+                let entries = reader.range(Bound::Included(from), to, *cache)?;
+                SourceEntries::new(entries, *pace)
             }
             Self::Memory(rows) => {
                 let start = rows.partition_point(|(key, _)| key[..] < *from);
                 let end = to.map_or(rows.len(), |to| {
                     rows.partition_point(|(key, _)| key[..] < *to)
                 });
-                Entries::Memory(rows[start..end.max(start)].iter())
+                let entries = Entries::Memory(rows[start..end.max(start)].iter());
+                SourceEntries::new(entries, &Unpaced)
             }
         })
     }

@@ -32,6 +32,8 @@ pub enum RowStep {
     Absent(Bytes),
     /// The key of a stored row that the selection does not contain.
     Unselected(Bytes),
+    /// The last one of several keys without a row that the reader sees.
+    Passed(Bytes),
     /// The end of the rows.
     Done,
 }

@@ -7,7 +7,8 @@ use std::ops::{Bound, RangeBounds};
 use bytes::Bytes;
 
 use super::own_writes::{OwnTable, Write};
-use crate::api::{Cache, Entry, Range};
+use crate::api::range::until_found;
+use crate::api::{Cache, Entry, Range, Search};
 use crate::error::{Error, Result};
 
 /// The entries of a key range as a transaction sees them, ascending; `rev()` and
@@ -55,10 +56,24 @@ impl<'txn> TransactionRange<'txn> {
         self
     }
 
+    /// Searches for the next entry upwards, as [`Range::next_within`] does, in at most `keys_max` keys
+    /// with own writes or entries of the view, and in as many of the view before each of them.
+    pub fn next_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
+        self.search_from(End::Front, keys_max)
+    }
+
+    /// Searches for the next entry downwards, as [`next_within`](Self::next_within) does upwards.
+    pub fn next_back_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
+        self.search_from(End::Back, keys_max)
+    }
+
     /// Returns the next entry from `end`, out of the transaction's own writes and the entries of
-    /// its view. If both have the same key, the own write counts.
-    fn step(&mut self, end: End) -> Result<Option<Entry>> {
-        loop {
+    /// its view. If both have the same key, the own write counts. Stops after `keys_max` keys.
+    fn step(&mut self, end: End, keys_max: u32) -> Result<Option<Search>> {
+        for _ in 0..keys_max.max(1) {
+            if !self.view.search(end, keys_max) {
+                return Ok(Some(Search::Passed));
+            }
             let order = match (self.own.peek(end), self.view.peek(end)) {
                 (_, Some(Err(e))) => return Err(Error::clone(e)),
                 (None, None) => return Ok(None),
@@ -76,8 +91,8 @@ impl<'txn> TransactionRange<'txn> {
                 None
             };
             if order.is_gt() {
-                if below.is_some() {
-                    return Ok(below);
+                if let Some(entry) = below {
+                    return Ok(Some(Search::Found(entry)));
                 }
                 continue;
             }
@@ -85,16 +100,17 @@ impl<'txn> TransactionRange<'txn> {
             let table = &self.table.expect("who wrote names the table").table;
             let below = below.map(|(_, value)| value);
             if let Some(value) = write.resolve(table, key, || Ok(below))? {
-                return Ok(Some((key.clone(), value)));
+                return Ok(Some(Search::Found((key.clone(), value))));
             }
         }
+        Ok(Some(Search::Passed))
     }
 
-    fn next_from(&mut self, end: End) -> Option<Result<Entry>> {
+    fn search_from(&mut self, end: End, keys_max: u32) -> Option<Result<Search>> {
         if self.failed {
             return None;
         }
-        let step = self.step(end);
+        let step = self.step(end, keys_max);
         self.failed = step.is_err();
         step.transpose()
     }
@@ -104,13 +120,13 @@ impl Iterator for TransactionRange<'_> {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_from(End::Front)
+        until_found(|| self.next_within(u32::MAX))
     }
 }
 
 impl DoubleEndedIterator for TransactionRange<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.next_from(End::Back)
+        until_found(|| self.next_back_within(u32::MAX))
     }
 }
 
@@ -172,5 +188,31 @@ impl<I: DoubleEndedIterator> Ends<I> {
                 .or_else(|| self.rest.next_back())
                 .or_else(|| self.front.take()),
         }
+    }
+}
+
+impl Ends<Range> {
+    /// Searches for the item of one end that the next `peek` or `take` returns, in at most `keys_max`
+    /// keys. Returns false if there are more keys to search.
+    fn search(&mut self, end: End, keys_max: u32) -> bool {
+        let slot = match end {
+            End::Front => &mut self.front,
+            End::Back => &mut self.back,
+        };
+        if slot.is_some() {
+            return true;
+        }
+        let found = match end {
+            End::Front => self.rest.next_within(keys_max),
+            End::Back => self.rest.next_back_within(keys_max),
+        };
+        match found.transpose() {
+            Ok(Some(Search::Passed)) => return false,
+            Ok(Some(Search::Found(entry))) => *slot = Some(Ok(entry)),
+            // The last item may be in the slot of the other end.
+            Ok(None) => {}
+            Err(error) => *slot = Some(Err(error)),
+        }
+        true
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use ebb_cql::protocol::{QueryParameters, Response};
 use ebb_model::key::PartitionKey;
 use ebb_storage::{Cache, Db, Entries, SnapshotTable, TableReader, Value};
-use ebb_tables::read::Source;
+use ebb_tables::read::{Source, Unpaced};
 
 use crate::analyse::markers;
 use crate::call::Outcome;
@@ -92,7 +92,7 @@ fn assert_returns_nothing(select: &str, resumes_behind: Option<i32>) {
         table: &table,
         db: &db,
     };
-    let source = Source::Stored(&reader, Cache::Bypass);
+    let source = Source::Stored(&reader, Cache::Bypass, &Unpaced);
     let meaning = prepared.meaning.load_full();
     let Meaning::Select(meaning) = &*meaning else {
         panic!("{select} is a SELECT");

@@ -23,11 +23,11 @@ use bytes::Bytes;
 use ebb_model::key::{Place, end_of_prefix, header_key, partition_prefix};
 use ebb_model::row::{Header, RowError};
 use ebb_model::schema::TableSchema;
-use ebb_scheduler::runtime::{RecordSink, TaskError};
+use ebb_scheduler::runtime::{Checkpoint, RecordSink, TaskError};
 use ebb_storage::{Cache, ChangedKeys, Changes, SnapshotTable};
-use ebb_tables::read::{ProjectedPartition, RowScan, Source, TableError, read_key};
+use ebb_tables::read::{Pace, ProjectedPartition, RowScan, Source, TableError, read_key};
 
-use super::{Change, CqlCells, Piece, RowCells, RowKey, push_cell};
+use super::{Change, CqlCells, Piece, RowCells, RowKey, TaskPace, push_cell};
 use crate::error::{of_store, of_table};
 
 /// A published row that is written again even if it has not changed, because the data file that contains it
@@ -52,6 +52,7 @@ pub(super) struct Compared<'t> {
     pub(super) newer: &'t SnapshotTable,
     /// The number of the published table that the rows go to.
     pub(super) rows_to: u32,
+    pub(super) checkpoint: Checkpoint<'t>,
 }
 
 /// The keys of a table, in a range, whose rows are to be compared: ascending, each once.
@@ -341,8 +342,10 @@ impl Compared<'_> {
             (Some(behind), Some(upper)) => Some(behind.min(upper)),
             (one, other) => one.or(other),
         };
-        let mut old_scan = cql.scan(self.older, from, to)?;
-        let mut new_scan = cql.scan(self.newer, from, to)?;
+        let checkpoint = self.checkpoint;
+        let pace = TaskPace(checkpoint);
+        let mut old_scan = cql.scan(self.older, from, to, &pace)?;
+        let mut new_scan = cql.scan(self.newer, from, to, &pace)?;
         // Either snapshot may lack the partition. Then all rows of the other one differ. The header in
         // `start` is that of the partition, even if its key lies before `from`.
         let old_start = old_scan.next_partition().map_err(of_table)?;
@@ -353,8 +356,10 @@ impl Compared<'_> {
         let new_partition = new_start.as_ref();
         let new_partition = new_partition
             .map(|start| cql.partition_at(self.newer, &start.key, start.header.as_deref()));
-        let mut old_rows = VisibleRows::open(cql, old_scan, old_partition.transpose()?)?;
-        let mut new_rows = VisibleRows::open(cql, new_scan, new_partition.transpose()?)?;
+        let mut old_rows =
+            VisibleRows::open(cql, old_scan, old_partition.transpose()?, checkpoint)?;
+        let mut new_rows =
+            VisibleRows::open(cql, new_scan, new_partition.transpose()?, checkpoint)?;
         // Both have their rows ascending by key: a key that only one of them has is a row that was
         // removed or added.
         loop {
@@ -464,8 +469,9 @@ impl CqlCells {
         table: &'s SnapshotTable,
         from: &[u8],
         to: Option<&'s [u8]>,
+        pace: &'s dyn Pace,
     ) -> Result<RowScan<'s>, TaskError> {
-        let source = Source::Stored(table, Cache::Bypass);
+        let source = Source::Stored(table, Cache::Bypass, pace);
         RowScan::open(source, &self.schema, from, to).map_err(of_table)
     }
 
@@ -491,6 +497,8 @@ struct VisibleRows<'p> {
     /// The key of the current row; `None` behind the last one.
     key: Option<Bytes>,
     cells: RowCells,
+    /// Is called for each row that is not visible.
+    checkpoint: Checkpoint<'p>,
 }
 
 impl<'p> VisibleRows<'p> {
@@ -499,6 +507,7 @@ impl<'p> VisibleRows<'p> {
         cql: &'p CqlCells,
         scan: RowScan<'p>,
         partition: Option<ProjectedPartition<'p>>,
+        checkpoint: Checkpoint<'p>,
     ) -> Result<Self, TaskError> {
         let mut cells = RowCells::default();
         if let Some(partition) = &partition {
@@ -510,6 +519,7 @@ impl<'p> VisibleRows<'p> {
             partition,
             key: None,
             cells,
+            checkpoint,
         };
         rows.advance()?;
         Ok(rows)
@@ -535,6 +545,7 @@ impl<'p> VisibleRows<'p> {
                 self.key = Some(stored.key.clone());
                 break;
             }
+            (self.checkpoint)()?;
         }
         Ok(())
     }

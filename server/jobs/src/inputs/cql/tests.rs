@@ -266,6 +266,35 @@ fn rows_come_under_the_deletions_of_their_partition_as_of_the_snapshot() {
 }
 
 #[test]
+fn a_task_reaches_checkpoints_among_rows_that_are_deleted() {
+    let fixture = in_memory();
+    for c in 0..3 {
+        fixture.insert(1, c, c, "b", 5, None);
+    }
+    fixture.header(1, |mut header| {
+        header.deletion(Deletion {
+            timestamp: 7,
+            local_time_s: NOW_S,
+        });
+    });
+    fixture.keyspace.create_snapshot("s").unwrap();
+    let input = fixture.input("s", 1, None);
+    let split = &input.splits().unwrap()[0];
+    let checkpoints = std::cell::Cell::new(0);
+    let mut rows = 0;
+    let mut record = |_: &[u8], _: &[u8]| {
+        rows += 1;
+        Ok(())
+    };
+    let read = input.read_with_checkpoints(split, &mut record, &|| {
+        checkpoints.set(checkpoints.get() + 1);
+        Ok(())
+    });
+    read.unwrap();
+    assert_eq!((rows, checkpoints.get()), (0, 3));
+}
+
+#[test]
 fn rows_of_a_deleted_range_are_left_out() {
     let fixture = in_memory();
     for c in 1..=4 {
@@ -450,7 +479,8 @@ fn splits_that_begin_inside_of_partitions_give_the_rows_that_one_split_gives() {
                 assert!(all.contains(&(text(key), text(value))));
                 Ok(())
             };
-            input.sample(&split, 50, &mut check).unwrap();
+            let sampled = input.sample(&split, 50, &mut check, &|| Ok(()));
+            sampled.unwrap();
         }
     });
 }
@@ -537,7 +567,8 @@ fn a_sample_shows_no_row_that_a_merge_drops_on_the_way() {
         rows.push(String::from_utf8(key.to_vec()).unwrap());
         Ok(())
     };
-    input.sample(split, 16, &mut add).unwrap();
+    let sampled = input.sample(split, 16, &mut add, &|| Ok(()));
+    sampled.unwrap();
     assert_eq!(
         rows,
         [0, 1, 2, 3, 4, 5, 6, 7].map(|c| format!("{first},{c}"))

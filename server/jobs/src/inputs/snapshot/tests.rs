@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use super::*;
 use ebb_storage::{Db, Maintenance, Options, Table, TableOptions};
 
@@ -60,6 +62,34 @@ fn read(input: &SnapshotInput) -> Vec<(Vec<u64>, u64)> {
         (keys, bytes)
     };
     splits.iter().map(read).collect()
+}
+
+/// Regression: a task that passed very many keys could not be cancelled, and counted as stalled.
+#[test]
+fn a_task_reaches_checkpoints_among_keys_that_its_snapshot_does_not_show() {
+    let fixture = fixture(10, 10);
+    for row in 10..1_010_u64 {
+        fixture.table.put(&row.to_be_bytes(), b"newer").unwrap();
+    }
+    let input = fixture.input(1);
+    let split = &input.splits().unwrap()[0];
+    let (checkpoints, mut rows) = (Cell::new(0), 0);
+    let mut record = |_: &[u8], _: &[u8]| {
+        rows += 1;
+        Ok(())
+    };
+    let read = input.read_with_checkpoints(split, &mut record, &|| {
+        checkpoints.set(checkpoints.get() + 1);
+        Ok(())
+    });
+    read.unwrap();
+    assert_eq!((rows, checkpoints.get()), (10, 1000 / 32));
+
+    let cancelled = || Err(TaskError::Cancelled);
+    let ended = input.read_with_checkpoints(split, &mut |_, _| Ok(()), &cancelled);
+    assert!(matches!(ended, Err(TaskError::Cancelled)));
+    let ended = input.sample(split, 100, &mut |_, _| Ok(()), &cancelled);
+    assert!(matches!(ended, Err(TaskError::Cancelled)));
 }
 
 fn assert_even(input: &SnapshotInput, splits: usize, rows: u64) {
@@ -187,7 +217,8 @@ fn a_process_without_the_database_reads_the_same_splits_after_the_snapshot_is_de
             keys.push(key.to_vec());
             Ok(())
         };
-        input.sample(&splits[1], 100, &mut record).unwrap();
+        let sampled = input.sample(&splits[1], 100, &mut record, &|| Ok(()));
+        sampled.unwrap();
         keys
     };
     let sample = sampled(&detached);

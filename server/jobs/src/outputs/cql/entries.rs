@@ -95,6 +95,7 @@ fn damaged(error: TableError) -> TaskError {
             "a row that waits for the commit is damaged: {}",
             damage.reason
         )),
+        TableError::Ended(ended) => TaskError::failed(ended.to_string()),
     }
 }
 

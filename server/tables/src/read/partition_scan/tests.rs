@@ -83,7 +83,9 @@ fn a_scan_of_a_partition_gives_the_rows_of_a_simple_model() {
                     assert!(bounds.contains(&key));
                 }
                 RowStep::Seek => seeks += 1,
-                RowStep::Unselected(_) => panic!("the scan reads selected rows only"),
+                RowStep::Unselected(_) | RowStep::Passed(_) => {
+                    panic!("the scan reads selected rows only")
+                }
                 RowStep::Done => break,
             }
         }

@@ -1,0 +1,22 @@
+//! The pace of a statement's reads among keys that the statement does not see.
+
+use std::sync::Arc;
+
+use ebb_tables::read::{Ended, Pace};
+
+use crate::interrupt;
+
+/// The approximate microseconds for passing [`PASSED_MAX`](ebb_tables::read::PASSED_MAX) keys in
+/// memory.
+const PASSED_UNITS: u64 = 2;
+
+/// Charges the statement of this thread for keys that a search passes, and so ends the search at the
+/// statement's time-out, or when the statement is killed.
+#[derive(Debug)]
+pub struct StatementPace;
+
+impl Pace for StatementPace {
+    fn passed(&self) -> Result<(), Ended> {
+        interrupt::charge(PASSED_UNITS).map_err(|error| -> Ended { Arc::new(error) })
+    }
+}

@@ -1,0 +1,121 @@
+//! Searches among keys that the reader does not see.
+
+use std::cell::Cell;
+
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Cache, Db, Maintenance, Options, Table};
+
+use super::*;
+use crate::read::Source;
+
+/// A pace that counts its calls, and ends the read at the call with the number `ends_at`.
+#[derive(Debug)]
+struct CountingPace {
+    calls: Cell<u32>,
+    ends_at: Option<u32>,
+}
+
+impl CountingPace {
+    fn new(ends_at: Option<u32>) -> Self {
+        Self {
+            calls: Cell::new(0),
+            ends_at,
+        }
+    }
+}
+
+impl Pace for CountingPace {
+    fn passed(&self) -> Result<(), Ended> {
+        self.calls.set(self.calls.get() + 1);
+        if self.ends_at == Some(self.calls.get()) {
+            return Err(Arc::new(std::fmt::Error));
+        }
+        Ok(())
+    }
+}
+
+/// A table with the key 100. The other keys from 0 to 199 are deleted.
+fn table() -> (Db, Table) {
+    let options = Options {
+        disk: Arc::new(MemDisk::new()),
+        maintenance: Maintenance::Manual,
+        ..Options::default()
+    };
+    let db = Db::open("/db", options).unwrap();
+    let table = db.keyspace("app").unwrap();
+    let table = table.table("t", Default::default()).unwrap();
+    for key in 0..200_u8 {
+        table.put(&[key], b"v").unwrap();
+    }
+    for key in (0..200_u8).filter(|&key| key != 100) {
+        table.delete(&[key]).unwrap();
+    }
+    (db, table)
+}
+
+#[test]
+fn a_search_calls_the_pace_each_32_deleted_keys_in_both_directions() {
+    let (db, table) = table();
+    let view = db.view();
+    let reader = (&view, &table);
+    for reversed in [false, true] {
+        let pace = CountingPace::new(None);
+        let source = Source::Stored(&reader, Cache::Fill, &pace);
+        let mut entries = source.entries(&[], None).unwrap();
+        let mut next = || {
+            let next = if reversed {
+                entries.next_back()
+            } else {
+                entries.next()
+            };
+            next.transpose().unwrap()
+        };
+        let (key, _) = next().unwrap();
+        assert_eq!(key[..], [100]);
+        assert_eq!(pace.calls.get(), 3, "reversed: {reversed}");
+        assert_eq!(next(), None);
+        assert_eq!(pace.calls.get(), 6, "reversed: {reversed}");
+    }
+}
+
+#[test]
+fn a_pace_ends_a_read_among_deleted_keys_with_its_own_error() {
+    let (db, table) = table();
+    let view = db.view();
+    let reader = (&view, &table);
+    for reversed in [false, true] {
+        let pace = CountingPace::new(Some(2));
+        let source = Source::Stored(&reader, Cache::Fill, &pace);
+        let mut entries = source.entries(&[], None).unwrap();
+        let next = if reversed {
+            entries.next_back()
+        } else {
+            entries.next()
+        };
+        let Some(Err(TableError::Ended(error))) = next else {
+            panic!("the pace ends the read, reversed: {reversed}");
+        };
+        assert!(error.is::<std::fmt::Error>());
+        assert_eq!(pace.calls.get(), 2);
+    }
+}
+
+#[test]
+fn a_short_search_stops_among_deleted_keys_and_the_next_one_goes_on_behind_them() {
+    let (db, table) = table();
+    let view = db.view();
+    let reader = (&view, &table);
+    let pace = CountingPace::new(Some(1));
+    let source = Source::Stored(&reader, Cache::Fill, &pace);
+    let mut entries = source.entries(&[], None).unwrap();
+    assert_eq!(entries.passed_key(), None);
+    for last in [31, 63, 95] {
+        assert_eq!(entries.search().unwrap(), Some(Search::Passed));
+        assert_eq!(entries.passed_key(), Some(&[last][..]));
+    }
+    let Some(Search::Found((key, _))) = entries.search().unwrap() else {
+        panic!("the key 100 is the fifth of the fourth search");
+    };
+    assert_eq!(key[..], [100]);
+    assert_eq!(pace.calls.get(), 0);
+}

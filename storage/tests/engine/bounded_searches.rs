@@ -1,0 +1,146 @@
+//! Searches for the next entry of a range that stop after some keys, in both directions.
+
+use crate::common::*;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Db, Range, Result, Search, TransactionRange};
+
+#[test]
+fn a_bounded_search_stops_among_deleted_keys_and_goes_on_behind_them() {
+    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
+    let app = db.keyspace("app").unwrap();
+    let queue = app.table("queue", Default::default()).unwrap();
+    for i in 0..12u8 {
+        queue.put(&[i], b"v").unwrap();
+    }
+    for i in 0..10u8 {
+        queue.delete(&[i]).unwrap();
+    }
+    let found = searches_of_four(queue.range::<&[u8], _>(..), Range::next_within);
+    assert_eq!(found, [None, None, Some(10), Some(11)]);
+    queue.delete(&[11]).unwrap();
+    queue.put(&[0], b"v").unwrap();
+    // Downwards 11 is the first of the four keys, and 10 is an entry.
+    let found = searches_of_four(queue.range::<&[u8], _>(..), Range::next_back_within);
+    assert_eq!(found, [Some(10), None, None, Some(0)]);
+}
+
+/// In a snapshot, keys that were written later have no entry.
+#[test]
+fn a_bounded_search_stops_among_newer_keys_and_goes_on_behind_them() {
+    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
+    let app = db.keyspace("app").unwrap();
+    let queue = app.table("queue", Default::default()).unwrap();
+    queue.put(&[10], b"v").unwrap();
+    app.create_snapshot("before").unwrap();
+    for i in 0..10u8 {
+        queue.put(&[i], b"v").unwrap();
+    }
+    let before = app.snapshot("before").unwrap().table("queue").unwrap();
+    let found = searches_of_four(before.range::<&[u8], _>(..), Range::next_within);
+    assert_eq!(found, [None, None, Some(10)]);
+    for i in 11..20u8 {
+        queue.put(&[i], b"v").unwrap();
+    }
+    let found = searches_of_four(before.range::<&[u8], _>(..), Range::next_back_within);
+    assert_eq!(found, [None, None, Some(10), None, None]);
+}
+
+/// A reader may begin anew behind this key, and must not miss an entry then.
+#[test]
+fn the_passed_key_has_no_version_that_is_still_to_be_read() {
+    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
+    let app = db.keyspace("app").unwrap();
+    let queue = app.table("queue", Default::default()).unwrap();
+    queue.put(&[2], b"old").unwrap();
+    app.create_snapshot("before").unwrap();
+    for i in [0, 1, 2, 2, 2, 2, 2, 3, 4] {
+        queue.put(&[i], b"new").unwrap();
+    }
+    let before = app.snapshot("before").unwrap().table("queue").unwrap();
+    let mut range = before.range::<&[u8], _>(..);
+    assert_eq!(range.passed_key(), None);
+    // The keys 0 and 1.
+    assert_eq!(range.next_within(2).unwrap().unwrap(), Search::Passed);
+    assert_eq!(range.passed_key(), Some(&[1][..]));
+    // The five new versions of the key 2, not the old one.
+    assert_eq!(range.next_within(5).unwrap().unwrap(), Search::Passed);
+    assert_eq!(range.passed_key(), Some(&[1][..]));
+    let Search::Found((key, value)) = range.next_within(1).unwrap().unwrap() else {
+        panic!("the snapshot shows the key 2");
+    };
+    assert_eq!((&key[..], &value[..]), (&[2][..], &b"old"[..]));
+    assert_eq!(range.passed_key(), Some(&[2][..]));
+    assert_eq!(range.next_within(2).unwrap().unwrap(), Search::Passed);
+    assert_eq!(range.passed_key(), Some(&[4][..]));
+    assert!(range.next_within(2).is_none());
+}
+
+/// The two ends of a range exclude the keys that the other end has passed.
+#[test]
+fn bounded_searches_from_both_ends_find_each_entry_once() {
+    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
+    let app = db.keyspace("app").unwrap();
+    let queue = app.table("queue", Default::default()).unwrap();
+    for i in 0..20u8 {
+        queue.put(&[i], b"v").unwrap();
+    }
+    for i in (0..20u8).filter(|i| ![3, 9, 16].contains(i)) {
+        queue.delete(&[i]).unwrap();
+    }
+    let mut range = queue.range::<&[u8], _>(..);
+    let (mut found, mut passed) = (Vec::new(), 0);
+    let mut is_front = true;
+    loop {
+        let search = if is_front {
+            range.next_within(2)
+        } else {
+            range.next_back_within(2)
+        };
+        match search.transpose().unwrap() {
+            Some(Search::Found((key, _))) => found.push(key[0]),
+            Some(Search::Passed) => passed += 1,
+            None => break,
+        }
+        is_front = !is_front;
+    }
+    found.sort_unstable();
+    assert_eq!(found, [3, 9, 16]);
+    assert!(passed > 0, "17 keys are dead");
+}
+
+/// In a transaction, own deletions count as keys, and so do deleted keys of its view.
+#[test]
+fn a_bounded_search_of_a_transaction_stops_among_deleted_keys() {
+    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
+    let app = db.keyspace("app").unwrap();
+    let queue = app.table("queue", Default::default()).unwrap();
+    for i in 0..20u8 {
+        queue.put(&[i], b"v").unwrap();
+    }
+    for i in 0..8u8 {
+        queue.delete(&[i]).unwrap();
+    }
+    let mut transaction = db.begin();
+    for i in 8..18u8 {
+        transaction.delete(&queue, &[i]).unwrap();
+    }
+    let range = || transaction.range::<&[u8], _>(&queue, ..).unwrap();
+    let found = searches_of_four(range(), TransactionRange::next_within);
+    assert_eq!(found, [None, None, None, None, Some(18), Some(19)]);
+    let found = searches_of_four(range(), TransactionRange::next_back_within);
+    assert_eq!(found, [Some(19), Some(18), None, None, None, None]);
+}
+
+/// Returns the outcomes of searches of at most 4 keys each, to the end of the range: the first byte of
+/// a key that was found, or `None`. `search` goes on from one end of the range.
+fn searches_of_four<R>(
+    mut range: R,
+    search: impl Fn(&mut R, u32) -> Option<Result<Search>>,
+) -> Vec<Option<u8>> {
+    let searches = std::iter::from_fn(|| search(&mut range, 4));
+    let found = searches.map(|search| match search.unwrap() {
+        Search::Found((key, _)) => Some(key[0]),
+        Search::Passed => None,
+    });
+    found.collect()
+}
