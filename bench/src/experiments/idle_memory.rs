@@ -104,7 +104,10 @@ fn run_process(case: Case, dir: &Path, scale: &Scale, stop: &Arc<AtomicBool>) ->
     let mut args = vec![OsString::from("idle-memory-case"), name.into(), dir.into()];
     args.push(format!("--entries={}", scale.entries).into());
     args.push(format!("--value-bytes={}", scale.value_bytes).into());
-    process::run(name, args, stop)
+    // By default mimalloc returns freed pages to the system only with later allocations, so an idle
+    // process would keep the pages into which the opening has read the log.
+    let envs = [("MIMALLOC_PURGE_DELAY", "0")];
+    process::run(name, args, &envs, stop)
 }
 
 pub fn run_case(args: &IdleMemoryCaseArgs) -> Result<()> {

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
 
-/// Runs `ebb-bench experiments` with these arguments, and parses its standard output as JSON.
+/// Runs `ebb-bench experiments` with these arguments and additional environment variables, and
+/// parses its standard output as JSON.
 /// `name` is for error messages. Progress bars of the process are drawn on this process's stderr.
 ///
 /// # Errors
@@ -17,12 +18,14 @@ use serde::de::DeserializeOwned;
 pub(super) fn run<T: DeserializeOwned>(
     name: &str,
     args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    envs: &[(&str, &str)],
     stop: &AtomicBool,
 ) -> Result<T> {
     let program = std::env::current_exe().context("cannot find this program again")?;
     let output = Command::new(program)
         .arg("experiments")
         .args(args)
+        .envs(envs.iter().copied())
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("cannot start the process {name:?}"))?;

@@ -59,7 +59,7 @@ impl Processes<'_> {
         let mut args: Vec<OsString> =
             vec!["snapshot-bill-case".into(), name.into(), dir.clone().into()];
         args.extend(self.scale.to_args());
-        let measured = process::run(name, args, &self.stop)?;
+        let measured = process::run(name, args, &[], &self.stop)?;
         std::fs::remove_dir_all(&dir)
             .with_context(|| format!("cannot remove {}", dir.display()))?;
         Ok(measured)

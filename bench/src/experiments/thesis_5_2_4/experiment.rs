@@ -131,7 +131,7 @@ impl Processes<'_> {
             Case::Execute { run, .. } => run.label(),
         };
         let args = ["thesis-5.2.4-case".into(), serde_json::to_string(case)?];
-        process::run(&name, args, &self.stop)
+        process::run(&name, args, &[], &self.stop)
     }
 }
 
