@@ -7,7 +7,6 @@
 //!   a failed write: the same without the flush, and an error
 //! ```
 
-mod amounts;
 mod audit;
 mod certificate;
 mod configuration;

@@ -18,9 +18,11 @@ pub(crate) mod harness;
 mod limits;
 #[cfg(test)]
 mod lookups;
+mod permissions;
 mod select;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -31,22 +33,20 @@ use arc_swap::ArcSwap;
 use bytes::BytesMut;
 use ebb_cql::protocol::{
     BatchKind, Columns, Consistency, ErrorResponse, Response, SchemaChange, SchemaChangeKind,
-    SchemaTarget, Values, Version, WriteType,
+    SchemaTarget, Values, WriteType,
 };
 use ebb_cql::syntax;
-use ebb_cql::syntax::ast::{Parsed, Statement, Unsupported};
-use ebb_model::access::{Need, Resource};
+use ebb_cql::syntax::ast::{Statement, Unsupported};
 use ebb_tables::{Announcement, Catalog, CatalogState};
 use xxhash_rust::xxh3::Xxh3;
 
 use self::select::schema_of;
 use super::access::{
-    self, AccessContext, Login, NeedsContext, User, all_queries_need, execute_permission,
-    execute_role, needs, trace_need,
+    self, Login, User, all_queries_need, execute_permission, execute_role, trace_need,
 };
 use super::activity::Activity;
 use super::call::{Call, Lane, Outcome, Service, StatementKind};
-use super::context::{SchemaContext, in_keyspace};
+use super::context::SchemaContext;
 use super::describe;
 use super::error::{Result, invalid, of_parse};
 use super::guardrails::Guardrails;
@@ -57,10 +57,8 @@ use super::read::Limits;
 use super::schema_statements;
 use super::snapshots;
 use super::system::{Facts, JobList, LocalNode, SystemTables};
-use super::targets::{self, Target};
-use super::write::{
-    NOT_A_WRITE, WriteContext, WriteStatement, Written, check_consistency, execute_batch,
-};
+use super::targets::Target;
+use super::write::check_consistency;
 
 /// The most time for computing the keys of the partitions that a statement reads and then writes:
 /// such statements take turns, partition by partition. The limit is short because the keys are
@@ -169,16 +167,6 @@ impl Executor {
         })
     }
 
-    /// Returns the catalog that a write changes, with the guardrails that hold for the user of the
-    /// call.
-    fn writing(&self, call: &Call<'_>) -> Result<WriteContext<'_>> {
-        Ok(WriteContext {
-            catalog: &self.catalog,
-            guardrails: self.guardrails(call)?,
-            now_s: call.parameters.now_s.map(i64::from),
-        })
-    }
-
     /// Sets whether writes are acknowledged only after an fsync. The executor never waits for it:
     /// the server syncs many writes at once.
     #[must_use]
@@ -227,108 +215,6 @@ impl Executor {
 }
 
 impl Executor {
-    /// Analyses a write under this schema. Returns `None` if the statement does not write rows.
-    fn understand_write(
-        &self,
-        state: &CatalogState,
-        parsed: &Parsed,
-        keyspace: Option<&str>,
-    ) -> Result<Option<WriteStatement>> {
-        WriteStatement::analyse(parsed, |name| {
-            let table = (in_keyspace(name, keyspace)?, name.name.as_str());
-            targets::writable(state, &self.system, table)
-        })
-    }
-
-    /// Returns the meaning of a write under the current schema, and analyses the write again if the
-    /// schema has changed.
-    ///
-    /// # Errors
-    /// The error of the analysis. UNPREPARED, if the markers are not those of PREPARE.
-    fn write_meaning(&self, state: &CatalogState, prepared: &Prepared) -> Result<Arc<Meaning>> {
-        let meaning = prepared.meaning.load_full();
-        if let Meaning::Write(write) = &*meaning
-            && write.is_of(state)
-        {
-            return Ok(meaning);
-        }
-        let keyspace = prepared.keyspace.as_deref();
-        let Some(write) = self.understand_write(state, &prepared.parsed, keyspace)? else {
-            return invalid(NOT_A_WRITE);
-        };
-        if *write.markers() != prepared.markers {
-            return Err(prepared.unprepared());
-        }
-        let meaning = Arc::new(Meaning::Write(Box::new(write)));
-        prepared.meaning.store(meaning.clone());
-        Ok(meaning)
-    }
-}
-
-impl Executor {
-    /// Returns the permissions that a statement requires under the current schema.
-    fn needs(&self, parsed: &Parsed, keyspace: Option<&str>) -> Result<Box<[Need]>> {
-        let state = self.catalog.state();
-        let context = NeedsContext {
-            keyspace,
-            state: &state,
-            db: self.catalog.db(),
-        };
-        Ok(needs(&context, &parsed.statement)?.into())
-    }
-
-    /// Checks that the user may execute a statement.
-    fn check(&self, prepared: &Prepared, user: &User) -> Result<()> {
-        if user.is_anyone() {
-            return Ok(());
-        }
-        let roles = self.catalog.roles();
-        match &prepared.needs {
-            Some(needs) => user.check_statement(roles, prepared.number, needs),
-            None => {
-                let needs = self.needs(&prepared.parsed, prepared.keyspace.as_deref())?;
-                user.check(roles, &needs)
-            }
-        }
-    }
-
-    pub(crate) fn access_context<'c>(
-        &'c self,
-        keyspace: Option<&'c str>,
-        user: &'c User,
-    ) -> AccessContext<'c> {
-        AccessContext {
-            schema: self.schema_context(keyspace),
-            user,
-        }
-    }
-
-    /// After a statement that has created a keyspace or table, grants the user of the call all
-    /// permissions on the new object. Does nothing after other statements.
-    fn own(
-        &self,
-        statement: &Statement,
-        keyspace: Option<&str>,
-        done: &Outcome,
-        user: &User,
-    ) -> Result<()> {
-        let created = match statement {
-            Statement::CreateKeyspace(create) => Resource::keyspace(create.name.as_str()),
-            Statement::CreateTable(create) => {
-                let keyspace = in_keyspace(&create.table, keyspace)?;
-                Resource::table(keyspace, create.table.name.as_str())
-            }
-            _ => return Ok(()),
-        };
-        // With IF NOT EXISTS the statement may have created nothing.
-        if done.changes.is_empty() {
-            return Ok(());
-        }
-        access::grant_to_creator(&self.access_context(keyspace, user), &created)
-    }
-}
-
-impl Executor {
     /// Kills a query for the user that sent it, or for a superuser.
     fn kill_query(&self, id: u64, user: &User) -> Result<()> {
         let queries = &self.activity.queries;
@@ -372,22 +258,7 @@ impl Executor {
                 listing.write(out);
                 Ok(Outcome::default())
             }
-            Statement::Write(_) | Statement::Batch(_) => {
-                let (level, serial) = levels(call);
-                check_consistency(statement.kind.write_type, level, serial)?;
-                // The state is held until the write is done: see `Catalog::earlier_states`.
-                let state = self.catalog.state();
-                let meaning = self.write_meaning(&state, statement)?;
-                let writing = self.writing(call)?;
-                let warnings = writing.check_levels(level, serial)?;
-                let written = meaning.as_write()?.execute(
-                    writing,
-                    call.parameters.values,
-                    call.parameters.timestamp_us,
-                )?;
-                drop(state);
-                Ok(answer(written, warnings, call.version, out))
-            }
+            Statement::Write(_) | Statement::Batch(_) => self.write(statement, call, out),
             Statement::CreateSnapshot(create) => {
                 let context = self.access_context(keyspace, call.user);
                 // Held until the snapshot is noted, so that concurrent statements cannot exceed the
@@ -431,49 +302,6 @@ impl Executor {
                 Ok(done)
             }
         }
-    }
-
-    /// Executes writes as one batch. The caller has begun the time limit of the batch on this
-    /// thread by [`interrupt::scope`].
-    fn batch_in_time(
-        &self,
-        kind: BatchKind,
-        statements: &[(Arc<Prepared>, Values<'_>)],
-        call: &Call<'_>,
-        out: &mut BytesMut,
-    ) -> Result<Outcome> {
-        // The state is held until the write is done, as for a single statement.
-        let state = self.catalog.state();
-        let mut meanings = Vec::with_capacity(statements.len());
-        // All statements are checked before one of them writes.
-        for (prepared, _) in statements {
-            self.check(prepared, call.user)?;
-            meanings.push(self.write_meaning(&state, prepared)?);
-        }
-        let with_values = meanings.iter().zip(statements);
-        let with_values =
-            with_values.map(|(meaning, (_, values))| Ok((meaning.as_write()?, *values)));
-        let with_values = with_values.collect::<Result<Vec<_>>>()?;
-        let timestamp_us = call.parameters.timestamp_us;
-        let writing = self.writing(call)?;
-        let (level, serial) = levels(call);
-        let warnings = writing.check_levels(level, serial)?;
-        let written = execute_batch(writing, kind, &with_values, timestamp_us)?;
-        drop(state);
-        Ok(answer(written, warnings, call.version, out))
-    }
-
-    /// Returns a hash of each partition that these statements read before they write.
-    fn turns_of(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
-        let state = self.catalog.state();
-        let mut turns = Vec::new();
-        for (prepared, values) in statements {
-            if prepared.kind.takes_turns() {
-                let meaning = self.write_meaning(&state, prepared)?;
-                turns.extend(meaning.as_write()?.turns(&self.catalog, *values)?);
-            }
-        }
-        Ok(turns)
     }
 }
 
@@ -666,32 +494,6 @@ fn no_query<T>(id: u64) -> Result<T> {
 fn levels(call: &Call<'_>) -> (Consistency, Option<Consistency>) {
     let parameters = &call.parameters;
     (parameters.consistency, parameters.serial_consistency)
-}
-
-/// Encodes the response to a write for a protocol version. The response contains `warnings`,
-/// followed by those of the write.
-fn answer(
-    written: Written,
-    warnings: Vec<String>,
-    version: Version,
-    out: &mut BytesMut,
-) -> Outcome {
-    let mut outcome = Outcome {
-        warnings,
-        ..Outcome::default()
-    };
-    match written {
-        Written::Done(warnings) => {
-            Response::Void.encode_body(out);
-            outcome.warnings.extend(warnings);
-        }
-        Written::Answered(rows, warnings) => {
-            rows.write_in(out, version);
-            outcome.warnings.extend(warnings);
-        }
-        Written::InConflict => outcome.is_in_conflict = true,
-    }
-    outcome
 }
 
 /// A hash of the text of a statement and of the keyspace in which its unqualified names are

@@ -1,8 +1,10 @@
 //! Reading of the damaged database: the files that are in use, and their contents.
 
+mod log;
+mod sstables;
+
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,27 +15,21 @@ use super::reading::Reading;
 use super::replaced::Extent;
 use super::report::Lost;
 use super::{Versions, report};
-use crate::commit::{Op, OpReader};
 use crate::db::check_name;
 use crate::error::{Error, Result};
-use crate::key::{
-    Boundaries, FileNumber, KeyRange, Kind, NUMBER_MAX, RangeTombstone, RangeTombstones, SeqNo,
-    TableId,
-};
+use crate::files;
+use crate::key::{Boundaries, FileNumber, Kind, RangeTombstone, RangeTombstones, SeqNo, TableId};
 use crate::log_store::LogStore;
 use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::progress::MaintenanceProgress;
-use crate::maintenance::verify::{finding, table_of};
+use crate::maintenance::verify::finding;
 use crate::manifest::{SalvagedManifest, State, TableMeta, salvage_manifest};
 use crate::memtable::{Memtable, version_of};
-use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
 use crate::read::MergeOperators;
-use crate::runs::{FileMeta, RunMeta};
+use crate::runs::RunMeta;
 use crate::snapshots::Lifetime;
-use crate::sstable::{FileId, KeyVersion, LostBlock, Salvage};
 use crate::table_store::TableStore;
-use crate::{files, wal};
 
 /// The keyspace of tables whose names are lost.
 const RECOVERED: &str = "recovered";
@@ -126,32 +122,6 @@ impl Source {
     }
 }
 
-/// The table and the run that a file belongs to, according to the manifest or the log.
-#[derive(Debug, Clone)]
-struct Place {
-    table: TableId,
-    /// The id of the file: another file may have come under its number.
-    id: FileId,
-    /// The smallest and the largest sequence number that the run of the file may have.
-    span: (SeqNo, SeqNo),
-    /// The one sequence number that all versions of the file have, if the file was ingested.
-    ingested_at: Option<SeqNo>,
-    /// The run's key range, if keys of its files outside of that range are no longer valid.
-    keys: Option<KeyRange>,
-}
-
-impl Place {
-    fn of(table: TableId, run: &RunMeta, file: &FileMeta) -> Self {
-        Self {
-            table,
-            id: file.id,
-            span: (run.smallest_seq, run.largest_seq),
-            ingested_at: run.ingested_at,
-            keys: run.keys.as_ref().map(|keys| keys.range().clone()),
-        }
-    }
-}
-
 struct Reader<'a> {
     reading: Rc<Reading>,
     progress: &'a mut dyn FnMut(MaintenanceProgress),
@@ -229,195 +199,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the files of the manifest's runs.
-    fn files_of_runs(&mut self) -> Result<()> {
-        let tables: Vec<_> = self.state.tables.values().cloned().collect();
-        for table in &tables {
-            for run in &table.runs {
-                for file in &run.files {
-                    self.file(file.number, Some(Place::of(table.id, run, file)))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads every SSTable of the directory. Of equal versions, that in the output of a merge takes
-    /// precedence over those in the merge's inputs.
-    fn all_files(&mut self, files: &DbFiles) -> Result<()> {
-        let mut named = BTreeMap::new();
-        for table in self.state.tables.values() {
-            for run in &table.runs {
-                for file in &run.files {
-                    named.insert(file.number, Place::of(table.id, run, file));
-                }
-            }
-        }
-        for number in &files.sstables {
-            self.file(*number, named.get(number).cloned())?;
-        }
-        Ok(())
-    }
-
-    /// Reads the versions of an SSTable; `place` is the table and the run that the file belongs to,
-    /// if known.
-    fn file(&mut self, number: FileNumber, place: Option<Place>) -> Result<()> {
-        let path = self.tables.name(number.0);
-        let name = place.as_ref().map(|place| self.name(place.table));
-        let file = self.tables.open(number.0);
-        let bytes = file.as_ref().map_or(0, |file| file.len().unwrap_or(0));
-        let opened = Salvage::open(file, &path, place.as_ref().map(|place| place.id));
-        self.reading.add(bytes);
-        self.reading.report(self.progress);
-        let salvage = match opened {
-            Ok(salvage) => salvage,
-            // The file may be whole (a descriptor or a permission is lacking, or the format is newer):
-            // nothing is lost, and the user can try again.
-            Err(error) if !error.is_of_file() => return Err(error),
-            Err(error) => {
-                self.lose(error, name, "; every row of it is lost");
-                return Ok(());
-            }
-        };
-        let properties = salvage.properties.as_ref();
-        let table = properties.map(|properties| TableId(properties.table_id));
-        // Files that were written for ingesting have the id 0.
-        let table = table.filter(|id| *id != TableId::default() && *id <= TABLE_ID_MAX);
-        let Some(table) = place.as_ref().map(|place| place.table).or(table) else {
-            // The log may name the file, and then the file is read again for its table.
-            let unknown = Error::corruption(&path, 0, "nothing says which table it is of");
-            self.lose(unknown, None, "; every row of it is lost");
-            self.unclaimed
-                .extend(self.lost.pop().map(|lost| (number, lost)));
-            return Ok(());
-        };
-        // A table that was dropped and that no snapshot covers is not saved.
-        if self.is_forgotten(table) {
-            return Ok(());
-        }
-        if let Some(properties) = properties {
-            let options = TableOptions {
-                sstable: properties.options.clone(),
-                merge_operator: properties
-                    .origin
-                    .as_ref()
-                    .and_then(|origin| origin.merge_operator.clone()),
-            };
-            self.last_seq = self.last_seq.max(properties.largest_seq);
-            self.table(table, options);
-            if let Some(origin) = &properties.origin {
-                self.names.note(table, &origin.keyspace, &origin.table);
-                // The manifest does not list the table, and the file records when it was created.
-                if self.names.lacks(table)
-                    && let Some(meta) = self.state.tables.get_mut(&table)
-                {
-                    meta.lifetime = Lifetime::beginning_after(origin.created_after);
-                }
-            }
-        } else {
-            self.table(table, TableOptions::default());
-        }
-        let name = self.name(table);
-        let extent = self.extent(&salvage, place.as_ref());
-        let mut salvage = salvage;
-        let keys = place.as_ref().and_then(|place| place.keys.clone());
-        // Parts of a merge may have replaced some keys of the run. Damage to these keys is no loss.
-        let is_a_loss = |lost: &LostBlock| {
-            let keys = keys.as_ref();
-            keys.is_none_or(|keys| keys.overlaps(&lost.keys()))
-        };
-        for lost in std::mem::take(&mut salvage.lost)
-            .into_iter()
-            .filter(is_a_loss)
-        {
-            self.lost.push(Lost {
-                path: path.clone(),
-                offset: lost.offset,
-                bytes: lost.bytes,
-                table: Some(name.clone()),
-                from_key: lost.from_key,
-                to_key: lost.to_key,
-                detail: lost.detail,
-            });
-        }
-        if let Some(tombstones) = &salvage.tombstones {
-            let all = self.tombstones.entry(table).or_default();
-            all.extend(tombstones.iter());
-        }
-        let recorded_number = salvage
-            .properties
-            .as_ref()
-            .map_or(0, |properties| properties.file_number);
-        let ingested_at = place.as_ref().and_then(|place| place.ingested_at);
-        let reading = self.reading.clone();
-        let blocks_read = move |bytes| reading.add(bytes);
-        let counts = move |item: &Result<KeyVersion>| match (item, &keys) {
-            (Ok((key, _)), Some(keys)) => keys.contains(key),
-            _ => true,
-        };
-        let versions = salvage.versions(blocks_read).filter(counts);
-        let versions = Box::new(versions.map(move |item| {
-            item.map(|(key, mut version)| {
-                // All versions of an ingested file have the number of the commit that ingested it.
-                version.seq = ingested_at.unwrap_or(version.seq);
-                (key, version)
-            })
-        }));
-        // Numbers show the age of files. A file that was restored from a backup has a new number,
-        // so the number that it was written under counts.
-        let written_as = match recorded_number {
-            // Written outside of the database, to be ingested.
-            0 => number.0,
-            _ if mutation::is(Mutation::StandByName) => number.0,
-            written_as => written_as,
-        };
-        let sources = self.sources.entry(table).or_default();
-        // A whole manifest lists the runs newest first. Without it, the age of the files is the
-        // order.
-        let at = if self.exact {
-            sources.len()
-        } else {
-            sources.partition_point(|(newer, _)| *newer >= written_as)
-        };
-        sources.insert(at, (written_as, (extent, versions)));
-        Ok(())
-    }
-
-    /// Returns the known contents of a file: its keys and sequence numbers, and its `origin`, the
-    /// sequence numbers whose versions in older files it replaces. The file has all of these
-    /// versions that are still needed. `place` is the run that the file belongs to, if known. If
-    /// the manifest's list of files is complete, the file is assumed to replace nothing: no file in
-    /// the list was replaced by another.
-    fn extent(&self, salvage: &Salvage, place: Option<&Place>) -> Extent {
-        let properties = salvage.properties.as_ref();
-        let span = place.map(|place| place.span);
-        let stands_for = properties.and_then(|properties| properties.origin.as_ref());
-        let origin = stands_for.map(|origin| (origin.smallest_seq, origin.largest_seq));
-        let has = properties.filter(|properties| properties.entries > 0);
-        let has = has.map(|properties| {
-            KeyRange::spanning(&properties.smallest_key, &properties.largest_key)
-        });
-        let between = mutation::is(Mutation::StandBetweenKeys);
-        let keys = stands_for
-            .filter(|_| !between)
-            .map(|origin| match &origin.keys {
-                Some(keys) => keys.range().clone(),
-                None => KeyRange::all(),
-            });
-        let ingested_at = place.and_then(|place| place.ingested_at);
-        let seqs = properties.map(|properties| (properties.smallest_seq, properties.largest_seq));
-        let seqs = ingested_at.map(|seq| (seq, seq)).or(seqs).or(span);
-        let lost = salvage.lost.iter();
-        Extent {
-            origin: origin.or(span).or(seqs).filter(|_| !self.exact),
-            seqs: seqs.unwrap_or((SeqNo::ZERO, SeqNo::MAX)),
-            keys: keys.or(has),
-            lost: lost
-                .map(|lost| (lost.from_key.clone(), lost.to_key.clone()))
-                .collect(),
-        }
-    }
-
     /// Returns whether a table was dropped, and no snapshot covers it.
     fn is_forgotten(&self, id: TableId) -> bool {
         id <= self.listed_to && !self.state.tables.contains_key(&id)
@@ -445,198 +226,6 @@ impl Reader<'_> {
             Some(table) => format!("{}.{}", table.keyspace, table.name),
             None => format!("{RECOVERED}.table_{}", id.0),
         }
-    }
-
-    /// Reads the entries of the log that are not in a run yet.
-    fn log(&mut self, files: &DbFiles) -> Result<()> {
-        let numbers = self.state.wal_segments();
-        let floor = numbers.start;
-        let needed = files
-            .segments
-            .iter()
-            .filter(|number| numbers.contains(*number));
-        let needed: Vec<_> = needed.copied().collect();
-        // The newest segment always stays. Only a database that repair made has no log before its first
-        // write, which looks like a loss here; in a backup of it the range of numbers is empty.
-        let gone = needed.is_empty() && !numbers.is_empty() && self.last_seq > SeqNo::ZERO;
-        let mut expected = floor;
-        let mut last = SeqNo::ZERO;
-        // The last segment that was read: where it is, and where it should end.
-        let mut before: Option<(PathBuf, u64, u64)> = None;
-        for &number in &needed {
-            if number > expected {
-                before = None;
-                // Beside a damaged manifest, a lost edit may have given up the segments before the
-                // first one. Between two others they are most likely lost: segments are removed from
-                // the oldest on, so only a loss of power can leave one below those that are gone.
-                if self.exact || expected > floor {
-                    self.missing_segments(expected, last);
-                }
-            }
-            expected = number.next();
-            let path = files::wal(self.dir, number);
-            let bytes = match wal::read_all(self.log_store, &path) {
-                Ok(bytes) => bytes,
-                Err(error) if !error.is_of_file() => return Err(error),
-                Err(error) => {
-                    self.lose(error, None, "; its commits are lost");
-                    // The next segment cannot show whether this one is cut off: it is lost anyway.
-                    before = None;
-                    continue;
-                }
-            };
-            self.reading.expect(bytes.len() as u64);
-            self.reading.add(bytes.len() as u64);
-            self.reading.report(self.progress);
-            wal::refuse_other_versions(&bytes, &path)?;
-            let base = wal::base_lsn(&bytes);
-            if let (Some((path, len, end)), Some(base)) = (before.take(), base)
-                && base != end
-            {
-                let cut = Error::corruption(&path, len, "the segment is cut off here");
-                self.lose(cut, None, &format!("; commits after {last} are lost"));
-            }
-            before = base.map(|base| {
-                let records = bytes.len().saturating_sub(wal::SEGMENT_HEADER_BYTES);
-                (
-                    path.clone(),
-                    bytes.len() as u64,
-                    base.saturating_add(records as u64),
-                )
-            });
-            if bytes.len() < wal::SEGMENT_HEADER_BYTES {
-                let cut = Error::corruption(&path, 0, "the header of the segment is cut off");
-                // Only the last segment may be one that a crash cut off before it had any commit.
-                let what = if needed.last() == Some(&number) {
-                    "; commits in it are lost, unless a crash cut it off before the first one"
-                } else {
-                    "; commits in it are lost"
-                };
-                self.lose(cut, None, what);
-            }
-            // Gathered apart, because `apply` borrows all of `self`.
-            let (mut lost, mut failed) = (Vec::new(), None);
-            wal::salvage_segment(
-                &bytes,
-                &mut last,
-                |first, count, payload| {
-                    let ops = operations(first, count, &payload)?;
-                    // A failure here is no damage of the record, so it ends the repair below.
-                    if failed.is_none() {
-                        let mut ops = ops.into_iter();
-                        failed = ops.try_for_each(|(seq, op)| self.apply(seq, op)).err();
-                    }
-                    Ok(())
-                },
-                |offset, bytes, detail| {
-                    lost.push(Lost {
-                        path: path.clone(),
-                        offset,
-                        bytes,
-                        detail,
-                        ..Lost::default()
-                    });
-                },
-            );
-            self.lost.extend(lost);
-            if let Some(error) = failed {
-                return Err(error);
-            }
-        }
-        if gone && self.exact {
-            self.missing_segments(floor, last);
-        }
-        self.last_seq = self.last_seq.max(last);
-        Ok(())
-    }
-
-    fn missing_segments(&mut self, number: FileNumber, last: SeqNo) {
-        let path = files::wal(self.dir, number);
-        let missing = Error::corruption(&path, 0, "this WAL segment is missing");
-        let unless = if self.exact {
-            ""
-        } else {
-            ", unless the manifest had given it up"
-        };
-        self.lose(
-            missing,
-            None,
-            &format!("; commits after {last} are lost{unless}"),
-        );
-    }
-
-    /// Adds the effect of an operation in the log.
-    ///
-    /// # Errors
-    /// If an ingested file cannot be read for a reason that is no fault of the file.
-    fn apply(&mut self, seq: SeqNo, op: Op<'_>) -> Result<()> {
-        self.last_seq = self.last_seq.max(seq);
-        let bookmarks = &mut self.state.bookmarks;
-        match op {
-            Op::Write {
-                table,
-                kind,
-                key,
-                value,
-            } => {
-                if let Some(memtable) = self.logged(table, seq) {
-                    memtable.insert(key, seq, kind, value);
-                }
-            }
-            Op::RangeDelete { table, range } => {
-                if let Some(memtable) = self.logged(table, seq) {
-                    memtable.delete_range(&range, seq);
-                }
-            }
-            Op::SnapshotCreate(record) if seq > bookmarks.as_of => {
-                // A snapshot of the same name was deleted before, even if the log has lost that.
-                bookmarks.list.retain(|bookmark| {
-                    let before = &bookmark.record;
-                    (&before.keyspace, &before.name) != (&record.keyspace, &record.name)
-                });
-                bookmarks.add(seq, record);
-            }
-            Op::SnapshotDelete(id) if seq > bookmarks.as_of => {
-                bookmarks.remove(seq, id);
-                // Its creation may be lost. An id out of all bounds is damaged, and the new
-                // database would not open with it.
-                if id < NUMBER_MAX {
-                    bookmarks.last_id = bookmarks.last_id.max(id);
-                }
-            }
-            Op::SnapshotExpiry(expiry) if seq > bookmarks.as_of => {
-                bookmarks.set_expiry(seq, expiry);
-            }
-            Op::Ingest { table, run } => {
-                let counts = self.logged(table, seq).is_some();
-                let run = run.ingested_by(seq);
-                for file in run.files.iter().filter(|_| counts) {
-                    let opened = self.tables.open(file.number.0);
-                    let is_gone = opened.is_err_and(|error| error.kind() == ErrorKind::NotFound);
-                    // The file is gone if it was merged: the lost manifest had recorded that.
-                    if self.exact || !is_gone {
-                        self.unclaimed.remove(&file.number);
-                        self.file(file.number, Some(Place::of(table, &run, file)))?;
-                    }
-                }
-            }
-            // The manifest has the operation already.
-            Op::SnapshotCreate(_) | Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => {}
-        }
-        Ok(())
-    }
-
-    /// Returns the memtable for an entry of the log: a write to `table` with the sequence number
-    /// `seq`. `None` if the entry must be left out: its table was dropped, or the entry was
-    /// flushed, and a merge may have dropped it since.
-    fn logged(&mut self, table: TableId, seq: SeqNo) -> Option<&Memtable> {
-        if self.is_forgotten(table) {
-            return None;
-        }
-        self.unknown_table |= !self.state.tables.contains_key(&table);
-        self.table(table, TableOptions::default());
-        let counts = seq > self.state.tables[&table].flushed_seq;
-        counts.then(|| &**self.logged.entry(table).or_default())
     }
 
     fn finish(mut self) -> Source {
@@ -747,23 +336,6 @@ impl Reader<'_> {
             }
         }
     }
-}
-
-/// Decodes the operations of a commit, which announces `count` of them, numbered from `first` on. The
-/// error describes what no valid commit contains.
-fn operations(first: SeqNo, count: u32, payload: &[u8]) -> Result<Vec<(SeqNo, Op<'_>)>, String> {
-    let ops: Vec<_> = OpReader::new(payload, first).collect::<Result<_, _>>()?;
-    if ops.len() != count as usize {
-        return Err(format!(
-            "{} operations where {count} are announced",
-            ops.len()
-        ));
-    }
-    let tables = ops.iter().filter_map(|(_, op)| table_of(op));
-    if let Some(table) = tables.max().filter(|table| *table > TABLE_ID_MAX) {
-        return Err(format!("table id {} is out of all bounds", table.0));
-    }
-    Ok(ops)
 }
 
 fn all_of(memtable: &Memtable) -> TableSource {

@@ -1,0 +1,74 @@
+//! The permissions that statements require, and those that the creator of an object gets.
+
+use ebb_cql::syntax::ast::{Parsed, Statement};
+use ebb_model::access::{Need, Resource};
+
+use super::Executor;
+use crate::access::{self, AccessContext, NeedsContext, User, needs};
+use crate::call::Outcome;
+use crate::context::in_keyspace;
+use crate::error::Result;
+use crate::prepared::Prepared;
+
+impl Executor {
+    /// Returns the permissions that a statement requires under the current schema.
+    pub(super) fn needs(&self, parsed: &Parsed, keyspace: Option<&str>) -> Result<Box<[Need]>> {
+        let state = self.catalog.state();
+        let context = NeedsContext {
+            keyspace,
+            state: &state,
+            db: self.catalog.db(),
+        };
+        Ok(needs(&context, &parsed.statement)?.into())
+    }
+
+    /// Checks that the user may execute a statement.
+    pub(super) fn check(&self, prepared: &Prepared, user: &User) -> Result<()> {
+        if user.is_anyone() {
+            return Ok(());
+        }
+        let roles = self.catalog.roles();
+        match &prepared.needs {
+            Some(needs) => user.check_statement(roles, prepared.number, needs),
+            None => {
+                let needs = self.needs(&prepared.parsed, prepared.keyspace.as_deref())?;
+                user.check(roles, &needs)
+            }
+        }
+    }
+
+    pub(crate) fn access_context<'c>(
+        &'c self,
+        keyspace: Option<&'c str>,
+        user: &'c User,
+    ) -> AccessContext<'c> {
+        AccessContext {
+            schema: self.schema_context(keyspace),
+            user,
+        }
+    }
+
+    /// After a statement that has created a keyspace or table, grants the user of the call all
+    /// permissions on the new object. Does nothing after other statements.
+    pub(super) fn own(
+        &self,
+        statement: &Statement,
+        keyspace: Option<&str>,
+        done: &Outcome,
+        user: &User,
+    ) -> Result<()> {
+        let created = match statement {
+            Statement::CreateKeyspace(create) => Resource::keyspace(create.name.as_str()),
+            Statement::CreateTable(create) => {
+                let keyspace = in_keyspace(&create.table, keyspace)?;
+                Resource::table(keyspace, create.table.name.as_str())
+            }
+            _ => return Ok(()),
+        };
+        // With IF NOT EXISTS the statement may have created nothing.
+        if done.changes.is_empty() {
+            return Ok(());
+        }
+        access::grant_to_creator(&self.access_context(keyspace, user), &created)
+    }
+}

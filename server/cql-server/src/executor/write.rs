@@ -1,0 +1,164 @@
+//! The execution of writes: analyses them, checks them, and hands them to the store.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use ebb_cql::protocol::{BatchKind, Response, Values, Version};
+use ebb_cql::syntax::ast::Parsed;
+use ebb_tables::CatalogState;
+
+use super::{Executor, levels};
+use crate::call::{Call, Outcome};
+use crate::context::in_keyspace;
+use crate::error::{Result, invalid};
+use crate::prepared::{Meaning, Prepared};
+use crate::targets;
+use crate::write::{
+    NOT_A_WRITE, WriteContext, WriteStatement, Written, check_consistency, execute_batch,
+};
+
+impl Executor {
+    /// Returns the catalog that a write changes, with the guardrails that hold for the user of the
+    /// call.
+    fn writing(&self, call: &Call<'_>) -> Result<WriteContext<'_>> {
+        Ok(WriteContext {
+            catalog: &self.catalog,
+            guardrails: self.guardrails(call)?,
+            now_s: call.parameters.now_s.map(i64::from),
+        })
+    }
+
+    /// Analyses a write under this schema. Returns `None` if the statement does not write rows.
+    pub(super) fn understand_write(
+        &self,
+        state: &CatalogState,
+        parsed: &Parsed,
+        keyspace: Option<&str>,
+    ) -> Result<Option<WriteStatement>> {
+        WriteStatement::analyse(parsed, |name| {
+            let table = (in_keyspace(name, keyspace)?, name.name.as_str());
+            targets::writable(state, &self.system, table)
+        })
+    }
+
+    /// Returns the meaning of a write under the current schema, and analyses the write again if the
+    /// schema has changed.
+    ///
+    /// # Errors
+    /// The error of the analysis. UNPREPARED, if the markers are not those of PREPARE.
+    pub(super) fn write_meaning(
+        &self,
+        state: &CatalogState,
+        prepared: &Prepared,
+    ) -> Result<Arc<Meaning>> {
+        let meaning = prepared.meaning.load_full();
+        if let Meaning::Write(write) = &*meaning
+            && write.is_of(state)
+        {
+            return Ok(meaning);
+        }
+        let keyspace = prepared.keyspace.as_deref();
+        let Some(write) = self.understand_write(state, &prepared.parsed, keyspace)? else {
+            return invalid(NOT_A_WRITE);
+        };
+        if *write.markers() != prepared.markers {
+            return Err(prepared.unprepared());
+        }
+        let meaning = Arc::new(Meaning::Write(Box::new(write)));
+        prepared.meaning.store(meaning.clone());
+        Ok(meaning)
+    }
+
+    /// Executes a write. The caller has begun the time limit of the statement, and has checked the
+    /// permissions of the user.
+    pub(super) fn write(
+        &self,
+        statement: &Prepared,
+        call: &Call<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Outcome> {
+        let (level, serial) = levels(call);
+        check_consistency(statement.kind.write_type, level, serial)?;
+        // The state is held until the write is done: see `Catalog::earlier_states`.
+        let state = self.catalog.state();
+        let meaning = self.write_meaning(&state, statement)?;
+        let writing = self.writing(call)?;
+        let warnings = writing.check_levels(level, serial)?;
+        let written = meaning.as_write()?.execute(
+            writing,
+            call.parameters.values,
+            call.parameters.timestamp_us,
+        )?;
+        drop(state);
+        Ok(answer(written, warnings, call.version, out))
+    }
+
+    /// Executes writes as one batch. The caller has begun the time limit of the batch on this
+    /// thread by [`interrupt::scope`](crate::interrupt::scope).
+    pub(super) fn batch_in_time(
+        &self,
+        kind: BatchKind,
+        statements: &[(Arc<Prepared>, Values<'_>)],
+        call: &Call<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Outcome> {
+        // The state is held until the write is done, as for a single statement.
+        let state = self.catalog.state();
+        let mut meanings = Vec::with_capacity(statements.len());
+        // All statements are checked before one of them writes.
+        for (prepared, _) in statements {
+            self.check(prepared, call.user)?;
+            meanings.push(self.write_meaning(&state, prepared)?);
+        }
+        let with_values = meanings.iter().zip(statements);
+        let with_values =
+            with_values.map(|(meaning, (_, values))| Ok((meaning.as_write()?, *values)));
+        let with_values = with_values.collect::<Result<Vec<_>>>()?;
+        let timestamp_us = call.parameters.timestamp_us;
+        let writing = self.writing(call)?;
+        let (level, serial) = levels(call);
+        let warnings = writing.check_levels(level, serial)?;
+        let written = execute_batch(writing, kind, &with_values, timestamp_us)?;
+        drop(state);
+        Ok(answer(written, warnings, call.version, out))
+    }
+
+    /// Returns a hash of each partition that these statements read before they write.
+    pub(super) fn turns_of(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
+        let state = self.catalog.state();
+        let mut turns = Vec::new();
+        for (prepared, values) in statements {
+            if prepared.kind.takes_turns() {
+                let meaning = self.write_meaning(&state, prepared)?;
+                turns.extend(meaning.as_write()?.turns(&self.catalog, *values)?);
+            }
+        }
+        Ok(turns)
+    }
+}
+
+/// Encodes the response to a write for a protocol version. The response contains `warnings`,
+/// followed by those of the write.
+fn answer(
+    written: Written,
+    warnings: Vec<String>,
+    version: Version,
+    out: &mut BytesMut,
+) -> Outcome {
+    let mut outcome = Outcome {
+        warnings,
+        ..Outcome::default()
+    };
+    match written {
+        Written::Done(warnings) => {
+            Response::Void.encode_body(out);
+            outcome.warnings.extend(warnings);
+        }
+        Written::Answered(rows, warnings) => {
+            rows.write_in(out, version);
+            outcome.warnings.extend(warnings);
+        }
+        Written::InConflict => outcome.is_in_conflict = true,
+    }
+    outcome
+}
