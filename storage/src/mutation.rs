@@ -142,6 +142,8 @@ mutations! {
     KeepUnderRangeTombstones = "a merge keeps what is under a range tombstone that goes",
     HeedOldestRangeTombstone = "of several range tombstones over a key an iterator heeds the oldest",
     GetPastRangeTombstones = "a get does not look for range tombstones in runs",
+    LeaveOutRunsAboveRangeTombstones = "a scan leaves out a run under older range tombstones",
+    LeaveOutRunsOfSnapshots = "a scan leaves out a run under range tombstones newer than its reader",
     InstallAnywhere = "a merged run replaces the newest runs, whatever its inputs were",
     ClaimNothing = "two merges may have the same inputs",
     OverlookKeptUnderRangeTombstones = "what is kept under a range tombstone for a snapshot is not counted",

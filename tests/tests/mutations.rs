@@ -267,6 +267,14 @@ const KILLERS: &[(Mutation, &str)] = &[
     (KeepUnderRangeTombstones, UNDER),
     (HeedOldestRangeTombstone, MODEL),
     (GetPastRangeTombstones, DELETED),
+    (
+        LeaveOutRunsAboveRangeTombstones,
+        "range_deletes::a_scan_reads_no_run_that_is_hidden_as_a_whole",
+    ),
+    (
+        LeaveOutRunsOfSnapshots,
+        "range_deletes::a_scan_of_a_snapshot_reads_runs_under_newer_range_tombstones",
+    ),
     (InstallAnywhere, ORDER),
     (
         ClaimNothing,

@@ -32,7 +32,7 @@ pub(crate) use key_bounds::KeyBounds;
 pub(crate) use key_range::{KeyRange, is_before};
 pub(crate) use limits::check_lengths;
 pub use limits::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-pub(crate) use range_tombstones::{Fragment, RangeTombstone, RangeTombstones};
+pub(crate) use range_tombstones::{Fragment, PIECES_MAX, RangeTombstone, RangeTombstones};
 pub(crate) use seq_no::NUMBER_MAX;
 pub use seq_no::SeqNo;
 pub(crate) use version::{Kind, Version, compare_versions};

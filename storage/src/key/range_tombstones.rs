@@ -19,6 +19,13 @@ use bytes::Bytes;
 use crate::key::{Boundaries, KeyRange, SeqNo, is_before, stripe};
 use crate::mutation::{self, Mutation};
 
+/// The most pieces of range tombstones (fragments, or intervals of a sorted index) with which the
+/// keys of a run are compared to find out whether the pieces hide all of them. Each scan does this
+/// for each run, and a queue leaves thousands of pieces that touch each other. To compare 256 takes
+/// a few microseconds, about as long as a seek in the run. A run under more pieces counts as not
+/// hidden and is read, which is always right.
+pub(crate) const PIECES_MAX: usize = 256;
+
 /// A deletion of all keys in a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RangeTombstone {
@@ -137,9 +144,7 @@ impl RangeTombstones {
 
     /// Returns the sequence number of the newest tombstone over a key that a reader at `seq` sees.
     pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
-        let over = self.over(key);
-        let newer = over.partition_point(|&tombstone| tombstone > seq);
-        over.get(newer).copied()
+        newest_seen(self.over(key), seq)
     }
 
     /// Returns whether a tombstone lies over some key of a range.
@@ -155,10 +160,12 @@ impl RangeTombstones {
         })
     }
 
-    /// Returns whether tombstones with numbers for which `hides` returns true cover every key of a
-    /// range.
-    pub(crate) fn hide(&self, range: &KeyRange, hides: impl Fn(SeqNo) -> bool) -> bool {
-        self.covered_by(range, |seqs| seqs.iter().any(|&seq| hides(seq)))
+    /// Returns whether tombstones with numbers above `largest_seq`, and up to `seq`, cover every key
+    /// of a range. Returns false, too, if more than [`PIECES_MAX`] fragments overlap the range.
+    pub(crate) fn hide(&self, range: &KeyRange, largest_seq: SeqNo, seq: SeqNo) -> bool {
+        let beyond = self.fragments.get(self.first_reaching(range) + PIECES_MAX);
+        beyond.is_none_or(|f| !f.range.overlaps(range))
+            && self.covered_by(range, |seqs| newest_seen(seqs, seq) > Some(largest_seq))
     }
 
     /// Returns whether every key of a range lies in a fragment for whose sequence numbers, newest
@@ -180,11 +187,14 @@ impl RangeTombstones {
 
     /// Returns the fragments that overlap a range.
     fn reaching<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = &'a Arc<Fragment>> {
-        let first = self
-            .fragments
-            .partition_point(|f| !is_before(&range.start, f.range.end.as_ref()));
-        let reaching = self.fragments[first..].iter();
+        let reaching = self.fragments[self.first_reaching(range)..].iter();
         reaching.take_while(|f| f.range.overlaps(range))
+    }
+
+    /// Returns the position of the first fragment that does not end before a range.
+    fn first_reaching(&self, range: &KeyRange) -> usize {
+        self.fragments
+            .partition_point(|f| !is_before(&range.start, f.range.end.as_ref()))
     }
 
     /// Returns the range from the first to the last tombstone; `None` if there are none.
@@ -277,6 +287,12 @@ impl RangeTombstones {
             fragments: fragments.into_iter().map(Arc::new).collect(),
         }
     }
+}
+
+/// Returns the first of these sequence numbers, newest first, that a reader at `seq` sees.
+fn newest_seen(seqs: &[SeqNo], seq: SeqNo) -> Option<SeqNo> {
+    let newer = seqs.partition_point(|&tombstone| tombstone > seq);
+    seqs.get(newer).copied()
 }
 
 /// Returns the sequence numbers that are the keys of `over`, newest first: all of them, or, with

@@ -100,13 +100,15 @@ impl DeletedRanges {
         newest
     }
 
-    /// Returns whether tombstones with numbers for which `hides` returns true cover every key of
-    /// `range`. Returns false, too, if tombstones cover the range only together, unless they are
-    /// the newest ones of one index.
-    pub(crate) fn hide(&self, range: &KeyRange, hides: impl Fn(SeqNo) -> bool) -> bool {
-        let mut tail = self.tail.iter();
-        let hidden = |t: &Arc<RangeTombstone>| hides(t.seq) && t.range.includes(range);
-        tail.any(hidden) || self.indexes.iter().any(|index| index.hide(range, &hides))
+    /// Returns whether tombstones with numbers above `largest_seq`, and up to `seq`, cover every key
+    /// of `range`. Returns false, too, if tombstones cover the range only together, unless they are
+    /// the newest ones of one index, in few pieces ([`PIECES_MAX`](crate::key::PIECES_MAX)).
+    pub(crate) fn hide(&self, range: &KeyRange, largest_seq: SeqNo, seq: SeqNo) -> bool {
+        let hides = |t: &Arc<RangeTombstone>| {
+            largest_seq < t.seq && t.seq <= seq && t.range.includes(range)
+        };
+        let mut indexes = self.indexes.iter();
+        self.tail.iter().any(hides) || indexes.any(|index| index.hide(range, largest_seq, seq))
     }
 
     /// All tombstones, in no order.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::key::{KeyRange, RangeTombstone, SeqNo, is_before};
+use crate::key::{KeyRange, PIECES_MAX, RangeTombstone, SeqNo, is_before};
 
 /// Range tombstones, sorted by their ranges.
 #[derive(Debug)]
@@ -179,16 +179,21 @@ impl TombstoneIndex {
         seen.max()
     }
 
-    /// Returns whether every key of `range` has a newest tombstone with a number for which `hides`
-    /// returns true.
-    pub(super) fn hide(&self, range: &KeyRange, hides: impl Fn(SeqNo) -> bool) -> bool {
+    /// Returns whether every key of `range` has a newest tombstone with a number above
+    /// `largest_seq`, and up to `seq`. Returns false, too, if more than [`PIECES_MAX`] intervals
+    /// overlap the range.
+    pub(super) fn hide(&self, range: &KeyRange, largest_seq: SeqNo, seq: SeqNo) -> bool {
         let Some(first) = self.points_up_to(&range.start).checked_sub(1) else {
             return false;
         };
+        let reaches = |begin: &Bytes| is_before(begin, range.end.as_ref());
+        if self.points.get(first + PIECES_MAX).is_some_and(reaches) {
+            return false;
+        }
         let intervals = self.points[first..].iter().zip(&self.newest[first..]);
-        let mut reaching = intervals.take_while(|(begin, _)| is_before(begin, range.end.as_ref()));
-        // An interval without a tombstone has the number 0.
-        reaching.all(|(_, &newest)| newest > SeqNo::ZERO && hides(newest))
+        let mut reaching = intervals.take_while(|(begin, _)| reaches(begin));
+        // An interval without a tombstone has the number 0, which is above no other.
+        reaching.all(|(_, &newest)| largest_seq < newest && newest <= seq)
     }
 
     /// Returns the number of `points` (keys at which ranges begin or end) that are less than or

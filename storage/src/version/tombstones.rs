@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::key::{KeyRange, RangeTombstone, RangeTombstones, SeqNo};
 use crate::memtable::DeletedRanges;
+use crate::mutation::{self, Mutation};
 
 #[derive(Debug, Clone)]
 pub(crate) enum Tombstones {
@@ -20,14 +21,17 @@ impl Tombstones {
         }
     }
 
-    /// Returns whether tombstones with numbers above `newest`, and up to `seq`, cover all keys of
-    /// `range`: then a reader at `seq` sees no version there that has a number up to `newest`. May
-    /// return false although several tombstones of a memtable cover the range together.
-    pub(crate) fn hide(&self, range: &KeyRange, newest: SeqNo, seq: SeqNo) -> bool {
-        let hides = |tombstone| newest < tombstone && tombstone <= seq;
+    /// Returns whether tombstones with numbers above `largest_seq`, and up to `seq`, cover all keys
+    /// of `range`: then a reader at `seq` sees no version there that has a number up to
+    /// `largest_seq`. May return false although they do: if they are many, or if only several of a
+    /// memtable cover the range together.
+    pub(crate) fn hide(&self, range: &KeyRange, largest_seq: SeqNo, seq: SeqNo) -> bool {
+        let older = Mutation::LeaveOutRunsAboveRangeTombstones;
+        let largest_seq = mutation::replace(largest_seq, older, SeqNo::ZERO);
+        let seq = mutation::replace(seq, Mutation::LeaveOutRunsOfSnapshots, SeqNo::MAX);
         match self {
-            Self::OfMemtable(ranges) => ranges.hide(range, hides),
-            Self::OfRun(tombstones) => tombstones.hide(range, hides),
+            Self::OfMemtable(ranges) => ranges.hide(range, largest_seq, seq),
+            Self::OfRun(tombstones) => tombstones.hide(range, largest_seq, seq),
         }
     }
 

@@ -597,6 +597,56 @@ fn only_readers_that_come_to_the_damage_fail() {
     assert_eq!(users.get(&key(first + 1)).unwrap().unwrap(), "operand");
 }
 
+/// A scan does not read a run whose keys in its range are all deleted by range tombstones that it
+/// sees, so it does not come to damage in the run. A scan of a snapshot from before the deletion
+/// fails.
+#[test]
+fn a_range_tombstone_over_damage_lets_scans_succeed_that_see_the_tombstone() {
+    for is_whole in [true, false] {
+        let _place = FailedAt(format!("whole: {is_whole}"));
+        let (mem, mut before) = (MemDisk::new(), Content::new());
+        let db = Db::open(DIR, options(&mem)).unwrap();
+        let [users, _] = tables(&db);
+        for number in 0..KEYS {
+            users.put(&key(number), &[number; 40]).unwrap();
+            before.insert(key(number), vec![number; 40]);
+        }
+        db.flush().unwrap();
+        let keyspace = db.existing_keyspace("app").unwrap();
+        keyspace.create_snapshot("s").unwrap();
+        drop((users, keyspace, db));
+        let all = files(&mem, ".sst");
+        let damaged = std::slice::from_ref(&all[all.len() / 2]);
+        damage_file(&mem, &damaged[0], is_whole);
+
+        let db = Db::open(DIR, options(&mem)).unwrap();
+        let [users, _] = tables(&db);
+        let keyspace = db.existing_keyspace("app").unwrap();
+        let then = keyspace.snapshot("s").unwrap().table("users").unwrap();
+        let is_bad = |number: &u8| users.get(&key(*number)).is_err();
+        let bad: Vec<u8> = (0..KEYS).filter(is_bad).collect();
+        let bad_keys = || key(bad[0])..key(bad[bad.len() - 1] + 1);
+        content(users.range(bad_keys())).unwrap_err();
+        users.delete_range(bad_keys()).unwrap();
+        assert_eq!(content(users.range(bad_keys())).unwrap(), Content::new());
+        content(then.range(bad_keys())).unwrap_err();
+
+        users.delete_range(key(0)..key(KEYS)).unwrap();
+        // The tombstone is in a memtable, then in a run.
+        for _ in 0..2 {
+            let mut now = Answers::default();
+            let (get, range) = (|key: &[u8]| users.get(key), |keys| users.range(keys));
+            now.table(get, range, &Content::new(), damaged);
+            assert_eq!(now.damaged, 0, "{now:?}");
+            let mut old = Answers::default();
+            let (get, range) = (|key: &[u8]| then.get(key), |keys| then.scan(keys));
+            old.table(get, range, &before, damaged);
+            assert!(old.damaged > 0 && old.right > 0, "{old:?}");
+            db.flush().unwrap();
+        }
+    }
+}
+
 /// Merges keep deletions in runs above (newer than) a file that does not open: the file may hold
 /// versions that they hide, which would come back when the file is restored.
 #[test]

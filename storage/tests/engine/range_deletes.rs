@@ -68,6 +68,25 @@ fn a_scan_reads_no_run_that_is_hidden_as_a_whole() {
     assert_eq!(keys_of(old.range::<&[u8], _>(..)), "abcdefgh");
 }
 
+/// The range tombstone is first in a memtable, then in a run. Both have a version that the snapshot
+/// sees, too, so that its reader searches them.
+#[test]
+fn a_scan_of_a_snapshot_reads_runs_under_newer_range_tombstones() {
+    let mem = MemDisk::new();
+    let (db, keyspace, table) = open(manual(&mem), merging("append"));
+    put_all(&table, "abc");
+    db.flush().unwrap();
+    put_all(&table, "x");
+    keyspace.create_snapshot("s").unwrap();
+    let old = keyspace.snapshot("s").unwrap().table("users").unwrap();
+    table.delete_range(range("-")).unwrap();
+    for _ in 0..2 {
+        assert_eq!(keys_of(old.range::<&[u8], _>(..)), "abcx");
+        assert_eq!(keys(&table), "");
+        db.flush().unwrap();
+    }
+}
+
 #[test]
 fn a_deleted_range_is_gone_from_all_that_is_older_and_from_nothing_else() {
     let mem = MemDisk::new();

@@ -112,6 +112,75 @@ fn a_range_is_covered_by_fragments_without_a_gap() {
     }
 }
 
+/// Each case: a range, the largest number of the versions in it, the number of the reader, and
+/// whether the reader sees none of these versions.
+#[test]
+fn a_range_is_hidden_by_tombstones_above_its_versions_that_the_reader_sees() {
+    let list = tombstones(&[
+        ("b-h", 2),
+        ("b-d", 5),
+        ("d-f", 7),
+        ("f\0-h", 5),
+        ("h\0-", 5),
+    ]);
+    for (text, largest_seq, seq, hidden) in [
+        // The pieces touch.
+        ("b-f", 4, 9, true),
+        ("b-f", 5, 9, false),
+        ("b-f", 4, 7, true),
+        // A snapshot is between the tombstones of the pieces.
+        ("b-f", 4, 6, false),
+        ("b-d", 4, 6, true),
+        ("b-f", 1, 6, true),
+        ("b-f", 1, 1, false),
+        // The key f has only the tombstone 2, and the key h has none.
+        ("e-g", 4, 9, false),
+        ("e-g", 1, 9, true),
+        ("f\0-h", 4, 9, true),
+        ("f\0-h\0", 4, 9, false),
+        ("f\0-j", 1, 9, false),
+        ("h\0-", 4, 9, true),
+        ("h-", 4, 9, false),
+        ("a-c", 1, 9, false),
+        // Ranges of one key.
+        ("c-c\0", 4, 9, true),
+        ("d-d\0", 6, 9, true),
+        ("f-f\0", 4, 9, false),
+        ("h-h\0", 1, 9, false),
+        ("h\0-h\0\0", 4, 9, true),
+    ] {
+        assert_eq!(
+            list.hide(&range(text), SeqNo(largest_seq), SeqNo(seq)),
+            hidden,
+            "{text} with {largest_seq} at {seq}"
+        );
+    }
+}
+
+#[test]
+fn more_pieces_than_are_compared_hide_nothing() {
+    let key = |n: usize| Bytes::copy_from_slice(&(n as u32).to_be_bytes());
+    let keys = |from: usize, to: usize| KeyRange {
+        start: key(from),
+        end: Some(key(to)),
+    };
+    // Neighbours with the same number would be one fragment.
+    let piece = |n: usize| RangeTombstone {
+        range: keys(n, n + 1),
+        seq: SeqNo(n as u64 + 1),
+    };
+    let list = RangeTombstones::build((0..=PIECES_MAX).map(piece), None);
+    let hide = |range: KeyRange| list.hide(&range, SeqNo::ZERO, SeqNo::MAX);
+    assert!(hide(keys(0, PIECES_MAX)));
+    assert!(hide(keys(1, PIECES_MAX + 1)));
+    assert!(list.cover(&keys(0, PIECES_MAX + 1), |_| true));
+    assert!(!hide(keys(0, PIECES_MAX + 1)));
+    // Only a part of the first piece, and of the last.
+    let within = KeyRange::spanning(&[0, 0, 0, 0, 1], &key(PIECES_MAX));
+    assert!(list.cover(&within, |_| true));
+    assert!(!hide(within));
+}
+
 /// Compares with a search through the list of all tombstones.
 #[test]
 fn every_key_has_the_tombstones_that_were_put_over_it() {
@@ -153,6 +222,20 @@ fn every_key_has_the_tombstones_that_were_put_over_it() {
                     .find(|&tombstone| tombstone <= seq);
                 assert_eq!(one.covering(&key(n), seq), newest, "{all:?}");
             }
+            let from = rng.random_range(0..10_u32);
+            let to = rng.random_range(from + 1..=10);
+            let [largest_seq, seq] = [(); 2].map(|()| SeqNo(rng.random_range(0..12)));
+            let hides = |&tombstone: &SeqNo| largest_seq < tombstone && tombstone <= seq;
+            let hidden = (from..to).all(|n| over(&key(n)).iter().any(hides));
+            let range = KeyRange {
+                start: key(from),
+                end: Some(key(to)),
+            };
+            assert_eq!(
+                one.hide(&range, largest_seq, seq),
+                hidden,
+                "{range:?} {largest_seq} {seq} {all:?}"
+            );
             let ranges = one.fragments.iter().map(|fragment| &fragment.range);
             let ranges: Vec<_> = ranges.collect();
             assert!(ranges.iter().all(|range| !range.is_empty()));
