@@ -84,7 +84,7 @@ pub(super) struct Args {
     /// Address and port of the server for HTTP. With port 0 the system chooses a free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     http: SocketAddr,
-    /// Isolation of tasks: threads of the server, or processes.
+    /// Isolation of tasks: threads of one process, or processes of their own.
     #[arg(long, value_name = "HOW", default_value = "thread")]
     isolate: Isolation,
     #[command(flatten)]

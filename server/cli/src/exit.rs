@@ -30,7 +30,7 @@ Exit codes:
   0  done
   1  another error, such as an I/O error or an output that exists
   2  invalid arguments, see --help; or invalid input
-  3  not found: the database, keyspace, table, snapshot, key, token or query
+  3  not found: the database, keyspace, table, snapshot, key, job, backup, token or query
   4  the data directory is in use by another process
   5  a file or a row of the database is damaged
   6  the job failed, or a job or load was cancelled; nothing was written

@@ -46,15 +46,15 @@ record. Keys are sorted as bytes: 10 is before 9.
 
 A load is one commit: an invalid line, a file that is not text, Ctrl-C and a full disk
 leave the table as it was. A loaded row replaces the row with the same key. Below a
-directory, hidden files, files called _SUCCESS and directories called target are left out.
-Files compressed by gzip are decompressed. Lines end with LF, CRLF or CR. A byte order mark at the
-start is dropped.
+directory, hidden files, files called _SUCCESS, symbolic links and directories called target are
+left out. Files compressed by gzip are decompressed. Lines end with LF, CRLF or CR. A byte order
+mark at the start is dropped.
 
 Parquet files and Iceberg tables are loaded into a table that CREATE TABLE made, column by
-column. A PATH is a Parquet file, a folder of such files, or the folder of an Iceberg table,
-with @TAG for one of its tags. Each row is written as by INSERT: it replaces the values of the
-row with the same primary key, and a null deletes. Values are converted exactly, or the load
-ends. This needs a build with the feature publish.
+column. A PATH is a Parquet file, a folder of such files, the folder of an Iceberg table, with
+@TAG for one of its tags or branches, or one of its files *.metadata.json. Each row is written as
+by INSERT: it replaces the values of the row with the same primary key, and a null deletes. Values
+are converted exactly, or the load ends. This needs a build with the feature publish.
 
 A PATH may be s3://BUCKET/KEY, in a build with the feature s3. The environment variables
 AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and so on have the
@@ -93,8 +93,8 @@ pub(super) struct Args {
     /// Treatment of several input rows with the same key.
     #[arg(long, value_name = "WHICH", default_value = "refuse")]
     duplicates: Duplicates,
-    /// Leave out files that are not text or cannot be read, with a warning; otherwise such
-    /// a file ends the load.
+    /// Leave out files that are not text, cannot be read or are malformed, with a warning;
+    /// otherwise such a file ends the load.
     #[arg(long)]
     skip_bad: bool,
     /// The columns of Parquet files and Iceberg tables to load [default: all; the table must have each

@@ -40,10 +40,10 @@ Examples:
   ebb snapshot list --keyspace app --json | jq -r '.[].name'
 
 The column 'reads' is the size of the files that a reader of the snapshot needs;
-other snapshots and the tables may share most of them. 'pinned' is the size of the
-files that deleting this snapshot alone would free, counted by one pass over all
-tables. The last line is what deleting all snapshots would free: more than the sum,
-because rows that several snapshots share stay until the last of them is deleted.
+other snapshots and the tables may share most of them. 'pinned' is how many
+bytes of files deleting this snapshot alone would free, counted by one pass over the
+tables. The last line is what deleting all listed snapshots would free. It may exceed
+the sum: rows that several snapshots share stay until the last of them is deleted.
 The snapshots that ebb publish keeps for its next publication are listed only with
 --pinned.";
 

@@ -33,9 +33,10 @@ Examples:
   token=$(ebb token create --name script --scope jobs --expires 1h)
   curl -H \"Authorization: Bearer $token\" http://127.0.0.1:9043/v1/jobs
 
-The scope is what the holder of the token may do: with read, see jobs and metrics; with jobs, also
-submit, cancel and discard jobs over tables; with admin, also let jobs read the keyspace ebb_system,
-and read and write files of the server's machine.
+The scope is what the holder of the token may do: with read, see jobs, tables, snapshots and
+metrics; with jobs, also submit, cancel, restart, retry and discard jobs over tables, and create,
+renew and delete snapshots; with admin, everything: also jobs over ebb_system or files of the
+server's machine, backups, verification, rows of tables, queries and the configuration.
 
 With --role the token also needs the permissions of that CQL role: SELECT on tables that a job
 reads, MODIFY on the one that it writes, CREATE if that table is missing, SNAPSHOT for snapshots;

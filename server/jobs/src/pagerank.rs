@@ -52,13 +52,13 @@ pub struct PagerankRequest {
     #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
     #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]
     pub reduces: u32,
-    /// For CSV and JSON input: the column with the node that a link goes from.
+    /// The column with the node that a link goes from; without effect on lines of text.
     #[cfg_attr(
         feature = "args",
         arg(long, value_name = "COLUMN", default_value = "1")
     )]
     pub from: String,
-    /// For CSV and JSON input: the column with the node that a link goes to.
+    /// The column with the node that a link goes to; without effect on lines of text.
     #[cfg_attr(
         feature = "args",
         arg(long, value_name = "COLUMN", default_value = "2")

@@ -31,7 +31,7 @@ A replica is one run of the scenario with random numbers of its own. A row of th
 the means of a policy over all replicas. `ebb sim experiments NAME --scenario` prints a scenario
 to start from. `ebb sim run` simulates the same on all cores at once, and has no goal.";
 
-/// Simulate a scenario under policies; each record is one repetition under one policy.
+/// Simulate a scenario under policies; each record is one replica under one policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -359,7 +359,7 @@ fn named_host(request: &Request) -> Result<Option<&str>, Problem> {
     let header = named.next();
     if named.next().is_some() {
         return Err(Problem::invalid(
-            "Host: the request has several such headers",
+            "Host: the request has several such headers; send one",
         ));
     }
     let by_header = || header.and_then(|host| host.to_str().ok());

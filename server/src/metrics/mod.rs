@@ -109,8 +109,8 @@ impl Collector for NodeCollector {
             let last_backup_ms = self.0.last_backup_unix_ms().unwrap_or(0);
             sheet.gauge(
                 "last_backup_timestamp_seconds",
-                "The time as of which the last backup without damage has the data; 0 without any, and if that \
-                 time is still to come",
+                "The time as of which the last backup without damage has the data, apart from backups of a \
+                 time still to come; 0 without any",
                 last_backup_ms as f64 / 1e3,
             )?;
         }

@@ -30,13 +30,14 @@ pub struct ColocationArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub window: Option<Duration>,
 
-    /// For the part `loads`: only these steady loads, in hundredths of the machine
+    /// Steady loads in hundredths of the machine: the part `loads` runs only these, and the parts
+    /// `reserves`, `curve` and `yields` run the first one
     #[arg(long = "load", value_name = "PERCENT", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub loads: Vec<u32>,
 
-    /// For the part `loads`: the number of operations of a steady load that are due together; with
-    /// several values, each in turn
+    /// Number of operations of a steady load that are due together: the part `loads` runs with each
+    /// value in turn, and the parts `reserves`, `curve` and `yields` with the first one
     #[arg(long = "batch", value_name = "N", value_delimiter = ',', default_value = "50",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub batches: Vec<u32>,

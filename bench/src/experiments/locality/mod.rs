@@ -69,7 +69,8 @@ pub enum Which {
     /// Theorem 4 of Wang et al.: how the number of waiting tasks on ten nodes grows as the load
     /// approaches the greatest that they can serve
     HeavyTraffic,
-    /// Eight nodes in two racks: the loads at which policies are stable
+    /// Eight nodes, without racks and in two racks: the loads at which policies are stable, and the
+    /// delays of tasks
     Levels,
 }
 

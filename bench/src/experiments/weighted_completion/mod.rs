@@ -67,7 +67,7 @@ const EXAMPLES: &str = "\
 Examples:
   ebb-bench experiments weighted-completion
   ebb-bench experiments weighted-completion figures --figure 7,15 --seeds 1
-  ebb-bench experiments weighted-completion figures --report out     all of the book's: ten seeds";
+  ebb-bench experiments weighted-completion figures --report out     as in the book";
 
 fn figure_number(text: &str) -> Result<u32, String> {
     let known = FIGURES.map(|figure| figure.number);

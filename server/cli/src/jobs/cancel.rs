@@ -39,7 +39,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     let data = &args.attached.location.data;
     let Some(server) = args.attached.server()? else {
         return Err(CliError::Usage(format!(
-            "no server holds {}, so no job of it runs: ebb jobs discard ends an unfinished one",
+            "no server holds {}: press Ctrl-C in the terminal of an ebb run, or end an unfinished job \
+             by ebb jobs discard",
             data.display()
         ))
         .into());

@@ -12,8 +12,8 @@ const EXAMPLES: &str = "\
 Examples:
   ebb jobs discard 1795293012345
 
-The job is recorded as cancelled, and the snapshots made for it are deleted. Nothing of
-its output exists.";
+The job is recorded as cancelled, and the snapshots made for it are deleted. If its output was
+already in place when its process ended, the output stays.";
 
 /// Cancel unfinished jobs instead of restarting them.
 #[derive(Debug, clap::Args)]

@@ -60,8 +60,8 @@ pub(super) struct Common {
     /// --spill-dir [default: 16 MiB per core].
     #[arg(long = "memory", value_name = "SIZE", value_parser = memory::size)]
     memory_bytes: Option<u64>,
-    /// Folder for records that do not fit into --memory, while the job runs [default: a directory
-    /// in --data].
+    /// Folder for records that do not fit into --memory, while the job runs [default: spill in
+    /// --data, or the system's folder for temporary files if the job uses no database].
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
     /// Do not run the job: print how long it would take, and how probably it would meet its goal. If
@@ -100,7 +100,7 @@ fn policies() -> PossibleValuesParser {
 /// Priority of tasks against other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Priority {
-    /// Tasks use only what other processes leave.
+    /// Tasks use what other processes leave, but at least 0.15 of a core.
     Idle,
     /// Tasks run like any other process.
     Normal,

@@ -61,7 +61,8 @@ fn print_unfinished(runner: &Runner) -> Result<()> {
     if unfinished > 0 {
         let jobs = counted(unfinished, "job");
         notice(format_args!(
-            "{jobs} unfinished since a process ended: see ebb jobs"
+            "{jobs} unfinished since a process ended: ebb jobs restart starts such jobs again, and \
+             ebb jobs discard cancels them"
         ));
     }
     Ok(())

@@ -25,13 +25,15 @@ pub(super) struct Args {
     /// Name of the experiment, or all; without it, list them.
     name: Option<String>,
     /// Number of replicas, runs with random numbers of their own. Default: that of the scenario.
+    /// Without effect on experiments that evaluate a formula.
     #[arg(long, value_name = "N", value_parser = replicas_range(1))]
     replicas: Option<u32>,
     /// Print the experiment's scenario instead of running it. Experiments that evaluate a
     /// formula have no scenario.
     #[arg(long)]
     scenario: bool,
-    /// Write DIR/NAME: an HTML report, its pictures and the result as JSON.
+    /// Write DIR/NAME: an HTML report and its pictures, and the result as JSON if the experiment has
+    /// a scenario.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
 }

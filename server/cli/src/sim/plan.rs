@@ -41,7 +41,7 @@ pub(super) struct Args {
     /// its own.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     futures: u32,
-    /// A goal is at risk if it is met in a smaller part of the futures than this, 0 to 1.
+    /// A goal is at risk if it is met in a smaller part of the futures than this, above 0, at most 1.
     #[arg(long, value_name = "PART", default_value_t = 0.95, value_parser = confidence)]
     confidence: f64,
     /// Print one JSON object.

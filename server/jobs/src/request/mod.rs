@@ -96,7 +96,7 @@ pub enum Isolation {
     #[cfg_attr(feature = "args", value(help = "Tasks are threads of one process"))]
     #[default]
     Thread,
-    /// Each task is a process of its own.
+    /// Tasks run in processes of their own, one after the other in each.
     Process,
 }
 
