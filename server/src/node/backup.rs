@@ -17,11 +17,11 @@ use super::pace::Pace;
 use super::running_maintenance::RunningMaintenance;
 
 impl Node {
-    /// Backs the database up, as [`Db::backup`], on the calling thread, which copies and checks SSTables
-    /// under a lease: the runtime counts the thread as the task of a job, so that it gets no more CPU time
-    /// than jobs may use. The copy keeps to the rate of the request. After each piece of a file it calls
-    /// `is_wanted`. If that returns false, the backup is cancelled, or the node shuts down, the files of
-    /// the unfinished backup are removed.
+    /// Backs the database up, as [`Db::backup`], on the calling thread, which copies all files but the last
+    /// segment of the log, and checks SSTables, under a lease: the runtime counts the thread as the task of a
+    /// job, so that it gets no more CPU time than jobs may use. The copy keeps to the rate of the request.
+    /// After each piece of a file it calls `is_wanted`. If that returns false, the backup is cancelled, or
+    /// the node shuts down, the files of the unfinished backup are removed.
     ///
     /// The history lists the backup as soon as the state of the database is captured. If the history cannot
     /// be written, the backup is made nevertheless.
@@ -42,8 +42,8 @@ impl Node {
         check_outside(db.dir(), dir)?;
         let lease = self.runtime().lease(BACKUP, LeaseOptions::default())?;
         let started_unix_ms = now_unix_ms();
-        // Links, the log and the manifest are made outside of the lease: they take locks of files
-        // and directories that writers use, which a thread of low priority must not hold.
+        // Links, the end of the log and the manifest are made outside of the lease: they take locks of
+        // files and directories that writers use, which a thread of low priority must not hold.
         let backup = db.start_backup(dir)?;
         let (record, is_recorded) = self.begin_maintenance(
             BACKUP,
@@ -106,7 +106,7 @@ impl Node {
                 Some(Err(_)) | None => ControlFlow::Break(()),
             }
         })?;
-        // The log is copied outside of the lease, see `backup`.
+        // The end of the log is copied outside of the lease, see `backup`.
         drop(thread);
         if copied.is_break() {
             return Err(stopped());
@@ -247,7 +247,7 @@ mod tests {
             true
         });
         assert_eq!(info.unwrap().damaged, []);
-        // The log comes last, without the lease.
+        // The last segment of the log comes last, without the lease.
         let entered = entered.into_inner();
         assert_eq!(
             (entered.first(), entered.last()),

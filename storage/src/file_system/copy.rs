@@ -1,7 +1,7 @@
 //! Copying a file through an open [`FileSystem`].
 
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use super::{FileSystem, ReadFile, WriteFile};
@@ -27,7 +27,7 @@ pub(crate) fn copy_into(
     target: &mut dyn WriteFile,
     len: u64,
 ) -> io::Result<()> {
-    let _done = copy_in_steps(source, target, len, &mut |_| ControlFlow::Continue(()))?;
+    let _done = copy_in_steps(source, target, 0..len, &mut |_| ControlFlow::Continue(()))?;
     sync_copied(target)
 }
 
@@ -36,25 +36,24 @@ pub(crate) fn sync_copied(target: &mut dyn WriteFile) -> io::Result<()> {
     mutation::unless(Mutation::CopyWithoutSync, || target.sync())
 }
 
-/// [`copy_into`] that calls `step` after each block with its length, and ends early if `step`
-/// breaks. The bytes that are read do not stay in the system's cache. The new file's bytes are not
-/// durable before [`sync_copied`].
+/// Appends a part of a file to `target`. Calls `step` after each block with its length, and ends
+/// early if `step` breaks. The bytes that are read do not stay in the system's cache. The new file's
+/// bytes are not durable before [`sync_copied`].
 pub(crate) fn copy_in_steps(
     source: &dyn ReadFile,
     target: &mut dyn WriteFile,
-    len: u64,
+    part: Range<u64>,
     step: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> io::Result<ControlFlow<()>> {
-    let mut buffer = vec![0; BUFFER_BYTES.min(usize::try_from(len).unwrap_or(BUFFER_BYTES))];
-    let mut at = 0;
-    while at < len {
-        let part = buffer
-            .len()
-            .min(usize::try_from(len - at).unwrap_or(usize::MAX));
-        source.read_once_exact_at(&mut buffer[..part], at)?;
-        target.append(&buffer[..part])?;
-        at += part as u64;
-        if step(part as u64).is_break() {
+    let left = |at: u64| usize::try_from(part.end.saturating_sub(at)).unwrap_or(usize::MAX);
+    let mut at = part.start;
+    let mut buffer = vec![0; BUFFER_BYTES.min(left(at))];
+    while at < part.end {
+        let block = buffer.len().min(left(at));
+        source.read_once_exact_at(&mut buffer[..block], at)?;
+        target.append(&buffer[..block])?;
+        at += block as u64;
+        if step(block as u64).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }

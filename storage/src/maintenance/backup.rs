@@ -4,8 +4,8 @@
 //!   capture ─► links to all files, in a folder of their own ─► the capture is released
 //!                │
 //!                ├─ SSTables       linked once more, or copied: they never change. Every block
-//!                │                 is checked. Those that an older backup in the directory has
-//!                │                 whole stay
+//!                │                 is checked: that of a copy in the buffer that is copied.
+//!                │                 Those that an older backup in the directory has whole stay
 //!                ├─ WAL segments   copied, each up to its last record that was written when
 //!                │                 the state was captured. The last segment would not do as
 //!                │                 a link: the database appends to it, and an opening of the
@@ -32,6 +32,7 @@ mod links;
 mod meter;
 mod renumbered;
 mod target;
+mod tee_file;
 mod unsynced;
 
 use std::collections::{HashMap, VecDeque};
@@ -41,20 +42,21 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use self::check::{check_blocks, known_damage, refuse_other_file};
+use self::check::{check_blocks, check_open, known_damage, refuse_other_file};
 use self::links::{link_all, link_sstable};
 use self::meter::{Meter, Step};
 use self::renumbered::Renumbered;
 use self::target::{BackupDir, Found};
+use self::tee_file::TeeFile;
 use self::unsynced::Unsynced;
 use crate::db::{Capture, Engine};
 use crate::error::{Error, ErrorKind, Result};
-use crate::file_system::{self, ReadFile, copy_in_steps};
+use crate::file_system::{self, ReadFile, WriteFile, copy_in_steps};
 use crate::files;
 use crate::key::FileNumber;
 use crate::maintenance::progress::MaintenanceProgress;
 use crate::maintenance::verify::{Finding, finding, verify_log};
-use crate::manifest::{BackupMark, Manifest};
+use crate::manifest::{BackupMark, DatabaseId, Manifest};
 use crate::mutation::{self, Mutation};
 use crate::options::Options;
 use crate::runs::FileMeta;
@@ -108,6 +110,10 @@ pub struct Backup<'a> {
     /// The SSTables that are not checked yet, each with its origin: the database, or an older
     /// backup in the directory.
     files: VecDeque<(FileMeta, Origin)>,
+    /// The number that is added to the number of each segment of the log.
+    log_shift: u64,
+    /// The segments of the log that are copied, each with its number in the backup and its length.
+    log: Vec<(FileNumber, u64)>,
     cache: Arc<BlockCache>,
     meter: Meter,
     info: BackupInfo,
@@ -162,6 +168,7 @@ impl<'a> Backup<'a> {
             };
             files.push_back((file.clone(), origin));
         }
+        let log_shift = number_log(&mut capture, &target, engine.database_id());
         Ok(Self {
             engine,
             dir: dir.to_path_buf(),
@@ -171,16 +178,20 @@ impl<'a> Backup<'a> {
             links,
             unreadable,
             files,
+            log_shift,
+            log: Vec::new(),
             cache: Arc::new(BlockCache::new(0)),
             meter,
             info: BackupInfo::default(),
         })
     }
 
-    /// Copies the SSTables that could not be linked, and checks every block of all SSTables,
-    /// without a lock of the database. Calls `step` after each piece of a file, of at most some
-    /// hundred kilobytes unless a block is larger; `step` may wait. After an error, or if `step`
-    /// breaks, the backup must be dropped. The last copy becomes durable in [`Self::finish`].
+    /// Copies the SSTables that could not be linked, and checks every block of all SSTables. Then
+    /// copies the log without its last segment, because the database may still append to that one.
+    /// Holds no lock of the database, so the calling thread may have a low priority. Calls `step`
+    /// after each piece of a file, of at most some hundred kilobytes unless a block is larger; `step`
+    /// may wait. After an error, or if `step` breaks, the backup must be dropped. The last copy
+    /// becomes durable in [`Self::finish`].
     ///
     /// # Errors
     /// [`Error::DiskFull`], also when the disk of the database is about to be full, because the
@@ -205,12 +216,12 @@ impl<'a> Backup<'a> {
             }
             self.files.pop_front();
         }
-        Ok(ControlFlow::Continue(()))
+        self.copy_log(1, step)
     }
 
-    /// Copies and checks the log, and makes the directory a database. If the new backup has damage
-    /// and the directory has an older backup, the older one stays instead. Returns `None` if `step`
-    /// breaks, and then removes everything that the backup made.
+    /// Copies the last segment of the log, checks the log, and makes the directory a database. If
+    /// the new backup has damage and the directory has an older backup, the older one stays instead.
+    /// Returns `None` if `step` breaks, and then removes everything that the backup made.
     ///
     /// # Errors
     /// As [`Self::copy`]; [`Error::InvalidRequest`] before the copy is complete.
@@ -222,24 +233,15 @@ impl<'a> Backup<'a> {
             let text = "the backup does not have all files yet";
             return Err(Error::InvalidRequest(text.into()));
         }
-        let mut segments = std::mem::take(&mut self.capture.segments);
-        let shift = self.number_log(&segments);
-        for (number, bytes) in &mut segments {
-            let to = FileNumber(number.0 + shift);
-            if self.copy_segment(*number, *bytes, to, step)?.is_break() {
-                return self.meter.stopped(self.engine).map(|_| None);
-            }
-            self.unsynced.sync_older()?;
-            *number = to;
-            self.info.copied_bytes += *bytes;
-            self.info.files += 1;
+        if self.copy_log(0, step)?.is_break() {
+            return Ok(None);
         }
         self.unsynced.sync_all()?;
         let options = Options {
             table_store: None,
             ..self.engine.options.clone()
         };
-        let damaged = verify_log(&options, &self.dir, &self.capture.state, &segments);
+        let damaged = verify_log(&options, &self.dir, &self.capture.state, &self.log);
         self.info.damaged.extend(damaged);
         let BackupInfo {
             linked_bytes,
@@ -258,20 +260,22 @@ impl<'a> Backup<'a> {
         Ok(Some(self.info))
     }
 
-    /// Marks the state as that of a backup. If an older backup in the directory has log segments,
-    /// raises the numbers of the new ones above theirs. Returns by how much they were raised.
-    fn number_log(&mut self, segments: &[(FileNumber, u64)]) -> u64 {
-        let state = &mut self.capture.state;
-        let first = segments.first().map(|(number, _)| number.0);
-        let free = self.target.first_segment().0;
-        let shift = first.map_or(0, |first| free.saturating_sub(first));
-        state.wal_floor.0 += shift;
-        let last = segments.last().map(|(number, _)| number.0 + shift);
-        state.backup = Some(BackupMark {
-            source: self.engine.database_id(),
-            wal_end: last.map_or(state.wal_floor, |last| FileNumber(last + 1)),
-        });
-        shift
+    /// Copies the segments of the log that are not copied yet, but for the last `left`. Returns
+    /// `Break` if `step` does.
+    fn copy_log(&mut self, left: usize, step: Step<'_>) -> Result<ControlFlow<()>> {
+        let end = self.capture.segments.len().saturating_sub(left);
+        for at in self.log.len()..end {
+            let (number, bytes) = self.capture.segments[at];
+            let to = FileNumber(number.0 + self.log_shift);
+            if self.copy_segment(number, bytes, to, step)?.is_break() {
+                return self.meter.stopped(self.engine);
+            }
+            self.unsynced.sync_older()?;
+            self.log.push((to, bytes));
+            self.info.copied_bytes += bytes;
+            self.info.files += 1;
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Copies the first `bytes` bytes of a segment of the log, as the segment with the number `to`.
@@ -309,11 +313,11 @@ impl<'a> Backup<'a> {
                 (self.link_again(file.number, &tmp)?, tmp)
             }
         };
-        let bytes = match way {
-            Way::Linked => file.bytes,
-            Way::Copied => match self.copy_sstable(file.number, &put_at, step) {
-                Ok(ControlFlow::Continue(bytes)) => bytes,
-                Ok(ControlFlow::Break(())) => return Ok(ControlFlow::Break(())),
+        let known = self.info.damaged.len();
+        let added = match way {
+            Way::Linked => self.check_link(file, &put_at, step)?,
+            Way::Copied => match self.copy_sstable(file, &put_at, step) {
+                Ok(copied) => copied,
                 Err(error) => {
                     self.note_unreadable(file.number, error)?;
                     // Nothing, or a part of it, was copied.
@@ -322,10 +326,10 @@ impl<'a> Backup<'a> {
                 }
             },
         };
-        let known = self.info.damaged.len();
-        if self.check(file, way, &put_at, step)?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
+        let bytes = match added {
+            ControlFlow::Continue(bytes) => bytes,
+            ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),
+        };
         if put_at != to {
             // The rename replaces a file of the older backup, so the bytes must be durable first.
             self.unsynced.sync_all()?;
@@ -417,14 +421,16 @@ impl<'a> Backup<'a> {
         }
     }
 
-    /// Copies an SSTable, and returns its length.
+    /// Copies an SSTable to `to`, checks every block of it while it is copied, and notes damage.
+    /// Returns its length.
     fn copy_sstable(
         &mut self,
-        number: FileNumber,
+        file: &FileMeta,
         to: &Path,
         step: Step<'_>,
     ) -> Result<ControlFlow<(), u64>> {
-        let (name, opened) = match &self.links {
+        let number = file.number;
+        let (from, opened) = match &self.links {
             Some(links) => {
                 let from = files::sstable(links.dir(), number);
                 let opened = self.engine.disk().open_read(&from);
@@ -435,11 +441,34 @@ impl<'a> Backup<'a> {
                 (tables.name(number.0), tables.open(number.0))
             }
         };
-        let source = opened.map_err(Error::io("open", &name))?;
+        let source = opened.map_err(Error::io("open", &from))?;
         let bytes = source.len();
-        let bytes = bytes.map_err(Error::io("get the length of", &name))?;
-        let copied = self.copy_file(&*source, bytes, to, step)?;
-        Ok(copied.map_continue(|()| bytes))
+        let bytes = bytes.map_err(Error::io("get the length of", &from))?;
+        let tee = Arc::new(TeeFile::new(source.clone(), self.create(to)?));
+        let (engine, meter) = (self.engine, &mut self.meter);
+        let mut step = |bytes| meter.advance(engine, bytes, step);
+        let checked = check_open(tee.clone(), file, &from, &self.cache, &mut step);
+        let tee = Arc::into_inner(tee).expect("the check has closed the table");
+        // A failure to write the copy has failed the check, too, and comes first.
+        let copy = tee.into_copy();
+        let (mut copy, copied) = copy.map_err(Error::no_space_or_io("copy", to))?;
+        let damage = match checked {
+            Ok(ControlFlow::Break(())) => return Ok(ControlFlow::Break(())),
+            Ok(ControlFlow::Continue(())) => known_damage(file, to),
+            Err(error) if error.kind() == ErrorKind::Corruption => Some(Finding {
+                path: to.to_path_buf(),
+                ..finding(error, &self.dir)
+            }),
+            Err(error) => return Err(error),
+        };
+        // Index and filters, and all that follows damage.
+        let rest = copy_in_steps(&*source, &mut *copy, copied..bytes, &mut step);
+        if rest.map_err(Error::no_space_or_io("copy", to))?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.unsynced.add(to, copy);
+        self.info.damaged.extend(damage);
+        Ok(ControlFlow::Continue(bytes))
     }
 
     /// Copies a file, and adds it to those whose bytes may not be durable yet.
@@ -450,11 +479,10 @@ impl<'a> Backup<'a> {
         to: &Path,
         step: Step<'_>,
     ) -> Result<ControlFlow<()>> {
+        let mut target = self.create(to)?;
         let (engine, meter) = (self.engine, &mut self.meter);
-        let target = engine.disk().create(to);
-        let mut target = target.map_err(Error::no_space_or_io("create", to))?;
         let mut step = |bytes| meter.advance(engine, bytes, step);
-        let copied = copy_in_steps(source, &mut *target, bytes, &mut step);
+        let copied = copy_in_steps(source, &mut *target, 0..bytes, &mut step);
         let copied = copied.map_err(Error::no_space_or_io("copy", to))?;
         if copied.is_continue() {
             self.unsynced.add(to, target);
@@ -462,31 +490,28 @@ impl<'a> Backup<'a> {
         Ok(copied)
     }
 
-    /// Checks every block of an SSTable at `to` in the target, and notes damage.
-    fn check(
+    fn create(&self, to: &Path) -> Result<Box<dyn WriteFile>> {
+        let created = self.engine.disk().create(to);
+        created.map_err(Error::no_space_or_io("create", to))
+    }
+
+    /// Checks every block of a linked SSTable at `to` in the target, and notes damage. Returns its
+    /// length.
+    fn check_link(
         &mut self,
         file: &FileMeta,
-        way: Way,
         to: &Path,
         step: Step<'_>,
-    ) -> Result<ControlFlow<()>> {
+    ) -> Result<ControlFlow<(), u64>> {
         let (engine, meter) = (self.engine, &mut self.meter);
-        let mut step = |bytes| {
-            // The bytes of a copy were counted when they were copied.
-            let more = if way == Way::Linked { bytes } else { 0 };
-            meter.advance(engine, more, step)
-        };
+        let mut step = |bytes| meter.advance(engine, bytes, step);
         let damage = match check_blocks(engine, file, to, &self.cache, &mut step) {
             Ok(ControlFlow::Break(())) => return Ok(ControlFlow::Break(())),
             Ok(ControlFlow::Continue(())) => known_damage(file, to),
             Err(error) if error.kind() == ErrorKind::Corruption => Some(finding(error, &self.dir)),
             // The backup shares the file with the database, and nothing else of it is at fault. The
             // disk may be failing, and then a backup is needed most.
-            Err(error)
-                if way == Way::Linked
-                    && error.is_of_file()
-                    && !self.unreadable.contains_key(&file.number) =>
-            {
+            Err(error) if error.is_of_file() && !self.unreadable.contains_key(&file.number) => {
                 Some(finding(error, &self.dir))
             }
             Err(error) => {
@@ -495,6 +520,22 @@ impl<'a> Backup<'a> {
             }
         };
         self.info.damaged.extend(damage);
-        Ok(ControlFlow::Continue(()))
+        Ok(ControlFlow::Continue(file.bytes))
     }
+}
+
+/// Marks the captured state as that of a backup. If an older backup in the directory has log
+/// segments, raises the numbers of the new ones above theirs. Returns by how much they are raised.
+fn number_log(capture: &mut Capture<'_>, target: &BackupDir, source: DatabaseId) -> u64 {
+    let first = capture.segments.first().map(|(number, _)| number.0);
+    let free = target.first_segment().0;
+    let shift = first.map_or(0, |first| free.saturating_sub(first));
+    let last = capture.segments.last().map(|(number, _)| number.0 + shift);
+    let state = &mut capture.state;
+    state.wal_floor.0 += shift;
+    state.backup = Some(BackupMark {
+        source,
+        wal_end: last.map_or(state.wal_floor, |last| FileNumber(last + 1)),
+    });
+    shift
 }

@@ -39,7 +39,9 @@ pub(super) struct ReadAhead {
     start: u64,
     /// Start and end of the last requested block.
     last: Option<(u64, u64)>,
+    /// The length of the next piece, and the largest length.
     bytes: usize,
+    bytes_max: usize,
     once: bool,
 }
 
@@ -53,8 +55,14 @@ impl ReadAhead {
             start: 0,
             last: None,
             bytes: BYTES_MIN,
+            bytes_max: BYTES_MAX,
             once,
         }
+    }
+
+    /// Limits the length of a piece, which a larger block exceeds.
+    pub(super) fn with_bytes_max(self, bytes_max: usize) -> Self {
+        Self { bytes_max, ..self }
     }
 
     /// Continues in another file, whose data blocks end at `end`, so that reading ahead goes on
@@ -123,7 +131,7 @@ impl ReadAhead {
             return (handle.offset, handle.len as usize);
         }
         let bytes = (self.bytes as u64).max(handle.len);
-        self.bytes = (2 * self.bytes).min(BYTES_MAX);
+        self.bytes = (2 * self.bytes).min(self.bytes_max);
         if follows {
             (handle.offset, bytes.min(end - handle.offset) as usize)
         } else {

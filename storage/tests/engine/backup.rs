@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
@@ -12,6 +14,7 @@ use ebb_storage::{
     TableOptions, repair, verify,
 };
 
+use crate::common::hooked_disk::{Call, HookedDisk, is_sstable};
 use crate::common::{DIR, content, files, manual};
 
 const TARGET: &str = "/copy";
@@ -458,6 +461,83 @@ fn a_backup_copies_the_next_file_before_it_waits_for_the_disk() {
     drop(backup);
     let left = mem.list(Path::new(TARGET)).unwrap();
     assert_eq!(left, [Path::new(TARGET).join("LOCK")]);
+}
+
+/// Regression: each copy was read again for its check. That took a quarter of the CPU time of a
+/// backup, and a server under load has little CPU time for a backup.
+#[test]
+fn an_sstable_is_copied_and_checked_by_reading_it_once() {
+    let mem = MemDisk::new();
+    drop(database(&mem));
+    let read_bytes = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&read_bytes);
+    let disk = HookedDisk::new(&mem, move |call, path| {
+        if let Call::Read { from, to } = call
+            && is_sstable(path)
+        {
+            count.fetch_add(to - from, Ordering::Relaxed);
+        }
+        Ok(())
+    });
+    let options = Options {
+        disk: Arc::new(disk),
+        ..options(&mem)
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let mut backup = db.start_backup(TARGET).unwrap();
+    let before = read_bytes.load(Ordering::Relaxed);
+    assert!(backup.copy(&mut go_on).unwrap().is_continue());
+    let read_bytes = read_bytes.load(Ordering::Relaxed) - before;
+    let info = backup.finish(&mut go_on).unwrap().unwrap();
+    assert_eq!((info.linked_bytes, info.damaged), (0, vec![]));
+    let mut bytes = 0;
+    for sstable in files(&mem, ".sst") {
+        let copy = Path::new(TARGET).join(sstable.file_name().unwrap());
+        let whole = mem.read_all(&sstable).unwrap();
+        assert!(mem.read_all(&copy).unwrap() == whole, "{}", copy.display());
+        bytes += whole.len() as u64;
+    }
+    // Index and filters are read for the check and for the copy, and so is a block at the end of a
+    // piece.
+    let usual = bytes..bytes * 3 / 2;
+    assert!(usual.contains(&read_bytes), "{read_bytes} of {bytes}");
+}
+
+/// A check reads a block again if it fails to read the blocks around it, and must not write it again.
+#[test]
+fn a_backup_that_cannot_write_a_copy_fails_and_leaves_nothing() {
+    for nth in 1..8 {
+        let mem = MemDisk::new();
+        let db = database(&mem);
+        move_target_away(&mem, &db);
+        let mut backup = db.start_backup(TARGET).unwrap();
+        mem.fail_next(FaultOp::Append, nth, ErrorKind::StorageFull);
+        let error = backup.copy(&mut go_on).unwrap_err();
+        let is_full = matches!(&error, Error::DiskFull { path } if path.starts_with(TARGET));
+        assert!(is_full, "{error}");
+        drop(backup);
+        let left = mem.list(Path::new(TARGET)).unwrap();
+        assert_eq!(left, [Path::new(TARGET).join("LOCK")]);
+    }
+}
+
+/// A server copies SSTables with a low priority, and the end of the log without: the database
+/// appends to it, and may wait for a reader of the same file.
+#[test]
+fn only_the_last_segment_of_the_log_is_copied_at_the_end() {
+    let mem = MemDisk::new();
+    let db = database(&mem);
+    let segments = || {
+        let listed = mem.list(Path::new(TARGET)).unwrap().into_iter();
+        let is_log = |path: &PathBuf| path.extension().is_some_and(|it| it == "log");
+        listed.filter(is_log).count()
+    };
+    let mut backup = db.start_backup(TARGET).unwrap();
+    assert!(backup.copy(&mut go_on).unwrap().is_continue());
+    let copied = segments();
+    assert!(copied > 1);
+    backup.finish(&mut go_on).unwrap().unwrap();
+    assert_eq!(segments(), copied + 1);
 }
 
 #[test]

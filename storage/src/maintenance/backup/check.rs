@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use crate::db::Engine;
 use crate::error::{Error, Result};
+use crate::file_system::ReadFile;
 use crate::maintenance::verify::Finding;
 use crate::runs::FileMeta;
 use crate::sstable::{BlockCache, SsTable, id_of_file};
 
-/// Checks every block of an SSTable in the backup.
+/// Checks every block of the SSTable at `at`.
 ///
 /// # Errors
 /// The first damage as `Corruption`, also if the file is another SSTable or has another length;
@@ -23,6 +24,17 @@ pub(super) fn check_blocks(
     step: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>> {
     let source = engine.disk().open_read(at).map_err(Error::io("open", at))?;
+    check_open(source, file, at, cache, step)
+}
+
+/// Does the same as [`check_blocks`] with a file that is open already; errors name `at`.
+pub(super) fn check_open(
+    source: Arc<dyn ReadFile>,
+    file: &FileMeta,
+    at: &Path,
+    cache: &Arc<BlockCache>,
+    step: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>> {
     let place = (file.number.0, Some(file.id));
     let table = SsTable::read(source, at, place, cache.clone())?;
     file.check_file(&table)?;

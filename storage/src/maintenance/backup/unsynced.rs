@@ -1,8 +1,8 @@
 //! The copied files of a backup whose bytes the disk is still writing.
 //!
 //! ```text
-//!   copy 7.sst ─► check 7.sst ─► copy 8.sst ─► check 8.sst ─► sync 7.sst ─► copy 9.sst ...
-//!            └────── the disk writes 7.sst meanwhile ─────────┘
+//!   copy 7.sst ─► copy 8.sst ─► sync 7.sst ─► copy 9.sst ...
+//!            └─ the disk writes 7.sst ─┘
 //! ```
 //!
 //! If each file were synced after its copy, the disk and the processor would wait for each other in

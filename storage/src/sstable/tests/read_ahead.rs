@@ -96,11 +96,18 @@ fn a_check_calls_back_for_all_data_once_in_pieces_of_many_blocks() {
             let (disk, _) = table(rng);
             let table = open(&disk, 0).unwrap();
             let mut pieces = Vec::new();
+            disk.take_reads();
             let checked = table.check_blocks(&mut |bytes| {
                 pieces.push(bytes);
                 ControlFlow::Continue(())
             });
             assert!(checked.unwrap().is_continue());
+            // A backup writes what was read to a copy before the next callback.
+            let reads = disk.take_reads();
+            assert!(
+                reads.iter().all(|(_, bytes)| *bytes <= 128 << 10),
+                "{reads:?}"
+            );
             let data_bytes = bytes(&blocks(&table)) as u64;
             assert_eq!(pieces.iter().sum::<u64>(), data_bytes);
             assert!(pieces.pop().is_some_and(|rest| rest > 0));
