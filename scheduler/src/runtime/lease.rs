@@ -53,20 +53,20 @@ struct LeasePayee {
     pacer: Arc<Pacer>,
     /// The thread's use at the last read of the kernel's counters, and the time of that read.
     seen: Cell<(ThreadUse, Instant)>,
-    /// True if the thread runs in the scheduling class of tasks, and changes its class when tasks
-    /// do.
-    is_lowered: bool,
+    /// The guard of a thread that runs in the scheduling class of tasks, and changes its class when
+    /// tasks do; `None` if the thread keeps its own class.
+    lowered: Option<LoweredThread>,
 }
 
 impl LeasePayee {
-    /// Starts to charge the calling thread's resource use to the lease, from now on. `is_lowered`
-    /// is true if the thread runs in the scheduling class of tasks.
-    fn new(pacer: Arc<Pacer>, is_lowered: bool) -> Self {
+    /// Starts to charge the calling thread's resource use to the lease, from now on. `lowered` is
+    /// its guard if the thread runs in the scheduling class of tasks.
+    fn new(pacer: Arc<Pacer>, lowered: Option<LoweredThread>) -> Self {
         let seen = Cell::new((ThreadUse::of_this_thread(), Instant::now()));
         Self {
             pacer,
             seen,
-            is_lowered,
+            lowered,
         }
     }
 
@@ -105,11 +105,12 @@ impl Payee for LeasePayee {
     }
 
     fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError> {
-        if self.is_lowered {
-            self.pacer.wait(attempt_state)
-        } else {
-            self.pacer.wait_unless(|| attempt_state.is_stopped())
-        }
+        let Some(lowered) = &self.lowered else {
+            return self.pacer.wait_unless(|| attempt_state.is_stopped());
+        };
+        self.pacer.wait(attempt_state)?;
+        lowered.follow_others();
+        Ok(())
     }
 }
 
@@ -247,11 +248,9 @@ impl Lease {
         };
         let lowers = shared.options.lowers_tasks() && shared.can_raise;
         let lowered = lowers.then(|| LoweredThread::begin(&shared.cores, self.0.id));
-        let lowered = lowered.flatten();
-        let payee = LeasePayee::new(Arc::clone(&self.0.pacer), lowered.is_some());
+        let payee = LeasePayee::new(Arc::clone(&self.0.pacer), lowered.flatten());
         Ok(LeasedThread {
             account: Account::open(Box::new(payee), attempt_state)?,
-            _lowered: lowered,
             _entered: entered,
             _stays: PhantomData,
         })
@@ -278,10 +277,9 @@ impl Drop for EntryGuard {
 /// A thread that works under a [`Lease`]. The guard stays on this thread. Its drop, also by a
 /// panic, charges the lease for the thread's last use and returns the thread to its own class.
 pub struct LeasedThread {
-    // Drop order: the account pays while the task exists; the class is raised before `EntryGuard`
-    // takes the lock.
+    // Drop order: the account pays while the task exists, and its payee raises the class before
+    // `EntryGuard` takes the lock.
     account: Account<Box<LeasePayee>, Arc<AttemptState>>,
-    _lowered: Option<LoweredThread>,
     _entered: EntryGuard,
     _stays: PhantomData<*const ()>,
 }

@@ -7,6 +7,9 @@
 //! up on that core still displaces the task. But a transactional thread that waits behind another
 //! one, on another core, is not moved to a core that runs a task: when the kernel looks for an idle
 //! core, cores full of idle-class threads count as busy.
+//!
+//! A thread under a lease is not tied while it is the only one: nothing can share its core, and if
+//! it were tied, it would wait for a busy core while another core is idle.
 
 use crate::model::JobId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -29,6 +32,21 @@ pub(in crate::runtime) struct Place {
 impl Place {
     pub fn core(&self) -> Option<u32> {
         self.core.and_then(|core| core.try_into().ok())
+    }
+
+    /// Ties the calling thread to the core.
+    pub fn tie_current_thread(&self) {
+        if let Some(core) = self.core {
+            tie_current_thread(core);
+        }
+    }
+
+    /// Returns whether this is the only place that is taken.
+    pub fn is_only(&self) -> bool {
+        let tasks = self.cores.tasks.lock();
+        let tasks = tasks.unwrap_or_else(PoisonError::into_inner);
+        let taken: usize = tasks.iter().map(|(_, jobs)| jobs.len()).sum();
+        taken <= 1
     }
 }
 
@@ -63,13 +81,16 @@ impl Cores {
     /// Ties the calling thread to a core with few tasks, for a task of `job`. The core counts the
     /// task until the returned place is dropped.
     pub fn take(self: &Arc<Self>, job: JobId) -> Place {
-        let core = self.choose(job);
-        if let Some(core) = core {
-            tie_current_thread(core);
-        }
+        let place = self.reserve(job);
+        place.tie_current_thread();
+        place
+    }
+
+    /// Reserves a place on a core with few tasks, as [`take`](Self::take) does, and ties no thread.
+    pub fn reserve(self: &Arc<Self>, job: JobId) -> Place {
         Place {
             cores: Arc::clone(self),
-            core,
+            core: self.choose(job),
             job,
         }
     }

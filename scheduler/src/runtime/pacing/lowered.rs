@@ -6,31 +6,58 @@ use ebb_threads::{
     SchedulingClass, current_class, current_nice, lower_current_thread, raise_current_thread,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::cell::Cell;
 use std::sync::Arc;
 
-/// A guard: the calling thread has the class of tasks and is tied to a core, as they are. The drop,
-/// on the same thread, restores its former class and cores, as far as the system permits it.
+/// A guard: the calling thread has the class of tasks. Beside tasks and other lowered threads it is
+/// tied to a core, as tasks are. The drop, on the same thread, restores its former class and cores,
+/// as far as the system permits it.
 #[derive(Debug)]
 pub(in crate::runtime) struct LoweredThread {
     nice: i32,
+    /// The former cores of the thread.
     cores: Option<CpuSet>,
-    _place: Place,
+    place: Place,
+    is_tied: Cell<bool>,
 }
 
 impl LoweredThread {
-    /// Moves the calling thread to the scheduling class of tasks, and to a core like a task of
-    /// `job`. Returns `None`, and leaves the thread as it is, if it is not of the ordinary class.
+    /// Moves the calling thread to the scheduling class of tasks, with a place like that of a task
+    /// of `job`. Returns `None`, and leaves the thread as it is, if it is not of the ordinary class.
     pub fn begin(cores: &Arc<Cores>, job: JobId) -> Option<Self> {
         if current_class() != SchedulingClass::Normal {
             return None;
         }
         let (nice, allowed) = (current_nice(), sched_getaffinity(None));
         lower_current_thread();
-        Some(Self {
+        let lowered = Self {
             nice,
             cores: allowed.ok(),
-            _place: cores.take(job),
-        })
+            place: cores.reserve(job),
+            is_tied: Cell::new(false),
+        };
+        lowered.follow_others();
+        Some(lowered)
+    }
+
+    /// Ties the calling thread, which must be that of [`begin`](Self::begin), to the core of its
+    /// place if other places are taken, too. Otherwise lets it run on all of its former cores.
+    pub fn follow_others(&self) {
+        let is_tied = !self.place.is_only();
+        if self.is_tied.replace(is_tied) == is_tied {
+            return;
+        }
+        if is_tied {
+            self.place.tie_current_thread();
+        } else {
+            self.untie();
+        }
+    }
+
+    fn untie(&self) {
+        if let Some(cores) = &self.cores {
+            let _ = sched_setaffinity(None, cores);
+        }
     }
 }
 
@@ -38,15 +65,31 @@ impl Drop for LoweredThread {
     fn drop(&mut self) {
         // If the system refuses, the thread keeps the low class, as the type documents.
         raise_current_thread(self.nice);
-        if let Some(cores) = &self.cores {
-            let _ = sched_setaffinity(None, cores);
-        }
+        self.untie();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lowered_thread_is_tied_to_a_core_only_beside_others() {
+        let cores = Arc::new(Cores::detect());
+        let thread = std::thread::spawn(move || {
+            let allowed = || sched_getaffinity(None).map(|set| set.count()).ok();
+            let before = allowed();
+            let lowered = LoweredThread::begin(&cores, JobId(1)).expect("it is an ordinary thread");
+            assert_eq!(allowed(), before);
+            let task = cores.reserve(JobId(2));
+            lowered.follow_others();
+            assert_eq!(allowed(), before.map(|_| 1));
+            drop(task);
+            lowered.follow_others();
+            assert_eq!(allowed(), before);
+        });
+        thread.join().unwrap();
+    }
 
     #[test]
     fn a_lowered_thread_gets_its_class_back_where_the_system_permits_it() {

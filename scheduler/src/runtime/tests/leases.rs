@@ -9,6 +9,7 @@ use crate::runtime::schedule::live_view::{LiveJob, Slot, live_view};
 use crate::runtime::schedule::tracker::{Tracker, Work};
 use ebb_test_support::seed::for_seeds;
 use ebb_threads::current_class;
+use rustix::thread::sched_getaffinity;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{JoinHandle, spawn};
 
@@ -223,6 +224,33 @@ fn a_holder_that_panics_gives_back_its_task_its_class_and_with_the_lease_the_sha
     let output = VecOutput::new();
     let job = runtime.submit(word_count("a b a", 2, 1, &output)).unwrap();
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
+}
+
+/// Regression: a backup waited for a core that the load used while another core was idle.
+#[test]
+fn a_thread_under_a_lease_is_tied_to_a_core_only_beside_others() {
+    let spills = tempfile::tempdir().unwrap();
+    let options = RuntimeOptions {
+        throttles: Throttles::default(),
+        ..fair_options(spills.path(), &TestCapacity::new(100))
+    };
+    let runtime = Runtime::start(options).unwrap();
+    if !runtime.shared.can_raise {
+        return;
+    }
+    let cores = || sched_getaffinity(None).unwrap().count();
+    let before = cores();
+    let lease = lease(&runtime, "backup");
+    let thread = lease.enter().unwrap();
+    assert_eq!(cores(), before);
+    let may_use = |expected: u32| {
+        thread.checkpoint().unwrap();
+        cores() == expected
+    };
+    let task = runtime.shared.cores.reserve(JobId(99));
+    wait::until("the thread to be tied", || may_use(1));
+    drop(task);
+    wait::until("the thread to be free again", || may_use(before));
 }
 
 #[test]
