@@ -22,8 +22,8 @@ const KEY_BYTES_MAX: usize = 256 * 1024;
 pub struct PagingState {
     /// A hash of the statement. It must be the same for all pages of a result.
     pub statement: u64,
-    /// The key of the last stored entry that was read: a row, or the header of a partition, which
-    /// contains the static columns. Or the key of a row whose removed index entry was passed.
+    /// The key of the last row that was read, or of a partition's header, which contains the static
+    /// columns. The row or header may be deleted, or only its index entry, whose key was passed.
     pub key: Vec<u8>,
     /// True if the page has read live rows of the key's partition, or the whole partition. Later
     /// pages then return no separate row with the static columns of the partition.

@@ -45,7 +45,7 @@ pub fn readable(
     if let Some(unreadable) = state.schema().unreadable(keyspace, Some(table)) {
         return Err(of_schema(unreadable));
     }
-    if state.schema().keyspace(keyspace).is_some() || system.has_keyspace(keyspace) {
+    if is_keyspace(state, system, keyspace) {
         return Err(no_table(table));
     }
     match snapshots::find(db, state, keyspace)? {
@@ -66,8 +66,12 @@ pub fn is_at_snapshot(
     keyspace: &str,
     snapshot: Option<&str>,
 ) -> bool {
-    let is_keyspace = state.schema().keyspace(keyspace).is_some() || system.has_keyspace(keyspace);
-    snapshot.is_some() || (!is_keyspace && names_snapshot(state, keyspace))
+    snapshot.is_some() || (!is_keyspace(state, system, keyspace) && names_snapshot(state, keyspace))
+}
+
+/// Returns whether a name is that of a keyspace of users or of the system.
+fn is_keyspace(state: &CatalogState, system: &SystemTables, name: &str) -> bool {
+    state.schema().keyspace(name).is_some() || system.has_keyspace(name)
 }
 
 /// Resolves the table that a statement writes to.
@@ -96,7 +100,7 @@ pub fn writable(
              itself"
         )));
     }
-    if state.schema().keyspace(keyspace).is_some() || system.has_keyspace(keyspace) {
+    if is_keyspace(state, system, keyspace) {
         Err(no_table(table))
     } else {
         Err(no_keyspace(state, keyspace))

@@ -175,6 +175,15 @@ impl Range {
         self.end_search(search)
     }
 
+    /// Returns a key before which a new range could go on: searches downwards have read all keys from it
+    /// on, or passed them. `None` as long as there is no such key.
+    pub fn passed_back_key(&self) -> Option<&[u8]> {
+        match &self.upper {
+            Bound::Excluded(key) => Some(key),
+            Bound::Included(_) | Bound::Unbounded => None,
+        }
+    }
+
     /// Turns the outcome of a search for the next entry into the result of a bounded search. Ends the
     /// iterator after an error or the last entry. Adds the entry's bytes, and at the first entry
     /// the latency so far, to the metrics of scans.

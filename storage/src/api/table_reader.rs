@@ -213,6 +213,15 @@ impl Entries<'_> {
             }
         }
     }
+
+    /// Returns a key before which a new range could go on, as [`Range::passed_back_key`] does. `None` in
+    /// a transaction and in memory.
+    pub fn passed_back_key(&self) -> Option<&[u8]> {
+        match self {
+            Self::Stored(range) => range.passed_back_key(),
+            Self::Transaction(_) | Self::Memory(_) => None,
+        }
+    }
 }
 
 impl Iterator for Entries<'_> {

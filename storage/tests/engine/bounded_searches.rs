@@ -73,6 +73,19 @@ fn the_passed_key_has_no_version_that_is_still_to_be_read() {
     assert_eq!(range.next_within(2).unwrap().unwrap(), Search::Passed);
     assert_eq!(range.passed_key(), Some(&[4][..]));
     assert!(range.next_within(2).is_none());
+    // Downwards all versions of a key are passed at once.
+    let mut range = before.range::<&[u8], _>(..);
+    assert_eq!(range.passed_back_key(), None);
+    assert_eq!(range.next_back_within(2).unwrap().unwrap(), Search::Passed);
+    assert_eq!(range.passed_back_key(), Some(&[3][..]));
+    let Search::Found((key, _)) = range.next_back_within(1).unwrap().unwrap() else {
+        panic!("the snapshot shows the key 2");
+    };
+    assert_eq!(key[..], [2]);
+    assert_eq!(range.passed_back_key(), Some(&[2][..]));
+    assert_eq!(range.next_back_within(1).unwrap().unwrap(), Search::Passed);
+    assert_eq!(range.passed_back_key(), Some(&[1][..]));
+    assert!(range.next_back_within(2).is_none());
 }
 
 /// The two ends of a range exclude the keys that the other end has passed.

@@ -269,6 +269,41 @@ impl Server {
         })
     }
 
+    /// Makes pages end at each look at the clock.
+    #[cfg(test)]
+    pub(crate) fn end_pages_at_each_look(&mut self) {
+        let limits = Limits {
+            empty_page: Duration::ZERO,
+            page_time: Duration::ZERO,
+            ..Limits::default()
+        };
+        let catalog = self.executor.catalog().clone();
+        self.executor = Executor::at_normal_priority(catalog, local_node(), limits);
+    }
+
+    /// Reads the result of a statement in pages to its end. Returns the rows and the number of pages.
+    #[cfg(test)]
+    #[track_caller]
+    pub(crate) fn read_in_pages(
+        &mut self,
+        text: &str,
+        page_size_rows: u32,
+    ) -> (Vec<Vec<String>>, usize) {
+        let (mut rows, mut pages, mut state) = (Vec::new(), 0, None::<Bytes>);
+        loop {
+            let page = self.page(text, &[], Some(page_size_rows), state.as_deref());
+            let page = page.unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert!(page.rows.len() <= page_size_rows as usize, "{text}");
+            rows.extend(page.rows);
+            pages += 1;
+            state = page.state;
+            if state.is_none() {
+                return (rows, pages);
+            }
+            assert!(pages < 10_000, "{text} does not end");
+        }
+    }
+
     /// All rows of a statement as text: cells between spaces, rows between ` | `.
     #[track_caller]
     pub(crate) fn rows(&mut self, text: &str) -> String {

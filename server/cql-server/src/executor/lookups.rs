@@ -40,13 +40,12 @@ fn compare(server: &Server, text: &str, bound: &[&[u8]]) -> [usize; 2] {
     let found = server.answer(parameters(), |call, out| {
         executor.execute(&prepared, call, out)
     });
-    let mut counts = [0; 2];
+    let mut all = 0;
     let expected = server.answer(parameters(), |call, out| {
         let bound = Bound::new(call.parameters.values, &meaning.markers, 0)?;
         let bound = bound.calling(&plan.volatile)?;
-        let lookup = executor.lookup(&state, &meaning.select, &bound, &call.parameters)?;
         let rows = table.rows(&facts, &Lookup::default())?;
-        counts = [table.rows(&facts, &lookup)?.len(), rows.len()];
+        all = rows.len();
         let rows = computed_rows(schema, rows)?;
         let bounds = Bounds {
             limits: &executor.limits,
@@ -58,7 +57,24 @@ fn compare(server: &Server, text: &str, bound: &[&[u8]]) -> [usize; 2] {
     });
     let [found, expected] = [found, expected].map(|answer| answer.map(|(response, _)| response));
     assert_eq!(found, expected, "{text}");
-    counts
+    [computed_for(server, text, &parameters()), all]
+}
+
+/// Returns the number of rows that a virtual table computes for a SELECT with these parameters.
+fn computed_for(server: &Server, text: &str, parameters: &QueryParameters<'_>) -> usize {
+    let executor = &server.executor;
+    let prepared = server.prepare(text).unwrap();
+    let meaning = prepared.meaning.load_full();
+    let meaning = meaning.as_select().unwrap();
+    let (schema, plan) = (&meaning.schema, meaning.select.plan());
+    let table = executor.system.table(schema.keyspace(), schema.name());
+    let state = executor.catalog().state();
+    let bound = Bound::new(parameters.values, &meaning.markers, 0).unwrap();
+    let bound = bound.calling(&plan.volatile).unwrap();
+    let lookup = executor.lookup(&state, &meaning.select, &bound, parameters);
+    let facts = executor.facts(&state, &server.user).unwrap();
+    let rows = table.unwrap().rows(&facts, &lookup.unwrap());
+    rows.unwrap().len()
 }
 
 /// A server with ambiguous names: two keyspaces have tables of the same name, and a snapshot has a
@@ -197,34 +213,6 @@ fn snapshots_that_are_not_listed_are_keyspaces_for_statements_that_name_them() {
     assert_eq!(server.rows(&format!("SELECT {both}")), "t");
 }
 
-/// Returns the number of rows that a virtual table computes for a page of a SELECT, which begins
-/// after the page that returned `paging_state`.
-fn computed_for(
-    server: &Server,
-    text: &str,
-    page_size_rows: u32,
-    paging_state: Option<&[u8]>,
-) -> usize {
-    let executor = &server.executor;
-    let prepared = server.prepare(text).unwrap();
-    let meaning = prepared.meaning.load_full();
-    let meaning = meaning.as_select().unwrap();
-    let (schema, plan) = (&meaning.schema, meaning.select.plan());
-    let table = executor.system.table(schema.keyspace(), schema.name());
-    let state = executor.catalog().state();
-    let parameters = QueryParameters {
-        page_size_rows: Some(page_size_rows),
-        paging_state,
-        ..QueryParameters::default()
-    };
-    let bound = Bound::new(parameters.values, &meaning.markers, 0).unwrap();
-    let bound = bound.calling(&plan.volatile).unwrap();
-    let lookup = executor.lookup(&state, &meaning.select, &bound, &parameters);
-    let facts = executor.facts(&state, &server.user).unwrap();
-    let rows = table.unwrap().rows(&facts, &lookup.unwrap());
-    rows.unwrap().len()
-}
-
 /// Reads the result of a SELECT in pages, and checks that they have the rows of the whole result.
 /// Returns the most rows that the virtual table computed for a page, and the number of all rows.
 #[track_caller]
@@ -233,8 +221,12 @@ fn read_in_pages(server: &mut Server, text: &str, page_size_rows: u32) -> [usize
     let (mut rows, mut computed_max) = (Vec::new(), 0);
     let mut state: Option<Bytes> = None;
     loop {
-        let computed = computed_for(server, text, page_size_rows, state.as_deref());
-        computed_max = computed_max.max(computed);
+        let parameters = QueryParameters {
+            page_size_rows: Some(page_size_rows),
+            paging_state: state.as_deref(),
+            ..QueryParameters::default()
+        };
+        computed_max = computed_max.max(computed_for(server, text, &parameters));
         let page = server.page(text, &[], Some(page_size_rows), state.as_deref());
         let page = page.unwrap();
         rows.extend(page.rows);

@@ -11,11 +11,11 @@
 //! lookup but changes no result. Rows come in the same order as in a walk over all partitions, and
 //! pages end at the same positions: the next page may use another index, or none.
 
-use bytes::{Buf as _, Bytes};
+use bytes::Buf as _;
 use ebb_model::key::{ByteRange, DecodedKey, EntryKey, KeyError, Place, header_key};
 use ebb_model::schema::TableSchema;
-use ebb_storage::Search;
-use ebb_tables::read::{RowReader, RowStep, SourceEntries, TableError};
+use ebb_storage::Entry;
+use ebb_tables::read::{EntryStep, RowReader, RowStep, SourceEntries, TableError};
 
 use super::walk::{End, Entries, SEEK_UNITS, Walk, behind};
 use crate::analyse::restrictions::Partitions;
@@ -81,8 +81,8 @@ impl Walk<'_> {
         let mut found = Lookahead::new(found);
         loop {
             let key = match found.next()? {
-                Next::Entry(key) => key,
-                Next::Passed(passed) => {
+                EntryStep::Entry((key, _)) => key,
+                EntryStep::Passed(passed) => {
                     if self.is_over()?
                         && let Some(passed) = passed
                     {
@@ -90,7 +90,7 @@ impl Walk<'_> {
                     }
                     continue;
                 }
-                Next::Done => return Ok(End::Done),
+                EntryStep::Done => return Ok(End::Done),
             };
             let header = row_key_of(schema, &key)?;
             let resume = resume.take();
@@ -131,8 +131,8 @@ impl Walk<'_> {
         let mut found = Lookahead::new(found);
         loop {
             let first = match found.next()? {
-                Next::Entry(first) => first,
-                Next::Passed(passed) => {
+                EntryStep::Entry((first, _)) => first,
+                EntryStep::Passed(passed) => {
                     if self.is_over()?
                         && let Some(passed) = passed
                     {
@@ -143,7 +143,7 @@ impl Walk<'_> {
                     }
                     continue;
                 }
-                Next::Done => return Ok(End::Done),
+                EntryStep::Done => return Ok(End::Done),
             };
             let row_key = &first[entries.prefix.len()..];
             let first_row = row_key_of(schema, &first)?;
@@ -171,14 +171,12 @@ impl Walk<'_> {
                 let mut key = match first_entry.take() {
                     Some(key) => key,
                     None => match found.next_of(of_partition)? {
-                        Next::Entry(key) => key,
-                        Next::Passed(passed) => {
-                            // There is such a key, because `first` at least was read.
-                            let mut key = passed.unwrap_or_else(|| first.clone());
-                            key.advance(entries.prefix.len());
-                            return Ok(RowStep::Passed(key));
+                        EntryStep::Entry((key, _)) => key,
+                        EntryStep::Passed(passed) => {
+                            let row_key = passed.map(|key| key.slice(entries.prefix.len()..));
+                            return Ok(RowStep::Passed(row_key));
                         }
-                        Next::Done => return Ok(RowStep::Done),
+                        EntryStep::Done => return Ok(RowStep::Done),
                     },
                 };
                 let Place::Row(clustering) = row_key_of(schema, &key)?.place else {
@@ -204,9 +202,14 @@ impl Walk<'_> {
             if end != End::Done {
                 return Ok(end);
             }
+            // `take_rows` does not look at the time after a row that reaches PER PARTITION LIMIT.
+            if self.is_over()? {
+                return Ok(End::after(first_row.prefix));
+            }
             // Entries of this partition may be left: the page takes no more rows of it. There may be
             // many, so the scan begins anew behind them.
             if !found.ends(of_partition)? {
+                interrupt::charge(SEEK_UNITS)?;
                 let behind = ByteRange::of_prefix(of_partition.to_vec()).to;
                 let is_in_range = |behind: &Vec<u8>| to.as_ref().is_none_or(|to| behind < to);
                 let Some(behind) = behind.filter(is_in_range) else {
@@ -219,21 +222,10 @@ impl Walk<'_> {
     }
 }
 
-/// The next index entry.
-enum Next {
-    /// The key of the entry.
-    Entry(Bytes),
-    /// No entry yet: a short search has passed entries that the read does not see. The key is that of an
-    /// entry up to which all were read or passed, `None` if there is no such entry yet.
-    Passed(Option<Bytes>),
-    /// The end of the entries.
-    Done,
-}
-
-/// An iterator over the keys of index entries, with room for one key that was read ahead.
+/// An iterator over index entries, with room for one entry that was read ahead.
 struct Lookahead<'s> {
     entries: SourceEntries<'s>,
-    ahead: Option<Bytes>,
+    ahead: Option<Entry>,
 }
 
 impl<'s> Lookahead<'s> {
@@ -245,28 +237,22 @@ impl<'s> Lookahead<'s> {
     }
 
     /// Returns the next entry, after at most one short search.
-    fn next(&mut self) -> Result<Next> {
-        if let Some(key) = self.ahead.take() {
-            return Ok(Next::Entry(key));
+    fn next(&mut self) -> Result<EntryStep> {
+        match self.ahead.take() {
+            Some(entry) => Ok(EntryStep::Entry(entry)),
+            None => self.entries.search().map_err(of_table),
         }
-        Ok(match self.entries.search().map_err(of_table)? {
-            Some(Search::Found((key, _))) => Next::Entry(key),
-            Some(Search::Passed) => {
-                Next::Passed(self.entries.passed_key().map(Bytes::copy_from_slice))
-            }
-            None => Next::Done,
-        })
     }
 
     /// Returns the next entry, as [`next`](Self::next) does, if its key begins with `prefix`;
-    /// [`Next::Done`] otherwise.
-    fn next_of(&mut self, prefix: &[u8]) -> Result<Next> {
+    /// [`EntryStep::Done`] otherwise.
+    fn next_of(&mut self, prefix: &[u8]) -> Result<EntryStep> {
         Ok(match self.next()? {
-            Next::Entry(key) if !key.starts_with(prefix) => {
-                self.ahead = Some(key);
-                Next::Done
+            EntryStep::Entry(entry) if !entry.0.starts_with(prefix) => {
+                self.ahead = Some(entry);
+                EntryStep::Done
             }
-            next => next,
+            step => step,
         })
     }
 
@@ -276,12 +262,12 @@ impl<'s> Lookahead<'s> {
     fn ends(&mut self, prefix: &[u8]) -> Result<bool> {
         if self.ahead.is_none() {
             match self.entries.search().map_err(of_table)? {
-                Some(Search::Found((key, _))) => self.ahead = Some(key),
-                Some(Search::Passed) => return Ok(false),
-                None => return Ok(true),
+                EntryStep::Entry(entry) => self.ahead = Some(entry),
+                EntryStep::Passed(_) => return Ok(false),
+                EntryStep::Done => return Ok(true),
             }
         }
-        Ok((self.ahead.as_ref()).is_none_or(|key| !key.starts_with(prefix)))
+        Ok((self.ahead.as_ref()).is_none_or(|(key, _)| !key.starts_with(prefix)))
     }
 }
 

@@ -7,7 +7,7 @@
 //!     computed    rows of virtual tables, as if they were stored
 //!     filter      the predicates of ALLOW FILTERING
 //!     scan_counts counts of rows and tombstones
-//!     pace        charges for keys that a search passes without a row
+//!     pace        charges for passed keys outside of a walk, where no page can end
 //!   page        rows to cells of the result: plain, grouped, sorted
 //!     value       the value of a selector for a row
 //! ```

@@ -184,15 +184,8 @@ impl<'s> Page<'s> {
         if self.groups.is_some() {
             return self.grouped(row);
         }
-        let is_same = self.prefix == row.key[..row.prefix_len];
-        if is_same && self.left_in_partition == 0 {
-            return Ok(Flow::Partition);
-        }
-        // Checked before the partition is entered, so that the next page begins after the previous
-        // row.
-        if self.is_full() {
-            self.is_cut = true;
-            return Ok(Flow::Stop);
+        if let Some(flow) = self.skip_or_stop(row) {
+            return Ok(flow);
         }
         self.enter_partition(row);
         self.plain(row)
@@ -390,15 +383,10 @@ impl<'s> Page<'s> {
                     return Ok(Flow::Stop);
                 }
             }
-            // PER PARTITION LIMIT counts groups. The rows beyond it need no further page.
-            let is_same = self.prefix == row.key[..row.prefix_len];
-            if is_same && self.left_in_partition == 0 {
-                return Ok(Flow::Partition);
-            }
-            // This row is read again: the next page begins after the last row of the ended group.
-            if self.is_full() {
-                self.is_cut = true;
-                return Ok(Flow::Stop);
+            // PER PARTITION LIMIT counts groups. If the page is full, the next one begins after the last
+            // row of the ended group.
+            if let Some(flow) = self.skip_or_stop(row) {
+                return Ok(flow);
             }
         }
         self.enter_partition(row);
@@ -548,12 +536,32 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
+    /// Returns where the caller has to continue without this row: in the next partition if PER PARTITION
+    /// LIMIT is reached, nowhere if the page is full. `None` if the page takes the row.
+    ///
+    /// The limit comes first, because rows beyond it need no further page. The row's partition is
+    /// entered later, so that the paging state of a full page is about the row before.
+    fn skip_or_stop(&mut self, row: &LiveRow<'_>) -> Option<Flow> {
+        if self.left_in_partition == 0 && self.is_in_partition_of(row) {
+            return Some(Flow::Partition);
+        }
+        if self.is_full() {
+            self.is_cut = true;
+            return Some(Flow::Stop);
+        }
+        None
+    }
+
+    /// Returns whether a row belongs to the current partition.
+    fn is_in_partition_of(&self, row: &LiveRow<'_>) -> bool {
+        self.prefix == row.key[..row.prefix_len]
+    }
+
     /// Resets the count of PER PARTITION LIMIT if a row is the first one of its partition.
     fn enter_partition(&mut self, row: &LiveRow<'_>) {
-        let prefix = &row.key[..row.prefix_len];
-        if self.prefix != prefix {
+        if !self.is_in_partition_of(row) {
             self.prefix.clear();
-            self.prefix.extend_from_slice(prefix);
+            self.prefix.extend_from_slice(&row.key[..row.prefix_len]);
             self.left_in_partition = self.row_limits.partition;
         }
     }

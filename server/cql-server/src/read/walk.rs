@@ -13,7 +13,8 @@ use std::time::Instant;
 use ebb_model::key::{ByteRange, DecodedKey, PartitionKey, ROW, header_key};
 use ebb_model::row::LiveColumn;
 use ebb_tables::read::{
-    PartitionScan, ProjectedPartition, RowReader, RowScan, RowStep, Rows, StoredRow, read_key,
+    PartitionScan, PartitionStep, ProjectedPartition, RowReader, RowScan, RowStep, Rows, StoredRow,
+    read_key,
 };
 
 use super::filter::Filter;
@@ -43,8 +44,9 @@ pub enum End {
     Done,
     /// The page is full, or a limit of the statement is reached.
     Stopped,
-    /// The walk has used up the time of the page. The next page begins after `key`; `had_rows` is
-    /// true if the walk has met live rows in the key's partition, even if the filter rejected them.
+    /// The walk has used up the time of the page. The next page begins after `key`, which may be a key
+    /// without an entry; `had_rows` is true if the walk has met live rows in the key's partition, even
+    /// if the filter rejected them.
     Cut { key: Vec<u8>, had_rows: bool },
 }
 
@@ -203,15 +205,18 @@ impl<'w> Walk<'w> {
     /// Walks over all partitions in a range of keys.
     fn range(&mut self, range: &ByteRange, resume: Option<&PagingState>) -> Result<End> {
         let mut from = range.from.clone();
-        // The partition in which the last page ended, if it had live rows up to there.
-        let mut cut_partition: Option<&[u8]> = None;
         if let Some(resume) = resume {
             let at = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
             if !range.contains(&resume.key) {
                 return Err(paging::invalid());
             }
-            cut_partition = resume.had_rows.then_some(at.prefix);
-            from = behind(&resume.key, at.prefix.len());
+            // The scan begins behind the partition in which the last page ended. It would not meet that
+            // partition if only the static columns are left of it, because their key lies before.
+            let end = self.partition(at.prefix, Some(resume))?;
+            if end != End::Done {
+                return Ok(end);
+            }
+            from = [at.prefix, &[ROW + 1]].concat();
         }
         if range.is_empty() {
             return Ok(End::Done);
@@ -220,26 +225,40 @@ impl<'w> Walk<'w> {
         let rows = self.rows;
         let scan = RowScan::open(source, schema, &from, range.to.as_deref());
         let mut scan = scan.map_err(of_table)?;
-        while let Some(start) = scan.next_partition().map_err(of_table)? {
+        loop {
+            let start = match scan.search_partition().map_err(of_table)? {
+                PartitionStep::Start(start) => start,
+                PartitionStep::Passed(passed) => {
+                    if self.is_over()?
+                        && let Some(passed) = passed
+                    {
+                        return Ok(End::Cut {
+                            key: passed.to_vec(),
+                            had_rows: false,
+                        });
+                    }
+                    continue;
+                }
+                PartitionStep::Done => return Ok(End::Done),
+            };
             let key = read_key(schema, &start.key).map_err(of_table)?;
-            let had_rows = cut_partition == Some(key.prefix);
             let partition = self.open(key, start.header.as_deref())?;
-            let end = self.take_rows(&partition, had_rows, None, || {
-                Ok(match scan.next_row().map_err(of_table)? {
-                    Some(row) if rows.contains(row.clustering()) => RowStep::Row(row),
-                    Some(row) => RowStep::Unselected(row.key),
-                    None => RowStep::Done,
+            let end = self.take_rows(&partition, false, None, || {
+                Ok(match scan.search_row().map_err(of_table)? {
+                    RowStep::Row(row) if !rows.contains(row.clustering()) => {
+                        RowStep::Unselected(row.key)
+                    }
+                    step => step,
                 })
             })?;
             if end != End::Done {
                 return Ok(end);
             }
             // Partitions without live rows take time, too.
-            if scan.has_next_partition().map_err(of_table)? && self.is_over()? {
+            if self.is_over()? {
                 return Ok(End::after(key.prefix));
             }
         }
-        Ok(End::Done)
     }
 
     /// Opens a partition with its header, and counts the deletions in the header as tombstones.
@@ -282,13 +301,14 @@ impl<'w> Walk<'w> {
                 }
                 RowStep::Row(row) => {
                     let flow = self.visit(partition, &row, index)?;
-                    (row.key, flow)
+                    (Some(row.key), flow)
                 }
                 RowStep::Absent(key) => {
                     self.progress.note_stale(index, &key);
-                    (key, None)
+                    (Some(key), None)
                 }
-                RowStep::Unselected(key) | RowStep::Passed(key) => (key, None),
+                RowStep::Unselected(key) => (Some(key), None),
+                RowStep::Passed(key) => (key, None),
                 RowStep::Done => break,
             };
             // Rows that the filter rejects count, too: static columns are a row of their own only in
@@ -301,7 +321,9 @@ impl<'w> Walk<'w> {
                 Some(Flow::Row) | None => {}
             }
             // Keys without a row take time, too.
-            if self.is_over()? {
+            if self.is_over()?
+                && let Some(key) = key
+            {
                 let key = key.to_vec();
                 return Ok(End::Cut { key, had_rows });
             }

@@ -40,12 +40,8 @@ impl PageRows {
 
     /// Whether all keys that begin with `prefix` lie before the page.
     pub fn are_all_before(&self, prefix: &[u8]) -> bool {
-        self.is_before(prefix) && !self.begins_among(prefix)
-    }
-
-    /// Whether the previous page ended at a key that begins with `prefix`.
-    pub fn begins_among(&self, prefix: &[u8]) -> bool {
-        (self.after.as_ref()).is_some_and(|after| after.starts_with(prefix))
+        let after = self.after.as_ref();
+        after.is_some_and(|after| *prefix < after[..] && !after.starts_with(prefix))
     }
 }
 

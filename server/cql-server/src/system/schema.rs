@@ -26,7 +26,7 @@ const KEYSPACE: &str = "system_schema";
 /// Returns the keyspaces of users and of snapshots whose rows a statement reads, each with the name
 /// that clients use. A snapshot that the statement names has only the tables whose names
 /// `has_table` accepts.
-pub(super) fn users(
+fn users(
     facts: &Facts,
     lookup: &Lookup,
     has_table: impl Fn(&str) -> bool,
@@ -60,8 +60,8 @@ pub(super) fn users(
     Ok(found)
 }
 
-/// Returns the tables of a keyspace whose rows a statement reads.
-pub(super) fn tables_of<'k>(keyspace: &'k KeyspaceSchema, lookup: &Lookup) -> Vec<&'k TableSchema> {
+/// Returns the tables of a keyspace whose rows a statement reads, in the order of their names.
+fn tables_of<'k>(keyspace: &'k KeyspaceSchema, lookup: &Lookup) -> Vec<&'k TableSchema> {
     match &lookup.tables {
         None => keyspace.tables().map(|table| &**table).collect(),
         Some(names) => {
@@ -73,7 +73,7 @@ pub(super) fn tables_of<'k>(keyspace: &'k KeyspaceSchema, lookup: &Lookup) -> Ve
 
 /// Calls `compute`, which adds the rows about a table, for the tables whose rows a page reads, with
 /// the name of the keyspace: tables of users, of snapshots, of `system` and of `system_schema`.
-fn for_each_table(
+pub(super) fn for_each_table(
     facts: &Facts,
     lookup: &Lookup,
     rows: &mut RowSet<'_>,
@@ -89,7 +89,7 @@ fn for_each_table(
         let tables: Vec<&TableSchema> = tables.filter(is_read).collect();
         (*name, tables)
     });
-    rows.for_each_table(of_users.chain(own).collect(), compute)
+    rows.for_each_table(of_users.chain(own), compute)
 }
 
 fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Bytes {

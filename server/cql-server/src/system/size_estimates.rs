@@ -12,7 +12,7 @@ use ebb_model::key::{DecodedKey, Token, token_range};
 use ebb_storage::{Cache, TableReader};
 
 use super::cells::{bigint, text};
-use super::schema::{tables_of, users};
+use super::schema::for_each_table;
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
 use crate::interrupt::{self, UNITS_PER_LOOK};
@@ -54,10 +54,7 @@ fn size_estimates(
     let db = facts.catalog.db();
     let view = db.view();
     let number = |count: u64| bigint(i64::try_from(count).unwrap_or(i64::MAX));
-    let users = users(facts, lookup, |table| lookup.has_table(table))?;
-    let keyspaces = users.iter();
-    let keyspaces = keyspaces.map(|(name, keyspace)| (&name[..], tables_of(keyspace, lookup)));
-    rows.for_each_table(keyspaces.collect(), |rows, name, table| {
+    for_each_table(facts, lookup, rows, |rows, name, table| {
         let (bytes, partitions) = if let Some(live) = facts.state.table(name, table.name()) {
             let partitions = estimate_partitions(&(&view, live.rows()), sample)?;
             (live.rows().approximate_bytes(), partitions)
@@ -72,7 +69,7 @@ fn size_estimates(
             let bytes = then.approximate_bytes::<&[u8], _>(..);
             (bytes, estimate_partitions(&then, sample)?)
         } else {
-            // Tables of snapshots that the statement does not name are left out.
+            // Tables of snapshots that the statement does not name are left out, and the server's own.
             return Ok(());
         };
         rows.push([

@@ -116,37 +116,28 @@ impl RowSet<'_> {
     /// Calls `compute`, which adds the rows about a table, for tables in the order of their rows'
     /// keys: the name of the keyspace is the partition key, and the name of the table the first
     /// clustering column. Leaves out the tables whose rows all lie before the page, and ends once
-    /// the page has enough rows. `keyspaces` has the tables by the name of their keyspace, in any
-    /// order.
-    pub(super) fn for_each_table(
+    /// the page has enough rows. `keyspaces` has the tables of each keyspace in the order of their
+    /// names, and the keyspaces in any order.
+    pub(super) fn for_each_table<'t>(
         &mut self,
-        keyspaces: Vec<(&str, Vec<&TableSchema>)>,
+        keyspaces: impl Iterator<Item = (&'t str, Vec<&'t TableSchema>)>,
         mut compute: impl FnMut(&mut Self, &str, &TableSchema) -> Result<(), ErrorResponse>,
     ) -> Result<(), ErrorResponse> {
         let layout = self.schema.layout();
-        let mut by_key = Vec::with_capacity(keyspaces.len());
+        let mut by_key = Vec::new();
         for (name, tables) in keyspaces {
             let partition = layout.partition_key(&[name.as_bytes()]).map_err(invalid)?;
             by_key.push((partition.prefix(), name, tables));
         }
         by_key.sort_unstable_by(|(a, ..), (b, ..)| a.cmp(b));
-        for (prefix, name, mut tables) in by_key {
-            if self.page.are_all_before(&prefix) {
-                continue;
-            }
-            tables.sort_unstable_by(|a, b| a.name().cmp(b.name()));
+        for (prefix, name, tables) in by_key {
             let is_before = |table: &&TableSchema| {
                 let mut of_table = [&prefix[..], &[ROW]].concat();
                 let values = [table.name().as_bytes()];
                 let encoded = layout.encode_clustering(&values, &mut of_table);
                 encoded.is_ok() && self.page.are_all_before(&of_table)
             };
-            let first = if self.page.begins_among(&prefix) {
-                tables.partition_point(is_before)
-            } else {
-                0
-            };
-            for table in &tables[first..] {
+            for table in &tables[tables.partition_point(is_before)..] {
                 if self.is_full() {
                     return Ok(());
                 }

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   RowScan, PartitionScan, entries of an index ─► SourceEntries ─► next entry of the engine
-//!                                                      └─ each 32 passed keys ─► Pace of the caller
+//!                                                      ├─ next: each 32 passed keys ─► Pace of the caller
+//!                                                      └─ search: ends after 32 passed keys
 //! ```
 //!
 //! Between two entries there may be any number of keys that the reader does not see: deleted ones,
@@ -15,13 +16,14 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use ebb_storage::{Entries, Entry, Search};
 
 use super::error::{Result, TableError};
 
-/// The number of keys without an entry that a search passes between two calls of [`Pace::passed`]. The
-/// number is small, because each key may lie in a block of its own on the disk. In memory they take
-/// about two microseconds together.
+/// The number of keys without an entry after which a search ends, or calls [`Pace::passed`]. The number
+/// is small, because each key may lie in a block of its own on the disk. In memory they take about two
+/// microseconds together.
 pub const PASSED_MAX: u32 = 32;
 
 /// The error with which a caller ends its read.
@@ -46,7 +48,30 @@ impl Pace for Unpaced {
     }
 }
 
-/// The entries of a range of a [`Source`](super::Source), ascending; `next_back` goes from the other
+/// The outcome of a short search for the next entry of a range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryStep {
+    /// The next entry.
+    Entry(Entry),
+    /// No entry yet: the search has passed [`PASSED_MAX`] keys that the reader does not see. The key is a
+    /// position from which a later read could go on, because all keys up to it, in the direction of the
+    /// search, were read or passed. `None` as long as there is no such key.
+    Passed(Option<Bytes>),
+    /// The end of the range.
+    Done,
+}
+
+impl EntryStep {
+    fn new(search: Option<Search>, passed_key: Option<&[u8]>) -> Self {
+        match search {
+            Some(Search::Found(entry)) => Self::Entry(entry),
+            Some(Search::Passed) => Self::Passed(passed_key.map(Bytes::copy_from_slice)),
+            None => Self::Done,
+        }
+    }
+}
+
+/// The entries of a range of a [`Source`](super::Source), ascending; `search_back` goes from the other
 /// end.
 ///
 /// An error of the store is yielded once; then the iterator ends.
@@ -61,56 +86,43 @@ impl<'s> SourceEntries<'s> {
         Self { entries, pace }
     }
 
-    /// Searches for the next entry in at most [`PASSED_MAX`] keys, and calls no [`Pace`]. `None` at the
-    /// end.
+    /// Searches for the next entry in at most [`PASSED_MAX`] keys, and calls no [`Pace`].
     ///
     /// # Errors
     /// If the store cannot read an entry.
-    pub fn search(&mut self) -> Result<Option<Search>> {
-        Ok(self.entries.next_within(PASSED_MAX).transpose()?)
+    #[inline]
+    pub fn search(&mut self) -> Result<EntryStep> {
+        let search = self.entries.next_within(PASSED_MAX).transpose()?;
+        Ok(EntryStep::new(search, self.entries.passed_key()))
     }
 
-    /// Returns a key behind which a later read could go on: all keys up to it were read or passed.
-    /// `None` as long as there is no such key.
-    pub fn passed_key(&self) -> Option<&[u8]> {
-        self.entries.passed_key()
+    /// Searches for the next entry from the other end, as [`search`](Self::search) does from the front.
+    ///
+    /// # Errors
+    /// If the store cannot read an entry.
+    #[inline]
+    pub fn search_back(&mut self) -> Result<EntryStep> {
+        let search = self.entries.next_back_within(PASSED_MAX).transpose()?;
+        Ok(EntryStep::new(search, self.entries.passed_back_key()))
     }
 }
 
 impl Iterator for SourceEntries<'_> {
     type Item = Result<Entry>;
 
+    /// Returns the next entry, or the error with which the [`Pace`] ends the search for it.
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let Self { entries, pace } = self;
-        until_found(*pace, || entries.next_within(PASSED_MAX))
-    }
-}
-
-impl DoubleEndedIterator for SourceEntries<'_> {
-    #[inline]
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let Self { entries, pace } = self;
-        until_found(*pace, || entries.next_back_within(PASSED_MAX))
-    }
-}
-
-/// Repeats a bounded search until it finds an entry, comes to the end of the range, or fails, or until
-/// `pace` ends the read.
-#[inline]
-fn until_found(
-    pace: &dyn Pace,
-    mut search: impl FnMut() -> Option<ebb_storage::Result<Search>>,
-) -> Option<Result<Entry>> {
-    loop {
-        match search()? {
-            Ok(Search::Found(entry)) => return Some(Ok(entry)),
-            Ok(Search::Passed) => {
-                if let Err(ended) = pace.passed() {
-                    return Some(Err(TableError::Ended(ended)));
+        loop {
+            match self.entries.next_within(PASSED_MAX)? {
+                Ok(Search::Found(entry)) => return Some(Ok(entry)),
+                Ok(Search::Passed) => {
+                    if let Err(ended) = self.pace.passed() {
+                        return Some(Err(TableError::Ended(ended)));
+                    }
                 }
+                Err(error) => return Some(Err(error.into())),
             }
-            Err(error) => return Some(Err(error.into())),
         }
     }
 }

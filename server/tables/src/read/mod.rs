@@ -26,7 +26,7 @@
 //!
 //! | method | readers |
 //! | --- | --- |
-//! | it reads the header before it opens the iterator, or reads the row after the header or with it | [`RowScan`] for the partition in which its range begins (that of a page, a split, or a step of an index build), [`PartitionScan`] and [`RowReader::read_row`] for SELECT of known partitions, IF, reads before writes |
+//! | it reads the header before it opens the iterator, or reads the row after the header or with it | [`RowScan`] for the partition in which its range begins (that of a split, or a step of an index build), [`PartitionScan`] and [`RowReader::read_row`] for SELECT of known partitions and the partition in which a page begins, IF, reads before writes |
 //! | it takes the header from the same iterator as the rows | [`RowScan`] for all other partitions: SELECT over ranges, index builds, job inputs and outputs |
 //! | it reads both again, the header first | reads by an index, removal of stale index entries, samples of job inputs |
 //!
@@ -48,13 +48,13 @@ mod stored_row;
 mod tests;
 
 pub use self::columns::{ProjectedPartition, ProjectedRow, Projection};
-pub use self::entries::{Ended, PASSED_MAX, Pace, SourceEntries, Unpaced};
+pub use self::entries::{Ended, EntryStep, PASSED_MAX, Pace, SourceEntries, Unpaced};
 pub use self::error::{Damage, DamageReason, TableError};
 pub use self::live_values::LiveValues;
 pub use self::partition::{Partition, read_key};
 pub use self::partition_scan::PartitionScan;
 pub use self::row_reader::RowReader;
 pub use self::rows::Rows;
-pub use self::scan::{PartitionStart, RowScan};
+pub use self::scan::{PartitionStart, PartitionStep, RowScan};
 pub use self::source::Source;
 pub use self::stored_row::{RowStep, StoredRow};

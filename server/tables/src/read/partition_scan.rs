@@ -13,7 +13,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use ebb_model::key::{ByteRange, DecodedKey, ROW};
 
-use super::entries::SourceEntries;
+use super::entries::{EntryStep, SourceEntries};
 use super::error::Result;
 use super::row_reader::RowReader;
 use super::rows::Rows;
@@ -87,26 +87,29 @@ impl<'s> PartitionScan<'s> {
         Ok((reader.source.get(header_key)?, scan))
     }
 
-    /// Returns the next step: a stored row (visible or not), the key of a selected row that the
-    /// table does not have, [`RowStep::Seek`] if the following step opens a range of keys, or the
-    /// end.
+    /// Returns the next step, after at most one short search: a stored row (visible or not), the key of a
+    /// selected row that the table does not have, [`RowStep::Passed`] among keys that the reader does not
+    /// see, [`RowStep::Seek`] if the following step opens a range of keys, or the end.
     ///
     /// # Errors
-    /// If the store cannot read an entry, or the [`Pace`](super::Pace) of the source ends the read.
+    /// If the store cannot read an entry.
     #[inline]
     pub fn advance(&mut self) -> Result<RowStep> {
         if let Some(range) = self.next_range.take() {
             let entries = self.source.entries(&range.from, range.to.as_deref())?;
             self.entries = Some(entries);
         }
-        let entry = match &mut self.entries {
-            Some(entries) if self.reversed => entries.next_back(),
-            Some(entries) => entries.next(),
-            None => None,
+        let step = match &mut self.entries {
+            Some(entries) if self.reversed => entries.search_back()?,
+            Some(entries) => entries.search()?,
+            None => EntryStep::Done,
         };
-        match entry.transpose()? {
-            Some((key, operand)) => Ok(RowStep::of_key(key, self.prefix.len(), Some(operand))),
-            None => self.begin_next(),
+        match step {
+            EntryStep::Entry((key, operand)) => {
+                Ok(RowStep::of_key(key, self.prefix.len(), Some(operand)))
+            }
+            EntryStep::Passed(key) => Ok(RowStep::Passed(key)),
+            EntryStep::Done => self.begin_next(),
         }
     }
 

@@ -8,7 +8,9 @@
 //!
 //! The partition lives in the caller, and a scan returns keys and operands as the engine yields them:
 //! it allocates nothing per row. Every stored row passes through the caller, visible or not, so that
-//! the caller can pace itself, check for interrupts and count tombstones.
+//! the caller can pace itself, check for interrupts and count tombstones. `search_partition` and
+//! `search_row` are for callers that may end the scan among keys without rows: each makes at most one
+//! short search.
 
 #[cfg(test)]
 mod tests;
@@ -18,11 +20,11 @@ use ebb_model::key::{ByteRange, KeyError, Place, ROW, header_key, partition_pref
 use ebb_model::schema::TableSchema;
 use ebb_storage::Entry;
 
-use super::entries::SourceEntries;
+use super::entries::{EntryStep, SourceEntries};
 use super::error::{Result, TableError};
 use super::partition::{Partition, read_key};
 use super::source::Source;
-use super::stored_row::StoredRow;
+use super::stored_row::{RowStep, StoredRow};
 
 /// A scan over the partitions in a range of keys.
 ///
@@ -36,7 +38,7 @@ pub struct RowScan<'s> {
     to: Option<&'s [u8]>,
     entries: SourceEntries<'s>,
     /// An entry that was read ahead: the first row of the current partition, or the first entry after
-    /// the partition.
+    /// the partition. `None` if the scan goes on with `entries`.
     pending: Option<Entry>,
     /// The key and the stored header (deletions and static columns) of the partition in which the
     /// range begins, if the header lies before the range. `None` after the first partition.
@@ -60,13 +62,26 @@ pub struct PartitionStart {
     pub header_in_range: bool,
 }
 
+/// A step of a scan to its next partition.
+#[derive(Debug)]
+pub enum PartitionStep {
+    /// The next partition.
+    Start(PartitionStart),
+    /// No partition yet: a short search has passed keys that the reader does not see. A later scan could go
+    /// on behind this key, because all keys up to it were read or passed. The key lies behind all
+    /// partitions that the scan has returned. `None` as long as there is no such key.
+    Passed(Option<Bytes>),
+    /// The end of the range.
+    Done,
+}
+
 impl<'s> RowScan<'s> {
     /// Opens a scan over the keys from `from` to before `to`. `from` is not below
     /// [`PARTITIONS_START`](ebb_model::key::PARTITIONS_START): the schema and the entries of indexes
     /// are no partitions.
     ///
     /// # Errors
-    /// If the store cannot read the range, or the [`Pace`](super::Pace) of the source ends the read.
+    /// If the store cannot read the header before the range, or open the range.
     pub fn open(
         source: Source<'s>,
         schema: &'s TableSchema,
@@ -77,14 +92,12 @@ impl<'s> RowScan<'s> {
             Some(key) => source.get(&key)?.map(|header| (Bytes::from(key), header)),
             None => None,
         };
-        let mut entries = source.entries(from, to)?;
-        let pending = entries.next().transpose()?;
         Ok(Self {
             source,
             schema,
             to,
-            entries,
-            pending,
+            entries: source.entries(from, to)?,
+            pending: None,
             header_before,
             prefix: Bytes::new(),
             is_in_partition: false,
@@ -98,36 +111,24 @@ impl<'s> RowScan<'s> {
     /// See [`RowScan::next_row`].
     pub fn next_partition(&mut self) -> Result<Option<PartitionStart>> {
         self.skip_rows()?;
-        let Some((key, operand)) = self.pending.take() else {
-            return Ok(None);
-        };
-        let decoded = read_key(self.schema, &key)?;
-        let header_before = self.header_before.take();
-        let (header, header_in_range) = match decoded.place {
-            Place::Header => (Some(operand), true),
-            Place::Row(_) => {
-                self.pending = Some((key.clone(), operand));
-                let header = header_before.filter(|(key, _)| key.starts_with(decoded.prefix));
-                (header.map(|(_, header)| header), false)
-            }
-        };
-        self.prefix = key.slice(..decoded.prefix.len());
-        self.is_in_partition = true;
-        Ok(Some(PartitionStart {
-            key,
-            header,
-            header_in_range,
-        }))
+        match self.next_entry()? {
+            Some(entry) => Ok(Some(self.begin_partition(entry)?)),
+            None => Ok(None),
+        }
     }
 
-    /// Returns whether the range has a partition after the current one. Rows of the current partition
-    /// that were not read are skipped.
+    /// Searches for the next partition, in one short search. Rows of the current partition that were not
+    /// read are skipped.
     ///
     /// # Errors
-    /// See [`RowScan::next_row`].
-    pub fn has_next_partition(&mut self) -> Result<bool> {
+    /// See [`RowScan::search_row`].
+    pub fn search_partition(&mut self) -> Result<PartitionStep> {
         self.skip_rows()?;
-        Ok(self.pending.is_some())
+        Ok(match self.search()? {
+            EntryStep::Entry(entry) => PartitionStep::Start(self.begin_partition(entry)?),
+            EntryStep::Passed(key) => PartitionStep::Passed(key),
+            EntryStep::Done => PartitionStep::Done,
+        })
     }
 
     /// Returns the next row of the current partition, visible or not; `None` after the last one.
@@ -140,10 +141,72 @@ impl<'s> RowScan<'s> {
         if !self.is_in_partition {
             return Ok(None);
         }
-        let entry = match self.pending.take() {
-            Some(entry) => Some(entry),
-            None => self.entries.next().transpose()?,
+        let entry = self.next_entry()?;
+        self.row_of(entry)
+    }
+
+    /// Searches for the next row of the current partition, visible or not, in one short search: returns
+    /// [`RowStep::Row`], [`RowStep::Passed`] with a key of the partition, or [`RowStep::Done`].
+    ///
+    /// # Errors
+    /// If the store cannot read an entry, or if a key is damaged.
+    #[inline]
+    pub fn search_row(&mut self) -> Result<RowStep> {
+        if !self.is_in_partition {
+            return Ok(RowStep::Done);
+        }
+        let entry = match self.search()? {
+            EntryStep::Entry(entry) => Some(entry),
+            EntryStep::Passed(Some(key)) if !key.starts_with(&self.prefix) => {
+                // All keys of the partition lie before this one.
+                self.is_in_partition = false;
+                return Ok(RowStep::Done);
+            }
+            EntryStep::Passed(key) => return Ok(RowStep::Passed(key)),
+            EntryStep::Done => None,
         };
+        Ok(self.row_of(entry)?.map_or(RowStep::Done, RowStep::Row))
+    }
+
+    /// Returns whether any unread row of the current partition exists. `partition` is the current
+    /// partition.
+    ///
+    /// # Errors
+    /// As [`RowScan::next_row`], and if an operand is damaged.
+    pub fn has_live_row(&mut self, partition: &Partition<'_>) -> Result<bool> {
+        while let Some(row) = self.next_row()? {
+            if partition.row(row.clustering(), &row.operand)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Begins the partition of an entry, which is the partition's first entry in the range.
+    fn begin_partition(&mut self, (key, operand): Entry) -> Result<PartitionStart> {
+        let decoded = read_key(self.schema, &key)?;
+        let header_before = self.header_before.take();
+        let (header, header_in_range) = match decoded.place {
+            Place::Header => (Some(operand), true),
+            Place::Row(_) => {
+                self.pending = Some((key.clone(), operand));
+                let header = header_before.filter(|(key, _)| key.starts_with(decoded.prefix));
+                (header.map(|(_, header)| header), false)
+            }
+        };
+        self.prefix = key.slice(..decoded.prefix.len());
+        self.is_in_partition = true;
+        Ok(PartitionStart {
+            key,
+            header,
+            header_in_range,
+        })
+    }
+
+    /// Returns an entry as a row of the current partition. If it belongs to another partition, or at the
+    /// end of the range (`None`), the current partition ends.
+    #[inline]
+    fn row_of(&mut self, entry: Option<Entry>) -> Result<Option<StoredRow>> {
         match entry {
             Some((key, operand)) if key.starts_with(&self.prefix) => {
                 let prefix_len = self.prefix.len();
@@ -164,33 +227,38 @@ impl<'s> RowScan<'s> {
         }
     }
 
-    /// Returns whether any unread row of the current partition exists. `partition` is the current
-    /// partition.
-    ///
-    /// # Errors
-    /// As [`RowScan::next_row`], and if an operand is damaged.
-    pub fn has_live_row(&mut self, partition: &Partition<'_>) -> Result<bool> {
-        while let Some(row) = self.next_row()? {
-            if partition.row(row.clustering(), &row.operand)?.is_some() {
-                return Ok(true);
-            }
+    /// Returns the next entry of the range.
+    #[inline]
+    fn next_entry(&mut self) -> Result<Option<Entry>> {
+        match self.pending.take() {
+            Some(entry) => Ok(Some(entry)),
+            None => self.entries.next().transpose(),
         }
-        Ok(false)
+    }
+
+    /// Searches for the next entry of the range, in one short search.
+    #[inline]
+    fn search(&mut self) -> Result<EntryStep> {
+        match self.pending.take() {
+            Some(entry) => Ok(EntryStep::Entry(entry)),
+            None => self.entries.search(),
+        }
     }
 
     /// Skips the rows of the current partition.
     fn skip_rows(&mut self) -> Result<()> {
-        // Many partitions end here, and opening the range again costs more than reading one entry.
-        if self.next_row()?.is_none() {
+        // Many partitions end here, and opening the range again costs more than a short search.
+        if matches!(self.search_row()?, RowStep::Done) {
             return Ok(());
         }
         self.is_in_partition = false;
         let behind = ByteRange::of_prefix(self.prefix.to_vec()).to;
         let behind = behind.filter(|behind| self.to.is_none_or(|to| behind[..] < *to));
-        if let Some(behind) = behind {
-            self.entries = self.source.entries(&behind, self.to)?;
-            self.pending = self.entries.next().transpose()?;
-        }
+        self.entries = match behind {
+            Some(behind) => self.source.entries(&behind, self.to)?,
+            // The range ends in the partition.
+            None => Source::Memory(&[]).entries(&[], None)?,
+        };
         Ok(())
     }
 

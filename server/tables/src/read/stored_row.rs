@@ -32,8 +32,10 @@ pub enum RowStep {
     Absent(Bytes),
     /// The key of a stored row that the selection does not contain.
     Unselected(Bytes),
-    /// The last one of several keys without a row that the reader sees.
-    Passed(Bytes),
+    /// No row yet: a short search has passed keys that the reader does not see. A later read could go on
+    /// from this key, because all keys up to it, in the direction of the scan, were read or passed. `None`
+    /// as long as there is no such key.
+    Passed(Option<Bytes>),
     /// The end of the rows.
     Done,
 }

@@ -53,17 +53,8 @@ fn groups(lines: &[&str]) -> String {
 fn assert_rows(server: &mut Server, select: &str, expected: &str) {
     assert_eq!(server.rows(select), expected, "{select}");
     for size in 1..10 {
-        let (mut rows, mut state) = (Vec::new(), None);
-        loop {
-            let page = server.page(select, &[], Some(size), state.as_deref());
-            let page = page.unwrap();
-            assert!(page.rows.len() <= size as usize, "{select} by {size}");
-            rows.extend(page.rows.iter().map(|row| row.join(" ")));
-            state = page.state;
-            if state.is_none() {
-                break;
-            }
-        }
+        let (rows, _) = server.read_in_pages(select, size);
+        let rows: Vec<String> = rows.iter().map(|row| row.join(" ")).collect();
         assert_eq!(rows.join(" | "), expected, "{select} by {size}");
     }
 }

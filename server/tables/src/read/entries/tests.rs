@@ -54,50 +54,33 @@ fn table() -> (Db, Table) {
 }
 
 #[test]
-fn a_search_calls_the_pace_each_32_deleted_keys_in_both_directions() {
+fn an_iteration_calls_the_pace_each_32_deleted_keys() {
     let (db, table) = table();
     let view = db.view();
     let reader = (&view, &table);
-    for reversed in [false, true] {
-        let pace = CountingPace::new(None);
-        let source = Source::Stored(&reader, Cache::Fill, &pace);
-        let mut entries = source.entries(&[], None).unwrap();
-        let mut next = || {
-            let next = if reversed {
-                entries.next_back()
-            } else {
-                entries.next()
-            };
-            next.transpose().unwrap()
-        };
-        let (key, _) = next().unwrap();
-        assert_eq!(key[..], [100]);
-        assert_eq!(pace.calls.get(), 3, "reversed: {reversed}");
-        assert_eq!(next(), None);
-        assert_eq!(pace.calls.get(), 6, "reversed: {reversed}");
-    }
+    let pace = CountingPace::new(None);
+    let source = Source::Stored(&reader, Cache::Fill, &pace);
+    let mut entries = source.entries(&[], None).unwrap();
+    let (key, _) = entries.next().unwrap().unwrap();
+    assert_eq!(key[..], [100]);
+    assert_eq!(pace.calls.get(), 3);
+    assert!(entries.next().is_none());
+    assert_eq!(pace.calls.get(), 6);
 }
 
 #[test]
-fn a_pace_ends_a_read_among_deleted_keys_with_its_own_error() {
+fn a_pace_ends_an_iteration_among_deleted_keys_with_its_own_error() {
     let (db, table) = table();
     let view = db.view();
     let reader = (&view, &table);
-    for reversed in [false, true] {
-        let pace = CountingPace::new(Some(2));
-        let source = Source::Stored(&reader, Cache::Fill, &pace);
-        let mut entries = source.entries(&[], None).unwrap();
-        let next = if reversed {
-            entries.next_back()
-        } else {
-            entries.next()
-        };
-        let Some(Err(TableError::Ended(error))) = next else {
-            panic!("the pace ends the read, reversed: {reversed}");
-        };
-        assert!(error.is::<std::fmt::Error>());
-        assert_eq!(pace.calls.get(), 2);
-    }
+    let pace = CountingPace::new(Some(2));
+    let source = Source::Stored(&reader, Cache::Fill, &pace);
+    let mut entries = source.entries(&[], None).unwrap();
+    let Some(Err(TableError::Ended(error))) = entries.next() else {
+        panic!("the pace ends the read");
+    };
+    assert!(error.is::<std::fmt::Error>());
+    assert_eq!(pace.calls.get(), 2);
 }
 
 #[test]
@@ -107,15 +90,24 @@ fn a_short_search_stops_among_deleted_keys_and_the_next_one_goes_on_behind_them(
     let reader = (&view, &table);
     let pace = CountingPace::new(Some(1));
     let source = Source::Stored(&reader, Cache::Fill, &pace);
-    let mut entries = source.entries(&[], None).unwrap();
-    assert_eq!(entries.passed_key(), None);
-    for last in [31, 63, 95] {
-        assert_eq!(entries.search().unwrap(), Some(Search::Passed));
-        assert_eq!(entries.passed_key(), Some(&[last][..]));
+    for (reversed, passed_keys) in [(false, [31, 63, 95]), (true, [168, 136, 104])] {
+        let mut entries = source.entries(&[], None).unwrap();
+        let mut search = || {
+            let step = if reversed {
+                entries.search_back()
+            } else {
+                entries.search()
+            };
+            step.unwrap()
+        };
+        for last in passed_keys {
+            let passed = EntryStep::Passed(Some(Bytes::copy_from_slice(&[last])));
+            assert_eq!(search(), passed);
+        }
+        let EntryStep::Entry((key, _)) = search() else {
+            panic!("the key 100 is the fifth of the fourth search, or the fourth downwards");
+        };
+        assert_eq!(key[..], [100]);
     }
-    let Some(Search::Found((key, _))) = entries.search().unwrap() else {
-        panic!("the key 100 is the fifth of the fourth search");
-    };
-    assert_eq!(key[..], [100]);
     assert_eq!(pace.calls.get(), 0);
 }

@@ -1,11 +1,14 @@
 //! Scans, compared with a simple model.
 
 use ebb_model::key::{DecodedKey, PARTITIONS_START, PartitionKey};
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Cache, Db, Maintenance, Options};
 use ebb_test_support::seed::for_seeds;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
+use crate::read::Unpaced;
 use crate::read::tests::schema;
 
 /// Returns stored headers (deletions and static columns) and rows of a few partitions, some without
@@ -88,17 +91,29 @@ fn a_scan_gives_the_partitions_and_rows_of_a_simple_model() {
             let source = Source::Memory(&stored);
             let mut scan = RowScan::open(source, &schema, &from, to.as_deref()).unwrap();
             for partition in expected(&stored, &from, to.as_deref()) {
-                if random.random_bool(0.3) {
-                    assert!(scan.has_next_partition().unwrap());
-                }
-                let start = scan.next_partition().unwrap().unwrap();
+                let start = if random.random_bool(0.3) {
+                    let PartitionStep::Start(start) = scan.search_partition().unwrap() else {
+                        panic!("the range has another partition");
+                    };
+                    start
+                } else {
+                    scan.next_partition().unwrap().unwrap()
+                };
                 assert_eq!(start.key, partition.key);
                 assert_eq!(start.header, partition.header);
                 assert_eq!(start.header_in_range, partition.header_in_range);
                 // Sometimes the scan stops before the end of a partition, and sometimes it reads
                 // beyond the end.
                 for at in 0..random.random_range(0..partition.rows.len() + 2) {
-                    let row = scan.next_row().unwrap();
+                    let row = if random.random_bool(0.3) {
+                        match scan.search_row().unwrap() {
+                            RowStep::Row(row) => Some(row),
+                            RowStep::Done => None,
+                            step => panic!("{step:?} in memory, where all keys have entries"),
+                        }
+                    } else {
+                        scan.next_row().unwrap()
+                    };
                     if let Some(row) = &row {
                         let place = DecodedKey::read(&row.key).unwrap().place;
                         assert_eq!(place, Place::Row(row.clustering()));
@@ -107,8 +122,9 @@ fn a_scan_gives_the_partitions_and_rows_of_a_simple_model() {
                     assert_eq!(entry.as_ref(), partition.rows.get(at));
                 }
             }
-            assert!(!scan.has_next_partition().unwrap());
             assert!(scan.next_partition().unwrap().is_none());
+            let end = scan.search_partition().unwrap();
+            assert!(matches!(end, PartitionStep::Done));
             assert!(scan.next_row().unwrap().is_none());
         }
     });
@@ -131,4 +147,43 @@ fn a_key_that_is_neither_a_header_nor_a_row_is_damage() {
         panic!("the place of the second key is unknown");
     };
     assert_eq!(damage.key[..], stored[1].0[..]);
+}
+
+/// The caller must not take the partition for unfinished because the search for its next row has ended
+/// behind it.
+#[test]
+fn a_partition_ends_when_a_search_for_its_rows_passes_keys_behind_it() {
+    let options = Options {
+        disk: std::sync::Arc::new(MemDisk::new()),
+        maintenance: Maintenance::Manual,
+        ..Options::default()
+    };
+    let db = Db::open("/db", options).unwrap();
+    let table = db.keyspace("app").unwrap();
+    let table = table.table("t", Default::default()).unwrap();
+    let header = |k: i32| PartitionKey::new(&[&k.to_be_bytes()]).unwrap().header_key();
+    let mut headers: Vec<Vec<u8>> = (0..100).map(header).collect();
+    headers.sort();
+    for key in &headers {
+        table.put(key, b"header").unwrap();
+    }
+    for key in &headers[1..99] {
+        table.delete(key).unwrap();
+    }
+    let view = db.view();
+    let reader = (&view, &table);
+    let source = Source::Stored(&reader, Cache::Fill, &Unpaced);
+    let schema = schema();
+    let mut scan = RowScan::open(source, &schema, PARTITIONS_START, None).unwrap();
+    let start = scan.next_partition().unwrap().unwrap();
+    assert_eq!(start.key, headers[0]);
+    let row = scan.search_row().unwrap();
+    // The search has passed the keys with the numbers 1 to 32.
+    assert!(matches!(row, RowStep::Done));
+    let mut step = || scan.search_partition().unwrap();
+    for last in [64, 96] {
+        assert!(matches!(step(), PartitionStep::Passed(Some(key)) if key == headers[last]));
+    }
+    assert!(matches!(step(), PartitionStep::Start(start) if start.key == headers[99]));
+    assert!(matches!(step(), PartitionStep::Done));
 }
