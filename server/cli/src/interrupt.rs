@@ -32,6 +32,7 @@ pub(super) fn cancelled() -> Result<Arc<AtomicBool>> {
 }
 
 /// Returns the flag of [`cancelled`]. Before the second signal ends the process, a thread calls `before_exit`.
+/// Further signals wait for that call to return, or to call [`end_at_next`].
 pub(super) fn cancelled_with(before_exit: impl Fn() + Send + 'static) -> Result<Arc<AtomicBool>> {
     let signals = listen()?;
     let cancelled = Arc::new(AtomicBool::new(false));
@@ -41,6 +42,16 @@ pub(super) fn cancelled_with(before_exit: impl Fn() + Send + 'static) -> Result<
         .spawn(move || wait(signals, &flag, &before_exit))
         .context("cannot listen for an interrupt")?;
     Ok(cancelled)
+}
+
+/// Makes the next signal end the process at once, for a clean-up before the exit that may wait for something. The
+/// thread that waits for signals is in the clean-up then, so the handler of the signal ends the process.
+pub(super) fn end_at_next() {
+    for signal in signals() {
+        let always = Arc::new(AtomicBool::new(true));
+        // If it cannot be registered, the process ends after the clean-up.
+        let _ = flag::register_conditional_shutdown(signal, EXIT_SIGNAL + signal, always);
+    }
 }
 
 /// The first signal, for a command that serves until it is stopped. The second signal ends the
@@ -82,9 +93,13 @@ impl StopSignal {
 }
 
 fn listen() -> Result<Signals> {
-    let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter();
-    let wanted = wanted.filter(|&signal| !is_ignored(signal));
-    Signals::new(wanted).context("cannot listen for an interrupt")
+    Signals::new(signals()).context("cannot listen for an interrupt")
+}
+
+/// Returns those of the signals for commands that this process does not ignore.
+fn signals() -> impl Iterator<Item = i32> {
+    let all = [SIGINT, SIGTERM, SIGHUP].into_iter();
+    all.filter(|&signal| !is_ignored(signal))
 }
 
 fn wait(mut signals: Signals, cancelled: &AtomicBool, before_exit: &dyn Fn()) {

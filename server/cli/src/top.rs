@@ -21,7 +21,10 @@ use anyhow::{Context, Result};
 use ebb_server::http::JobsClient;
 use ebb_server::jobs::{Jobs, ReadJobs};
 use ratatui::DefaultTerminal;
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::disable_raw_mode;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
@@ -63,12 +66,23 @@ pub(super) fn run(args: Args) -> Result<()> {
     let mut model = Model::new(client.data().display().to_string());
     model.show(look(&client)?);
     // A second signal ends the process even while `watch` waits for the server.
-    let stopped = interrupt::cancelled_with(ratatui::restore)?;
+    let stopped = interrupt::cancelled_with(give_terminal_back)?;
     end_with_terminal()?;
     let mut terminal = ratatui::init();
     let ended = watch(&client, &mut model, &mut terminal, &stopped);
     ratatui::restore();
     ended
+}
+
+/// Leaves the terminal as it was before the command, for an exit that drops nothing. (Dropping the [`DefaultTerminal`]
+/// would show the cursor, which each picture hides.) The terminal may take no more output, for example because its
+/// window does not respond. Its modes can be set all the same, and from then on the next signal ends the process.
+fn give_terminal_back() {
+    // An error here or below is of a terminal that is gone.
+    let _ = disable_raw_mode();
+    interrupt::end_at_next();
+    ratatui::restore();
+    let _ = execute!(stdout(), Show);
 }
 
 /// Ends the process when its terminal is gone. The wait for a key does not return then, and uses a core for as

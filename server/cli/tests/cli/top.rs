@@ -1,7 +1,7 @@
 //! `ebb top` in a terminal of its own.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::Command;
 
@@ -20,6 +20,8 @@ use crate::signals;
 const FOOTER: &[u8] = b"choose";
 /// The characters after which a terminal shows again what was there before.
 const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l";
+/// The characters after which a terminal shows its cursor again.
+const SHOW_CURSOR: &[u8] = b"\x1b[?25h";
 
 /// A pseudo-terminal: the end for the program under test, and the end that otherwise a window on a
 /// desktop has, where the test reads the output and types keys.
@@ -77,6 +79,19 @@ impl Terminal {
             .any(|printed| printed == text)
     }
 
+    /// Writes to the terminal from the end of the program, as much as it takes while nothing reads from the window.
+    /// Returns whether it took anything.
+    fn fill(&self) -> bool {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let mut end: File = ioctl_tiocgptpeer(&self.window, flags).unwrap().into();
+        ioctl_fionbio(&end, true).unwrap();
+        let mut has_room = false;
+        while let Ok(1..) = end.write(&[b'.'; 1024]) {
+            has_room = true;
+        }
+        has_room
+    }
+
     /// Returns whether the terminal shows the keys that are pressed, as it does for a shell.
     fn echoes(&self) -> bool {
         let modes = tcgetattr(&self.program).unwrap().local_modes;
@@ -111,11 +126,9 @@ fn a_second_signal_ends_top_and_gives_the_terminal_back() {
     let _server = Server::start(&place, "");
     let mut terminal = Terminal::open();
     let mut top = terminal.top(&place);
-    let pid = top.id().to_string();
     // A stopped process receives both as soon as it goes on.
     for signal in ["-STOP", first, second, "-CONT"] {
-        let sent = Command::new("kill").args([signal, &pid]).status();
-        assert!(sent.unwrap().success());
+        send(&top, signal);
     }
     until("the end of top", || {
         terminal.has_printed(LEAVE_SCREEN) && top.has_ended()
@@ -123,6 +136,38 @@ fn a_second_signal_ends_top_and_gives_the_terminal_back() {
     let code = top.status().unwrap().code();
     assert!(code.is_some_and(|code| code > 128), "{code:?}");
     assert!(terminal.echoes());
+    // Regression: the cursor stayed hidden.
+    assert!(terminal.has_printed(SHOW_CURSOR));
+}
+
+/// Regression: the process waited for the terminal, whatever signals came.
+#[test]
+fn a_third_signal_ends_top_though_its_terminal_takes_no_more_output() {
+    let [first, second, ..] = signals::heard()[..] else {
+        return;
+    };
+    let place = Place::new();
+    let _server = Server::start(&place, "");
+    let mut terminal = Terminal::open();
+    let mut top = terminal.top(&place);
+    // The kernel moves what it has taken, so there may be room again after a moment.
+    until("a full terminal", || !terminal.fill());
+    for signal in [first, second] {
+        send(&top, signal);
+    }
+    // Signals that come before the modes of the terminal are set have no effect.
+    until("the end of top", || {
+        send(&top, first);
+        top.has_ended()
+    });
+    assert!(terminal.echoes());
+}
+
+/// Sends a signal by the name that `kill` takes.
+fn send(top: &Running, signal: &str) {
+    let pid = top.id().to_string();
+    let sent = Command::new("kill").args([signal, &pid]).status();
+    assert!(sent.unwrap().success());
 }
 
 /// Regression: the process used a core for ever.
