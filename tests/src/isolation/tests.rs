@@ -305,6 +305,32 @@ fn merges_stand_beside_merges_and_nothing_else() {
     assert_caught(&lost, &["G-single-item-realtime"], "read of key 0 at 2");
 }
 
+/// Regression: a merge counted as the cause of any refusal.
+#[test]
+fn a_refusal_of_a_merge_beside_merges_is_caught() {
+    let merge = |element| Step::Merge { key: X, element };
+    let guard = Step::Guard { key: X };
+    for outcome in [committed(1), Outcome::Unknown] {
+        let refused = |other: Step, steps| {
+            let transactions = [
+                (0, outcome.clone(), vec![other]),
+                (0, Outcome::Conflict { key: X }, steps),
+            ];
+            history(transactions, false)
+        };
+        let beside_merge = refused(merge(1), vec![merge(2)]);
+        assert_exact(&beside_merge, "refused for key 0");
+        for with_cause in [
+            refused(append(X, 1), vec![merge(2)]),
+            refused(merge(1), vec![append(X, 2)]),
+            refused(merge(1), vec![append(X, 2), merge(3)]),
+            refused(merge(1), vec![guard.clone(), merge(2)]),
+        ] {
+            assert_eq!(numbers::check(&with_cause), [""; 0], "{with_cause:?}");
+        }
+    }
+}
+
 #[test]
 fn a_wrong_register_is_caught() {
     let put = |element| Step::Put { key: R, element };
