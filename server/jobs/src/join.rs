@@ -207,17 +207,23 @@ pub fn spec(
     seen.required(spec)
 }
 
-/// The mapper of a join. Emits rows under [`JOINED`] and the join key: a byte for the row's side, then
-/// the row's columns that are in the result, as a CSV record, or unchanged if the result has only one
-/// column beside the key. Left rows without a join key are emitted only in a left join: without the
-/// byte for the side, under [`UNPAIRED`] and bytes that spread them over the reduce tasks.
+/// The mapper of a join. A record that it emits has those columns of the row that are in the result, as a
+/// CSV record, or unchanged if the result has only one column beside the key:
+///
+/// ```text
+///   row                            key of the record         value of the record
+///   with a join key                JOINED | join key         LEFT or RIGHT | columns
+///   left row without a join key    UNPAIRED | two bytes      columns
+/// ```
+///
+/// A left row without a join key is emitted in a left join only, a right row without one never.
 struct SideMapper {
     left: JoinSide,
     right: JoinSide,
     kind: JoinKind,
     is_record: bool,
-    /// The number of keys under which rows without a join key are emitted. It is 1 for a single
-    /// reduce task, whose result then has these rows in the order of the input.
+    /// The number of keys under which left rows without a join key are emitted. It is 1 if there is one
+    /// reduce task, so that the result has these rows in the order of the input.
     unpaired_keys: u64,
     seen: Arc<SeenColumns>,
 }
@@ -225,12 +231,14 @@ struct SideMapper {
 const LEFT: u8 = 0;
 const RIGHT: u8 = 1;
 
-/// The first byte of the key of a row without a join key. Such rows come first in a reduce task.
+/// The first byte of the key of a record whose row has no join key. As it is the smaller first byte, a reduce
+/// task gets these records first.
 const UNPAIRED: u8 = 0;
-/// The first byte of the key of a row with a join key. The join key follows.
+/// The first byte of the key of a record whose row has a join key.
 const JOINED: u8 = 1;
-/// The number of keys under which rows without a join key are emitted if there are several reduce
-/// tasks. It is several times the largest number of reduce tasks, so that all get such rows.
+/// The number of keys under which left rows without a join key are emitted if there are several reduce
+/// tasks. A hash assigns keys to tasks. Of 10,000 tasks, the most that a request may ask for, each gets 6
+/// or 7 of the keys on average, and about 14 get none, so nearly all share the work.
 const UNPAIRED_KEYS: u64 = 1 << 16;
 
 impl SideMapper {
@@ -240,9 +248,9 @@ impl SideMapper {
         side == LEFT && self.kind == JoinKind::Left
     }
 
-    /// Returns the key under which the record of a left row without a join key is emitted. Such rows
-    /// may be most of the left side. One key for all of them would send them to one reduce task, so
-    /// the key depends on the record.
+    /// Returns the key of the record of a left row that has no join key: one of
+    /// [`unpaired_keys`](Self::unpaired_keys), by a hash of the row's own key and value. Such rows may be
+    /// most of the left side, and one key for all of them would send them to one reduce task.
     fn unpaired_key(&self, key: &[u8], value: &[u8]) -> [u8; 3] {
         let hash = xxh3_64_with_seed(value, xxh3_64(key));
         let [.., first, second] = (hash % self.unpaired_keys).to_be_bytes();
@@ -312,9 +320,9 @@ struct PairReducer {
 }
 
 impl PairReducer {
-    /// Emits each of the left rows whose join key is missing or empty as a row of the result, with an
-    /// empty key. The map tasks drop right rows without a key. The left ones are not held in memory:
-    /// they may be most of the left side.
+    /// Emits the left rows without a join key under one key of their records as rows of the result, with
+    /// an empty key. No right row matches them, so they are not held in memory: they may be most of the
+    /// left side.
     fn reduce_unpaired(
         &self,
         values: &mut Values<'_>,

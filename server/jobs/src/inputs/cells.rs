@@ -152,8 +152,14 @@ impl CellsInput {
         record: RecordSink<'_>,
         checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
-        let unknown = || TaskError::failed("a split of a table that the job does not have");
-        let (number, payload) = take_number(split).ok_or_else(unknown)?;
+        let none = || TaskError::fatal(format!("split {} names no table", split.index));
+        let (number, payload) = take_number(split).ok_or_else(none)?;
+        let unknown = || {
+            TaskError::fatal(format!(
+                "split {} is of table {number}, which the job does not have",
+                split.index
+            ))
+        };
         let table = self.tables.get(number).ok_or_else(unknown)?;
         let inner = Split {
             payload: payload.to_vec(),
