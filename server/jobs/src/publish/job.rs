@@ -207,14 +207,18 @@ impl PublicationJob {
         });
         let stored = records.plan(&target).map_err(TaskError::failed)?;
         // The plan comes from the target, where others may have changed it.
-        let has_ranges = |plan: &StoredPlan| {
-            let mut splits = plan.splits.iter();
-            splits.all(|split| CellsInput::range_of(split).is_some())
+        let has_known_splits = |plan: &StoredPlan| {
+            let is_known = |split: &Split| {
+                let table = CellsInput::table_of(split);
+                let is_of_table = table.is_some_and(|table| table < goes_to.len());
+                is_of_table && CellsInput::range_of(split).is_some()
+            };
+            plan.splits.iter().all(is_known)
         };
         // An earlier start of the same publication may have left its plan. The files of its tasks fit
         // only the splits of that plan, so its other tasks are done as it planned them.
         let stored = stored.filter(|stored| {
-            stored.origin == origin && stored.is_of(&tables) && has_ranges(stored)
+            stored.origin == origin && stored.is_of(&tables) && has_known_splits(stored)
         });
         let is_resumed = stored.is_some();
         let mut done = BTreeMap::new();
@@ -233,8 +237,11 @@ impl PublicationJob {
         // An earlier start may have committed some of the tables already.
         let is_needed = |split: &Split| {
             let goes_to = CellsInput::table_of(split).and_then(|number| goes_to.get(number));
-            let mut numbers = goes_to.map_or(0..0, |(_, numbers)| numbers.clone());
-            numbers.any(|number| !tables[number as usize].is_published)
+            // The task of a split of an unknown table fails: without the task, rows could be missing.
+            goes_to.is_none_or(|(_, numbers)| {
+                let mut numbers = numbers.clone();
+                numbers.any(|number| !tables[number as usize].is_published)
+            })
         };
         let numbered = (0..).zip(&plan.splits);
         let is_left =

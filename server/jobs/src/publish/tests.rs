@@ -534,6 +534,40 @@ fn a_task_that_is_done_is_not_done_again_and_nothing_shows_before_the_commit() {
     assert_eq!(store.target().read(hint).unwrap().unwrap(), "1");
 }
 
+/// Regression: the split was left out without an error.
+#[test]
+fn a_stored_plan_with_a_split_of_an_unknown_table_is_not_continued_and_its_task_fails() {
+    let store = Store::new();
+    let (written, expected) = large(&store);
+    store.keyspace.create_snapshot("monday").unwrap();
+    let request = store.request(&["t"], "monday", PublishRequest::default());
+    let first = store.spec(&request).unwrap();
+    let splits = first.input.splits().unwrap();
+    run_task(&first, &splits[0]).unwrap();
+    let mut unknown = splits[1].clone();
+    unknown.payload[..4].copy_from_slice(&9_u32.to_le_bytes());
+    let error = run_task(&first, &unknown).unwrap_err();
+    assert!(error.is_final());
+    let text = "split 1 is of table 9, which the job does not have";
+    assert_eq!(error.to_string(), text);
+    drop(first);
+
+    let plan = "_ebb/app/monday/plan.json";
+    let stored = store.target().read(plan).unwrap().unwrap();
+    let mut stored: serde_json::Value = serde_json::from_slice(&stored).unwrap();
+    let of_plan = stored["splits"].as_array_mut().unwrap();
+    of_plan.push(serde_json::to_value(&unknown).unwrap());
+    let changed = stored.to_string().into();
+    store.target().replace(plan, changed).unwrap();
+
+    let second = store.spec(&request).unwrap();
+    assert_eq!(second.input.splits().unwrap(), splits);
+    run_tasks(&second).unwrap();
+    second.output.commit().unwrap();
+    assert_eq!(store.rows("t", "monday", &written), expected);
+    assert_eq!(store.rows("t_static", "monday", &written), statics());
+}
+
 #[test]
 fn a_start_goes_on_where_a_commit_of_several_tables_stopped() {
     let store = Store::new();
