@@ -7,6 +7,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use ebb_jobs::SPILLS;
+
 /// The permissions of the group and of all others.
 const NOT_OWNER: u32 = 0o077;
 /// The permissions that are too many with `--group-readable`: to write for the group, and any for
@@ -14,8 +16,6 @@ const NOT_OWNER: u32 = 0o077;
 const NOT_GROUP_READABLE: u32 = 0o027;
 /// The greatest number of paths that a message names. Of the other paths it shows only the number.
 const NAMED_MAX: usize = 4;
-/// The directory for temporary files of jobs, in that of the database.
-const SPILL: &str = "spill";
 
 /// The files and directories of a database that give the group or others more permissions than the
 /// setting `group_readable` intends.
@@ -99,7 +99,7 @@ fn modes(data: &Path) -> Vec<(PathBuf, u32)> {
         let Ok(metadata) = entry.metadata() else {
             continue;
         };
-        let is_foreign = metadata.is_dir() && entry.file_name() != SPILL;
+        let is_foreign = metadata.is_dir() && entry.file_name() != SPILLS;
         if !is_foreign && !metadata.is_symlink() {
             modes.push((entry.path(), mode(metadata)));
         }
@@ -157,14 +157,14 @@ mod tests {
     fn directories_of_others_and_symbolic_links_are_not_looked_at() {
         let temp = tempfile::tempdir().unwrap();
         let data = temp.path();
-        for name in ["output", SPILL] {
+        for name in ["output", SPILLS] {
             fs::create_dir(data.join(name)).unwrap();
         }
         fs::write(data.join("CURRENT"), "").unwrap();
         std::os::unix::fs::symlink("nowhere", data.join("000001.sst")).unwrap();
         let mut paths: Vec<PathBuf> = modes(data).into_iter().map(|(path, _)| path).collect();
         paths.sort_unstable();
-        let expected = ["", "CURRENT", SPILL].map(|name| data.join(name));
+        let expected = ["", "CURRENT", SPILLS].map(|name| data.join(name));
         assert_eq!(paths, expected);
         assert!(modes(&data.join("absent")).is_empty());
     }

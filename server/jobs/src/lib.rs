@@ -20,7 +20,7 @@
 //! | `chain` | jobs that each read the output of the one before |
 //! | `processes` | tasks in processes of their own |
 //! | `application` | the interface of an application; `request::APPLICATIONS` lists all |
-//! | `outside` | the check that nothing is written into the directory of the database |
+//! | `outside` | the checks of paths that outputs have in the directory of the database |
 //! | `seen` | the columns that occurred in any record |
 //! | `options` | bounds and defaults of options that several applications have |
 //! | `publish` | snapshots as Iceberg tables, with the feature `publish` |
@@ -87,7 +87,7 @@ pub use outputs::{
     CqlLoad, CqlOutput, FilesOutput, FilesTarget, LimitedOutput, LoadedRows, Relay, RowFormat,
     RowWriter, ScratchDir, TableOutput, has_rows_written_at,
 };
-pub use outside::check_outside;
+pub use outside::{SPILLS, check_outside};
 pub use publish::pins;
 
 /// Returns the names of the applications, ascending.

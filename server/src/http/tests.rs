@@ -198,6 +198,14 @@ fn refused_requests_have_the_class_of_their_failure() {
     let inside = OutputPlace::File(data(dir.path()).join("new"));
     let inside = refused(client.submit(&pi(1, inside)));
     assert_eq!((inside.status, inside.failure), (422, Failure::Invalid));
+    // Regression: the rows for the terminal of a client were written to any path.
+    let spool = OutputPlace::Spool(dir.path().join("rows"));
+    let spool = refused(client.submit(&pi(1, spool)));
+    assert_eq!((spool.status, spool.failure), (422, Failure::Invalid));
+    assert!(
+        spool.detail.contains("choose a file as the output"),
+        "{spool}"
+    );
     let nobody = refused(client.show("17", Duration::ZERO));
     assert_eq!(nobody.failure, Failure::NotFound);
     let odd = refused(client.show("../../etc?x=%00", Duration::ZERO));

@@ -6,12 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use ebb_jobs::ScratchDir;
+use ebb_jobs::{SPILLS, ScratchDir};
 
 use crate::database::{Location, disk};
-
-/// The folder in the data directory that scratch folders are in.
-const PARENT: &str = "spill";
 
 pub(super) struct Scratch {
     // Dropped before the directories around it.
@@ -40,7 +37,7 @@ impl Scratch {
     }
 
     fn parent(&self) -> PathBuf {
-        self.data.join(PARENT)
+        self.data.join(SPILLS)
     }
 
     pub(super) fn path(&self) -> &Path {

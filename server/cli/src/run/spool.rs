@@ -6,8 +6,8 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use ebb_jobs::ScratchDir;
 use ebb_jobs::request::{JobRequest, OutputPlace};
+use ebb_jobs::{SPILLS, ScratchDir};
 
 /// A file in a hidden folder of its own. Dropping the spool removes the folder and the file. If the
 /// command is killed, the next job of the database that spills removes them.
@@ -19,7 +19,7 @@ pub(super) struct Spool {
 impl Spool {
     /// Creates a hidden folder for the file, beside the folders for spills of the database in `data`.
     pub(super) fn create_for(data: &Path) -> Result<Self> {
-        let spills = data.canonicalize().map(|data| data.join("spill"));
+        let spills = data.canonicalize().map(|data| data.join(SPILLS));
         let folder = spills.and_then(|spills| ScratchDir::create_with_parent(&spills));
         let folder = folder.with_context(|| {
             let data = data.display();

@@ -40,8 +40,8 @@ use super::history::{CommitRecord, OwnSnapshot};
 use super::request::{Isolation, JobRequest};
 
 /// Checks that the files of `request` exist, and that its output can be made and lies outside of `data`, the
-/// directory of the database, before a database, a file or a snapshot is opened or made for it. Callers that
-/// are about to run the job call this.
+/// directory of the database, or for a client's terminal among the spills there. Callers that are about to run
+/// the job call this before they open or make a database, a file or a snapshot for it.
 /// [`OpenJob::open`] does not check the output, because it also opens jobs that are only to be
 /// estimated, and these write no output.
 ///

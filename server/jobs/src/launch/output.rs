@@ -13,7 +13,7 @@ use super::site::Site;
 use crate::application::Destination;
 use crate::error::{JobError, of_table};
 use crate::history::{CommitRecord, RecordedOutput, SYSTEM_KEYSPACE};
-use crate::outside::check_outside;
+use crate::outside::{check_among_spills, check_outside};
 use crate::records::RecordFormat;
 use crate::request::{JobRequest, OutputPlace, Paths};
 use crate::{
@@ -86,17 +86,24 @@ impl Destination for OpenOutput<'_> {
 }
 
 /// Checks that the output can be made and lies outside of `data`, the directory of the database, if it is a
-/// file or a folder.
+/// file or a folder. A spool has to lie among the spills of the database, so that the database removes it if
+/// its client is killed.
 pub(super) fn check(
     request: &JobRequest,
     paths: &Paths,
     data: Option<&Path>,
 ) -> Result<(), JobError> {
-    // A spool lies in the folder for spills on purpose: the database removes it if its client is killed.
-    if !matches!(request.output.to, OutputPlace::Spool(_))
-        && let (Some(data), Some(path)) = (data, &paths.output)
-    {
-        check_outside(data, path)?;
+    match (&request.output.to, data, &paths.output) {
+        (OutputPlace::Spool(_), Some(data), Some(path)) => check_among_spills(data, path)?,
+        (OutputPlace::Spool(path), ..) => {
+            return Err(JobError::senseless(format_args!(
+                "{}: rows for the terminal of a client are written among the spills of a database, and this \
+                 node has no database: choose a file as the output",
+                path.display()
+            )));
+        }
+        (_, Some(data), Some(path)) => check_outside(data, path)?,
+        _ => {}
     }
     match files_target(request, paths) {
         Some(files) => Ok(files.check()?),

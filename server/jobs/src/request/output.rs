@@ -53,7 +53,7 @@ pub enum OutputPlace {
     /// Standard output of the process that runs the job.
     Terminal,
     /// A temporary file for the terminal of a client: the client prints it when the job has succeeded, and
-    /// removes it.
+    /// removes it. It lies in a folder of its own among the spills of the database.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     Spool(PathBuf),
 }
