@@ -376,9 +376,9 @@ fn drop(
 ) -> Result<Vec<SchemaChange>, ErrorResponse> {
     let db = context.catalog.db();
     let name = drop.name.as_str();
-    // No other CREATE or DROP SNAPSHOT of CQL runs meanwhile, so the scope, the events and the number
-    // below are those of the snapshot that is deleted, unless a request over HTTP, or its expiry,
-    // replaces it in between.
+    // No other statement and no request over HTTP creates or deletes a snapshot meanwhile, so the scope,
+    // the events and the number below are those of the snapshot that is deleted. Only jobs take no lock
+    // for the snapshots that they create and delete for themselves, named run-1, run-2 and so on.
     context.catalog.exclusively(|state| {
         // The table need not exist: a snapshot of a table that was dropped since can be dropped, too.
         let (keyspace, table) = match &drop.on {

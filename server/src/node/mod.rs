@@ -77,11 +77,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ebb_colocate::{Colocated, Governor, GuardWatch, Latencies, LatencySource};
-use ebb_jobs::JobError;
 use ebb_jobs::advice::SizedJob;
 use ebb_jobs::history::{History, Submission};
 use ebb_jobs::launch::{Site, delete_left_snapshots};
 use ebb_jobs::request::JobRequest;
+use ebb_jobs::{JobError, SPILLS};
 use ebb_scheduler::runtime::{JobSpec, Runtime};
 use ebb_storage::{Db, Options};
 use ebb_tables::{Catalog, GracePeriods, LazyCatalog, Unreadable, with_cql_tables};
@@ -128,7 +128,7 @@ impl Node {
             // Snapshots that cannot be deleted now are deleted at the next opening, or expire.
             let _ = delete_left_snapshots(&db, &history);
         }
-        let spill_dir = options.spill_dir.is_none().then(|| data.join("spill"));
+        let spill_dir = options.spill_dir.is_none().then(|| data.join(SPILLS));
         let spills = spill_dir.map(|parent| Spills::create_in(parent, true));
         let catalog = LazyCatalog::new(grace_periods);
         Self::assemble(Some(db), catalog, spills.transpose()?, options)
@@ -248,6 +248,12 @@ impl Node {
     /// Returns the catalog if it is open. Waits while another thread opens it.
     pub fn opened_catalog(&self) -> Option<Arc<Catalog>> {
         self.site.catalog.opened_or_opening()
+    }
+
+    /// Runs `work`, such as the creation or deletion of a snapshot, under the lock that statements of CQL take for
+    /// that and for changes of the schema: see [`LazyCatalog::exclusively`].
+    pub fn exclusively<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.site.catalog.exclusively(work)
     }
 
     /// Reads the unreadable parts of the schema and the roles again, after damaged files were replaced or

@@ -42,6 +42,15 @@ impl LazyCatalog {
         opened.clone()
     }
 
+    /// Runs `work` under the lock of [`Catalog::exclusively`], if the catalog is open. Before it is open, no
+    /// statement of CQL runs, and there is nothing to exclude.
+    pub fn exclusively<T>(&self, work: impl FnOnce() -> T) -> T {
+        match self.opened_or_opening() {
+            Some(catalog) => catalog.exclusively(|_| work()),
+            None => work(),
+        }
+    }
+
     /// Returns the catalog of `db`, opened at the first call.
     ///
     /// # Errors

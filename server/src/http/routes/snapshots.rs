@@ -242,7 +242,8 @@ async fn create(
         };
         let db = database(node)?;
         let keyspace = db.existing_keyspace(&request.keyspace)?;
-        keyspace.create_snapshot_with(&request.name, options)?;
+        // As CREATE SNAPSHOT: not between the steps of a change of the schema, nor of a DROP SNAPSHOT.
+        node.exclusively(|| keyspace.create_snapshot_with(&request.name, options))?;
         // The snapshot must survive a power loss after the response.
         db.sync()?;
         if let Some(room) = room {
@@ -273,18 +274,26 @@ async fn delete(
     Named((keyspace, name)): Named<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     let deleted = work(node, move |node| {
-        let keyspace = database(node)?.existing_keyspace(&keyspace)?;
-        if let Err(refused) = check_change(&principal, &keyspace, &name)? {
-            return Ok(Err(refused));
+        let db = database(node)?;
+        let keyspace = db.existing_keyspace(&keyspace)?;
+        // No statement and no other request replaces the snapshot between the check and the deletion, and a
+        // DROP SNAPSHOT deletes the snapshot whose events it sends.
+        let deleted = node.exclusively(|| {
+            if let Err(refused) = check_change(&principal, &keyspace, &name)? {
+                return Ok(Err(refused));
+            }
+            // The snapshot counts for the quota of a role by this number, which is gone after the deletion.
+            let seq = keyspace.snapshot_seq(&name)?;
+            keyspace.delete_snapshot(&name)?;
+            if let Some(catalog) = node.opened_catalog() {
+                catalog.roles().forget_snapshot(seq)?;
+            }
+            Ok::<_, JobError>(Ok(()))
+        })?;
+        if deleted.is_ok() {
+            db.sync()?;
         }
-        // The snapshot counts for the quota of a role by this number, which is gone after the deletion.
-        let seq = keyspace.snapshot_seq(&name)?;
-        keyspace.delete_snapshot(&name)?;
-        if let Some(catalog) = node.opened_catalog() {
-            catalog.roles().forget_snapshot(seq)?;
-        }
-        database(node)?.sync()?;
-        Ok(Ok(()))
+        Ok(deleted)
     });
     deleted.await??;
     Ok(StatusCode::NO_CONTENT)

@@ -109,6 +109,37 @@ fn snapshots_are_created_listed_by_pages_and_deleted() {
     assert_eq!(of_table, ["three", "one"]);
 }
 
+/// Regression: requests took no lock, so a DROP SNAPSHOT could delete, and send the events of, a snapshot that
+/// requests had replaced after it had looked.
+#[test]
+fn no_request_creates_or_deletes_a_snapshot_while_a_statement_does() {
+    let served = Served::new();
+    let catalog = served.node.catalog().unwrap();
+    let app = served.node.db().unwrap().existing_keyspace("app").unwrap();
+    app.create_snapshot("old").unwrap();
+    let (server, token) = (&served.server, &served.token);
+    std::thread::scope(|scope| {
+        let start = |request: &'static str, body: &'static str| {
+            scope.spawn(move || ask(server, request, "localhost", Some(token), body).0)
+        };
+        let [created, deleted] = catalog.exclusively(|_| {
+            let started = [
+                start("POST /v1/snapshots", r#"{"keyspace":"app","name":"new"}"#),
+                start("DELETE /v1/snapshots/app/old", ""),
+            ];
+            // Without the lock, they would be done before the last of these requests.
+            for _ in 0..50 {
+                served.get("/v1/snapshots");
+            }
+            assert_eq!(app.snapshot_names(), ["old"]);
+            started
+        });
+        assert_eq!(created.join().unwrap(), 201);
+        assert_eq!(deleted.join().unwrap(), 204);
+    });
+    assert_eq!(app.snapshot_names(), ["new"]);
+}
+
 #[test]
 fn a_snapshot_of_one_table_expires_and_shows_the_bytes_that_it_pins() {
     let served = Served::new();
