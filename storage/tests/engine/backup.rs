@@ -503,6 +503,34 @@ fn an_sstable_is_copied_and_checked_by_reading_it_once() {
     assert!(usual.contains(&read_bytes), "{read_bytes} of {bytes}");
 }
 
+/// The check of a copy ends at the first damage. The rest of the file is copied nevertheless.
+#[test]
+fn the_copy_of_a_damaged_sstable_has_all_of_its_bytes() {
+    type Damage = fn(&MemDisk, &Path, u64) -> std::io::Result<()>;
+    let damages: [Damage; 6] = [
+        |mem, path, _| mem.flip_bit(path, 0, 3),
+        |mem, path, len| mem.flip_bit(path, len / 2, 3),
+        |mem, path, len| mem.flip_bit(path, len - 1, 3),
+        |mem, path, len| mem.cut(path, len - 1),
+        |mem, path, len| mem.cut(path, len / 2),
+        |mem, path, _| mem.cut(path, 0),
+    ];
+    for (case, damage) in damages.into_iter().enumerate() {
+        let mem = MemDisk::new();
+        let db = database(&mem);
+        move_target_away(&mem, &db);
+        let damaged = files(&mem, ".sst").swap_remove(1);
+        damage(&mem, &damaged, mem.file_len(&damaged).unwrap()).unwrap();
+        let info = db.backup(TARGET).unwrap();
+        assert_eq!(info.linked_bytes, 0, "case {case}");
+        let copy = Path::new(TARGET).join(damaged.file_name().unwrap());
+        let listed: Vec<_> = info.damaged.iter().map(|file| &file.path).collect();
+        assert_eq!(listed, [&copy], "case {case}");
+        let [bytes, copied] = [&damaged, &copy].map(|path| mem.read_all(path).unwrap());
+        assert!(bytes == copied, "case {case}");
+    }
+}
+
 /// A check reads a block again if it fails to read the blocks around it, and must not write it again.
 #[test]
 fn a_backup_that_cannot_write_a_copy_fails_and_leaves_nothing() {

@@ -13,12 +13,17 @@
 
 use crate::model::JobId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The cores that this process may use, and the jobs of the tasks tied to each.
 #[derive(Debug)]
 pub(in crate::runtime) struct Cores {
     tasks: Mutex<Vec<(usize, Vec<JobId>)>>,
+    /// The number of tasks on all cores. A thread of the idle class reads it every half
+    /// millisecond, without the lock: if it were preempted while it held the lock, a thread that
+    /// leaves a lease would wait for it.
+    taken: AtomicUsize,
 }
 
 /// A task's place on a core, freed on drop.
@@ -43,10 +48,7 @@ impl Place {
 
     /// Returns whether this is the only place that is taken.
     pub fn is_only(&self) -> bool {
-        let tasks = self.cores.tasks.lock();
-        let tasks = tasks.unwrap_or_else(PoisonError::into_inner);
-        let taken: usize = tasks.iter().map(|(_, jobs)| jobs.len()).sum();
-        taken <= 1
+        self.cores.taken.load(Ordering::Relaxed) <= 1
     }
 }
 
@@ -75,6 +77,7 @@ impl Cores {
     fn of(cores: Vec<usize>) -> Self {
         Self {
             tasks: Mutex::new(cores.into_iter().map(|core| (core, Vec::new())).collect()),
+            taken: AtomicUsize::new(0),
         }
     }
 
@@ -102,6 +105,7 @@ impl Cores {
             .iter_mut()
             .min_by_key(|(_, jobs)| (own(jobs), jobs.len()))?;
         jobs.push(job);
+        self.taken.fetch_add(1, Ordering::Relaxed);
         Some(*core)
     }
 }
@@ -114,6 +118,7 @@ impl Drop for Place {
             && let Some(at) = jobs.iter().position(|job| *job == self.job)
         {
             jobs.swap_remove(at);
+            self.cores.taken.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -136,6 +141,20 @@ mod tests {
         });
         assert_eq!(cores.choose(JobId(3)), Some(5));
         assert_eq!(Cores::of(Vec::new()).choose(a), None);
+    }
+
+    #[test]
+    fn a_place_counts_the_others_without_the_lock() {
+        let cores = Arc::new(Cores::of(vec![3, 5]));
+        let first = cores.reserve(JobId(1));
+        // A second lock by the same thread would never be granted.
+        let locked = cores.tasks.lock().unwrap();
+        assert!(first.is_only());
+        drop(locked);
+        let second = cores.reserve(JobId(1));
+        assert!(!first.is_only() && !second.is_only());
+        drop(first);
+        assert!(second.is_only());
     }
 
     #[test]

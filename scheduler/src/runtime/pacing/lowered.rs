@@ -15,10 +15,10 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(in crate::runtime) struct LoweredThread {
     nice: i32,
-    /// The former cores of the thread.
-    cores: Option<CpuSet>,
     place: Place,
-    is_tied: Cell<bool>,
+    /// The cores on which the thread could run before it was tied; `None` if it is not tied. A
+    /// thread that was never tied keeps cores that the system gives the process meanwhile.
+    former_cores: Cell<Option<CpuSet>>,
 }
 
 impl LoweredThread {
@@ -28,13 +28,12 @@ impl LoweredThread {
         if current_class() != SchedulingClass::Normal {
             return None;
         }
-        let (nice, allowed) = (current_nice(), sched_getaffinity(None));
+        let nice = current_nice();
         lower_current_thread();
         let lowered = Self {
             nice,
-            cores: allowed.ok(),
             place: cores.reserve(job),
-            is_tied: Cell::new(false),
+            former_cores: Cell::new(None),
         };
         lowered.follow_others();
         Some(lowered)
@@ -43,20 +42,19 @@ impl LoweredThread {
     /// Ties the calling thread, which must be that of [`begin`](Self::begin), to the core of its
     /// place if other places are taken, too. Otherwise lets it run on all of its former cores.
     pub fn follow_others(&self) {
-        let is_tied = !self.place.is_only();
-        if self.is_tied.replace(is_tied) == is_tied {
-            return;
-        }
-        if is_tied {
-            self.place.tie_current_thread();
-        } else {
+        if self.place.is_only() {
             self.untie();
+        } else if self.former_cores.get().is_none()
+            && let Ok(cores) = sched_getaffinity(None)
+        {
+            self.former_cores.set(Some(cores));
+            self.place.tie_current_thread();
         }
     }
 
     fn untie(&self) {
-        if let Some(cores) = &self.cores {
-            let _ = sched_setaffinity(None, cores);
+        if let Some(cores) = self.former_cores.take() {
+            let _ = sched_setaffinity(None, &cores);
         }
     }
 }
@@ -87,6 +85,22 @@ mod tests {
             drop(task);
             lowered.follow_others();
             assert_eq!(allowed(), before);
+        });
+        thread.join().unwrap();
+    }
+
+    /// Regression: the thread went back to the cores that it had when it was lowered, though the
+    /// system had changed them since, as for a container.
+    #[test]
+    fn a_lowered_thread_that_was_never_tied_keeps_the_cores_that_it_got_meanwhile() {
+        let cores = Arc::new(Cores::detect());
+        let thread = std::thread::spawn(move || {
+            let allowed = || sched_getaffinity(None).map(|set| set.count()).ok();
+            let before = allowed();
+            let lowered = LoweredThread::begin(&cores, JobId(1)).expect("it is an ordinary thread");
+            lowered.place.tie_current_thread();
+            drop(lowered);
+            assert_eq!(allowed(), before.map(|_| 1));
         });
         thread.join().unwrap();
     }
