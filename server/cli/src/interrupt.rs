@@ -32,7 +32,7 @@ pub(super) fn cancelled() -> Result<Arc<AtomicBool>> {
 }
 
 /// Returns the flag of [`cancelled`]. Before the second signal ends the process, a thread calls `before_exit`.
-/// Further signals wait for that call to return, or to call [`end_at_next`].
+/// Further signals have no effect during that call, unless it has called [`end_at_next`].
 pub(super) fn cancelled_with(before_exit: impl Fn() + Send + 'static) -> Result<Arc<AtomicBool>> {
     let signals = listen()?;
     let cancelled = Arc::new(AtomicBool::new(false));

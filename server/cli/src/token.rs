@@ -40,8 +40,9 @@ server's machine, backups, verification, rows of tables, queries and the configu
 
 With --role the token also needs the permissions of that CQL role: SELECT on tables that a job
 reads, MODIFY on the one that it writes, CREATE if that table is missing, SNAPSHOT for snapshots;
-scope admin is for superusers. It is valid as long as the role exists and may log in. The command
-looks up the role in the server that has the directory open.";
+scope admin is for superusers, and with SELECT on a table, scope jobs is enough for its rows. The
+token is valid as long as the role exists and may log in. The command looks up the role in the
+server that has the directory open.";
 
 const LIST_EXAMPLES: &str = "\
 Examples:

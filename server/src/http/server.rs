@@ -31,7 +31,7 @@ use super::headers::harden;
 use super::idempotency::{Answers, once};
 use super::queries::Queries;
 use super::roots::Roots;
-use super::routes::{LongWork, RowWork, SCRAPES_MAX, Served, routes};
+use super::routes::{LongWork, RowWork, SCRAPES_MAX, SNAPSHOT_CHANGES_MAX, Served, routes};
 use super::slow::{SlowRequests, measure};
 use super::socket;
 use super::tls::TlsSource;
@@ -192,6 +192,7 @@ impl HttpServer {
             memory: options.memory,
             row_work: RowWork::default(),
             scrapes: Arc::new(Semaphore::new(SCRAPES_MAX)),
+            snapshot_changes: Arc::new(Semaphore::new(SNAPSHOT_CHANGES_MAX)),
             job_views: Arc::default(),
         });
         let routes = match options.slow {

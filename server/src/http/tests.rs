@@ -342,6 +342,17 @@ fn ask(
     token: Option<&Token>,
     body: &str,
 ) -> (u16, String) {
+    answer_on(send_only(server, request, host, token, body))
+}
+
+/// Sends a request over TCP, and does not wait for the answer.
+fn send_only(
+    server: &HttpServer,
+    request: &str,
+    host: &str,
+    token: Option<&Token>,
+    body: &str,
+) -> TcpStream {
     let mut stream = connect(server);
     let token = token.map(|token| format!("Authorization: Bearer {}\r\n", token.reveal()));
     let (token, length) = (token.unwrap_or_default(), body.len());
@@ -350,6 +361,11 @@ fn ask(
          Content-Length: {length}\r\n\r\n{body}"
     );
     stream.write_all(text.as_bytes()).unwrap();
+    stream
+}
+
+/// Waits for the answer to a request that was sent.
+fn answer_on(mut stream: TcpStream) -> (u16, String) {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let status = answer.split(' ').nth(1).unwrap().parse().unwrap();

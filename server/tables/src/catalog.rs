@@ -48,9 +48,9 @@ pub struct Catalog {
     /// The records of the node itself that could not be read when the catalog was opened, and were
     /// then replaced by new ones.
     node_damage: Vec<Unreadable>,
-    /// Locked during a change of the schema, and while a statement or a request creates or deletes a snapshot. A
-    /// change takes the locks of the roles while it holds this one, except that of `creating_snapshots`, which
-    /// is taken before.
+    /// Locked during a change of the schema, and while a statement or a request creates, renews or deletes a
+    /// snapshot. A change takes the locks of the roles while it holds this one, except that of
+    /// `creating_snapshots`, which is taken before.
     changing: Mutex<()>,
 }
 
@@ -412,8 +412,8 @@ impl Catalog {
         })
     }
 
-    /// Runs `work` under the lock that each change of the schema takes, and each statement or request that creates
-    /// or deletes a snapshot.
+    /// Runs `work` under the lock that each change of the schema takes, and each statement or request that creates,
+    /// renews or deletes a snapshot.
     pub fn exclusively<T>(&self, work: impl FnOnce(&CatalogState) -> T) -> T {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         work(&self.state())

@@ -43,7 +43,7 @@ impl LazyCatalog {
     }
 
     /// Runs `work` under the lock of [`Catalog::exclusively`], if the catalog is open. Before it is open, no
-    /// statement of CQL runs, and there is nothing to exclude.
+    /// statement of CQL runs. (A server opens it before it listens for requests.)
     pub fn exclusively<T>(&self, work: impl FnOnce() -> T) -> T {
         match self.opened_or_opening() {
             Some(catalog) => catalog.exclusively(|_| work()),

@@ -71,6 +71,10 @@ pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// that hangs, and a scraper that comes again and again must not take all threads.
 pub(super) const SCRAPES_MAX: usize = 1;
 
+/// The most requests at once that create, renew or delete a snapshot. They wait while a change of the schema
+/// takes long, and must not take all threads.
+pub(super) const SNAPSHOT_CHANGES_MAX: usize = 4;
+
 /// The state of the routes. Each handler takes the parts that it needs.
 #[derive(Clone)]
 pub(super) struct Served {
@@ -85,6 +89,8 @@ pub(super) struct Served {
     pub row_work: RowWork,
     /// Permits for scrapes, see [`SCRAPES_MAX`].
     pub scrapes: Arc<Semaphore>,
+    /// Permits to change snapshots, see [`SNAPSHOT_CHANGES_MAX`].
+    pub snapshot_changes: Arc<Semaphore>,
     pub job_views: Arc<JobViews>,
 }
 

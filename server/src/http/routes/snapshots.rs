@@ -23,7 +23,7 @@ use super::paging::{limit_of, page};
 use super::{At, Served};
 use crate::http::paths;
 use crate::http::permits::check_snapshot;
-use crate::http::problem::Problem;
+use crate::http::problem::{Problem, broken};
 use crate::http::wire::{
     SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView, time_to_come,
 };
@@ -218,13 +218,13 @@ fn pins(node: &Node, keyspace: Option<&str>, client: &Weak<()>) -> Result<Snapsh
         headers(("location" = String, description = "The path of the snapshot")))),
 )]
 async fn create(
-    State(Served { node, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     body: Body,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<SnapshotView>), Problem> {
     let request: SnapshotRequest = json_of(body)?;
     check_snapshot(&principal, &request.keyspace, request.table.as_deref())?;
-    let created = work(node, move |node| {
+    let created = change(served, move |node| {
         let catalog;
         let room = match &principal.role {
             Some(role) => {
@@ -269,11 +269,11 @@ async fn create(
     responses((status = 204, description = "The snapshot is deleted")),
 )]
 async fn delete(
-    State(Served { node, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     Named((keyspace, name)): Named<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    let deleted = work(node, move |node| {
+    let deleted = change(served, move |node| {
         let db = database(node)?;
         let keyspace = db.existing_keyspace(&keyspace)?;
         // No statement and no other request replaces the snapshot between the check and the deletion, and a
@@ -313,23 +313,45 @@ async fn delete(
     responses((status = 200, description = "The snapshot", body = SnapshotView)),
 )]
 async fn renew(
-    State(Served { node, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     Named((keyspace, name)): Named<(String, String)>,
     body: Body,
 ) -> Answer<SnapshotView> {
     let renewal: SnapshotRenewal = json_of(body)?;
-    let renewed = work(node, move |node| {
-        let keyspace = database(node)?.existing_keyspace(&keyspace)?;
-        if let Err(refused) = check_change(&principal, &keyspace, &name)? {
-            return Ok(Err(refused));
+    let renewed = change(served, move |node| {
+        let db = database(node)?;
+        let keyspace = db.existing_keyspace(&keyspace)?;
+        // No other snapshot takes the place of the one that the principal may renew.
+        let renewed = node.exclusively(|| {
+            if let Err(refused) = check_change(&principal, &keyspace, &name)? {
+                return Ok(Err(refused));
+            }
+            let expires_in = time_to_come(renewal.expires_in_s).map_err(JobError::senseless)?;
+            keyspace.set_snapshot_expiry(&name, expires_in)?;
+            view(&keyspace, &name).map(Ok)
+        })?;
+        if renewed.is_ok() {
+            db.sync()?;
         }
-        let expires_in = time_to_come(renewal.expires_in_s).map_err(JobError::senseless)?;
-        keyspace.set_snapshot_expiry(&name, expires_in)?;
-        database(node)?.sync()?;
-        view(&keyspace, &name).map(Ok)
+        Ok(renewed)
     });
     Ok(Json(renewed.await??))
+}
+
+/// As [`work`], for a change of a snapshot, which waits for changes of the schema. The wait for a permit takes
+/// no thread.
+async fn change<T: Send + 'static>(
+    served: Served,
+    change: impl FnOnce(&Node) -> Result<T, JobError> + Send + 'static,
+) -> Result<T, Problem> {
+    let permit = (served.snapshot_changes.acquire_owned().await).map_err(broken)?;
+    let changed = work(served.node, move |node| {
+        // Held until the end, also if the client has left.
+        let _permit = permit;
+        change(node)
+    });
+    changed.await
 }
 
 /// Checks that the principal may change or delete a snapshot. The inner result is the decision,

@@ -47,6 +47,20 @@ impl Served {
         assert_eq!(status, 200, "{path}: {body}");
         body
     }
+
+    /// Sends a request, and does not wait for the answer.
+    fn send_only(&self, request: &str, body: &str) -> TcpStream {
+        let (server, token) = (&self.server, Some(&self.token));
+        send_only(server, request, "localhost", token, body)
+    }
+
+    /// Sends fifty requests, one after the other. By the end, each request that was sent before them is done, unless
+    /// it waits for something.
+    fn get_often(&self) {
+        for _ in 0..50 {
+            self.get("/v1/snapshots");
+        }
+    }
 }
 
 fn names<'v>(list: &'v Value, of: &str) -> Vec<&'v str> {
@@ -110,34 +124,58 @@ fn snapshots_are_created_listed_by_pages_and_deleted() {
 }
 
 /// Regression: requests took no lock, so a DROP SNAPSHOT could delete, and send the events of, a snapshot that
-/// requests had replaced after it had looked.
+/// requests had replaced after it had looked. A renewal could change another snapshot than was checked.
 #[test]
-fn no_request_creates_or_deletes_a_snapshot_while_a_statement_does() {
+fn no_request_changes_a_snapshot_while_a_statement_does() {
     let served = Served::new();
     let catalog = served.node.catalog().unwrap();
     let app = served.node.db().unwrap().existing_keyspace("app").unwrap();
-    app.create_snapshot("old").unwrap();
-    let (server, token) = (&served.server, &served.token);
-    std::thread::scope(|scope| {
-        let start = |request: &'static str, body: &'static str| {
-            scope.spawn(move || ask(server, request, "localhost", Some(token), body).0)
-        };
-        let [created, deleted] = catalog.exclusively(|_| {
-            let started = [
-                start("POST /v1/snapshots", r#"{"keyspace":"app","name":"new"}"#),
-                start("DELETE /v1/snapshots/app/old", ""),
-            ];
-            // Without the lock, they would be done before the last of these requests.
-            for _ in 0..50 {
-                served.get("/v1/snapshots");
-            }
-            assert_eq!(app.snapshot_names(), ["old"]);
-            started
-        });
-        assert_eq!(created.join().unwrap(), 201);
-        assert_eq!(deleted.join().unwrap(), 204);
+    for name in ["kept", "old"] {
+        app.create_snapshot(name).unwrap();
+    }
+    let expires = || app.snapshot_info("kept").unwrap().expires;
+    let create = json!({"keyspace": "app", "name": "new"}).to_string();
+    let renew = json!({"expires_in_s": 3600}).to_string();
+    let requests = [
+        ("POST /v1/snapshots", create.as_str(), 201),
+        ("DELETE /v1/snapshots/app/old", "", 204),
+        ("POST /v1/snapshots/app/kept/renew", renew.as_str(), 200),
+    ];
+    let sent = catalog.exclusively(|_| {
+        let sent =
+            requests.map(|(request, body, status)| (served.send_only(request, body), status));
+        served.get_often();
+        assert_eq!(app.snapshot_names(), ["kept", "old"]);
+        assert_eq!(expires(), None);
+        sent
     });
-    assert_eq!(app.snapshot_names(), ["new"]);
+    for (stream, status) in sent {
+        let (answered, answer) = answer_on(stream);
+        assert_eq!(answered, status, "{answer}");
+    }
+    assert_eq!(app.snapshot_names(), ["kept", "new"]);
+    assert!(expires().is_some());
+}
+
+/// Regression: changes of snapshots that waited for a long change of the schema took all threads.
+#[test]
+fn changes_of_snapshots_that_wait_leave_threads_to_other_requests() {
+    let served = Served::new();
+    let catalog = served.node.catalog().unwrap();
+    let create = |number: u32| {
+        let body = json!({"keyspace": "app", "name": format!("s{number}")});
+        served.send_only("POST /v1/snapshots", &body.to_string())
+    };
+    let sent: Vec<_> = catalog.exclusively(|_| {
+        // More than there are threads.
+        let sent = (0..20).map(create).collect();
+        served.get_often();
+        sent
+    });
+    for stream in sent {
+        let (status, answer) = answer_on(stream);
+        assert_eq!(status, 201, "{answer}");
+    }
 }
 
 #[test]
