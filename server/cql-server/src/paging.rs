@@ -22,11 +22,11 @@ const KEY_BYTES_MAX: usize = 256 * 1024;
 pub struct PagingState {
     /// A hash of the statement. It must be the same for all pages of a result.
     pub statement: u64,
-    /// The key of the last row that was read, or of a partition's header, which contains the static
-    /// columns. The row or header may be deleted, or only its index entry, whose key was passed.
+    /// The key after which the next page begins: of a row or of a partition's header (its static
+    /// columns), which the reader need not see, or behind all rows of a partition.
     pub key: Vec<u8>,
-    /// True if the page has read live rows of the key's partition, or the whole partition. Later
-    /// pages then return no separate row with the static columns of the partition.
+    /// True if the page has read live rows of the key's partition, no static columns, or the whole
+    /// partition. Later pages then return no separate row with the static columns of the partition.
     pub had_rows: bool,
     /// The number of rows that LIMIT still permits.
     pub left: u64,

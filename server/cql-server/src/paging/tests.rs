@@ -1,11 +1,13 @@
 //! Valid and forged paging states.
 
+use ebb_model::key::PartitionKey;
 use ebb_test_support::seed::{for_seeds, number};
 use rand::{Rng, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use super::fuzzing::Pages;
 use super::*;
+use crate::executor::harness::Server;
 
 #[test]
 fn a_state_decodes_to_itself_and_invalid_bytes_are_rejected() {
@@ -27,6 +29,24 @@ fn a_state_decodes_to_itself_and_invalid_bytes_are_rejected() {
         other[at] ^= 0x80;
         assert!(PagingState::decode(&other, 7).is_err());
     }
+}
+
+/// Regression: a scan reported a forged key, which is none of its table, as damage of the table.
+#[test]
+fn a_state_with_a_partition_key_of_other_columns_is_rejected() {
+    let mut server = Server::with(&["CREATE TABLE t (a int, b int, PRIMARY KEY ((a, b)))"]);
+    let select = "SELECT a FROM t";
+    let of_one_column = PartitionKey::new(&[&1_i32.to_be_bytes()]).unwrap();
+    let state = PagingState {
+        statement: server.prepare(select).unwrap().hash,
+        key: of_one_column.header_key(),
+        had_rows: true,
+        left: u64::MAX,
+        left_in_partition: u64::MAX,
+    };
+    let page = server.page(select, &[], Some(10), Some(&state.encode()));
+    let error = page.map(|page| page.rows).unwrap_err();
+    assert_eq!(error, invalid());
 }
 
 fn mutate(bytes: &mut Vec<u8>, other: &[u8], rng: &mut impl Rng) {

@@ -46,7 +46,7 @@ pub enum End {
     Stopped,
     /// The walk has used up the time of the page. The next page begins after `key`, which may be a key
     /// without an entry; `had_rows` is true if the walk has met live rows in the key's partition, even
-    /// if the filter rejected them.
+    /// if the filter rejected them, or no static columns.
     Cut { key: Vec<u8>, had_rows: bool },
 }
 
@@ -204,10 +204,13 @@ impl<'w> Walk<'w> {
 
     /// Walks over all partitions in a range of keys.
     fn range(&mut self, range: &ByteRange, resume: Option<&PagingState>) -> Result<End> {
+        let RowReader { source, schema, .. } = self.reader;
         let mut from = range.from.clone();
         if let Some(resume) = resume {
             let at = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
-            if !range.contains(&resume.key) {
+            // A forged key must not be taken for a damaged one when the partition is opened.
+            let values = schema.layout().partition_values(at.partition_key);
+            if values.is_err() || !range.contains(&resume.key) {
                 return Err(paging::invalid());
             }
             // The scan begins behind the partition in which the last page ended. It would not meet that
@@ -221,7 +224,6 @@ impl<'w> Walk<'w> {
         if range.is_empty() {
             return Ok(End::Done);
         }
-        let RowReader { source, schema, .. } = self.reader;
         let rows = self.rows;
         let scan = RowScan::open(source, schema, &from, range.to.as_deref());
         let mut scan = scan.map_err(of_table)?;
@@ -234,7 +236,8 @@ impl<'w> Walk<'w> {
                     {
                         return Ok(End::Cut {
                             key: passed.to_vec(),
-                            had_rows: false,
+                            // The scan has met no header of the key's partition: see `take_rows`.
+                            had_rows: true,
                         });
                     }
                     continue;
@@ -284,8 +287,8 @@ impl<'w> Walk<'w> {
 
     /// Reads the rows of a partition by calls of `advance`, and passes the live rows that pass the
     /// filter to the page; at the end also the static columns, if they are a row of their own.
-    /// `had_rows` is true if an earlier page has read live rows of the partition. If the rows are
-    /// found by the entries of `index`, the stale entries are collected.
+    /// `had_rows` is true if an earlier page has read live rows of the partition, or no static columns.
+    /// If the rows are found by the entries of `index`, the stale entries are collected.
     pub(super) fn take_rows(
         &mut self,
         partition: &ProjectedPartition<'_>,
@@ -324,6 +327,10 @@ impl<'w> Walk<'w> {
             if self.is_over()?
                 && let Some(key) = key
             {
+                // Static columns that are written later may come with rows before `key`, which no later
+                // page reads. Without these rows, they would seem to be the only row of the partition.
+                let has_statics = partition.partition().has_static_values();
+                let had_rows = had_rows || !has_statics.map_err(of_table)?;
                 let key = key.to_vec();
                 return Ok(End::Cut { key, had_rows });
             }

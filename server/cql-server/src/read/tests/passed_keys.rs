@@ -188,6 +188,28 @@ fn no_page_loses_static_columns_behind_deleted_rows() {
     }
 }
 
+/// Regression: a page ended among deleted keys of a partition. Then a row was written before these keys,
+/// together with static columns. A later page had a row of the static columns alone.
+#[test]
+fn no_page_separates_static_columns_from_a_row_that_is_written_before_it() {
+    for read in ["SELECT c, s FROM t", "SELECT c, s FROM t WHERE k = 1"] {
+        let mut server =
+            Server::with(&["CREATE TABLE t (k int, c int, s int STATIC, PRIMARY KEY (k, c))"]);
+        insert_rows(&mut server);
+        delete_rows(&server, 0..KEYS);
+        server.end_pages_at_each_look();
+        let mut state = server.page(read, &[], Some(100), None).unwrap().state;
+        assert!(state.is_some(), "{read}");
+        server.run("INSERT INTO t (k, c, s) VALUES (1, 0, 7)");
+        while let Some(after) = state {
+            let page = server.page(read, &[], Some(100), Some(&after)).unwrap();
+            assert!(page.rows.is_empty(), "{read}: {:?}", page.rows);
+            state = page.state;
+        }
+        assert_eq!(server.rows(read), "0 7");
+    }
+}
+
 /// Creates a table in which most keys are deleted: from the store, in stretches that may reach over
 /// several partitions, and by statements.
 fn sparse_table(random: &mut ChaCha8Rng) -> Server {
