@@ -17,9 +17,9 @@ use super::pace::Pace;
 use super::running_maintenance::RunningMaintenance;
 
 impl Node {
-    /// Backs the database up, as [`Db::backup`], on the calling thread, which copies all files but the last
-    /// segment of the log, and checks SSTables, under a lease: the runtime counts the thread as the task of a
-    /// job, so that it gets no more CPU time than jobs may use. The copy keeps to the rate of the request.
+    /// Backs the database up, as [`Db::backup`], on the calling thread, which copies and checks all files but
+    /// the last segment of the log under a lease: the runtime counts the thread as the task of a job, so that
+    /// it gets no more CPU time than jobs may use. The copy keeps to the rate of the request.
     /// After each piece of a file it calls `is_wanted`. If that returns false, the backup is cancelled, or
     /// the node shuts down, the files of the unfinished backup are removed.
     ///
@@ -106,7 +106,7 @@ impl Node {
                 Some(Err(_)) | None => ControlFlow::Break(()),
             }
         })?;
-        // The end of the log is copied outside of the lease, see `backup`.
+        // The end of the log is copied and checked outside of the lease, see `backup`.
         drop(thread);
         if copied.is_break() {
             return Err(stopped());

@@ -539,9 +539,10 @@ impl Db {
     /// the database goes on working. Ends the quarantine of a file that turns out to be whole.
     /// Meanwhile no file and no segment of the log is removed.
     ///
-    /// Calls `progress` before the manifest is read, and then after each block of an SSTable and each
-    /// file. Drops `progress` before the release of the files and the log, which takes locks for which
-    /// writers wait: if `progress` lowers the priority of this thread, its drop has to raise it again.
+    /// Calls `progress` before the manifest is read, and then after each block of an SSTable, each
+    /// piece of the log and each file. Drops `progress` before the release of the files and the log,
+    /// which takes locks for which writers wait: if `progress` lowers the priority of this thread, its
+    /// drop has to raise it again.
     ///
     /// # Errors
     /// [`Error::ReadOnly`] after a failed write. Damage of files is in the report.

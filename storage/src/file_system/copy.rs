@@ -36,7 +36,7 @@ pub(crate) fn sync_copied(target: &mut dyn WriteFile) -> io::Result<()> {
     mutation::unless(Mutation::CopyWithoutSync, || target.sync())
 }
 
-/// Appends a part of a file to `target`. Calls `step` after each block with its length, and ends
+/// Appends a part of a file to `target`. Calls `step` after each piece with its length, and ends
 /// early if `step` breaks. The bytes that are read do not stay in the system's cache. The new file's
 /// bytes are not durable before [`sync_copied`].
 pub(crate) fn copy_in_steps(
@@ -45,15 +45,30 @@ pub(crate) fn copy_in_steps(
     part: Range<u64>,
     step: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> io::Result<ControlFlow<()>> {
+    read_in_steps(source, part, &mut |piece| {
+        target.append(piece)?;
+        Ok(step(piece.len() as u64))
+    })
+}
+
+/// Reads a part of a file. Calls `step` with each piece, and ends early if `step` breaks. The bytes
+/// that are read do not stay in the system's cache.
+///
+/// # Errors
+/// Those of the file and of `step`.
+pub(crate) fn read_in_steps(
+    source: &dyn ReadFile,
+    part: Range<u64>,
+    step: &mut dyn FnMut(&[u8]) -> io::Result<ControlFlow<()>>,
+) -> io::Result<ControlFlow<()>> {
     let left = |at: u64| usize::try_from(part.end.saturating_sub(at)).unwrap_or(usize::MAX);
     let mut at = part.start;
     let mut buffer = vec![0; BUFFER_BYTES.min(left(at))];
     while at < part.end {
         let block = buffer.len().min(left(at));
         source.read_once_exact_at(&mut buffer[..block], at)?;
-        target.append(&buffer[..block])?;
         at += block as u64;
-        if step(block as u64).is_break() {
+        if step(&buffer[..block])?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }

@@ -7,9 +7,9 @@
 //!                │                 is checked: that of a copy in the buffer that is copied.
 //!                │                 Those that an older backup in the directory has whole stay
 //!                ├─ WAL segments   copied, each up to its last record that was written when
-//!                │                 the state was captured. The last segment would not do as
-//!                │                 a link: the database appends to it, and an opening of the
-//!                │                 backup truncates it
+//!                │                 the state was captured, and checked in the buffer that is
+//!                │                 copied. The last segment would not do as a link: the database
+//!                │                 appends to it, and an opening of the backup truncates it
 //!                └─ manifest       new, with the captured state; CURRENT names it last
 //! ```
 //!
@@ -51,14 +51,13 @@ use self::tee_file::TeeFile;
 use self::unsynced::Unsynced;
 use crate::db::{Capture, Engine};
 use crate::error::{Error, ErrorKind, Result};
-use crate::file_system::{self, ReadFile, WriteFile, copy_in_steps};
+use crate::file_system::{self, ReadFile, WriteFile, copy_in_steps, read_in_steps};
 use crate::files;
 use crate::key::FileNumber;
 use crate::maintenance::progress::MaintenanceProgress;
-use crate::maintenance::verify::{Finding, finding, verify_log};
+use crate::maintenance::verify::{Finding, LogCheck, SegmentCheck, finding};
 use crate::manifest::{BackupMark, DatabaseId, Manifest};
 use crate::mutation::{self, Mutation};
-use crate::options::Options;
 use crate::runs::FileMeta;
 use crate::sstable::BlockCache;
 use crate::table_store::{LinkFolder, Way};
@@ -112,8 +111,10 @@ pub struct Backup<'a> {
     files: VecDeque<(FileMeta, Origin)>,
     /// The number that is added to the number of each segment of the log.
     log_shift: u64,
-    /// The segments of the log that are copied, each with its number in the backup and its length.
-    log: Vec<(FileNumber, u64)>,
+    /// The number of segments of the log that were copied.
+    segments_done: usize,
+    /// The check of the log, which compares each segment with those before it.
+    log_check: LogCheck,
     cache: Arc<BlockCache>,
     meter: Meter,
     info: BackupInfo,
@@ -169,6 +170,7 @@ impl<'a> Backup<'a> {
             files.push_back((file.clone(), origin));
         }
         let log_shift = number_log(&mut capture, &target, engine.database_id());
+        let log_check = LogCheck::new(Some(&capture.state));
         Ok(Self {
             engine,
             dir: dir.to_path_buf(),
@@ -179,7 +181,8 @@ impl<'a> Backup<'a> {
             unreadable,
             files,
             log_shift,
-            log: Vec::new(),
+            segments_done: 0,
+            log_check,
             cache: Arc::new(BlockCache::new(0)),
             meter,
             info: BackupInfo::default(),
@@ -187,10 +190,10 @@ impl<'a> Backup<'a> {
     }
 
     /// Copies the SSTables that could not be linked, and checks every block of all SSTables. Then
-    /// copies the log without its last segment, because the database may still append to that one.
-    /// Holds no lock of the database, so the calling thread may have a low priority. Calls `step`
-    /// after each piece of a file, of at most some hundred kilobytes unless a block is larger; `step`
-    /// may wait. After an error, or if `step` breaks, the backup must be dropped. The last copy
+    /// copies and checks the log without its last segment, because the database may still append to
+    /// that one. Holds no lock of the database, so the calling thread may have a low priority. Calls
+    /// `step` after each piece of a file, of at most some hundred kilobytes unless a block is larger;
+    /// `step` may wait. After an error, or if `step` breaks, the backup must be dropped. The last copy
     /// becomes durable in [`Self::finish`].
     ///
     /// # Errors
@@ -219,8 +222,8 @@ impl<'a> Backup<'a> {
         self.copy_log(1, step)
     }
 
-    /// Copies the last segment of the log, checks the log, and makes the directory a database. If
-    /// the new backup has damage and the directory has an older backup, the older one stays instead.
+    /// Copies and checks the last segment of the log, and makes the directory a database. If the new
+    /// backup has damage and the directory has an older backup, the older one stays instead.
     /// Returns `None` if `step` breaks, and then removes everything that the backup made.
     ///
     /// # Errors
@@ -237,12 +240,6 @@ impl<'a> Backup<'a> {
             return Ok(None);
         }
         self.unsynced.sync_all()?;
-        let options = Options {
-            table_store: None,
-            ..self.engine.options.clone()
-        };
-        let damaged = verify_log(&options, &self.dir, &self.capture.state, &self.log);
-        self.info.damaged.extend(damaged);
         let BackupInfo {
             linked_bytes,
             copied_bytes,
@@ -264,41 +261,59 @@ impl<'a> Backup<'a> {
     /// `Break` if `step` does.
     fn copy_log(&mut self, left: usize, step: Step<'_>) -> Result<ControlFlow<()>> {
         let end = self.capture.segments.len().saturating_sub(left);
-        for at in self.log.len()..end {
-            let (number, bytes) = self.capture.segments[at];
-            let to = FileNumber(number.0 + self.log_shift);
-            if self.copy_segment(number, bytes, to, step)?.is_break() {
+        while self.segments_done < end {
+            let (number, bytes) = self.capture.segments[self.segments_done];
+            if self.copy_segment(number, bytes, step)?.is_break() {
                 return self.meter.stopped(self.engine);
             }
             self.unsynced.sync_older()?;
-            self.log.push((to, bytes));
+            self.segments_done += 1;
             self.info.copied_bytes += bytes;
             self.info.files += 1;
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Copies the first `bytes` bytes of a segment of the log, as the segment with the number `to`.
-    /// Returns `Break` if `step` does.
+    /// Copies the first `bytes` bytes of a segment of the log, checks every record while it is
+    /// copied, and notes damage. Returns `Break` if `step` does.
     fn copy_segment(
         &mut self,
         number: FileNumber,
         bytes: u64,
-        to: FileNumber,
         step: Step<'_>,
     ) -> Result<ControlFlow<()>> {
         let links = self.links.as_ref();
         let from = files::wal(links.map_or(self.engine.dir(), LinkFolder::dir), number);
         let opened = self.engine.disk().open_read(&from);
         let source = opened.map_err(Error::io("open", &from))?;
-        let path = files::wal(&self.dir, to);
-        self.target.note(&path);
-        let segment = Segment { number, path: from };
-        match Renumbered::new(&*source, &segment, to)? {
-            Some(source) => self.copy_file(&source, bytes, &path, step),
-            // The check of the log finds a damaged header.
-            None => self.copy_file(&*source, bytes, &path, step),
+        let to = FileNumber(number.0 + self.log_shift);
+        let copy = Segment {
+            number: to,
+            path: files::wal(&self.dir, to),
+        };
+        self.target.note(&copy.path);
+        let renumbered = Renumbered::new(&*source, &Segment { number, path: from }, to)?;
+        let source: &dyn ReadFile = match &renumbered {
+            Some(renumbered) => renumbered,
+            // The check finds a damaged header.
+            None => &*source,
+        };
+        let mut target = self.create(&copy.path)?;
+        let is_last = self.segments_done + 1 == self.capture.segments.len();
+        let mut check = SegmentCheck::new(&mut self.log_check, &copy, is_last);
+        let (engine, meter) = (self.engine, &mut self.meter);
+        let copied = read_in_steps(source, 0..bytes, &mut |piece| {
+            target.append(piece)?;
+            check.add(piece);
+            Ok(meter.advance(engine, piece.len() as u64, step))
+        });
+        let copied = copied.map_err(Error::no_space_or_io("copy", &copy.path))?;
+        if copied.is_continue() {
+            let damage = check.end().err().map(|error| finding(error, &self.dir));
+            self.info.damaged.extend(damage);
+            self.unsynced.add(&copy.path, target);
         }
+        Ok(copied)
     }
 
     /// Copies the SSTable `file` if it is not linked, checks it, and adds it to the counts of the
@@ -469,25 +484,6 @@ impl<'a> Backup<'a> {
         self.unsynced.add(to, copy);
         self.info.damaged.extend(damage);
         Ok(ControlFlow::Continue(bytes))
-    }
-
-    /// Copies a file, and adds it to those whose bytes may not be durable yet.
-    fn copy_file(
-        &mut self,
-        source: &dyn ReadFile,
-        bytes: u64,
-        to: &Path,
-        step: Step<'_>,
-    ) -> Result<ControlFlow<()>> {
-        let mut target = self.create(to)?;
-        let (engine, meter) = (self.engine, &mut self.meter);
-        let mut step = |bytes| meter.advance(engine, bytes, step);
-        let copied = copy_in_steps(source, &mut *target, 0..bytes, &mut step);
-        let copied = copied.map_err(Error::no_space_or_io("copy", to))?;
-        if copied.is_continue() {
-            self.unsynced.add(to, target);
-        }
-        Ok(copied)
     }
 
     fn create(&self, to: &Path) -> Result<Box<dyn WriteFile>> {

@@ -102,72 +102,122 @@ pub(crate) fn replay_segment(
     segment: &Segment,
     last_segment: bool,
     base: Option<Lsn>,
-    commit: impl FnMut(SeqNo, u32, Bytes, u64) -> Result<()>,
-) -> Result<Replayed> {
-    let bytes = read_all(log_store, &segment.path)?;
-    replay_bytes(&bytes, segment, last_segment, base, commit)
-}
-
-/// Replays the bytes of a segment as [`replay_segment`] does.
-pub(crate) fn replay_bytes(
-    bytes: &Bytes,
-    segment: &Segment,
-    last_segment: bool,
-    base: Option<Lsn>,
     mut commit: impl FnMut(SeqNo, u32, Bytes, u64) -> Result<()>,
 ) -> Result<Replayed> {
-    let path = &segment.path;
-    let Some(start) = check_header(bytes, segment, base)? else {
-        if last_segment {
-            // A crash cut it off while it was begun. The log ends with the segment before.
-            return Ok(Replayed {
-                good_bytes: 0,
-                end: base.unwrap_or_default(),
-            });
-        }
-        return Err(Error::corruption(
-            path,
-            0,
-            "segment header cut off, and it is not the last segment",
-        ));
-    };
-    let mut at = SEGMENT_HEADER_BYTES;
-    let mut last = SeqNo::ZERO;
-    let lsn_at = |at: usize| Lsn(start.0 + (at - SEGMENT_HEADER_BYTES) as u64);
-    while at < bytes.len() {
-        match record_at(bytes, at) {
-            Ok(header) => {
-                let payload = bytes.slice(at + RECORD_HEADER_BYTES..at + header.record_bytes());
-                commit(header.first, header.count, payload, at as u64)?;
-                last = header.last();
-                at += header.record_bytes();
-            }
-            // The log syncs a segment before it begins the next one.
-            Err(detail) if !last_segment && !mutation::is(Mutation::HoleInTheWal) => {
-                return Err(Error::corruption(path, at as u64, detail));
-            }
-            Err(detail) => {
-                // A crash leaves only bytes behind that were not synced. Each record contains how far
-                // the log was durable before it: if a later one counts these bytes in, they are damaged.
-                if let Some(later) = later_record_that_counts_on(bytes, at, lsn_at(at), last)
-                    && !mutation::is(Mutation::DamagedWalIsTorn)
-                {
-                    return Err(Error::corruption(
-                        path,
-                        at as u64,
-                        format!(
-                            "{detail}; the record at offset {later} says that these bytes were durable"
-                        ),
-                    ));
-                }
-                break;
-            }
+    let bytes = read_all(log_store, &segment.path)?;
+    let mut replay = SegmentReplay::new(segment, last_segment, base);
+    let replayed = replay.records(&bytes, |first, count, payload, at| {
+        commit(first, count, bytes.slice(payload), at)
+    })?;
+    replay.end(&bytes[replayed..])
+}
+
+/// The replay of a segment whose bytes may come in pieces. After an error it must be dropped.
+#[derive(Debug)]
+pub(crate) struct SegmentReplay<'a> {
+    segment: &'a Segment,
+    is_last: bool,
+    base: Option<Lsn>,
+    /// The position in the log at which the segment begins; `None` until its header is complete.
+    start: Option<Lsn>,
+    /// The length of the part that was replayed.
+    at: usize,
+    /// The last sequence number in that part.
+    last: SeqNo,
+}
+
+impl<'a> SegmentReplay<'a> {
+    /// Begins the replay of a segment. If it `is_last`, a torn tail is no error; `base` is the
+    /// position at which the segment before ended, if there was one.
+    pub(crate) fn new(segment: &'a Segment, is_last: bool, base: Option<Lsn>) -> Self {
+        Self {
+            segment,
+            is_last,
+            base,
+            start: None,
+            at: 0,
+            last: SeqNo::ZERO,
         }
     }
-    Ok(Replayed {
-        good_bytes: at as u64,
-        end: lsn_at(at),
-    })
+
+    /// Calls `commit(first, operations, payload, offset)` for each record that `bytes` begins with.
+    /// These are the bytes that follow the replayed part, as far as they have come; `payload` is a
+    /// range of them. Stops at a record that is incomplete or damaged, and returns the number of
+    /// bytes before it.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] for a damaged segment header, and the errors of `commit`.
+    pub(crate) fn records(
+        &mut self,
+        bytes: &[u8],
+        mut commit: impl FnMut(SeqNo, u32, Range<usize>, u64) -> Result<()>,
+    ) -> Result<usize> {
+        let before = self.at;
+        if self.start.is_none() {
+            self.start = check_header(bytes, self.segment, self.base)?;
+            if self.start.is_none() {
+                return Ok(0);
+            }
+            self.at = SEGMENT_HEADER_BYTES;
+        }
+        while let Ok(header) = record_at(bytes, self.at - before) {
+            let from = self.at - before;
+            let payload = from + RECORD_HEADER_BYTES..from + header.record_bytes();
+            commit(header.first, header.count, payload, self.at as u64)?;
+            self.last = header.last();
+            self.at += header.record_bytes();
+        }
+        Ok(self.at - before)
+    }
+
+    /// Ends the replay. `rest` are the bytes from the first record on that is incomplete or damaged.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if they are no torn tail.
+    pub(crate) fn end(self, rest: &[u8]) -> Result<Replayed> {
+        let path = &self.segment.path;
+        let Some(start) = self.start else {
+            if self.is_last {
+                // A crash cut it off while it was begun. The log ends with the segment before.
+                return Ok(Replayed {
+                    good_bytes: 0,
+                    end: self.base.unwrap_or_default(),
+                });
+            }
+            return Err(Error::corruption(
+                path,
+                0,
+                "segment header cut off, and it is not the last segment",
+            ));
+        };
+        let end = Lsn(start.0 + (self.at - SEGMENT_HEADER_BYTES) as u64);
+        if !rest.is_empty()
+            && let Err(detail) = record_at(rest, 0)
+        {
+            // The log syncs a segment before it begins the next one.
+            if !self.is_last && !mutation::is(Mutation::HoleInTheWal) {
+                return Err(Error::corruption(path, self.at as u64, detail));
+            }
+            // A crash leaves only bytes behind that were not synced. Each record contains how far
+            // the log was durable before it: if a later one counts these bytes in, they are damaged.
+            if let Some(later) = later_record_that_counts_on(rest, end, self.last)
+                && !mutation::is(Mutation::DamagedWalIsTorn)
+            {
+                let later = self.at + later;
+                return Err(Error::corruption(
+                    path,
+                    self.at as u64,
+                    format!(
+                        "{detail}; the record at offset {later} says that these bytes were durable"
+                    ),
+                ));
+            }
+        }
+        Ok(Replayed {
+            good_bytes: self.at as u64,
+            end,
+        })
+    }
 }
 
 /// Returns the header of a segment under the number `to`, made from the `header` that it has; `None`
@@ -297,20 +347,17 @@ pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<RecordHeader, String>
     Ok(header)
 }
 
-/// Returns the offset of a good record behind the bad one at `bad`, if that record was written when
-/// the bytes of the bad one were durable already; `None` if there is no such record.
-fn later_record_that_counts_on(
-    bytes: &[u8],
-    bad: usize,
-    bad_lsn: Lsn,
-    last: SeqNo,
-) -> Option<usize> {
-    (bad + 1..bytes.len().saturating_sub(RECORD_HEADER_BYTES)).find(|&at| {
+/// Returns the offset of a good record behind the bad one that `bytes` begins with, if that record
+/// was written when the bytes of the bad one were durable already; `None` if there is no such
+/// record. `bad_lsn` is the position of the bad one in the log, and `last` the last sequence number
+/// before it.
+fn later_record_that_counts_on(bytes: &[u8], bad_lsn: Lsn, last: SeqNo) -> Option<usize> {
+    (1..bytes.len().saturating_sub(RECORD_HEADER_BYTES)).find(|&at| {
         // The cheap tests come first: a checksum over the rest of the segment
         // at every offset would take quadratic time.
         let header = RecordHeader::decode(&bytes[at..]).expect("a header fits");
         header.durable_lsn > bad_lsn.0
-            && header.durable_lsn <= bad_lsn.0 + (at - bad) as u64
+            && header.durable_lsn <= bad_lsn.0 + at as u64
             && header.first > last
             && header.count >= 1
             && record_at(bytes, at).is_ok()

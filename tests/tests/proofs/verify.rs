@@ -88,6 +88,26 @@ fn a_verification_ends_at_the_step_that_stops_it() {
     assert_eq!(db.verify_all(|_| ()).unwrap(), whole);
 }
 
+/// A server verifies under a lease, which it checks at each step.
+#[test]
+fn the_log_is_verified_in_pieces() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, manual(&mem)).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    table.put(b"key", &vec![7; 1 << 20]).unwrap();
+    let (mut done, mut longest) = (0, 0_u64);
+    let step = |now: MaintenanceProgress| {
+        longest = longest.max(now.bytes_done - done);
+        done = now.bytes_done;
+        ControlFlow::Continue(())
+    };
+    let report = db.verify_while(|| true, step).unwrap().unwrap();
+    assert_eq!(report.findings, []);
+    assert!(done > 1 << 20, "{done} bytes");
+    assert!(longest <= 256 << 10, "{longest} of {done} bytes");
+}
+
 #[test]
 fn every_damaged_file_is_named_and_nothing_panics() {
     let mem = MemDisk::new();

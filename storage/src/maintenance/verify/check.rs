@@ -4,12 +4,12 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::contradictions::contradictions;
 use super::log_check::LogCheck;
 use super::report::{Finding, VerifyReport, finding};
+use super::segment_check::SegmentCheck;
 use crate::error::{Error, Result};
+use crate::file_system::read_in_steps;
 use crate::files;
 use crate::key::{FileNumber, SeqNo, TableId};
 use crate::log_store::{self, LogStore};
@@ -19,7 +19,7 @@ use crate::manifest::{Inspection, Manifest, State, TableMeta};
 use crate::options::Options;
 use crate::runs::{FileMeta, Quarantine, RunMeta, RunStore};
 use crate::sstable::{BlockCache, FileId, SsTable};
-use crate::wal::{self, Lsn, Segment};
+use crate::wal::{self, Segment};
 
 /// Verifies the database of a directory without opening it, also one that does not open: nothing is
 /// recovered, cut or removed. Any number of processes may verify it at once, beside readers by
@@ -68,8 +68,8 @@ pub fn verify(
 /// Verifies the database in `dir`. Finishes the inspection `manifest`, which the caller has begun,
 /// and verifies the files that `state` names. The caller keeps these files from being removed
 /// meanwhile. `segments` are those of the WAL, each with the number of bytes to verify. Calls
-/// `step` before the manifest is read, and then after each block and each file; returns `None` if
-/// `step` breaks.
+/// `step` before the manifest is read, and then after each block, each piece of a segment and each
+/// file; returns `None` if `step` breaks.
 pub(crate) fn verify_state(
     options: &Options,
     dir: &Path,
@@ -82,19 +82,6 @@ pub(crate) fn verify_state(
     let is_whole = check.manifest(manifest).is_continue()
         && check.state(state, &with_paths(dir, segments)).is_continue();
     is_whole.then_some(check.report)
-}
-
-/// Verifies the log alone, as [`verify_state`] does, and returns the findings.
-pub(crate) fn verify_log(
-    options: &Options,
-    dir: &Path,
-    state: &State,
-    segments: &[(FileNumber, u64)],
-) -> Vec<Finding> {
-    let mut step = |_| ControlFlow::Continue(());
-    let mut check = Check::new(options, dir, &mut step);
-    let _waiting = check.log(state, &with_paths(dir, segments));
-    check.report.findings
 }
 
 fn with_paths(dir: &Path, segments: &[(FileNumber, u64)]) -> Vec<(Segment, u64)> {
@@ -335,16 +322,10 @@ impl<'a> Check<'a> {
         state: &State,
         segments: &[(Segment, u64)],
     ) -> ControlFlow<(), Vec<(TableId, RunMeta)>> {
-        let (mut log, mut base) = (LogCheck::new(Some(state)), None);
+        let mut log = LogCheck::new(Some(state));
         for (i, (segment, bytes_max)) in segments.iter().enumerate() {
             let is_last = i + 1 == segments.len();
-            match self.segment(segment, *bytes_max, is_last, base, &mut log)? {
-                Ok(end) => base = Some(end),
-                Err(error) => {
-                    self.add_error(error);
-                    base = None;
-                }
-            }
+            self.segment(segment, *bytes_max, is_last, &mut log)?;
         }
         let bookmarks = log.bookmarks.list.iter();
         // As all lists of snapshots, without holds.
@@ -353,42 +334,50 @@ impl<'a> Check<'a> {
         ControlFlow::Continue(log.waiting)
     }
 
+    /// Checks the first `bytes_max` bytes of a segment. If it `is_last`, a torn tail is no damage.
     fn segment(
         &mut self,
         segment: &Segment,
         bytes_max: u64,
         is_last: bool,
-        base: Option<Lsn>,
-        log: &mut LogCheck<'_>,
-    ) -> ControlFlow<(), Result<Lsn>> {
-        let mut bytes = match wal::read_all(self.log_store, &segment.path) {
-            Ok(bytes) => bytes,
-            Err(error) => return ControlFlow::Continue(Err(error)),
+        log: &mut LogCheck,
+    ) -> ControlFlow<()> {
+        let mut check = SegmentCheck::new(log, segment, is_last);
+        let bytes = match self.read_segment(segment, bytes_max, &mut check) {
+            Ok(bytes) => bytes?,
+            Err(error) => {
+                self.add_error(error);
+                return ControlFlow::Continue(());
+            }
         };
-        bytes.truncate(usize::try_from(bytes_max).unwrap_or(usize::MAX));
-        self.read(bytes.len() as u64)?;
-        ControlFlow::Continue(self.records(segment, &bytes, is_last, base, log))
+        self.report.wal_records += check.records;
+        match check.end() {
+            Ok(good_bytes) => self.report.wal_torn_bytes = bytes - good_bytes,
+            Err(error) => self.add_error(error),
+        }
+        self.read(bytes)
     }
 
-    /// Checks the records of a segment. Returns the position in the log at which the segment ends.
-    fn records(
+    /// Reads the first `bytes_max` bytes of a segment for `check`. Returns their number.
+    fn read_segment(
         &mut self,
         segment: &Segment,
-        bytes: &Bytes,
-        is_last: bool,
-        base: Option<Lsn>,
-        log: &mut LogCheck<'_>,
-    ) -> Result<Lsn> {
-        let mut records = 0;
-        let replayed = wal::replay_bytes(bytes, segment, is_last, base, |first, count, ops, at| {
-            records += 1;
-            log.commit(first, count, ops)
-                .map_err(|detail| Error::corruption(&segment.path, at, detail))
+        bytes_max: u64,
+        check: &mut SegmentCheck<'_>,
+    ) -> Result<ControlFlow<(), u64>> {
+        let path = &segment.path;
+        let file = self.log_store.open_read(path);
+        let file = file.map_err(Error::io("open", path))?;
+        let bytes = file.len().map_err(Error::io("read", path))?;
+        let bytes = bytes.min(bytes_max);
+        let mut done = 0;
+        let read = read_in_steps(&*file, 0..bytes, &mut |piece| {
+            check.add(piece);
+            done += piece.len() as u64;
+            Ok(self.advance(done))
         });
-        self.report.wal_records += records;
-        let replayed = replayed?;
-        self.report.wal_torn_bytes = bytes.len() as u64 - replayed.good_bytes;
-        Ok(replayed.end)
+        let read = read.map_err(Error::io("read", path))?;
+        Ok(read.map_continue(|()| bytes))
     }
 
     /// Checks every file by itself, without a manifest.
@@ -405,10 +394,7 @@ impl<'a> Check<'a> {
             let segment = Segment { number, path };
             let is_last = i + 1 == files.segments.len();
             let mut log = LogCheck::new(None);
-            let checked = self.segment(&segment, u64::MAX, is_last, None, &mut log)?;
-            if let Err(error) = checked {
-                self.add_error(error);
-            }
+            self.segment(&segment, u64::MAX, is_last, &mut log)?;
         }
         ControlFlow::Continue(())
     }

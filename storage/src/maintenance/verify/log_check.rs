@@ -1,30 +1,41 @@
 //! The commits of the log, held against the manifest's state.
 
-use bytes::Bytes;
+use std::collections::HashMap;
 
 use crate::commit::{Op, OpReader};
 use crate::key::{SeqNo, TableId};
 use crate::manifest::State;
 use crate::runs::RunMeta;
 use crate::snapshots::Bookmarks;
+use crate::wal::Lsn;
 
 /// The contents of the log, as far as it has been read.
 #[derive(Debug)]
-pub(super) struct LogCheck<'a> {
-    /// The state of the manifest; `None` if the manifest is not readable.
-    state: Option<&'a State>,
+pub(crate) struct LogCheck {
+    /// The largest id that a table ever had; `None` if the manifest is not readable.
+    last_table_id: Option<TableId>,
+    /// For each table, the sequence number up to which its runs have all writes.
+    flushed_seqs: HashMap<TableId, SeqNo>,
     last_seq: SeqNo,
+    /// The position at which the last segment ended; `None` before the first one, and after a
+    /// damaged one.
+    pub(super) end: Option<Lsn>,
     /// The snapshots that exist after the commits that have been read.
     pub(super) bookmarks: Bookmarks,
     /// Ingested runs that only the log names.
     pub(super) waiting: Vec<(TableId, RunMeta)>,
 }
 
-impl<'a> LogCheck<'a> {
-    pub(super) fn new(state: Option<&'a State>) -> Self {
+impl LogCheck {
+    /// Returns the check of a log of which nothing has been read. `state` is the state of the
+    /// manifest; `None` if the manifest is not readable.
+    pub(crate) fn new(state: Option<&State>) -> Self {
+        let tables = state.map(|state| &state.tables).into_iter().flatten();
         Self {
-            state,
+            last_table_id: state.map(|state| state.last_table_id),
+            flushed_seqs: tables.map(|(id, table)| (*id, table.flushed_seq)).collect(),
             last_seq: SeqNo::ZERO,
+            end: None,
             bookmarks: state.map_or_else(Bookmarks::default, |state| state.bookmarks.clone()),
             waiting: Vec::new(),
         }
@@ -32,12 +43,12 @@ impl<'a> LogCheck<'a> {
 
     /// Checks the next commit: `count` operations in `ops`, numbered from
     /// `first` on. The error describes what no valid commit contains.
-    pub(super) fn commit(&mut self, first: SeqNo, count: u32, ops: Bytes) -> Result<(), String> {
+    pub(super) fn commit(&mut self, first: SeqNo, count: u32, ops: &[u8]) -> Result<(), String> {
         if first <= self.last_seq {
             return Err(format!("sequence number {first} after {}", self.last_seq));
         }
         let mut operations = 0;
-        for item in OpReader::new(&ops, first) {
+        for item in OpReader::new(ops, first) {
             let (seq, op) = item?;
             self.op(seq, op)?;
             self.last_seq = seq;
@@ -52,18 +63,18 @@ impl<'a> LogCheck<'a> {
     }
 
     fn op(&mut self, seq: SeqNo, op: Op<'_>) -> Result<(), String> {
-        let Some(state) = self.state else {
+        let Some(last_table_id) = self.last_table_id else {
             return Ok(());
         };
         // A lower id without a table is of a table that was dropped since.
-        if let Some(unknown) = table_of(&op).filter(|table| *table > state.last_table_id) {
+        if let Some(unknown) = table_of(&op).filter(|table| *table > last_table_id) {
             return Err(format!("no table {}", unknown.0));
         }
         let is_news = seq > self.bookmarks.as_of;
         match op {
             Op::Ingest { table, run } => {
-                let meta = state.tables.get(&table);
-                if meta.is_some_and(|meta| seq > meta.flushed_seq) {
+                let flushed_seq = self.flushed_seqs.get(&table);
+                if flushed_seq.is_some_and(|flushed_seq| seq > *flushed_seq) {
                     self.waiting.push((table, run.ingested_by(seq)));
                 }
             }

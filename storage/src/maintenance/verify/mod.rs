@@ -13,9 +13,11 @@ mod check;
 mod contradictions;
 mod log_check;
 mod report;
+mod segment_check;
 
 pub use check::verify;
-pub(crate) use check::{verify_log, verify_state};
-pub(crate) use log_check::table_of;
+pub(crate) use check::verify_state;
+pub(crate) use log_check::{LogCheck, table_of};
 pub(crate) use report::finding;
 pub use report::{Finding, VerifyReport};
+pub(crate) use segment_check::SegmentCheck;
