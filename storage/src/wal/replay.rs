@@ -124,6 +124,8 @@ pub(crate) struct SegmentReplay<'a> {
     at: usize,
     /// The last sequence number in that part.
     last: SeqNo,
+    /// Whether a damaged record follows that part: no further bytes make it good.
+    is_damaged: bool,
 }
 
 impl<'a> SegmentReplay<'a> {
@@ -137,21 +139,27 @@ impl<'a> SegmentReplay<'a> {
             start: None,
             at: 0,
             last: SeqNo::ZERO,
+            is_damaged: false,
         }
     }
 
     /// Calls `commit(first, operations, payload, offset)` for each record that `bytes` begins with.
     /// These are the bytes that follow the replayed part, as far as they have come; `payload` is a
-    /// range of them. Stops at a record that is incomplete or damaged, and returns the number of
-    /// bytes before it.
+    /// range of them. Stops at a record that is incomplete, and for good at one that is damaged.
+    /// Returns the number of bytes before it.
     ///
     /// # Errors
-    /// [`Error::Corruption`] for a damaged segment header, and the errors of `commit`.
+    /// [`Error::Corruption`] for a damaged segment header, [`Error::UnsupportedFormat`] for one of
+    /// another version, and the errors of `commit`.
     pub(crate) fn records(
         &mut self,
         bytes: &[u8],
         mut commit: impl FnMut(SeqNo, u32, Range<usize>, u64) -> Result<()>,
     ) -> Result<usize> {
+        if self.is_damaged {
+            // Its checksum would be calculated again with every piece that follows.
+            return Ok(0);
+        }
         let before = self.at;
         if self.start.is_none() {
             self.start = check_header(bytes, self.segment, self.base)?;
@@ -167,6 +175,9 @@ impl<'a> SegmentReplay<'a> {
             self.last = header.last();
             self.at += header.record_bytes();
         }
+        let rest = &bytes[self.at - before..];
+        let header = RecordHeader::decode(rest);
+        self.is_damaged = header.is_some_and(|header| header.record_bytes() <= rest.len());
         Ok(self.at - before)
     }
 
@@ -446,6 +457,20 @@ mod tests {
         }
         assert_eq!(tail, RECORD_HEADER_BYTES as u64 + 9);
         assert_eq!(refused + tail, len);
+    }
+
+    /// Regression: the checksum of a damaged record was calculated once more with each piece.
+    #[test]
+    fn a_damaged_record_is_checked_once_while_pieces_follow() {
+        let (disk, segment) = log_of(2, true);
+        let whole = disk.read_all(&segment.path).unwrap();
+        let mut damaged = whole.clone();
+        damaged[SEGMENT_HEADER_BYTES + RECORD_HEADER_BYTES] ^= 1;
+        let mut replay = SegmentReplay::new(&segment, true, None);
+        let mut replayed = |bytes: &[u8]| replay.records(bytes, |_, _, _, _| Ok(())).unwrap();
+        assert_eq!(replayed(&damaged), SEGMENT_HEADER_BYTES);
+        // A second look would find the record whole.
+        assert_eq!(replayed(&whole[SEGMENT_HEADER_BYTES..]), 0);
     }
 
     #[test]

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind::Other;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use crate::common::hooked_disk::{Call, HookedDisk, is_sstable};
-use crate::common::one_table::small;
+use crate::common::one_table::{open, small};
 use crate::common::*;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
@@ -346,6 +346,42 @@ fn verify_and_repair_fail_if_the_directory_is_moved_meanwhile() {
         disk.rename(&moved, &dir).unwrap();
     }
     assert!(!disk.exists(&repaired).unwrap());
+}
+
+/// Regression: the pieces of a segment that were read before the failure no longer counted after it.
+#[test]
+fn the_progress_of_a_verification_never_falls_if_the_log_cannot_be_read() {
+    let mem = MemDisk::new();
+    let options = Options {
+        memtable_bytes: 1 << 20,
+        wal_segment_bytes: 1 << 10,
+        ..manual(&mem)
+    };
+    let (db, keyspace, table) = open(options.clone(), TableOptions::default());
+    table.put(b"a", &vec![7; 200 << 10]).unwrap();
+    table.put(b"b", b"1").unwrap();
+    drop((table, keyspace, db));
+    let segments = files(&mem, ".log");
+    let is_long = |path: &&PathBuf| mem.file_len(path).unwrap() > 200 << 10;
+    let long = segments.iter().find(is_long).unwrap().clone();
+    assert_ne!(segments.last(), Some(&long));
+    let fails = long.clone();
+    let disk = HookedDisk::new(&mem, move |call, path| match call {
+        Call::Read { from: 1.., .. } if path == fails => Err(Other.into()),
+        _ => Ok(()),
+    });
+    let options = Options {
+        disk: Arc::new(disk),
+        ..options
+    };
+    let mut done = Vec::new();
+    let report = verify(DIR, &options, &mut |now| done.push(now.bytes_done)).unwrap();
+    let [finding] = &report.findings[..] else {
+        panic!("{:?}", report.findings);
+    };
+    assert_eq!(finding.path, long);
+    assert!(done.is_sorted(), "{done:?}");
+    assert_eq!(done.last(), Some(&report.bytes));
 }
 
 /// Regression: the opening and the repair waited without end for a writer of the pipe.

@@ -58,7 +58,8 @@ impl<'a> SegmentCheck<'a> {
     /// last good record; what follows is a torn tail.
     ///
     /// # Errors
-    /// [`Error::Corruption`] for everything but a torn tail of the last segment.
+    /// [`Error::Corruption`] or [`Error::UnsupportedFormat`] for everything but a torn tail of the
+    /// last segment.
     pub(crate) fn end(self) -> Result<u64> {
         if let Some(damage) = self.damage {
             return Err(damage);
