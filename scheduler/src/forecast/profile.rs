@@ -12,6 +12,7 @@ const LEVEL_MAX: f64 = 3.0;
 pub(super) struct Profile {
     /// Length of a cycle in steps; at least 1.
     pub(super) cycle: usize,
+    /// The number of past cycles whose values the median is taken of.
     pub(super) cycles: usize,
     /// The median at a time of day includes, from each past cycle, this many values before and
     /// after the one at the same time.
@@ -19,12 +20,13 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    /// The profile at `slots`: for each slot the median of the values at the same time, and up
-    /// to `self.around` steps before and after, in the latest `self.cycles` cycles before the
-    /// slot. Only cycles that lie before the end of `past` and have such a value count. A slot
-    /// within `past` does not use its own value.
+    /// Returns the typical value at each of `slots`, which may lie within `past` or after it: the
+    /// median of the values one, two and more cycles before the slot, each with the values up to
+    /// `self.around` steps before and after it. The walk back ends after `self.cycles` cycles with
+    /// values: cycles that `past` does not reach yet, and cycles in which all these values are
+    /// missing (NaN), do not count. The value of the slot itself is not used.
     ///
-    /// `None` if a slot has no value in any cycle, or if `past` is shorter than `self.cycles`
+    /// `None` if no value is found for some slot, or if `past` is shorter than `self.cycles`
     /// cycles.
     pub(super) fn at(self, past: &[f64], slots: Range<usize>) -> Option<Vec<f64>> {
         if past.len() < self.cycles * self.cycle {

@@ -108,8 +108,10 @@ mod tests {
         assert_eq!(missed_in_groups(&[days(0)]), 0);
     }
 
-    /// The bound takes the better view (relaxation) for each group. In the first view only the jobs
-    /// of the first day have more work than time, in the second view only those of the second day.
+    /// The lower bound on missed goals takes, for each group of jobs (here those of one day), the
+    /// view (relaxation) that gives the larger bound. In the first view only the first day has more
+    /// work than time (15 in 14: one missed), in the second view only the second day (20 in 14: two
+    /// missed).
     #[test]
     fn each_group_uses_the_view_with_the_largest_bound() {
         let view = |works: [f64; 2]| -> Vec<FluidJob> {

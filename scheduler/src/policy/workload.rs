@@ -99,9 +99,9 @@ impl Workload {
 ///
 /// The result is W / (D - k mu - now): `work_s` divided by the time from `now_s` to `goal_s` less
 /// `tail_s`. It is at most `cap`, and `cap` when no time is left. The `tail_s` stands for k lengths
-/// mu of a task, with k = 1: the last task has to start that long before the goal. A `tail_s` of 0
-/// gives equation (1) as printed, except that the printed form subtracts the slots that the job
-/// already holds, and this is the total.
+/// mu of a task, with k = 1 for each phase still ahead: the last tasks have to start that long before
+/// the goal. A `tail_s` of 0 gives equation (1) as printed, except that the printed form subtracts the
+/// slots that the job already holds, and this is the total.
 ///
 /// `work_s` is in seconds in a slot and not negative.
 #[must_use]

@@ -186,7 +186,7 @@ impl Store {
 
 // ---- the jobs
 
-/// Returns a job that counts words, in more text than the time allows for.
+/// Returns a job that counts the words of so much text that it still runs when the measurement ends.
 fn count_words() -> JobSpec {
     let map = |_key: &[u8], line: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
         for word in line.split(u8::is_ascii_whitespace) {

@@ -207,8 +207,9 @@ mod tests {
         }
     }
 
-    /// If other processes take all CPU that analytics leave, analytics stay in the idle class, or
-    /// on the floor, after at most one change.
+    /// However much CPU other processes want (0 to 2 cores), the decision changes at most once, and
+    /// then stays: the idle class, or the floor, which is the least CPU of analytics beside busy
+    /// processes. What analytics get by a decision must not be a reason to reverse it.
     #[test]
     fn analytics_with_their_granted_capacity_settle_in_one_class() {
         for others_wanted in (0..=40).map(|twentieth| f64::from(twentieth) / 20.0) {

@@ -16,9 +16,11 @@ use crate::key::RunId;
 use crate::mutation::{self, Mutation};
 use crate::sync::Mutex;
 
-/// The time until the first retry, in milliseconds.
+/// The time for which merges leave a run out after the first failure to read it, in milliseconds.
+/// Each further failure doubles it.
 const WAIT_MIN_MS: u64 = 1_000;
-/// The longest time between two retries, in milliseconds.
+/// The longest time for which merges leave a run out before they try to read it again, in
+/// milliseconds.
 const WAIT_MAX_MS: u64 = 600_000;
 
 /// The runs of one table that could not be read, and were not read since.

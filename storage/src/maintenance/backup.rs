@@ -358,9 +358,10 @@ impl<'a> Backup<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Replaces a damaged file of the older backup by the file `by`, unless `by` is damaged, too:
-    /// then each may have what the other lacks. `known` is the number of findings before the check
-    /// of `by`.
+    /// Replaces a damaged file, which the older backup in the directory has, by `by`, the new copy of
+    /// the same SSTable. If the check of `by` found damage, the older file stays, because each may
+    /// have what the other lacks, and the findings get its path. `known` is the number of findings
+    /// before that check: those after it are of `by`.
     fn replace(&mut self, damaged: &Path, by: &Path, known: usize) -> Result<()> {
         let found = &mut self.info.damaged[known..];
         if found.is_empty() {

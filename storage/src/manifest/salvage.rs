@@ -80,7 +80,9 @@ pub(crate) fn salvage_manifest(
                 let prefix = replay_prefix(&copies.read);
                 if matches!(error, Error::UnsupportedFormat { .. }) {
                     // The version has no checksum. If a record is whole, but makes no sense to this
-                    // build, the version is not what is damaged.
+                    // build, the version is not what is damaged. If no record reads at all, a newer
+                    // format and damage cannot be told apart, and a repair of a newer format as if
+                    // it were damage would lose everything.
                     let end = prefix.as_ref().map_or(HEADER_BYTES, |(_, end)| *end);
                     let mut read = copies.read.iter();
                     let goes_on = read.any(|copy| record_at(&copy.bytes, end).is_ok());

@@ -125,8 +125,9 @@ impl BlockCache {
     /// The divisor of the budget that blocks share with other memory: the quotient is the smallest
     /// capacity of the cache.
     const BLOCKS_FRACTION: u64 = 8;
-    /// The divisor of the shared budget that gives the smallest change of the capacity. The
-    /// capacity follows the memory of open tables in steps that are larger than this.
+    /// The capacity changes with the memory of open tables only if it would change by more than the
+    /// shared budget divided by this: each change takes the locks of all shards, which is too much
+    /// for every small table that is opened or closed.
     const STEP_FRACTION: u64 = 256;
 
     /// A cache of `capacity_bytes`, overhead included; 0 keeps nothing.
@@ -191,7 +192,6 @@ impl BlockCache {
         let mut blocks_max = self.blocks_bytes_max.lock().unwrap();
         let left = shared.saturating_sub(self.tables_bytes());
         let max = left.max(shared / Self::BLOCKS_FRACTION);
-        // Each change takes the locks of all shards: not for every small table.
         if max.abs_diff(*blocks_max) > shared / Self::STEP_FRACTION {
             *blocks_max = max;
             blocks.set_capacity(max);

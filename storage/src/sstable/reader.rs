@@ -494,7 +494,8 @@ enum Looked {
     Enough,
     /// The table has no more versions of the key in this partition or behind it.
     AtAll,
-    /// The next partition may have more versions of the key, with sequence numbers up to this one.
+    /// All versions of the key up to the end of this partition of the index were read. The next one
+    /// may have more of them, with sequence numbers up to this one (included).
     Behind(SeqNo),
 }
 

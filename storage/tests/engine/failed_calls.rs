@@ -53,8 +53,8 @@ fn after_an_fsync_that_failed_nothing_is_written_and_what_was_acknowledged_is_re
 /// cache, and kept it. But it was never written, as the system took the page for clean. Later
 /// commits, acknowledged after the reopening, went to a segment of their own, so the next power
 /// loss left a hole before them, and the database did not open any more. An edit of the manifest
-/// got lost in the same way, after the reopening that found it had removed the files that it
-/// replaced.
+/// got lost in the same way. Before that, the reopening had found the edit, and had removed the
+/// files that the edit replaces: after the power loss the manifest named files that were gone.
 #[test]
 fn what_a_reopening_found_after_a_failed_fsync_is_there_for_good() {
     for seed in 0..20 {

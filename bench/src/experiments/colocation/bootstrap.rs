@@ -44,8 +44,8 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// Returns for each of the `quantiles` the ratio of its value in `beside` to that in `alone`. Both
-/// pools must have a window.
+/// Returns for each of the `quantiles` the ratio of its value in `beside` to that in `alone`, with
+/// its 95% confidence interval. Each pool must have at least one measurement window.
 pub fn ratios<const N: usize>(beside: &Pool, alone: &Pool, quantiles: [f64; N]) -> [Estimate; N] {
     let measured = divide(beside.all_us(quantiles), alone.all_us(quantiles));
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
@@ -76,7 +76,7 @@ pub fn ratios<const N: usize>(beside: &Pool, alone: &Pool, quantiles: [f64; N]) 
     })
 }
 
-/// Returns the ratio of the p99 of `beside` to that of `alone`. Both pools must have a window.
+/// Returns the ratio of the p99 latency in `beside` to that in `alone`, as [`ratios`] does.
 pub fn p99_ratio(beside: &Pool, alone: &Pool) -> Estimate {
     let [p99] = ratios(beside, alone, [0.99]);
     p99

@@ -34,9 +34,11 @@ use crate::experiments::statistics::{median, median_ratio};
 use crate::number::fixed;
 use crate::threads::{pause, value_of};
 
-/// The number of busy programs.
+/// The number of busy programs: as many as the machine of the book's results has cores. The bars below
+/// are for such a machine, too.
 const PROGRAMS: usize = 2;
-/// The completion time goal of those aggregation jobs that have a goal, in seconds.
+/// The completion time goal of those aggregation jobs that have a goal, in seconds. On that machine
+/// such a job takes some 3 s beside the programs without a goal.
 const GOAL_S: f64 = 5.0;
 /// The largest acceptable ratio of an aggregation job's duration beside other programs that keep
 /// all cores busy to its duration without them.

@@ -98,8 +98,9 @@ pub(super) fn draft_by_priority<'a>(
 ) -> Draft<'a> {
     let view = scope.view;
     let mut draft = Draft::new(scope);
-    // Reduces have slots of their own, or go first as in Algorithm 1: otherwise a job whose maps
-    // are done would wait behind the maps of all other jobs.
+    // Reduces that overlap with maps have slots of their own, or go first as in Algorithm 1:
+    // otherwise a job whose maps are done would wait behind the maps of all other jobs. Reduces that
+    // start after all maps of their job are chosen by need below, as maps are.
     let follows = |job: usize| match workloads[job].kind {
         TaskKind::Map => {
             let elsewhere = reduces_elsewhere.get(job).copied().unwrap_or(0);

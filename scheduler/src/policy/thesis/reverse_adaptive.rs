@@ -18,8 +18,9 @@ use crate::policy::{Decision, Measure, Policy};
 ///   A job past its goal counts all its tasks.
 /// - s_req: the number of slots that would suffice if availability were constant over time.
 ///
-/// Both count until one task length before the goal (the thesis's k is 1), because a task that
-/// starts just before the goal still has to run.
+/// Both count until shortly before the goal, because a task that starts just before the goal still
+/// has to run. In the thesis this time is k task lengths, with k = 1; here it is one task of each
+/// phase still ahead, so a map and a reduce for a job whose reduces are still to come.
 ///
 /// Jobs without a goal take no part in Algorithm 2; placement serves them from the slots that the
 /// others leave.

@@ -63,7 +63,8 @@ const SLOTS: u64 = 250_000;
 /// the simulation of this number of slots takes more than an hour.
 pub const QUEUEING_SLOTS_MAX: u64 = 100_000_000;
 
-/// Largest number of runs of a file: loads times policies.
+/// Largest number of runs of a file: loads times policies. It is far above what a figure needs, and
+/// refuses a file with a typing error in its list of loads before anything is simulated.
 const RUNS_MAX: usize = 10_000;
 
 impl QueueingScenario {

@@ -9,7 +9,8 @@ use crate::availability::{Availability, DAY_S, SineDay};
 use crate::sim::bounds::{DAY_SECONDS_MIN, SECONDS_MAX};
 use std::sync::Arc;
 
-/// Returns the true availability of all nodes together.
+/// Returns the availability of all nodes together: the CPU that the load leaves to analytics, over
+/// time. It is what the simulation has; policies may see a forecast instead.
 pub(super) fn availability(
     file: &File,
     kinds: &[Kind],

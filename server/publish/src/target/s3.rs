@@ -35,10 +35,12 @@ const MAX_ATTEMPTS: &str = "AWS_MAX_ATTEMPTS";
 /// grow from a tenth of a second to fifteen seconds at most.
 const ATTEMPTS: usize = 8;
 
-/// Opens the objects of a bucket whose keys begin with `prefix`.
+/// Returns the target for the objects below `prefix` in a bucket; for all its objects if `prefix` is
+/// empty. The settings are those of `variables`, the variables of the environment, whose names begin
+/// with `AWS_`.
 ///
 /// # Errors
-/// If a variable has an invalid value. The error names the variable.
+/// If a setting is invalid, or the endpoint is not encrypted and `AWS_ALLOW_HTTP` is not true.
 pub(super) fn open(
     bucket: &str,
     prefix: &str,

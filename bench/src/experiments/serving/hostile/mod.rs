@@ -42,11 +42,11 @@ use crate::ycsb::cql::{Plan, RawClient};
 /// The number of threads of attackers, each of which attacks about a hundred times a second at
 /// most.
 const ATTACKERS: u8 = 8;
-/// The most memory that attacks may add to the server's: 256 MiB of results that wait for their
-/// readers, twice 64 MiB for prepared statements (tables and allocators leave some unused), the
-/// same for memtables that the client's own writes fill, 64 MiB for the block cache, and 100 MiB
-/// for incomplete requests of 800 connections. The rest is for responses under construction and for
-/// memory that the allocator keeps.
+/// The most memory that attacks may add to the server's: 352 MiB of results that wait for their
+/// readers, twice 64 MiB for prepared statements (tables and allocators leave some unused), and 100
+/// MiB for incomplete requests of 800 connections. The rest is for the table in the block cache and
+/// in memtables (some 200 MB with the default number of records), for responses under construction
+/// and for memory that the allocator keeps.
 const GROWTH_BYTES_MAX: u64 = 1 << 30;
 
 #[derive(Debug, Clone, Serialize)]

@@ -241,7 +241,8 @@ fn each_type_of_time_has_a_floor() {
     );
 }
 
-/// The start is a text for every type, so the nested call alone decides which function is meant.
+/// The literal start '2016-01-01' may be a timestamp or a date, so the type of the nested call alone
+/// decides which of the functions `floor` is meant.
 #[test]
 fn the_type_of_a_nested_call_chooses_the_function() {
     let mut server = Server::with(&[

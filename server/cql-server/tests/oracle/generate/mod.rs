@@ -126,7 +126,8 @@ impl Generator {
         all[self.rng.random_range(0..all.len())].clone()
     }
 
-    /// Draws steps with `requests` requests, and with events and SELECTs in between.
+    /// Draws steps with `requests` requests that write. Between them are SELECTs and events: the clock
+    /// advances, or a flush, a merge, a restart, a snapshot or a change of the schema happens.
     pub fn steps(&mut self, requests: usize) -> Vec<Step> {
         let mut steps = Vec::new();
         for _ in 0..self.rng.random_range(0..3) {

@@ -168,7 +168,8 @@ impl Reader<'_> {
             Op::SnapshotDelete(id) if seq > bookmarks.as_of => {
                 bookmarks.remove(seq, id);
                 // Its creation may be lost. An id out of all bounds is damaged, and the new
-                // database would not open with it.
+                // database would not open with it. (The decoder refuses such a creation, but no
+                // deletion.)
                 if id < NUMBER_MAX {
                     bookmarks.last_id = bookmarks.last_id.max(id);
                 }
