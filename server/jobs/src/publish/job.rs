@@ -29,7 +29,8 @@ use crate::history::CommitRecord;
 use crate::inputs::{Cells, CellsInput, read_time_s};
 use crate::request::PublishTarget;
 
-/// The least size of a row group, in bytes as encoded.
+/// The least size of a row group, in bytes as encoded, also for tasks with little memory. Smaller groups would make
+/// long footers: the metadata of a group takes about a KiB for each column, in the file and in its readers.
 const ROW_GROUP_BYTES_MIN: usize = 1 << 20;
 
 /// Returns the job that publishes the tables of `site`, each in at most `splits` tasks.
@@ -88,8 +89,9 @@ pub(super) struct PublicationJob {
     /// The tasks that are not finished: for each its number in the plan, ascending.
     pub(super) pending: Vec<u32>,
     pub(super) on_empty: OnEmpty,
-    /// The memory for a row group, in bytes: half of a task's memory, within bounds. A task has one row
-    /// group for each table that it writes, and mostly it writes one table.
+    /// The memory for a row group, in bytes: half of a task's memory, within bounds. The other half is for a batch
+    /// of rows that are not encoded yet, for dictionaries, and for the positions of deleted rows. A task has one
+    /// row group for each table that it writes, and mostly it writes one table.
     pub(super) row_group_bytes: usize,
     /// True if a tag with the snapshot's name that names another Iceberg snapshot is moved.
     pub(super) replaces_tag: bool,
