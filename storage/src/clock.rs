@@ -15,7 +15,7 @@ pub trait Clock: Send + Sync + Debug {
     /// Returns the time in milliseconds since the Unix epoch.
     fn now_ms(&self) -> u64;
 
-    /// Returns the time in microseconds since the Unix epoch, as fine as this clock is.
+    /// Returns the time in microseconds since the Unix epoch, as precisely as this clock shows it.
     fn now_us(&self) -> u64 {
         self.now_ms().saturating_mul(1000)
     }
@@ -39,8 +39,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands until it is moved, for tests and simulations. Clones
-/// share it.
+/// A clock that shows the same time until it is changed, for tests and simulations. Clones share
+/// the time.
 #[derive(Debug, Clone, Default)]
 pub struct ManualClock(Arc<AtomicU64>);
 

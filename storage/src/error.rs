@@ -26,7 +26,7 @@ pub enum ErrorKind {
     Locked,
     /// Stored bytes are damaged, or cannot be read: restore them, or read around them.
     Corruption,
-    /// The operating system refused: look at the disk, then retry.
+    /// A call to the operating system failed: look at the disk, then retry.
     Io,
     /// The database stopped taking writes after a failure: reopen it.
     ReadOnly,
@@ -64,8 +64,8 @@ pub enum Error {
         /// The expected and the found content.
         detail: String,
     },
-    /// A backup or a repair into the directory was interrupted. What it left is no database, and holds
-    /// nothing that its source does not hold.
+    /// A backup or a repair into the directory was interrupted. The incomplete copy in the directory
+    /// cannot be opened, and can be removed: all of its data is also in the source.
     #[error(
         "{} is what an interrupted backup or repair left, and no database: remove it, and run the \
          backup or the repair again",
@@ -145,7 +145,7 @@ pub enum Error {
         /// The name that is taken.
         name: String,
     },
-    /// The request itself is at fault; nothing was done.
+    /// The request is invalid; nothing was done.
     #[error("{0}")]
     InvalidRequest(String),
     /// A write or an fsync failed earlier; what the disk holds is uncertain, so
@@ -197,7 +197,7 @@ pub enum Error {
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// A merge operator cannot fold the operands of a key. They stay as they are.
+    /// A merge operator cannot fold the operands of a key. The operands stay stored.
     #[error(
         "merge operator {operator:?} fails on key \"{}\" of table {table}: {detail}; \
          overwrite or delete the key, or correct the operator",
@@ -264,8 +264,8 @@ impl Error {
         }
     }
 
-    /// Returns the error of a refused write, one that had no effect, if this is the error of a call
-    /// that found no space or no file descriptor.
+    /// Converts the error of a call that found no space or no file descriptor into the error of a
+    /// refused write, which had no effect.
     ///
     /// # Errors
     /// This error, if it is of another kind.

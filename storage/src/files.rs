@@ -60,7 +60,7 @@ impl FileKind {
 /// the last step has replaced it by a manifest's name.
 pub(crate) const INCOMPLETE: &[u8] = b"incomplete\n";
 
-/// The end of the name of the second of two files with the same content.
+/// The end of the name of the copy of a file that is stored twice.
 const COPY: &str = ".copy";
 
 const CURRENTS: [&str; 2] = ["CURRENT", "CURRENT.copy"];
@@ -92,7 +92,8 @@ pub(crate) fn checks(dir: &Path) -> PathBuf {
     dir.join("CHECKS")
 }
 
-/// Returns the path of the new record of file checks, before it is renamed to its place.
+/// Returns the path of the temporary file that becomes CHECKS, the record of file checks, when it is
+/// renamed.
 pub(crate) fn checks_tmp(dir: &Path) -> PathBuf {
     dir.join(CHECKS_TMP)
 }
@@ -103,12 +104,12 @@ pub(crate) fn current_tmps(dir: &Path) -> [PathBuf; 2] {
     CURRENT_TMPS.map(|name| dir.join(name))
 }
 
-/// Returns the number of a file, as its name has it.
+/// Returns the digits of a file's number in the name of the file: at least six.
 fn digits_of(number: FileNumber) -> String {
     format!("{:06}", number.0)
 }
 
-/// Returns the name of a manifest, as CURRENT has it.
+/// Returns the name of the manifest with this number, as it is written in CURRENT.
 pub(crate) fn manifest_name(number: FileNumber) -> String {
     format!("MANIFEST-{}", digits_of(number))
 }
@@ -131,7 +132,7 @@ pub(crate) fn sstable(dir: &Path, number: FileNumber) -> PathBuf {
     dir.join(format!("{}.sst", digits_of(number)))
 }
 
-/// Returns the path of the file that replaces an SSTable of a backup by renaming.
+/// Returns the path of the temporary file that replaces an SSTable of a backup when it is renamed.
 pub(crate) fn sstable_tmp(dir: &Path) -> PathBuf {
     dir.join(SSTABLE_TMP)
 }
@@ -146,8 +147,8 @@ pub(crate) fn damaged_dir(dir: &Path) -> PathBuf {
     dir.join("damaged")
 }
 
-/// Returns the path of a damaged file in the folder `dir`, by a name that is not that of an
-/// SSTable.
+/// Returns the path in the folder `dir` of the damaged SSTable with this number. The name is not that of
+/// an SSTable, so the engine does not take the file for one.
 pub(crate) fn damaged(dir: &Path, number: FileNumber) -> PathBuf {
     sstable(dir, number).with_added_extension("damaged")
 }

@@ -31,10 +31,10 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    /// Refuses a file of any other version.
+    /// Checks that a file has this version.
     ///
     /// # Errors
-    /// `UnsupportedFormat`.
+    /// `UnsupportedFormat` if it has another one.
     pub(crate) fn check(self, path: &Path, found: u32) -> Result<()> {
         if found == self.version {
             return Ok(());

@@ -178,9 +178,9 @@ impl Metering {
     }
 }
 
-/// Whether this thread measures its next request, one in `stride` on average. The request is drawn
-/// at random: if every second one were measured, a thread that reads and writes in turn would be
-/// measured reading only.
+/// Returns whether this thread measures its next request, one in `stride` on average. The request
+/// is drawn at random: if every second one were measured, a thread that reads and writes in turn
+/// would be measured reading only.
 fn is_drawn(stride: u32) -> bool {
     thread_local!(static PASSED_OVER: Cell<u32> = const { Cell::new(0) });
     if stride == 1 {
@@ -268,19 +268,19 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// The number of requests that ended.
+    /// Returns the number of requests that ended.
     pub fn count(&self) -> u64 {
         self.latencies_ns.as_slice().iter().sum()
     }
 
-    /// The bytes of keys and values that the requests read or wrote; those of a scan count when it
-    /// ends.
+    /// Returns the bytes of keys and values that the requests read or wrote; those of a scan count
+    /// when it ends.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// A quantile of the latencies, in microseconds, at most 1/32 above the true one; `None` if
-    /// there were no requests.
+    /// Returns a quantile of the latencies, in microseconds, at most 1/32 above the true one;
+    /// `None` if there were no requests.
     ///
     /// # Panics
     /// If `quantile` is not within 0 to 1.
@@ -290,9 +290,9 @@ impl Requests {
         Some(bucket.end() as f64 / 1e3)
     }
 
-    /// The latencies of the requests, in nanoseconds, ascending, each with the number of requests
-    /// that took this long. Latencies are rounded up to the end of a bucket, whose width is at most
-    /// 1/32 of the latency.
+    /// Returns the latencies of the requests, in nanoseconds, ascending, each with the number of
+    /// requests that took this long. Latencies are rounded up to the end of a bucket, whose width
+    /// is at most 1/32 of the latency.
     pub fn latencies(&self) -> impl Iterator<Item = (u64, u64)> {
         let buckets = self.latencies_ns.into_iter();
         let counted = buckets.map(|bucket| (bucket.end(), bucket.count()));
@@ -346,7 +346,7 @@ pub struct Metered {
 }
 
 impl Metered {
-    /// The requests of all kinds together.
+    /// Returns the requests of all kinds together.
     pub fn all(&self) -> Requests {
         self.reads.and(&self.writes).and(&self.scans)
     }

@@ -23,7 +23,7 @@ macro_rules! mutations {
             /// All deliberate faults.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The name of the fault: the value of `EBB_MUTATION` that switches it on.
+            /// Returns the name of the fault: the value of `EBB_MUTATION` that switches it on.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*

@@ -115,8 +115,9 @@ pub struct Options {
     /// The disk with the database's directory, which holds the log, the manifest and, unless
     /// `table_store` is set, the tables. Default: the disk of this machine.
     pub disk: Arc<dyn Disk>,
-    /// The storage of the tables; `None`, the default, is the database's directory, on
-    /// `disk`. Log and manifest are always in the directory. A store is of one database only.
+    /// The storage of the tables; `None`, the default, is the database's directory, on `disk`. Log
+    /// and manifest are always in the directory. A table store must not be shared by several
+    /// databases.
     pub table_store: Option<Arc<dyn TableStore>>,
     /// The clock for the expiry of entries and snapshots, and for the retries of merges whose
     /// run could not be read. Default: the clock of the machine.
@@ -176,7 +177,7 @@ impl Options {
         given.unwrap_or(of_one_table.max(BY_DEFAULT_AT_LEAST))
     }
 
-    /// The number of bytes of memory that are kept free for the next memtables.
+    /// Returns the number of bytes of memory that are kept free for the next memtables.
     pub(crate) fn spare_memtable_bytes(&self) -> usize {
         self.memtable_bytes.min(self.memtables_bytes() / 4)
     }
@@ -191,7 +192,8 @@ impl Options {
         }
     }
 
-    /// The length of the log, in bytes, above which memtables are flushed to shorten the log.
+    /// Returns the length of the log, in bytes, above which memtables are flushed to shorten the
+    /// log.
     pub(crate) fn wal_flush_bytes(&self) -> u64 {
         self.wal_bytes_max / 4 * 3
     }

@@ -98,7 +98,7 @@ pub struct Stats {
     pub blocks_read: u64,
     /// Blocks that point reads found in the cache.
     pub blocks_cached: u64,
-    /// Runs that a point read searched, on average; 0 without any read.
+    /// The mean number of runs that a point read searched; 0 without any read.
     pub runs_per_read: f64,
     /// The mean number of blocks that a point read needed, from files or the cache.
     pub blocks_per_read: f64,
@@ -233,13 +233,13 @@ pub struct TableStats {
     /// ([`Db::view`](crate::Db::view)) still need. Of the versions that only read views need, this
     /// counts those that a newer version in the same run hides.
     pub kept_bytes: u64,
-    /// The likely error of `kept_bytes`, in bytes.
+    /// The standard error of `kept_bytes`, in bytes.
     pub kept_error_bytes: u64,
     /// The approximate number of `file_bytes` that were kept for snapshots and read views that no
     /// longer exist; merges free this space.
     pub garbage_bytes: u64,
-    /// `file_bytes` divided by the bytes among them of versions that no newer version in the same
-    /// run hides; 1 if there are no such bytes.
+    /// The ratio of `file_bytes` to the bytes of those versions in the files that no newer version
+    /// in the same run hides; 1 if there are no such versions.
     pub space_amplification: f64,
     /// Bytes that merges have yet to read until no merge of the table is left to do.
     pub compaction_debt_bytes: u64,

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use ebb_test_support::wait;
 
-/// A thread that computes until the value is dropped.
+/// A thread that keeps one core busy until this value is dropped.
 pub(crate) struct BusyThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -7,8 +7,8 @@ const BUCKETS_IN_DOUBLING: f64 = 32.0;
 /// A histogram of latencies, whose buckets are about 2% of their latency wide.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LatencyCounts {
-    /// The number of each bucket that is not empty, with its count of latencies, ascending by
-    /// bucket.
+    /// The index of each bucket that is not empty, and the number of latencies in it, ascending by
+    /// index.
     ascending: Vec<(u16, u64)>,
 }
 

@@ -60,8 +60,8 @@ pub(crate) struct ObjectiveState {
     pub allowed: f64,
 }
 
-/// The scheduling class of analytics: the idle class, or the floor outside of it, on which they get a
-/// minimum of CPU even while other processes use all cores.
+/// The scheduling class of analytics. They run in the idle class, or on the floor: outside of that class,
+/// with a minimum of CPU even while other processes use all cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FloorDecision {
     /// Analytics run in the idle class, on the capacity that is left.
@@ -128,9 +128,9 @@ impl FloorDecision {
     }
 }
 
-/// Returns the most cores that the floor, the guarantee for analytics while other processes use all
-/// cores, may have. It is `floor_cores` at first, and is raised for jobs in danger of missing their
-/// goals.
+/// Returns the upper bound of the floor, the guarantee for analytics while other processes use all cores.
+/// The floor is at least `floor_cores`, and is raised up to this bound if jobs are in danger of missing
+/// their goals.
 pub(crate) fn most_cores(floor_cores: f64) -> f64 {
     RAISED_MAX * floor_cores
 }

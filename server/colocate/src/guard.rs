@@ -70,8 +70,8 @@ const RETRY_WINDOWS_MAX: u32 = 18_000;
 /// After the latency objective was in danger, analytics may use at most this part of the fraction
 /// of the free capacity at which the danger began.
 const BELOW_TROUBLE: f64 = 0.8;
-/// A load counts as a different one if its request rate is below this fraction of the rate at which
-/// the objective was in danger.
+/// If the request rate falls below this fraction of the rate at which the objective was in danger,
+/// the guard takes the load for a different one.
 const OTHER_LOAD: f64 = 0.8;
 
 /// Measurements of the load in a short window of time.
@@ -288,7 +288,8 @@ impl Action {
     }
 }
 
-/// The controller of a latency objective.
+/// Keeps the load's latency below a fixed objective: after each window, changes the fraction of the
+/// free capacity that analytics may use.
 #[derive(Debug, Clone)]
 struct Controller {
     objective_us: f64,
@@ -345,9 +346,10 @@ impl Controller {
         })
     }
 
-    /// Merges a window with those held back so far. Returns the merged window once it has enough
-    /// requests for a decision or is long enough; until then holds it back and returns `None`. Its
-    /// latency is the maximum of the windows' latencies.
+    /// Merges a window with those held back so far. Returns the merged window if it has enough
+    /// requests for a decision, has no request at all, or is long enough. Otherwise holds it back
+    /// and returns `None`. The latency of the merged window is the maximum of the windows'
+    /// latencies.
     fn gather(&mut self, window: LatencyWindow) -> Option<LatencyWindow> {
         let whole = match self.gathered.take() {
             None => window,
@@ -379,7 +381,7 @@ impl Controller {
         self.cooldown_windows = COOLDOWN_WINDOWS;
     }
 
-    /// Records the currently allowed fraction as too much, at this request rate.
+    /// Records that the currently allowed fraction is too much at this request rate.
     fn remember(&mut self, requests_per_s: f64) {
         // If nothing is allowed, analytics are not the cause.
         if self.allowed > 0.0 {

@@ -24,8 +24,8 @@ use crate::watch::LatencySource;
 /// The number of buckets per doubling of the latency, as a power of two: a bucket is at most 1/32
 /// of its latency wide.
 const GROUPING_POWER: u8 = 5;
-/// Latencies of at least 2 to the power of this, in nanoseconds, count as the longest one: 69
-/// seconds.
+/// The largest latency that the histogram distinguishes, as a power of two of nanoseconds: 69
+/// seconds. Longer latencies are counted as this one.
 const LATENCY_NS_POWER: u8 = 36;
 const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 

@@ -19,11 +19,11 @@ use procfs::{FromRead, Meminfo};
 /// may allocate before the next sample.
 const RESERVE: f64 = 0.05;
 
-/// The time in seconds before an increase of the available memory counts. Preempting a task costs its
-/// work, so a short increase should not start tasks.
+/// An increase of the available memory must last for this time, in seconds, before tasks may use it.
+/// Preempting a task loses its work, so a short increase should not start tasks.
 const STEADY_S: f64 = 5.0;
 
-/// A bound above the size of all files read here, in bytes.
+/// The maximal number of bytes read of a file. All files that are read here are shorter.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The mount point of cgroups, below the root.

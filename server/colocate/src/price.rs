@@ -70,16 +70,16 @@ const RETRY: f64 = 1.0;
 /// the latency limit as the objective allows: it counts like this number of units of measurements,
 /// half a second each. So a few measurements alone do not make a level too costly.
 const PRIOR_UNITS: f64 = 3.0;
-/// If at a level of analytics more than this many times as many requests are above the latency
-/// limit as the objective allows, half of the level is tried next; if they are fewer but too many,
-/// the next lower level.
+/// After a level of analytics that is too costly, half of it is tried if more than this many times
+/// as many requests are above the latency limit as the objective allows. Otherwise the next lower
+/// level is tried.
 const FAR: f64 = 4.0;
 /// The minimal time for which analytics keep a level, the fraction of the free capacity that they
 /// may use, before the next higher level is tried, in seconds.
 const RAISE_EVERY_S: f64 = 2.0;
-/// A load counts as a different one when its request rate changes by this factor.
+/// If the request rate changes by at least this factor, the load is taken for a different one.
 const OTHER_LOAD: f64 = 1.4;
-/// The time without requests after which the load counts as ended, in seconds.
+/// If no request comes for this time, in seconds, the load is taken to have ended.
 const SILENCE_S: f64 = 1.0;
 
 /// Measurements of the load in a window of time, as input of the price curve: the growth of the

@@ -9,8 +9,8 @@ pub fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, thing: &str) 
     format!("{count} {thing}{plural}")
 }
 
-/// Returns the problem of a record that has another number of fields than there are columns. `what` names
-/// the record, as the subject of the sentence.
+/// Returns the error message for a record whose number of fields differs from the number of columns.
+/// `what` names the record, as the subject of the sentence.
 #[must_use]
 pub fn uneven(what: &str, fields: usize, columns: usize) -> String {
     let are = if columns == 1 { "is" } else { "are" };

@@ -211,7 +211,9 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Runs `part` on a thread for each of `parts`, and returns the first error.
+    /// Calls `part` for each of `parts`, each on a thread of its own. Returns the results in the
+    /// order of `parts`, or the first error in that order. An error other than a cancellation has
+    /// priority.
     fn in_parallel<P: Sync, T: Send>(
         &self,
         parts: &[P],

@@ -37,8 +37,8 @@ pub(super) fn tasks(files: &[TextFile], max_bytes: Option<u64>) -> Vec<Task<'_>>
 }
 
 /// Sorts tasks so that the keys of lines (the file's name, then the line's number) ascend from file
-/// to file. Returns false if no order of whole files achieves that, because the key prefix of one
-/// file is the beginning of that of another.
+/// to file. Returns false if no order of whole files achieves that, because two files have the same
+/// key prefix, or the prefix of one is the beginning of that of another.
 pub(super) fn sort_by_line_keys(tasks: &mut [Task<'_>]) -> bool {
     tasks.sort_by_cached_key(|task| task.file.key_prefix());
     tasks.windows(2).all(|pair| {
@@ -47,8 +47,8 @@ pub(super) fn sort_by_line_keys(tasks: &mut [Task<'_>]) -> bool {
     })
 }
 
-/// Splits tasks into at most `parts` groups of neighbours with about equal numbers of bytes, at
-/// least `bytes_min`.
+/// Splits tasks into at most `parts` groups of consecutive tasks with about equal numbers of bytes:
+/// at least `bytes_min` in each group but the last.
 pub(super) fn parts<'t, 'f>(
     tasks: &'t [Task<'f>],
     parts: usize,

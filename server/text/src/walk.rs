@@ -104,15 +104,15 @@ impl Found {
     }
 }
 
-/// Finds the text files below `paths`, which may be files, directories, pipes, and `-` for
-/// standard input.
+/// Finds the text files below `paths`, which may be files, directories, pipes, and `-` for standard
+/// input.
 ///
 /// Below a directory, the walk skips names that start with a dot, files called `_SUCCESS`, directories
-/// called `target` and the directory `leave_out`, and it does not follow symbolic links. A file that is
-/// named in `paths` is always included, and counts as text until it is read.
+/// called `target` and the directory `leave_out`, and it does not follow symbolic links. A readable
+/// file that is named in `paths` is always included: whether it is text turns out when it is read.
 ///
 /// # Errors
-/// If one of `paths` does not exist. Unreadable files below them are reported in
+/// If one of `paths` does not exist. Unreadable files, also among `paths`, are reported in
 /// [`Found::skipped`].
 pub fn walk<P: AsRef<Path>>(paths: &[P], leave_out: Option<&Path>) -> Result<Found, FileError> {
     let leave_out = leave_out.and_then(|path| path.canonicalize().ok());

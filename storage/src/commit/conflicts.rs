@@ -27,8 +27,8 @@ const BYTES_MAX: usize = 512 << 20;
 /// The estimated memory of a key beside its bytes: the reference counts, and its places in the
 /// write set and in the map.
 const POINT_OVERHEAD_BYTES: usize = 112;
-/// The keys of a commit are added to the index's `map`, unless they are more than this: adding that
-/// many under the order lock would take long. Conflict checks search such a commit by itself.
+/// A commit with more keys than this is not in the index's `map`, because it would take long to add
+/// the keys under the order lock. Conflict checks search its keys separately.
 const MAPPED_POINTS_MAX: usize = 1024;
 /// Each commit removes about this many keys of older commits from the index, and two more for each
 /// key that it adds, so that the index can shrink.
@@ -56,7 +56,8 @@ struct Index {
     /// searches each of them.
     wide: VecDeque<Arc<Commit>>,
     bytes: usize,
-    /// The newest commit that was removed from the index: commits up to this number may be missing.
+    /// The sequence number of the newest commit that was removed from the index. A transaction that
+    /// began before it cannot be checked.
     forgotten: SeqNo,
 }
 

@@ -8,7 +8,8 @@
 
 use std::time::Duration;
 
-/// No group waits if a sync takes less time than this: waking a writer takes a good part of it.
+/// If a sync takes less time than this, no group waits: waking a writer takes a good part of this
+/// time.
 const SYNC_TIME_MIN: Duration = Duration::from_micros(200);
 /// A group waits at most for the time of a sync divided by this, so that a wait in vain costs less
 /// time than a successful one saves.
@@ -36,7 +37,7 @@ pub(super) struct GroupCommitDelay {
 /// A wait for more commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hold {
-    /// The number of commits in the group at which it waits no longer.
+    /// The number of commits in the group at which the wait ends.
     pub(super) wanted: usize,
     pub(super) time_max: Duration,
 }

@@ -40,8 +40,8 @@ struct State<T> {
     is_busy: bool,
     is_leader_waiting: bool,
     delay: GroupCommitDelay,
-    /// The number of commits in the open group at which its leader waits no longer for more; 0
-    /// while it does not wait for them.
+    /// The number of commits in the open group at which its leader stops waiting for more; 0 while it
+    /// does not wait for them.
     wanted: usize,
 }
 

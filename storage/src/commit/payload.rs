@@ -22,16 +22,16 @@ const OP_OVERHEAD_BYTES_MAX: usize = 1 + 3 * 5;
 pub(crate) struct Payload {
     bytes: Vec<u8>,
     count: u32,
-    /// The positions of the expiries in `bytes`. Until the commit, a time to live stands in the
-    /// place of each expiry.
+    /// The positions in `bytes` of the expiries. Until the commit, each of them holds a time to
+    /// live instead of an expiry.
     expiries: Vec<usize>,
     /// The reason why the first invalid operation is refused; the write reports it.
     refused: Option<String>,
 }
 
 impl Payload {
-    /// Sets a key. Like the methods below, returns whether an operation was added. If it is
-    /// invalid, it is not added, and the commit fails.
+    /// Adds an operation that sets a key. Returns false if the operation is invalid: it is then not
+    /// added, and the commit fails.
     pub(crate) fn put(&mut self, table: TableId, key: &[u8], value: &[u8]) -> bool {
         if !self.check(key, value) {
             return false;
@@ -82,8 +82,8 @@ impl Payload {
         true
     }
 
-    /// Removes all keys of a range. Returns whether an operation was added: none is for an empty
-    /// range. If the range is invalid, none is added, and the commit fails.
+    /// Adds an operation that removes all keys of a range. Returns whether an operation was added.
+    /// An empty range adds none. An invalid range adds none either, and makes the commit fail.
     pub(crate) fn delete_range(&mut self, table: TableId, range: &KeyRange) -> bool {
         if range.is_empty() || !self.check_range(range) {
             return false;
@@ -96,7 +96,7 @@ impl Payload {
         true
     }
 
-    /// Refuses the whole batch: the write reports this reason, if it is the first.
+    /// Makes the write of the whole batch fail with this reason, unless it already has another one.
     pub(crate) fn refuse(&mut self, reason: String) {
         self.refused.get_or_insert(reason);
     }

@@ -53,9 +53,9 @@ struct Pending {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place(u64);
 
-/// The duty to end a commit that has its sequence numbers. Dropping it without [`Ticket::publish`]
-/// (a failed commit, a panic) leaves these numbers without a write, so that no later commit waits
-/// for ever.
+/// The obligation to end a commit that has got its sequence numbers. If it is dropped without
+/// [`Ticket::publish`] (a failed commit, a panic), no write has these numbers, and later commits do
+/// not wait for them.
 #[derive(Debug)]
 pub(crate) struct Ticket<'a> {
     queue: &'a CommitQueue,
@@ -87,8 +87,8 @@ impl CommitQueue {
         entered.unwrap_or_else(|never| match never {})
     }
 
-    /// [`CommitQueue::enter`] with a `log` that may refuse (a transaction in conflict, a dropped
-    /// table). No number is taken then, and `log` must have changed nothing.
+    /// Like [`CommitQueue::enter`], but `log` may return an error (a transaction in conflict, a
+    /// dropped table). The commit then gets no number, and `log` must have changed nothing.
     pub(crate) fn try_enter<R, E>(
         &self,
         count: u64,
@@ -143,8 +143,8 @@ impl CommitQueue {
         order.waiting -= 1;
     }
 
-    /// Marks these commits as finished: their operations are in their memtables, or are given up.
-    /// Their tickets end with [`Ticket::was_finished`] then.
+    /// Marks these commits as finished: their operations are in their memtables, or the commits
+    /// failed. Their tickets must then be ended with [`Ticket::was_finished`].
     pub(crate) fn finish(&self, places: impl IntoIterator<Item = Place>) {
         let mut order = self.order.lock().unwrap();
         let mut visible = None;
@@ -182,7 +182,7 @@ impl Ticket<'_> {
         self.place
     }
 
-    /// Forgets the ticket of a commit that another thread finished.
+    /// Drops the ticket of a commit that another thread has finished.
     pub(crate) fn was_finished(self) {
         std::mem::forget(self);
     }

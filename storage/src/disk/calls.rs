@@ -75,8 +75,8 @@ pub(crate) struct DiskCalls {
     names: Mutex<Names>,
 }
 
-/// The paths of the open files, by the numbers that notes have in their place. No number is used
-/// again.
+/// The paths of the open files, by the numbers under which the notes mention them. A number is
+/// never used again.
 #[derive(Debug, Default)]
 struct Names {
     last: u64,

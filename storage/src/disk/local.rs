@@ -238,7 +238,7 @@ fn locked(path: &Path, tried: Result<(), TryLockError>) -> io::Result<()> {
     })
 }
 
-/// Returns the directory in which a name stands; `.` for a bare relative name.
+/// Returns the directory that contains the file with this path; `.` for a bare relative name.
 fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -294,8 +294,8 @@ impl WriteFile for DiskFile {
         self.0.write_all(bytes)
     }
 
-    /// Advises the kernel that its cache need not keep the file. By this advice the kernel begins
-    /// to write the changed pages, and drops those that were written before.
+    /// Advises the kernel that its cache need not keep the file. On this advice the kernel begins to write
+    /// the changed pages, and drops those that it had written before.
     #[cfg(target_os = "linux")]
     fn begin_sync(&mut self) {
         // Without the advice, the sync writes all pages.
@@ -306,9 +306,9 @@ impl WriteFile for DiskFile {
         self.0.sync_data()
     }
 
-    /// Returns a handle with the open file description of the writer, and so with its error state:
-    /// the kernel reports a failed write-back once, to the handle that syncs first. A failure of
-    /// either handle must be treated as a failure of the file.
+    /// Returns a handle that shares the open file description of the writer, and so its error state: if a
+    /// write-back fails, the kernel reports that once, to the handle that syncs first. A failure of either
+    /// handle must be treated as a failure of the file.
     fn syncer(&self) -> io::Result<Box<dyn SyncFile>> {
         Ok(Box::new(DiskFile(self.0.try_clone()?)))
     }

@@ -27,11 +27,11 @@ use crate::table_store::{OpenFiles, Stage, TableFiles};
 
 /// The pause between two tries of a call that finds no file descriptor.
 const RETRY_AFTER: Duration = Duration::from_millis(10);
-/// The number of tries, in five seconds in all, after which a call may fail for lack of a
-/// descriptor: a read, or any call while the database is being opened.
+/// A read, or any call while the database is being opened, fails if it finds no descriptor at this
+/// many tries, which take five seconds in all.
 const TRIES_MAX: u64 = 500;
-/// The number of tries, in a second in all, after which a call that makes a segment of the log may
-/// fail.
+/// A call that makes a segment of the log fails if it finds no descriptor at this many tries, which
+/// take a second in all.
 const SEGMENT_TRIES_MAX: u64 = 100;
 
 /// The kinds of calls, by how long they wait for a file descriptor while the database is open.
@@ -162,8 +162,8 @@ impl PatientDisk {
         Err(moved_error(&home.dir))
     }
 
-    /// Repeats `call` as long as there is no free file descriptor: without a limit, once the
-    /// database is open.
+    /// Makes a call that writes. While there is no free file descriptor, repeats it: without a limit
+    /// once the database is open.
     fn writing<T>(&self, call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         self.calling(Patience::Writes, call)
     }

@@ -7,8 +7,8 @@ use std::path::Path;
 use super::{FileSystem, ReadFile, WriteFile};
 use crate::mutation::{self, Mutation};
 
-/// The buffer size: a larger one is no faster, and the allocator keeps a part of freed
-/// memory.
+/// The size of the buffer, in bytes. A larger one is no faster, and the allocator keeps a part of
+/// the memory that is freed.
 const BUFFER_BYTES: usize = 128 << 10;
 
 /// Copies the first `len` bytes of a file into a new one, and makes the new file's bytes durable;

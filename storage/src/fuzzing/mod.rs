@@ -50,8 +50,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("wal_segment", wal_segment),
 ];
 
-/// Decodes varints one after the other, and checks that each takes 1 to 10 bytes and comes back the
-/// same from its encoding.
+/// Decodes varints one after the other. Checks that each takes 1 to 10 bytes, and that its value,
+/// encoded again, is decoded to the same value and takes no more bytes.
 pub fn varint(bytes: &[u8]) {
     let mut at = 0;
     while at < bytes.len() {
@@ -89,9 +89,10 @@ pub fn commit(bytes: &[u8]) {
     }
 }
 
-/// Opens a database in which one file is replaced: the first byte selects the file, the rest is its
-/// content, also with the checksums made right. Opening it is an error or gives a database that can
-/// be read from end to end, written to and reopened.
+/// Opens a database in which one file is replaced, once with the given content, and once with the
+/// same content and corrected checksums. The first byte selects the file, the rest is its content.
+/// The opening must return an error, or a database that can be read from end to end, written to and
+/// reopened.
 pub fn database(bytes: &[u8]) {
     let Some((&which, content)) = bytes.split_first() else {
         return;
@@ -133,7 +134,7 @@ fn options(disk: &MemDisk) -> Options {
     }
 }
 
-/// Two tables with runs and a log, and a snapshot.
+/// Returns a disk with a database of two tables, with runs, a log and a snapshot.
 fn small_database() -> MemDisk {
     let disk = MemDisk::new();
     let db = Db::open(DIR, options(&disk)).expect("a new database opens");

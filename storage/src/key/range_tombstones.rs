@@ -281,7 +281,7 @@ impl RangeTombstones {
         }
     }
 
-    /// Returns these fragments as they are; they must ascend and not overlap.
+    /// Creates tombstones from fragments, which must ascend and not overlap.
     pub(crate) fn from_fragments(fragments: Vec<Fragment>) -> Self {
         Self {
             fragments: fragments.into_iter().map(Arc::new).collect(),

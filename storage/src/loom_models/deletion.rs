@@ -42,8 +42,8 @@ impl Deletion {
         ticket.publish();
     }
 
-    /// Does the part of a merge after the choice of its input: looks which snapshots need versions,
-    /// and syncs the log before the edit of the manifest.
+    /// Does the steps of a merge that follow the choice of its input: reads which snapshots need
+    /// versions, then syncs the log, before the manifest would be edited.
     fn merge(&self) {
         let kept = self.snapshots.bookmark_seqs(span());
         self.wal.sync_all().unwrap();

@@ -172,15 +172,16 @@ fn folds_beside_a_writer(number: impl Fn(&Operands) -> SeqNo + Send + Sync + 'st
     });
 }
 
-/// A reader stores a fold (the value merged of the operands that it sees) in the memtable: no
-/// operand that belongs into it is inserted later.
+/// A reader merges the operands that it sees, and stores the result (a fold) in the memtable,
+/// beside a writer. A fold must be complete: no operand with a sequence number up to that of the
+/// read may be inserted after it.
 #[test]
 fn loom_a_fold_has_all_that_it_stands_for() {
     folds_beside_a_writer(|operands| operands.queue.visible());
 }
 
-/// Deliberate fault: a reader folds (merges, and stores) operands although earlier commits are not
-/// in the memtable yet.
+/// Deliberate fault: a reader merges operands, and stores the result (a fold) in the memtable,
+/// although the operands of earlier commits are not in the memtable yet.
 #[test]
 #[should_panic(expected = "an operand is not in the fold")]
 fn loom_a_fold_of_what_is_not_decided_is_caught() {

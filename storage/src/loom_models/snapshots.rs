@@ -12,8 +12,8 @@ use crate::key::{Boundaries, Kind, ReadPoint, SeqNo, Version};
 use crate::read::{MergeOperators, Merger};
 use crate::snapshots::{Bookmarks, CoveredTable, SnapshotRecord, SnapshotRegistry};
 
-/// One key of one table. Every write makes a version of it; `versions` is where
-/// readers look, memtable and runs in one.
+/// A model of one key of one table. Every write adds a version; `versions` stands for the memtable
+/// and the runs together, which readers search.
 struct OneKey {
     queue: CommitQueue,
     snapshots: SnapshotRegistry,
@@ -36,8 +36,8 @@ impl OneKey {
         ticket.publish();
     }
 
-    /// Returns the versions that a flush reads: all up to the last number given out, once they are
-    /// visible.
+    /// Returns the versions that a flush reads: waits until the last sequence number that a commit
+    /// has got is visible, and returns all versions up to this number.
     fn fix_input(&self) -> Vec<SeqNo> {
         let end = self.queue.pause(|next| SeqNo(next.0 - 1));
         self.queue.wait_visible(end);
@@ -207,8 +207,8 @@ fn loom_a_view_loaded_then_registered_is_caught() {
     );
 }
 
-/// Deliberate fault: a flush looks which numbers readers read at (the boundaries) before it fixes
-/// its input. A view may begin in between.
+/// Deliberate fault: a flush reads the boundaries (the sequence numbers at which readers read)
+/// before it fixes its input. A view may begin in between.
 #[test]
 #[should_panic(expected = "is gone")]
 fn loom_boundaries_read_before_the_input_is_fixed_are_caught() {

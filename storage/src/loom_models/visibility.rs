@@ -9,7 +9,7 @@ use super::explore;
 use crate::commit::CommitQueue;
 use crate::key::SeqNo;
 
-/// A commit queue, and which sequence numbers were inserted into the memtable.
+/// A commit queue, and the sequence numbers that were inserted into the memtable.
 struct Commits {
     queue: CommitQueue,
     inserted: [AtomicBool; 7],

@@ -191,8 +191,8 @@ pub(super) fn naming(number: FileNumber) -> String {
     files::manifest_name(number) + "\n"
 }
 
-/// Returns the manifest that the content of CURRENT names; `None` for any content that [`naming`]
-/// does not return.
+/// Returns the manifest that the content of CURRENT names; `None` unless the content is exactly
+/// what [`naming`] returns for this manifest.
 fn named_in(content: &[u8]) -> Option<FileNumber> {
     let name = std::str::from_utf8(content).ok()?.strip_suffix('\n')?;
     match FileKind::of(Path::new(name)) {

@@ -198,8 +198,8 @@ impl<'a> Records<'a> {
         Ok(Some(record))
     }
 
-    /// Checks that no copy has a good record after the current offset, where none has one. Then at
-    /// most a torn edit is there.
+    /// Checks, where no copy has a good record at the current offset, that no copy has one behind
+    /// it either. Then the bytes there can only be an edit that a crash has torn.
     fn check_end(&self) -> Result<()> {
         for copy in self.copies {
             let later = later_record(&copy.bytes, self.at);
@@ -211,8 +211,8 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Returns the error of a copy that has no good record at the next offset. `follows` is
-    /// appended to its description: what follows in the copy behind that offset.
+    /// Returns the error of a copy that has no good record at the next offset. `follows` describes
+    /// what the copy has behind that offset, and is appended to the message.
     fn bad_record(&self, copy: &ManifestCopy, follows: &str) -> Error {
         let detail = record_at(&copy.bytes, self.at).err().unwrap_or_default();
         Error::corruption(&copy.path, self.at as u64, detail + follows)

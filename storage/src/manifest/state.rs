@@ -100,7 +100,8 @@ pub(crate) enum Edit {
         forgotten: Vec<TableId>,
         snapshots: Option<SnapshotChanges>,
     },
-    /// Adds the runs of flushed memtables: of the oldest memtable of one or more tables.
+    /// Adds the runs that a flush wrote. A flush writes the oldest memtable of each of one or more
+    /// tables.
     Flush {
         tables: Vec<FlushedTable>,
         snapshots: Option<SnapshotChanges>,
@@ -422,8 +423,8 @@ impl State {
         found.expect("it was checked")
     }
 
-    /// Applies those of an edit's operations on snapshots that are newer than the state; `None` if
-    /// it has none.
+    /// Applies those operations on snapshots in `changes` that are newer than the state. `changes` is
+    /// `None` if the edit has no such operations.
     fn note_snapshots(&mut self, changes: Option<SnapshotChanges>) {
         let deaf = mutation::is(Mutation::KeepOldBookmarks) && self.bookmarks.as_of > SeqNo::ZERO;
         if let Some(changes) = changes.filter(|_| !deaf) {

@@ -58,12 +58,12 @@ impl<'a> Fold<'a> {
         self.hidden_below = self.hidden_below.max(seq);
     }
 
-    /// Whether a range tombstone covers the key.
+    /// Returns whether a range tombstone covers the key.
     pub(crate) fn is_covered(&self) -> bool {
         self.hidden_below > SeqNo::ZERO
     }
 
-    /// The sequence number below which versions are under a range tombstone; 0 if no range
+    /// Returns the sequence number below which versions are under a range tombstone; 0 if no range
     /// tombstone covers the key.
     pub(crate) fn hidden_below(&self) -> SeqNo {
         self.hidden_below
@@ -97,7 +97,7 @@ impl<'a> Fold<'a> {
         true
     }
 
-    /// The number of operands that were found.
+    /// Returns the number of operands that were found.
     pub(crate) fn operands(&self) -> usize {
         self.operands.len()
     }
@@ -145,7 +145,7 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// The value, once the base is reached or there are no more versions.
+    /// Returns the value. To be called once the base is reached, or there are no more versions.
     #[inline]
     pub(crate) fn finish(self, key: &[u8], merger: &Merger) -> Result<Option<Bytes>> {
         let base = match self.base {

@@ -87,7 +87,7 @@ pub enum Purged {
     Gone,
 }
 
-/// The bounds of the timestamps in a version; `None` if they are not known.
+/// Returns the bounds of the timestamps in a version; `None` if they are not known.
 pub(crate) fn timestamps_of(
     operator: &dyn MergeOperator,
     key: &[u8],

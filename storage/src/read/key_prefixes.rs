@@ -60,13 +60,13 @@ impl KeyPrefixes {
         }
     }
 
-    /// The way in which prefixes for bloom filters are cut from keys, as files record it.
+    /// Returns the way in which prefixes for bloom filters are cut from keys, as files record it.
     pub(crate) fn of(&self) -> &PrefixesOf {
         &self.of
     }
 
-    /// The prefix of a key; `None` if it has none. If two keys have the same prefix, all keys
-    /// between them have it, too.
+    /// Returns the prefix of a key; `None` if it has none. If two keys have the same prefix, all
+    /// keys between them have it, too.
     pub(crate) fn of_key<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         match (&self.of, &self.operator) {
             (PrefixesOf::Bytes(bytes), _) => key.get(..*bytes as usize),
@@ -75,7 +75,8 @@ impl KeyPrefixes {
         }
     }
 
-    /// The prefix that all keys between these bounds have; `None` if they do not have one prefix.
+    /// Returns the prefix that all keys between these bounds have; `None` if they do not have one
+    /// prefix.
     pub(crate) fn of_range<'k>(
         &self,
         lower: &'k Bound<Vec<u8>>,

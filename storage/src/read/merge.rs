@@ -29,14 +29,14 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
         Self { sources, line }
     }
 
-    /// The source that stands on the next version, or on damage before the next version; `None` at
-    /// the end.
+    /// Returns the source that stands on the next version, or on damage before the next version;
+    /// `None` at the end.
     #[inline]
     pub(crate) fn front(&self) -> Option<&C> {
         self.line.first().map(|&first| &self.sources[first])
     }
 
-    /// The source that stands on the next version; `None` at the end.
+    /// Returns the source that stands on the next version; `None` at the end.
     ///
     /// # Errors
     /// The damage before the next version.
@@ -115,7 +115,7 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
         self.line[..=passed].rotate_left(1);
     }
 
-    /// Whether the version of source `a` comes before that of source `b`.
+    /// Returns whether the version of source `a` comes before that of source `b`.
     #[inline]
     fn comes_before(&self, a: usize, b: usize) -> bool {
         Self::compare(&self.sources[a], &self.sources[b]).is_lt()

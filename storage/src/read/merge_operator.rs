@@ -58,25 +58,24 @@ pub trait MergeOperator: Send + Sync + Debug {
         }
     }
 
-    /// The group that a key belongs to; by default none.
+    /// Returns the group that a key belongs to; by default none.
     ///
     /// No single key of a group may be put or deleted: all values of a group are operands, and a
     /// deleted range contains all keys of the group or none. Readers of a group must read its head
-    /// first, or all of the group by one iterator. A head that is read last may have been purged
-    /// since the other keys were read, together with the content that it deletes. The reader would
-    /// then return deleted content.
+    /// first, or all of the group by one iterator. A head that is read last may have been purged since
+    /// the other keys were read, together with the content that it deletes. The reader would then
+    /// return deleted content.
     fn group<'k>(&self, key: &'k [u8]) -> Option<Group<'k>> {
         let _ = key;
         None
     }
 
-    /// The prefix of a key for filters, which keys that are read together have in common
-    /// ([`FilterPrefix::Operator`](crate::FilterPrefix::Operator)); by default the prefix of its
-    /// group.
+    /// Returns the filter prefix of a key ([`FilterPrefix::Operator`](crate::FilterPrefix::Operator)),
+    /// which is common to keys that are read together. By default it is the prefix of the key's group.
     ///
-    /// Every key that begins with the prefix of another key must have the same prefix. The prefix
-    /// of a key must not change while tables use the operator's name: readers look for it in the
-    /// filters of older files.
+    /// Every key that begins with the prefix of another key must have the same prefix. The prefix of a
+    /// key must not change while tables use the operator's name: readers look for it in the filters of
+    /// older files.
     fn filter_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         Some(self.group(key)?.prefix)
     }
@@ -148,7 +147,7 @@ pub struct MergeOperators {
 }
 
 impl MergeOperators {
-    /// An empty set of operators.
+    /// Creates an empty set of operators.
     pub fn none() -> Self {
         Self {
             by_name: BTreeMap::new(),

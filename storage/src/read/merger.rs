@@ -39,18 +39,18 @@ impl Merger {
         Self { prefixes, ..self }
     }
 
-    /// The prefixes of keys in the table's filters; `None` if the filters have none, or if they are
-    /// those of a merge operator that this process does not have.
+    /// Returns the prefixes of keys in the table's filters; `None` if the filters have none, or if
+    /// they are those of a merge operator that this process does not have.
     pub(crate) fn prefixes(&self) -> Option<&KeyPrefixes> {
         self.prefixes.as_ref()
     }
 
-    /// Whether this process has the table's merge operator, so that operands can be folded.
+    /// Returns whether this process has the table's merge operator, so that operands can be folded.
     pub(crate) fn is_known(&self) -> bool {
         self.operator.is_some()
     }
 
-    /// The table, as `KEYSPACE.TABLE`.
+    /// Returns the table, as `KEYSPACE.TABLE`.
     pub(crate) fn table(&self) -> &str {
         &self.table
     }

@@ -17,8 +17,8 @@ pub struct ValueBounds {
 }
 
 impl ValueBounds {
-    /// The bounds for no values at all. The timestamps are known only if the merge operator is
-    /// known.
+    /// Returns the bounds for no values at all. The timestamps are known only if the merge operator
+    /// is known.
     pub(crate) fn of_none(operator: Option<&dyn MergeOperator>) -> Self {
         Self {
             timestamps: operator.map(|_| TimestampBounds::NONE),
@@ -56,8 +56,8 @@ pub enum ExpiryBounds {
 }
 
 impl ExpiryBounds {
-    /// The bounds of something that expires at this time, in milliseconds since the Unix epoch:
-    /// readers at this time or later no longer see it.
+    /// Returns the bounds of something that expires at this time, in milliseconds since the Unix
+    /// epoch: readers at this time or later no longer see it.
     pub fn at_ms(expiry_ms: u64) -> Self {
         Self::Within {
             least_ms: expiry_ms,

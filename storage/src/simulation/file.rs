@@ -106,11 +106,10 @@ impl MemFile {
         }
     }
 
-    /// The file as it is found after a power loss, all of it durable.
+    /// Returns the file after a power loss, with all that is left of it durable.
     ///
-    /// One file in four loses all its unsynced bytes and one in four none:
-    /// drawing only sector by sector would never show a reader a long
-    /// unacknowledged write that survived.
+    /// One file in four loses all its unsynced bytes and one in four none: drawing only sector by
+    /// sector would never show a reader a long unacknowledged write that survived.
     pub(super) fn after_power_loss(mut self, rng: &mut SplitMix64) -> Self {
         if let Some(before) = self.before_cut.take()
             && rng.coin()

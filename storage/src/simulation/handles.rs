@@ -9,8 +9,8 @@ use super::names::Inode;
 use crate::file_system::{ReadFile, SyncFile, WriteFile};
 use crate::log_store::LockGuard;
 
-/// A handle of an open file. All ways of opening a file return this type, each as another trait
-/// that limits the operations.
+/// A handle of an open file. Every way of opening a file returns this type, each as a trait object
+/// that permits only the operations of that way.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     pub(super) disk: MemDisk,

@@ -88,7 +88,7 @@ impl Machine {
         }
     }
 
-    /// Another machine with the same files, all durable.
+    /// Creates another machine with the same files, all of them durable.
     pub(super) fn fork(&self) -> Self {
         let mut fork = Self::new();
         fork.names = self.names.settled();
@@ -136,13 +136,13 @@ impl Machine {
         });
     }
 
-    /// The bytes that fit on the disk beside those in use; `None` if it has no limit.
+    /// Returns the number of free bytes on the disk; `None` if the disk has no limit.
     pub(super) fn free_bytes(&self) -> Option<u64> {
         let free = |capacity: u64| capacity.saturating_sub(self.used_bytes());
         self.capacity_bytes.map(free)
     }
 
-    /// Bytes of the files that have a name or are held open.
+    /// Returns the bytes of the files that have a name or are held open.
     pub(super) fn used_bytes(&self) -> u64 {
         let in_use = |slot: &&Slot| slot.is_named || slot.handles > 0;
         let slots = self.files.values().filter(in_use);
@@ -195,8 +195,8 @@ impl Machine {
         })
     }
 
-    /// Creates the file that was looked up in vain. `NotFound` may also mean
-    /// that its directory is missing.
+    /// Creates the file at `path`, whose lookup failed with the error `lookup`. Fails if that error
+    /// is another one than `NotFound`, or if the directory is missing.
     fn create_missing(&mut self, path: PathBuf, lookup: io::Error) -> io::Result<Inode> {
         if lookup.kind() != io::ErrorKind::NotFound {
             return Err(lookup);
@@ -418,7 +418,7 @@ impl Machine {
         }
     }
 
-    /// The file at a path, for those methods of `MemDisk` that do not count as I/O calls.
+    /// Returns the file at a path, for those methods of `MemDisk` that do not count as I/O calls.
     pub(super) fn file_at(&mut self, path: &Path) -> io::Result<&mut MemFile> {
         let inode = self.names.file(&absolute(path))?;
         Ok(&mut self.slot(inode).file)

@@ -33,17 +33,16 @@ use crate::table_store::TableFiles;
 ///
 /// # What survives a power loss
 ///
-/// * Synced bytes of a file, always. Of the unsynced ones of a file either
-///   none, all, or some: the length is drawn between the synced and the seen
-///   one, and each 512-byte sector up to it reached the disk or reads as
-///   zeros.
-/// * Created, linked, renamed and removed names that [`FileSystem::sync_dir`] made durable,
-///   always. Of the later ones of each directory a random prefix of their
-///   order, as on a journaling file system. A rename happened whole or not at
-///   all, also between two directories. So a file that was synced, but not its
-///   directory, may be gone whole, and a removed one may be back.
-/// * Directories made by [`FileSystem::create_dir_all`], at once. Those that
-///   [`TableFiles::remove_dir`] removed are gone at once.
+/// * Synced bytes of a file, always. Of its unsynced bytes none, all or some: in the last case the
+///   length of the file is drawn between the synced length and the length that programs saw, and
+///   each 512-byte sector of unsynced bytes has reached the disk, or reads as zeros.
+/// * Created, linked, renamed and removed names that [`FileSystem::sync_dir`] made durable, always.
+///   Of the later changes of names in a directory, a random number of the earliest ones survives,
+///   as on a journaling file system. A rename survives whole or not at all, also between two
+///   directories. So a file may be gone if it was synced and its directory was not, and a removed
+///   file may be back.
+/// * Directories that [`FileSystem::create_dir_all`] made and [`TableFiles::remove_dir`] removed,
+///   once the call has returned.
 /// * The cut of [`FileSystem::truncate`], once it returned. The emptying of an
 ///   existing file by [`FileSystem::create`] may be undone until that file is synced.
 ///
@@ -130,14 +129,14 @@ pub enum FaultOp {
 }
 
 impl MemDisk {
-    /// An empty disk, with power.
+    /// Creates an empty disk, with power.
     pub fn new() -> Self {
         Self {
             machine: Arc::new(Mutex::new(Machine::new())),
         }
     }
 
-    /// I/O calls since the disk was made, restarts included.
+    /// Returns the number of I/O calls since the disk was created, restarts included.
     pub fn io_calls(&self) -> u64 {
         self.machine().io_calls
     }
@@ -158,20 +157,18 @@ impl MemDisk {
         self.machine().calls_until_crash = Some(nth);
     }
 
-    /// Whether calls get through: false from a crash to the restart.
+    /// Returns whether calls can succeed. Returns false from a crash to the restart.
     pub fn has_power(&self) -> bool {
         self.machine().has_power
     }
 
     /// Starts the machine again, cutting the power first if it is on.
     ///
-    /// `seed` alone draws what survives: the same history and seed leave the
-    /// same disk. All that survived is durable. Locks are free, open files are
-    /// dead (every call on them goes on failing), armed crashes and faults are
-    /// disarmed; the capacity stays.
+    /// `seed` alone determines what survives: the same history and seed leave the same disk. All that
+    /// survived is durable. Locks are free, open files are dead (every call on them goes on failing), armed
+    /// crashes and faults are disarmed; the capacity stays.
     ///
-    /// Programs of before the crash hold the `MemDisk` too, and their calls on
-    /// it get through again: stop them first.
+    /// Threads from before the crash that still hold this `MemDisk` can make calls again: stop them first.
     pub fn restart(&self, seed: u64) {
         self.machine().restart(seed);
     }
@@ -187,7 +184,7 @@ impl MemDisk {
         self.machine().fail_next(op, nth, kind);
     }
 
-    /// Faults of [`MemDisk::fail_next`] that have not struck yet.
+    /// Returns the number of faults of [`MemDisk::fail_next`] that have not struck yet.
     pub fn armed_faults(&self) -> usize {
         self.machine().armed_faults()
     }
@@ -197,15 +194,15 @@ impl MemDisk {
         self.machine().clear_faults();
     }
 
-    /// Makes the disk a slow one, by the order of things rather than by time: before a call,
-    /// a thread lets others go ahead, for up to `turns_max` turns, drawn from `seed`. 0, the
-    /// default, is a fast disk.
+    /// Makes the disk a slow one, by the order of calls rather than by time: before a call, a thread yields
+    /// to other threads a random number of times, up to `turns_max`, drawn from `seed`. 0, the default, is a
+    /// fast disk.
     pub fn set_slow(&self, turns_max: u32, seed: u64) {
         self.machine().set_slow(turns_max, seed);
     }
 
-    /// Another disk with the same files, all of them durable, and nothing else
-    /// in common: no handles, locks, faults or limits. Costs no call.
+    /// Creates another disk with the same files, all of them durable. It shares nothing with this disk: no
+    /// handles, locks, faults or limits. This is not an I/O call.
     pub fn fork(&self) -> Self {
         Self {
             machine: Arc::new(Mutex::new(self.machine().fork())),
@@ -227,8 +224,8 @@ impl MemDisk {
         }
     }
 
-    /// Bytes of all files that have a name or are held open: a removed file
-    /// takes space until its last handle drops.
+    /// Returns the bytes of all files that have a name or are held open: a removed file takes space until its
+    /// last handle drops.
     pub fn used_bytes(&self) -> u64 {
         self.machine().used_bytes()
     }
@@ -248,9 +245,8 @@ impl MemDisk {
         machine.file_at(path.as_ref())?.flip_bit(byte_offset, bit)
     }
 
-    /// Cuts a file to `len` bytes, or fills it with zeros up to there,
-    /// durably: [`FileSystem::truncate`] that counts as no call and never fails for
-    /// lack of power.
+    /// Cuts a file to `len` bytes, or fills it with zeros up to there, durably. Unlike
+    /// [`FileSystem::truncate`], it is not an I/O call, and needs no power.
     ///
     /// # Errors
     ///
@@ -261,7 +257,7 @@ impl MemDisk {
         Ok(())
     }
 
-    /// Length of a file as running programs see it, in bytes.
+    /// Returns the length of a file as running programs see it, in bytes.
     ///
     /// # Errors
     ///
@@ -271,7 +267,7 @@ impl MemDisk {
         Ok(machine.file_at(path.as_ref())?.bytes().len() as u64)
     }
 
-    /// All bytes of a file as running programs see them.
+    /// Returns all bytes of a file as running programs see them.
     ///
     /// # Errors
     ///

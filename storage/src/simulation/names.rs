@@ -47,7 +47,7 @@ enum NameOp {
 }
 
 impl Names {
-    /// An empty tree: the root directory.
+    /// Creates a tree that has only the root directory.
     pub(super) fn new() -> Self {
         Self {
             dirs: BTreeSet::from([PathBuf::from("/")]),
@@ -96,7 +96,7 @@ impl Names {
         }
     }
 
-    /// Last components of the names in `dir`.
+    /// Returns the last components of the names in `dir`.
     pub(super) fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
         self.check_dir(dir)?;
         let paths = self.dirs.iter().chain(self.seen.keys());
@@ -129,7 +129,7 @@ impl Names {
         self.half_created_dirs = self.missing_dirs(dir).unwrap_or_default();
     }
 
-    /// Returns `dir` and its parents as far as they do not exist, outermost first.
+    /// Returns those of `dir` and its parents that do not exist, outermost first.
     fn missing_dirs(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
         let mut missing: Vec<PathBuf> = dir
             .ancestors()
@@ -159,12 +159,12 @@ impl Names {
         Ok(())
     }
 
-    /// Whether running programs see a name of the file.
+    /// Returns whether the file has a name that running programs see.
     pub(super) fn has_name(&self, inode: Inode) -> bool {
         self.seen.values().any(|&named| named == inode)
     }
 
-    /// Takes a name away; returns the file that had it.
+    /// Removes a name, and returns the file that had it.
     pub(super) fn unlink(&mut self, path: PathBuf) -> io::Result<Inode> {
         let inode = self.file(&path)?;
         self.log(NameOp::Unlink { path });
@@ -251,7 +251,7 @@ impl Names {
         self.dirs.extend(half_created.into_iter().take(created));
     }
 
-    /// Every file that has a name, or may have one after a power loss.
+    /// Returns every file that has a name, or may have one after a power loss.
     pub(super) fn reachable(&self) -> BTreeSet<Inode> {
         let journaled = self.journal.iter().filter_map(|op| match op {
             NameOp::Link { inode, .. } | NameOp::Rename { inode, .. } => Some(inode),
@@ -278,7 +278,7 @@ impl NameOp {
         }
     }
 
-    /// The one or two directories that the change affects, each once.
+    /// Returns the one or two directories that the change affects, each once.
     fn dirs(&self) -> impl Iterator<Item = &Path> {
         let (first, second) = match self {
             NameOp::Link { path, .. } | NameOp::Unlink { path } => (parent(path), None),
@@ -288,7 +288,7 @@ impl NameOp {
     }
 }
 
-/// The path from the root; relative paths start there too.
+/// Returns the absolute form of a path. A relative path starts at the root.
 pub(super) fn absolute(path: &Path) -> PathBuf {
     let mut absolute = PathBuf::from("/");
     for component in path.components() {

@@ -19,8 +19,8 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Between `low` and `high`, both included. The bias of the remainder is
-    /// far below what a test could see.
+    /// Returns a number from `low` to `high`, both included. The bias of the remainder is far below
+    /// what a test could see.
     pub(super) fn between(&mut self, low: usize, high: usize) -> usize {
         low + (self.next() % (high - low + 1) as u64) as usize
     }

@@ -21,7 +21,7 @@ fn append_new(disk: &MemDisk, name: &str, bytes: &[u8]) -> Box<dyn WriteFile> {
     file
 }
 
-/// A file whose bytes and name are durable.
+/// Creates a file whose bytes and name are durable.
 fn durable(disk: &MemDisk, name: &str, bytes: &[u8]) -> Box<dyn WriteFile> {
     let mut file = append_new(disk, name, bytes);
     file.sync().unwrap();

@@ -313,8 +313,8 @@ impl SnapshotRegistry {
     }
 
     /// Returns the commits at which all bookmarks (snapshots, and holds on a snapshot's state of
-    /// one table) and all views (open readers) read, as they are at one instant, for figures about
-    /// many tables.
+    /// one table) and all views (open readers) read, all at one instant. Statistics of many tables
+    /// are computed from this copy.
     pub(crate) fn overview(&self) -> SnapshotOverview {
         let state = self.state.lock().unwrap();
         let views = state.views.keys().map(|point| point.seq);

@@ -7,7 +7,7 @@ use super::TableFiles;
 use crate::error::{Error, Result};
 use crate::file_system::copy;
 
-/// The way in which a file came to have its bytes under another name.
+/// The way in which the content of a file got a second name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// A hard link: the same file.

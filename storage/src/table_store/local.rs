@@ -30,7 +30,7 @@ impl LocalTables {
         }
     }
 
-    /// The directory that a locator names, if it names one.
+    /// Returns the directory that a locator names; `None` if it names none.
     pub(crate) fn dir_of(locator: &str) -> Option<&Path> {
         locator.strip_prefix(SCHEME).map(Path::new)
     }

@@ -59,7 +59,7 @@ pub trait TableStore: Send + Sync + Debug {
     /// Deletes a table that has no readers any more. The store may delete it later, because its
     /// number is not used again.
     fn delete(&self, number: u64) -> io::Result<()>;
-    /// Returns the bytes that more tables may take; `None` if they are unknown.
+    /// Returns the number of free bytes for further tables; `None` if it is unknown.
     fn free_bytes(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }

@@ -18,8 +18,9 @@ use arc_swap::ArcSwapOption;
 use super::TableStore;
 use crate::file_system::ReadFile;
 
-/// The approximate number of entries in the `ring` (the list of open tables) that may belong to
-/// tables that no longer exist.
+/// The entries of tables that no longer exist are removed from `ring` (the list of open tables)
+/// once `ring` has this many entries more than twice the number of open tables. So the cost of a
+/// removal is shared by many additions.
 const GONE_MAX: usize = 64;
 
 /// The descriptors that are held for calls that write: a new segment of the log needs three at once,
@@ -51,8 +52,8 @@ pub(crate) enum Stage {
 }
 
 impl OpenFiles {
-    /// A cache with at most `max` open tables, at least one. With `None` the maximum is half of the
-    /// files that the process may open, because the program has sockets and files too.
+    /// Creates a cache with at most `max` open tables, at least one. With `None` the maximum is
+    /// half of the files that the process may open, because the program has sockets and files too.
     pub(crate) fn new(max: Option<usize>) -> Arc<Self> {
         Arc::new(Self {
             max: max.unwrap_or_else(half_of_limit).max(1),
@@ -100,7 +101,7 @@ impl OpenFiles {
         self.waited_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// About how long callers waited for file descriptors, in microseconds.
+    /// Returns about how long callers waited for file descriptors, in microseconds.
     pub(crate) fn waited_us(&self) -> u64 {
         self.waited_us.load(Ordering::Relaxed)
     }

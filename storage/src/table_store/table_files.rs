@@ -30,7 +30,7 @@ pub trait TableFiles: FileSystem {
         let _ = dir;
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Returns the bytes that more files of a directory may take; `None` if they are unknown.
+    /// Returns the number of free bytes for further files of a directory; `None` if it is unknown.
     fn free_bytes(&self, dir: &Path) -> io::Result<Option<u64>> {
         let _ = dir;
         Ok(None)

@@ -89,8 +89,8 @@ pub(crate) struct ChangedSources {
 }
 
 impl ChangeWindow {
-    /// The window between two readers. `newer` must not stand below `older` in the order of
-    /// commits, but may have the earlier time, if the clock was set back in between.
+    /// Creates the window between two readers. `newer` must not be below `older` in the order of commits,
+    /// but may have the earlier time, if the clock was set back in between.
     pub(crate) fn between(older: ReadPoint, newer: ReadPoint) -> Self {
         let (one, other) = (older.read_time_ms, newer.read_time_ms);
         Self {

@@ -29,9 +29,9 @@ use crate::runs::{FileMeta, Quarantine, Run, RunFile, Sought};
 use crate::sstable::SsTable;
 use crate::version::{Layer, Lookup, Source, Tombstones};
 
-/// The most index partitions under a key range for which the range is divided at the ends of data
-/// blocks. A larger range is divided at the ends of partitions: each is a small part of it, and
-/// reading all of them, to find the blocks, would take long.
+/// A key range with at most this many index partitions is divided at the ends of data blocks. A larger
+/// range is divided at the ends of partitions: each of them is a small part of the range, and reading
+/// them all, to find the blocks, would take long.
 const PARTITIONS_IN_DETAIL_MAX: usize = 256;
 
 #[derive(Debug, Clone)]
@@ -122,7 +122,7 @@ impl TableVersion {
         memtables.chain(runs.map(Layer::Run))
     }
 
-    /// Whether a memtable has something that a reader at `seq` may see.
+    /// Returns whether a memtable has something that a reader at `seq` may see.
     pub(crate) fn has_in_memory(&self, seq: SeqNo) -> bool {
         let mut memtables = std::iter::once(&self.memtable).chain(&self.frozen);
         memtables.any(|memtable| {
@@ -166,7 +166,7 @@ impl TableVersion {
         (sources.collect(), excluded.get())
     }
 
-    /// The range tombstones of every source that a reader at `seq` may see.
+    /// Returns the range tombstones of every source that a reader at `seq` may see.
     pub(crate) fn range_tombstones(&self, seq: SeqNo) -> Vec<Tombstones> {
         let memtables = std::iter::once(&self.memtable).chain(&self.frozen);
         let memtables = memtables.filter_map(|memtable| memtable.range_tombstones());
@@ -176,8 +176,8 @@ impl TableVersion {
         memtables.chain(runs.map(Tombstones::OfRun)).collect()
     }
 
-    /// Keys that cut the part of a range that a reader at `seq` sees into at most `parts` pieces
-    /// with about the same number of bytes on disk. The keys ascend, and each is within the range.
+    /// Returns keys, ascending and within the range, that cut the range into at most `parts` pieces
+    /// with about the same number of bytes on disk. Only files that a reader at `seq` sees are counted.
     pub(crate) fn split_keys(&self, seq: SeqNo, range: &KeyRange, parts: usize) -> Vec<Bytes> {
         let pieces = self.pieces(seq, range);
         let total: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
@@ -199,7 +199,7 @@ impl TableVersion {
         keys
     }
 
-    /// The ingested runs that are not in the run list yet, newest first.
+    /// Returns the ingested runs that are not in the run list yet, newest first.
     pub(crate) fn waiting_runs(&self) -> impl Iterator<Item = &Arc<Run>> {
         self.frozen.iter().filter_map(|memtable| memtable.run())
     }
@@ -233,7 +233,7 @@ impl TableVersion {
         unfinished(self.runs.iter().map(|run| run.meta()), &stuck)
     }
 
-    /// Returns this version with a file in quarantine; `None` if no run has the file.
+    /// Returns a copy of this version in which a file is in quarantine; `None` if no run has the file.
     pub(crate) fn quarantined(&self, file: FileNumber, quarantine: &Quarantine) -> Option<Self> {
         let mut next = self.clone();
         let mut runs = next.runs.iter_mut();
@@ -244,8 +244,9 @@ impl TableVersion {
         Some(next)
     }
 
-    /// Returns this version with an undamaged file in the place of a damaged one, or with the same
-    /// file opened once more, if it did not open before; `None` if no run has the file.
+    /// Returns a copy of this version in which the undamaged file `whole` replaces a damaged one.
+    /// `whole` may be the same file, opened again after its first opening had failed. `None` if no run
+    /// has the damaged file.
     pub(crate) fn restored(
         &self,
         damaged: FileNumber,
@@ -261,8 +262,8 @@ impl TableVersion {
         Some(next)
     }
 
-    /// Returns this version with the files of `rest` in the place of the lost one; a run
-    /// without files is removed. `None` if no run has the lost file.
+    /// Returns a copy of this version in which the files of `rest` replace the lost one; a run without
+    /// files is removed. `None` if no run has the lost file.
     pub(crate) fn without_lost(&self, lost: FileNumber, rest: Option<&Run>) -> Option<Self> {
         let mut runs = self.runs.iter().enumerate();
         let (at, run) = runs.find_map(|(at, run)| Some((at, run.without_lost(lost, rest)?)))?;
@@ -271,12 +272,12 @@ impl TableVersion {
         Some(next)
     }
 
-    /// All runs, also the ingested ones that are not in the run list yet; newest first.
+    /// Returns all runs, also the ingested ones that are not in the run list yet; newest first.
     pub(crate) fn all_runs(&self) -> impl Iterator<Item = &Arc<Run>> {
         self.waiting_runs().chain(&self.runs)
     }
 
-    /// The bytes on disk of the data blocks that may have keys of a range.
+    /// Returns the bytes on disk of the data blocks that may have keys of a range.
     pub(crate) fn approximate_bytes(&self, seq: SeqNo, range: &KeyRange) -> u64 {
         let pieces = self
             .tables(seq, range)
@@ -284,9 +285,9 @@ impl TableVersion {
         pieces.map(|(_, bytes)| bytes).sum()
     }
 
-    /// Returns the pieces of files in which a reader at `seq` may find keys of a range: data
-    /// blocks, or partitions if there are many. Each piece is its upper end and its bytes. Taken
-    /// from the indexes, without reading data.
+    /// Returns the pieces of files in which a reader at `seq` may find keys of a range: data blocks, or
+    /// partitions if there are many. Each piece has an upper bound of its keys and its size in bytes.
+    /// Only indexes are read, no data.
     fn pieces(&self, seq: SeqNo, range: &KeyRange) -> Vec<(Bytes, u64)> {
         let partitions: usize = self
             .tables(seq, range)
@@ -339,8 +340,8 @@ impl TableVersion {
         next
     }
 
-    /// Returns this version without a memtable that holds an ingested run, whose commit failed;
-    /// `None` if this version does not have the memtable.
+    /// Returns a copy of this version without a memtable that holds an ingested run, because the commit
+    /// of the ingest failed; `None` if this version does not have the memtable.
     pub(crate) fn without(&self, layer: &Arc<Memtable>) -> Option<Self> {
         let mut next = self.clone();
         next.frozen.retain(|other| !Arc::ptr_eq(other, layer));
@@ -360,11 +361,11 @@ impl TableVersion {
         next
     }
 
-    /// Returns this version after a merge or a part of it, and the files that the new version no
-    /// longer contains. `output` replaces the `inputs`, which are neighbours in the list. With
-    /// `rest`, only their keys before `rest` are merged yet, and the inputs stay with the others.
-    /// With `onto`, the run right behind the inputs, which has the output of earlier parts,
-    /// `output` is added to that run.
+    /// Returns this version after a merge or a part of it, and the files that the new version no longer
+    /// contains. `output` replaces the `inputs`, which are neighbours in the list. With `rest`, only
+    /// the inputs' keys before `rest` are merged so far, and the inputs stay with their other keys.
+    /// With `onto`, the run right behind the inputs, which has the output of earlier parts, `output` is
+    /// added to that run.
     pub(crate) fn compacted(
         &self,
         inputs: &[RunId],

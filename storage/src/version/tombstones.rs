@@ -13,7 +13,7 @@ pub(crate) enum Tombstones {
 }
 
 impl Tombstones {
-    /// The sequence number of the newest tombstone over `key` that is `<= seq`.
+    /// Returns the sequence number of the newest tombstone over `key` that is `<= seq`.
     pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
         match self {
             Self::OfMemtable(ranges) => ranges.covering(key, seq),
@@ -35,7 +35,7 @@ impl Tombstones {
         }
     }
 
-    /// All tombstones, in no order.
+    /// Returns all tombstones, in no order.
     pub(crate) fn list(&self) -> Vec<RangeTombstone> {
         match self {
             Self::OfMemtable(ranges) => ranges.iter().collect(),

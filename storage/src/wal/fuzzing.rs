@@ -12,8 +12,8 @@ use crate::{ErrorKind, Result};
 
 const NUMBER: FileNumber = FileNumber(1);
 
-/// Replays a WAL segment, as the last one and as one before it, as it is and
-/// with its checksums made right; and decodes the payloads of its commits.
+/// Replays a WAL segment four times: as the last segment and as an earlier one, each as it is and
+/// with corrected checksums. Also decodes the payloads of its commits.
 pub fn wal_segment(bytes: &[u8]) {
     let mut repaired = bytes.to_vec();
     reseal(&mut repaired);
@@ -71,7 +71,7 @@ pub(crate) fn reseal(bytes: &mut [u8]) {
     }
 }
 
-/// The commits of a segment: first number and payload.
+/// Returns the commits of a segment: for each, its first number and its payload.
 #[cfg(test)]
 pub(crate) fn payloads(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut payloads = Vec::new();

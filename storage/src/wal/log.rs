@@ -387,7 +387,7 @@ impl Wal {
         self.progress.lock().unwrap().failed.clone()
     }
 
-    /// Makes the log refuse everything from now on.
+    /// Makes the log refuse all records from now on, as after a failure with this cause.
     pub(crate) fn poison(&self, cause: &str) {
         let mut progress = self.progress.lock().unwrap();
         self.fail(&mut progress, cause);
@@ -583,8 +583,8 @@ impl Wal {
         }
     }
 
-    /// Refuses everything from now on. Locks the buffer while `progress` is locked; no other
-    /// code takes the two locks in the opposite order.
+    /// Makes the log refuse all records from now on. Locks the buffer while `progress` is locked;
+    /// no other code takes the two locks in the opposite order.
     fn fail(&self, progress: &mut Progress, cause: &str) {
         if progress.failed.is_none() {
             let cause: Arc<str> = cause.into();

@@ -57,7 +57,7 @@ pub(super) struct Refused {
 }
 
 impl Progress {
-    /// The progress of a log that ends at `end`, with these closed segments.
+    /// Creates the progress of a log that ends at `end`, with these closed segments.
     pub(super) fn new(
         end: Place,
         closed: Vec<(FileNumber, u64)>,

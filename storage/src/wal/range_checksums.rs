@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use crc32fast::Hasher;
 
-/// The checksums of all prefixes of the bytes that have a multiple of this length are recorded, so
-/// that the checksum of a range is found without reading what is before it.
+/// The checksum of each prefix whose length is a multiple of this number of bytes is recorded. The
+/// checksum of any other prefix is computed from the recorded one before it, and fewer bytes than
+/// this.
 const STEP_BYTES: usize = 4 << 10;
 
 /// The checksums of some prefixes of the same bytes. CRC-32 is linear: the checksum of `A` followed
@@ -29,7 +30,7 @@ impl<'a> RangeChecksums<'a> {
         Self { bytes, prefixes }
     }
 
-    /// The CRC-32 of a range, which lies within the bytes.
+    /// Returns the CRC-32 of a range, which lies within the bytes.
     pub(super) fn of(&self, range: Range<usize>) -> u32 {
         if range.len() <= 2 * STEP_BYTES {
             return crc32fast::hash(&self.bytes[range]);

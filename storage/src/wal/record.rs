@@ -66,7 +66,7 @@ impl RecordHeader {
         })
     }
 
-    /// The sequence number of the record's last operation.
+    /// Returns the sequence number of the record's last operation.
     pub(super) fn last(&self) -> SeqNo {
         let behind_first = u64::from(self.count).saturating_sub(1);
         SeqNo(self.first.0.saturating_add(behind_first))

@@ -120,11 +120,11 @@ pub(crate) struct SegmentReplay<'a> {
     base: Option<Lsn>,
     /// The position in the log at which the segment begins; `None` until its header is complete.
     start: Option<Lsn>,
-    /// The length of the part that was replayed.
+    /// The number of bytes of the segment that were replayed.
     at: usize,
-    /// The last sequence number in that part.
+    /// The last sequence number in the replayed bytes.
     last: SeqNo,
-    /// Whether a damaged record follows that part: no further bytes make it good.
+    /// Whether the record behind the replayed bytes is damaged: further bytes cannot make it good.
     is_damaged: bool,
 }
 
@@ -143,10 +143,10 @@ impl<'a> SegmentReplay<'a> {
         }
     }
 
-    /// Calls `commit(first, operations, payload, offset)` for each record that `bytes` begins with.
-    /// These are the bytes that follow the replayed part, as far as they have come; `payload` is a
-    /// range of them. Stops at a record that is incomplete, and for good at one that is damaged.
-    /// Returns the number of bytes before it.
+    /// Replays `bytes`, which follow those that were replayed before, and need not reach to the end
+    /// of the segment. Calls `commit(first, operations, payload, offset)` for each whole record;
+    /// `payload` is a range of `bytes`. Stops at an incomplete record. A damaged record ends the
+    /// replay: further calls do nothing. Returns the number of bytes that were replayed.
     ///
     /// # Errors
     /// [`Error::Corruption`] for a damaged segment header, [`Error::UnsupportedFormat`] for one of
@@ -181,10 +181,12 @@ impl<'a> SegmentReplay<'a> {
         Ok(self.at - before)
     }
 
-    /// Ends the replay. `rest` are the bytes from the first record on that is incomplete or damaged.
+    /// Ends the replay. `rest` are the bytes that were not replayed: they begin with the first
+    /// record that is incomplete or damaged.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if they are no torn tail.
+    /// [`Error::Corruption`] if `rest` is not empty and not the torn tail of the last segment, or
+    /// if an earlier segment lacks a part of its header.
     pub(crate) fn end(self, rest: &[u8]) -> Result<Replayed> {
         let path = &self.segment.path;
         let Some(start) = self.start else {
@@ -231,8 +233,8 @@ impl<'a> SegmentReplay<'a> {
     }
 }
 
-/// Returns the header of a segment under the number `to`, made from the `header` that it has; `None`
-/// if that is damaged.
+/// Returns the `header` of a segment with the number `to` instead of its own; `None` if the header
+/// is damaged.
 pub(crate) fn renumbered_header(
     header: &[u8; SEGMENT_HEADER_BYTES],
     segment: &Segment,

@@ -92,7 +92,8 @@ struct Search<'a> {
     /// segment's header is damaged.
     base: Option<u64>,
     checksums: RangeChecksums<'a>,
-    /// Offsets of good records from which the search has already come to a bad one.
+    /// Offsets of good records from which the search has already reached a bad record. It need not
+    /// follow the records from there again.
     dead: HashSet<usize>,
 }
 
@@ -106,7 +107,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The record at the offset `at`, if it is good and can follow the operation numbered `last`.
+    /// Returns the record at the offset `at`, if it is good and can follow the operation numbered
+    /// `last`.
     fn good_record(&self, at: usize, last: SeqNo) -> Option<RecordHeader> {
         let header = RecordHeader::decode(&self.bytes[at..])?;
         let end = at + header.record_bytes();

@@ -25,8 +25,7 @@ pub(super) struct SegmentFiles {
     log_store: Arc<dyn LogStore>,
     dir: PathBuf,
     segment_bytes_max: u64,
-    /// The number of the segment that the next written record goes to, or a
-    /// smaller one.
+    /// A lower bound of the number of the segment to which the next record is written.
     next_number: AtomicU64,
     bytes: AtomicU64,
     /// Bytes written since the opening, headers of segments included.
@@ -89,7 +88,7 @@ impl SegmentFiles {
         }
     }
 
-    /// The smallest segment number that a record pushed from now on can get.
+    /// Returns the smallest segment number that a record pushed from now on can get.
     pub(super) fn next_number(&self) -> FileNumber {
         FileNumber(self.next_number.load(Ordering::Acquire))
     }
@@ -98,12 +97,12 @@ impl SegmentFiles {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes written since the opening.
+    /// Returns the bytes written since the opening.
     pub(super) fn written_bytes(&self) -> u64 {
         self.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the next group of records, which one call writes, goes to a new segment.
+    /// Returns whether the next group of records, which one call writes, goes to a new segment.
     pub(super) fn is_full(&self, segment: &OpenSegment) -> bool {
         segment.bytes >= self.segment_bytes_max
     }

@@ -34,7 +34,7 @@ fn options(mem: &MemDisk) -> Options {
     }
 }
 
-/// A database with the same keys in four runs and in several segments of the log.
+/// Creates a database with the same keys in four runs and in several segments of the log.
 fn database(mem: &MemDisk) -> Db {
     let db = Db::open(DIR, options(mem)).unwrap();
     let sstable = SsTableOptions {
@@ -190,7 +190,7 @@ fn a_backup_that_is_cancelled_at_any_step_leaves_nothing_behind() {
     Db::open(TARGET, manual(&mem)).unwrap().verify().unwrap();
 }
 
-/// The files of a database in `dir`, but for its lock, and their bytes.
+/// Returns the files of a database in `dir`, but for its lock, and their bytes.
 fn contents(mem: &MemDisk, dir: &str) -> BTreeMap<PathBuf, Vec<u8>> {
     let paths = mem.list(Path::new(dir)).unwrap().into_iter();
     let paths = paths.filter(|path| !path.ends_with("LOCK"));

@@ -65,8 +65,8 @@ impl MergeOperator for Cells {
     }
 }
 
-/// The content that a snapshot shows: for each key, the letters of its cells that have not expired
-/// (each cell has one letter).
+/// Returns the content that a snapshot shows: for each key, the letters of its cells that have not
+/// expired (each cell has one letter).
 fn visible(table: &SnapshotTable) -> Content {
     let letters = |value: &[u8]| {
         let live = cells(value)
@@ -86,7 +86,7 @@ fn differences(one: &Content, other: &Content) -> BTreeSet<Vec<u8>> {
         .collect()
 }
 
-/// The changed keys between two bounds; `None` if they are not known.
+/// Returns the changed keys between two bounds; `None` if they are not known.
 fn changed_between(
     older: &SnapshotTable,
     newer: &SnapshotTable,

@@ -38,7 +38,8 @@ fn small_database() -> (MemDisk, Everything) {
     (mem, state)
 }
 
-/// As [`small_database`], after a restart and a flush: the log is empty.
+/// Returns the same as [`small_database`], but after a restart and a flush, so that the log is
+/// empty.
 fn small_flushed_database() -> (MemDisk, Everything) {
     let (mem, expected) = small_database();
     let (db, _table) = small(&mem, Durability::Sync);
@@ -47,14 +48,14 @@ fn small_flushed_database() -> (MemDisk, Everything) {
     (mem, expected)
 }
 
-/// All files of the database that damage may hit.
+/// Returns all files of the database that damage may hit.
 fn all_files(mem: &MemDisk) -> Vec<std::path::PathBuf> {
     let mut all = files(mem, "");
     all.retain(|path| path != &Path::new(DIR).join("LOCK"));
     all
 }
 
-/// Whether the database has a second file with the same content as the one at `path`.
+/// Returns whether the database has a second file with the same content as the one at `path`.
 fn has_a_copy(path: &Path) -> bool {
     let name = path.to_string_lossy();
     name.contains("CURRENT") || name.contains("MANIFEST")
@@ -79,8 +80,8 @@ fn read_damaged(mem: &MemDisk) -> Result<Everything, Error> {
     outcome
 }
 
-/// The states of the database when the last records of the log are lost. Damage to the last segment
-/// alone cannot be distinguished from a torn tail, so these states are allowed.
+/// Returns the states of the database when the last records of the log are lost. Damage to the last
+/// segment alone cannot be distinguished from a torn tail, so these states are allowed.
 fn states_of_a_torn_tail(mem: &MemDisk) -> Vec<Everything> {
     let last = files(mem, ".log").pop().unwrap();
     let mut states = Vec::new();

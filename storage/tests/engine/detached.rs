@@ -51,8 +51,8 @@ fn open(mem: &MemDisk, description: &str) -> Result<DetachedTable> {
     DetachedTable::open(description, options)
 }
 
-/// The values in the pinned table of this description, in the order of their keys, with equal
-/// neighbours as one. (A pin keeps the files of a snapshot's table for another process.)
+/// Returns the values in the pinned table of this description, in the order of their keys, with
+/// equal neighbours as one. (A pin keeps the files of a snapshot's table for another process.)
 fn values(mem: &MemDisk, description: &str) -> Vec<String> {
     let table = open(mem, description).unwrap();
     let content = content(table.scan::<&[u8], _>(..)).unwrap();

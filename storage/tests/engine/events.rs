@@ -6,7 +6,8 @@ use crate::common::*;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{CompactionOptions, Db, Durability, Event, Health, Options, SpaceUse, Table};
 
-/// The events of a database as text, without what differs from run to run.
+/// Returns a receiver of the database's events, as text without the values that differ from run to
+/// run.
 fn listen(db: &Db) -> Receiver<String> {
     let (sender, events) = channel();
     db.on_event(move |event| {

@@ -12,7 +12,8 @@ const HEADER_BYTES: usize = 32;
 const FOOTER_BYTES: usize = 64;
 const MANIFEST_HEADER_BYTES: usize = 32;
 
-/// One file of each kind, closed: an SSTable, a log with a commit, a manifest.
+/// Returns the disk of a closed database with one file of each kind: an SSTable, a log with a
+/// commit, a manifest.
 fn database() -> MemDisk {
     let mem = MemDisk::new();
     let db = Db::open(DIR, manual(&mem)).unwrap();
@@ -25,7 +26,7 @@ fn database() -> MemDisk {
     mem
 }
 
-/// The newest file with `part` in its name.
+/// Returns the newest file with `part` in its name.
 fn file(mem: &MemDisk, part: &str) -> PathBuf {
     let mut paths = mem.list(DIR.as_ref()).unwrap();
     paths.retain(|path| path.to_string_lossy().contains(part));
@@ -43,7 +44,7 @@ fn set_u32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Both copies of the manifest.
+/// Returns both copies of the manifest.
 fn manifests(mem: &MemDisk) -> [PathBuf; 2] {
     let copy = file(mem, "MANIFEST");
     [copy.with_extension(""), copy]
@@ -57,7 +58,7 @@ fn set_sstable_version(bytes: &mut [u8], version: u32) {
     set_u32(bytes, at + 52, crc);
 }
 
-/// Every file of the database, by name, with its bytes.
+/// Returns every file of the database, by name, with its bytes.
 fn contents(mem: &MemDisk) -> Vec<(PathBuf, Vec<u8>)> {
     let mut paths = mem.list(DIR.as_ref()).unwrap();
     paths.sort();
@@ -154,7 +155,7 @@ fn a_manifest_of_another_version_is_refused_by_name() {
     }
 }
 
-/// A record of the manifest, its checksum made right.
+/// Returns a record of the manifest with this content and the right checksum.
 fn record(json: &[u8]) -> Vec<u8> {
     let mut framed = (json.len() as u32).to_le_bytes().to_vec();
     framed.extend_from_slice(json);
@@ -163,7 +164,7 @@ fn record(json: &[u8]) -> Vec<u8> {
     record
 }
 
-/// The edits of a manifest.
+/// Returns the edits of a manifest.
 fn records(bytes: &[u8]) -> Vec<String> {
     let (mut at, mut records) = (MANIFEST_HEADER_BYTES, Vec::new());
     while at < bytes.len() {

@@ -62,7 +62,7 @@ fn flush_text(db: &Db, table: &Table, round: u32) {
     db.flush().unwrap();
 }
 
-/// The sizes of the table's runs in bytes, newest first.
+/// Returns the sizes of the table's runs in bytes, newest first.
 fn bytes(db: &Db) -> Vec<u64> {
     let stats = db.stats();
     stats.tables[0].runs.iter().map(|run| run.bytes).collect()

@@ -67,7 +67,8 @@ fn open(mem: &MemDisk, filter_prefix: Option<FilterPrefix>, file_bytes: usize) -
 /// The number of prefixes in the table. They are even numbers; odd ones are not in the table.
 const PREFIXES: u32 = 20_000;
 
-/// The key of a row: a number of six digits, and then, except for row 0, a slash and the row.
+/// Returns the key of a row: a number of six digits, and then, except for row 0, a slash and the
+/// row.
 fn key(number: u32, row: u32) -> Vec<u8> {
     match row {
         0 => format!("{number:06}").into_bytes(),
@@ -75,9 +76,9 @@ fn key(number: u32, row: u32) -> Vec<u8> {
     }
 }
 
-/// Four runs, each with a quarter of all prefixes, and one to three rows for each prefix.
-/// Neighbouring prefixes mostly differ in the last digit alone, so the key that separates two
-/// partitions of the index is often a bare prefix.
+/// Creates a table with four runs, each with a quarter of all prefixes, and one to three rows for
+/// each prefix. Neighbouring prefixes mostly differ in the last digit alone, so the key that
+/// separates two partitions of the index is often a bare prefix.
 fn filled(
     mem: &MemDisk,
     of: FilterPrefix,

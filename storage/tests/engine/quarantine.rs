@@ -103,8 +103,9 @@ fn write(rng: &mut Rng, table: &Table, model: &mut Content, operations: usize) {
     }
 }
 
-/// A database with snapshots, operands and range tombstones in runs of several files, all flushed,
-/// and the expected rows of its table "users". The table "other" has each key with its own value.
+/// Creates a database with snapshots, operands and range tombstones in runs of several files, all
+/// flushed. Also returns the expected rows of its table "users". The table "other" has each key
+/// with its own value.
 fn database(seed: u64) -> (MemDisk, Model) {
     let (mem, mut rng, mut model) = (MemDisk::new(), rng(seed), Model::default());
     let db = Db::open(DIR, options(&mem)).unwrap();
@@ -246,7 +247,7 @@ fn delete_snapshots(db: &Db) {
     }
 }
 
-/// The files of "users". Files of "other" may contain its keys, too, as values.
+/// Returns the files of "users". Files of "other" may contain its keys, too, as values.
 fn files_of_users(mem: &MemDisk) -> Vec<PathBuf> {
     let db = Db::open(DIR, options(mem)).unwrap();
     delete_snapshots(&db);

@@ -6,7 +6,7 @@ use crate::common::{content, manual};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Keyspace, Options, Table, TableOptions, WriteBatch};
 
-/// A range of keys from its text form: "a-m" is from "a" up to "m", exclusive.
+/// Parses a range of keys: "a-m" is from "a" up to "m", exclusive.
 fn range(text: &str) -> (std::ops::Bound<String>, std::ops::Bound<String>) {
     use std::ops::Bound::*;
     let (lower, upper) = text.split_once('-').unwrap();

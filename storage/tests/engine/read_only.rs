@@ -111,7 +111,7 @@ fn users(db: &Db) -> Table {
     keyspace.existing_table("users").unwrap()
 }
 
-/// A database, closed, with rows in files and rows in the log only.
+/// Creates a database with rows in files and rows in the log only, and closes it.
 fn database() -> MemDisk {
     let mem = MemDisk::new();
     let db = Db::open(DIR, manual(&mem)).unwrap();

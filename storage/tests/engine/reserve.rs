@@ -24,7 +24,7 @@ struct Full {
     table: Table,
 }
 
-/// A database with a table that has data, another one, and perhaps a snapshot, on a disk on
+/// Creates a database with a table that has data, another one, and perhaps a snapshot, on a disk on
 /// which not a byte is free.
 fn full(maintenance: Maintenance, with_snapshot: bool) -> Full {
     let mem = MemDisk::new();

@@ -73,7 +73,8 @@ fn pins(db: &Db) -> SnapshotPins {
     pins.unwrap().expect("the pass was not ended")
 }
 
-/// The bytes that the snapshot `name` of the keyspace `app` pins, and no other snapshot does.
+/// Returns the bytes that the snapshot `name` of the keyspace `app` pins, and no other snapshot
+/// does.
 fn alone(pins: &SnapshotPins, name: &str) -> PinnedBytes {
     pins.alone[&("app".to_string(), name.to_string())]
 }

@@ -32,7 +32,7 @@ fn keys(entries: impl Iterator<Item = Result<Entry>>) -> Vec<String> {
     entries.map(key).collect()
 }
 
-/// The key with which a commit was in conflict.
+/// Returns the key with which a commit was in conflict.
 fn contested(outcome: Result<ebb_storage::SeqNo>) -> Option<String> {
     match outcome {
         Ok(_) => None,
@@ -363,7 +363,7 @@ fn a_range_delete_is_in_conflict_with_writes_inside_it_and_they_with_it() {
     assert_eq!(contested(any.commit()).unwrap(), "app.users zz");
 }
 
-/// A table whose merges append.
+/// Creates a table whose merges append.
 fn log_table(db: &Db) -> Table {
     let options = TableOptions {
         merge_operator: Some("append".into()),

@@ -36,7 +36,7 @@ fn options(disk: Arc<dyn Disk>) -> Options {
 
 const MEMTABLE_BYTES: usize = 64 << 10;
 
-/// A disk on which SSTables are created only while the door is open.
+/// Creates a disk on which SSTables are created only while the door is open.
 fn held_disk() -> (HookedDisk, Arc<Door>) {
     let door = Arc::new(Door::default());
     let held = door.clone();

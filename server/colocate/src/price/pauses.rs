@@ -14,9 +14,9 @@ const EVERY_S_FIRST: f64 = 1.5;
 /// analytics; this bounds their number for a load that keeps changing.
 const FIRST_AGAIN_S: f64 = 30.0;
 
-/// Returns the least number of requests per second at which the pauses of analytics within `kept_s`
-/// seconds, the age up to which their measurements are kept, contain `requests` requests. For a
-/// load with fewer requests per second, pauses are useless.
+/// Returns the minimal request rate, per second, at which pauses of analytics can show the load's
+/// latency without analytics: the pauses of `kept_s` seconds then contain `requests` requests.
+/// `kept_s` is the age at which measurements are dropped.
 pub(super) fn requests_per_s_min(requests: u64, kept_s: f64) -> f64 {
     requests as f64 / (kept_s / EVERY_S * (PAUSE_S - SETTLE_S))
 }

@@ -50,8 +50,9 @@ impl CsvFields {
         }
     }
 
-    /// Adds a field without quotes, or the rest of one, whose text begins at `from`. Returns the
-    /// place of its end, which is a delimiter or the end of the record.
+    /// Adds the text from `from` on, up to a delimiter or the end of the record, to the current
+    /// field: a field without quotes, or the text after a closing quote. Returns the position at
+    /// which the text ends.
     fn take_unquoted(&mut self, record: &[u8], from: usize) -> Result<usize, CsvProblem> {
         let rest = &record[from..];
         let bytes = memchr(self.dialect.delimiter, rest).unwrap_or(rest.len());
@@ -68,8 +69,8 @@ impl CsvFields {
         Ok(from + bytes)
     }
 
-    /// Adds a field in quotes, whose text begins at `from`. Returns the place of its end, like
-    /// [`Self::take_unquoted`].
+    /// Adds a field in quotes; its text begins at `from`, after the opening quote. Returns the
+    /// position of the delimiter that ends the field, or the end of the record.
     fn take_quoted(&mut self, record: &[u8], from: usize) -> Result<usize, CsvProblem> {
         let mut at = from;
         loop {
@@ -112,7 +113,8 @@ impl CsvFields {
         self.ends.is_empty()
     }
 
-    /// Returns a field of the last record, counted from 0, without its quotes.
+    /// Returns the text of a field of the last record, without its quotes. The first field has the
+    /// index 0.
     pub fn get(&self, at: usize) -> Option<&[u8]> {
         let end = *self.ends.get(at)?;
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);

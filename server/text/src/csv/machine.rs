@@ -7,8 +7,7 @@ use super::{CsvDialect, CsvProblem};
 /// A malformed record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed {
-    /// The place of the wrong byte in the record, from 0. For an unclosed quote, the place of the
-    /// quote.
+    /// The offset in the record of the byte that is wrong; if a quote is not closed, of that quote.
     pub(crate) at: usize,
     pub(crate) problem: CsvProblem,
 }
@@ -39,8 +38,8 @@ pub(crate) struct Machine {
     bytes: usize,
     /// The number of delimiters so far, without those in quotes.
     delimiters: usize,
-    /// The place of the last quote that opened a field, from the start of the record. `None` if no
-    /// field was in quotes so far, or the place is unknown, see [`Self::inside_quotes`].
+    /// The offset in the record of the last quote that opened a field. `None` if no field was in
+    /// quotes so far, or the offset is unknown, see [`Self::inside_quotes`].
     opened_at: Option<usize>,
 }
 
@@ -57,8 +56,8 @@ impl Machine {
         }
     }
 
-    /// Returns a search for the end of a record that begins within a field in quotes; where the
-    /// record starts is unknown.
+    /// Returns a search for the end of a record that continues inside a field in quotes. The offset of
+    /// that point in the record is unknown.
     pub(crate) fn inside_quotes(dialect: CsvDialect) -> Self {
         Self {
             state: State::Quoted,
@@ -67,8 +66,8 @@ impl Machine {
         }
     }
 
-    /// Searches the next bytes of the record. Returns the place among `bytes` of the line end that
-    /// ends the record; `None` if all of them belong to the record.
+    /// Searches the next bytes of the record. Returns the index in `bytes` of the line end that ends
+    /// the record; `None` if all of `bytes` belong to the record.
     ///
     /// # Errors
     /// If the record is malformed. The search then ends.
@@ -144,7 +143,7 @@ impl Machine {
     /// Ends the record at the end of the file.
     ///
     /// # Errors
-    /// If a quote is open.
+    /// If a quote is open, unless the dialect has lenient quotes.
     pub(crate) fn finish(&self) -> Result<(), Malformed> {
         if self.dialect.lenient_quotes {
             return Ok(());
@@ -158,8 +157,8 @@ impl Machine {
         }
     }
 
-    /// Returns the place of an open quote, from the start of the record, or 0 if the place is unknown;
-    /// `None` if no quote is open.
+    /// Returns the offset in the record of the open quote, or 0 if the offset is unknown; `None` if no
+    /// quote is open.
     pub(crate) fn open_quote(&self) -> Option<usize> {
         let is_open = self.state == State::Quoted;
         is_open.then(|| self.opened_at.unwrap_or_default())

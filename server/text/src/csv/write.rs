@@ -18,8 +18,8 @@ pub fn push_field(record: &mut Vec<u8>, field: &[u8]) {
     push_escaped(record, field);
 }
 
-/// Appends fields in the form of a row's key or value: a single one as it is, several as a CSV
-/// record. Missing ones are empty.
+/// Appends fields in the form of a row's key or value: a single field without quoting, several as a
+/// CSV record. A field that is `None` is written as an empty one.
 pub fn push_fields<'f>(to: &mut Vec<u8>, fields: impl ExactSizeIterator<Item = Option<&'f [u8]>>) {
     let is_record = fields.len() > 1;
     for field in fields {
@@ -32,8 +32,8 @@ pub fn push_fields<'f>(to: &mut Vec<u8>, fields: impl ExactSizeIterator<Item = O
     }
 }
 
-/// Appends the record of `fields` to `to`. A single empty field becomes `""`; an empty first field
-/// of several becomes nothing, as in other programs.
+/// Appends the record of `fields` to `to`. A single empty field is written as `""`, so that its
+/// line is not empty; other empty fields are written without quotes, as other programs do.
 pub fn push_record(to: &mut Vec<u8>, fields: &CsvFields) {
     if let (1, Some(b"")) = (fields.len(), fields.get(0)) {
         to.extend_from_slice(b"\"\"");

@@ -28,10 +28,10 @@ use crate::csv::{CsvDialect, Machine};
 /// The number of bytes per read.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// The search for a border after a place may read a limited number of bytes: the distance from the
-/// last known border to that place, divided by this number. Bytes without quotes may leave open
-/// whether they lie in a field in quotes; then the file is read from the known border. With this
-/// bound, all borders of such a file together cost about one reading of it.
+/// To find the border after an offset, a search may read a limited number of bytes from there: the
+/// distance from the last known border to the offset, divided by this number. If these bytes contain
+/// no quotes, they may not show whether they lie in a field in quotes; then the file is read from the
+/// known border on. With this bound, all borders of such a file together cost about one reading of it.
 const SEARCH_SHARE: u64 = 8;
 
 /// The assumed maximal length of a record where a likely start of a record is enough, as in a sample:
@@ -39,8 +39,8 @@ const SEARCH_SHARE: u64 = 8;
 /// them.
 const LIKELY_RECORD_BYTES_MAX: u64 = 128 << 10;
 
-/// Returns the place of the first record at or after `at` in a file of `file_bytes` bytes; the end of
-/// the file if there is none. `known` must be the place of a record before `at`.
+/// Returns the offset of the first record at or after `at` in a file of `file_bytes` bytes; the end of
+/// the file if there is none. `known` must be the offset of a record before `at`.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -54,10 +54,10 @@ pub fn record_border(
     Search::new(file, file_bytes, LINE_BYTES_MAX as u64).border(known, at, kind)
 }
 
-/// Returns the probable place of the first record at or after `at` in a file of `file_bytes` bytes. It
-/// reads only the bytes from there on: few of them, unless a line is longer. Returns the end of the
-/// file if no line begins there. The place may lie inside a long field in quotes, so the reader must
-/// expect malformed records.
+/// Returns the probable offset of the first record at or after `at` in a file of `file_bytes` bytes.
+/// Reads only bytes from `at` on: few of them, unless a line is longer. Returns the end of the file if
+/// no line begins there. The offset may lie inside a long field in quotes, so the caller must expect
+/// malformed records.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -227,7 +227,8 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
     }
 }
 
-/// A hypothesis that a record begins at a place, which the bytes may refute.
+/// Tests the hypothesis that a record begins at some offset: reads from there on, until the bytes
+/// refute it or a later record begins.
 struct Reading {
     machine: Machine,
     dialect: CsvDialect,
@@ -235,7 +236,7 @@ struct Reading {
     record: u64,
     /// True if the record has ended with a CR, whose LF may follow.
     after_cr: bool,
-    /// The place from which on the start of a record is searched for.
+    /// The offset from which on the start of a record is searched for.
     from: u64,
     /// The first start of a record at or after `from`; `None` until it is found. The record with
     /// which the reading began does not count, because its start is only assumed.

@@ -7,7 +7,7 @@ use memchr::{memchr2, memchr2_iter};
 /// The number of bytes per read when lines are counted.
 const READ_BYTES: usize = 64 << 10;
 
-/// Returns the place of the first line end.
+/// Returns the offset of the first line end in `bytes`.
 pub(super) fn find(bytes: &[u8]) -> Option<usize> {
     memchr2(b'\n', b'\r', bytes)
 }

@@ -68,7 +68,8 @@ pub struct Records<'a> {
     left_bytes: Option<u64>,
     read_bytes: usize,
     buffer: Vec<u8>,
-    /// The range of the buffer that has been read but not used.
+    /// The range of `buffer` that has been read from the source, but belongs to no returned record
+    /// yet.
     unread: Range<usize>,
     /// The offset of `unread` in the text.
     offset: u64,
@@ -198,8 +199,9 @@ impl<'a> Records<'a> {
 
     /// Returns the next record; `None` after the last one.
     ///
-    /// # Errors If the source cannot be read, ends before the end of the part, or contains a
-    /// malformed record. No further record is read then.
+    /// # Errors
+    /// If the source cannot be read, ends before the end of the part, or contains a malformed
+    /// record. No further record is read then.
     pub fn read(&mut self) -> Result<Option<Record<'_>>, RecordError> {
         let begin = self.offset;
         if !self.has_begun {
@@ -316,7 +318,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Consumes unread bytes.
+    /// Marks this many unread bytes, with this number of line ends, as read.
     fn pass(&mut self, bytes: usize, line_ends: u64) {
         self.unread.start += bytes;
         self.offset += bytes as u64;
@@ -372,7 +374,7 @@ impl<'a> Records<'a> {
         RecordError::Io { line, source }
     }
 
-    /// Returns the error for a problem at a byte of the unread ones.
+    /// Returns the error for a problem at the byte with the index `at` in `unread`.
     fn malformed(&self, at: usize, problem: String) -> RecordError {
         let before = &self.buffer[self.unread.start..][..at];
         RecordError::Malformed {

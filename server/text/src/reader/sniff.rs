@@ -8,8 +8,8 @@ use super::content::{Content, ForeignContent};
 use super::encoding::problem_of;
 use super::line_ends::count;
 
-/// The number of bytes at the start of a file that decide whether it is taken for text. Later bytes
-/// that are not text are found when the file is read.
+/// The number of bytes at the start of a file that decide whether the file is text. Later bytes
+/// that are not text are detected when the file is read.
 pub(crate) const SNIFF_BYTES: usize = 8 << 10;
 
 /// The reason why a file is not text.

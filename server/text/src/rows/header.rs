@@ -38,8 +38,9 @@ pub(super) fn header(
     }))
 }
 
-/// Returns the index of a column, from 0, by its name or its number from 1. In a file without
-/// records every name is accepted.
+/// Returns the index of a column, from 0. `column` is its name, or its number from 1. In a file
+/// without records that should have a header, every name is accepted; without a header, only
+/// numbers are.
 pub(super) fn place(
     column: &str,
     has_header: bool,

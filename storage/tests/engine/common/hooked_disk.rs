@@ -33,8 +33,8 @@ pub struct HookedDisk {
 }
 
 impl HookedDisk {
-    /// The hook runs in the thread that makes the call, with the path that is created,
-    /// opened, synced or read.
+    /// Creates a disk that calls `hook` before each of its calls, in the thread that makes the
+    /// call, with the path that is created, opened, synced or read.
     pub fn new(
         mem: &MemDisk,
         hook: impl Fn(Call, &Path) -> io::Result<()> + Send + Sync + 'static,
@@ -46,7 +46,7 @@ impl HookedDisk {
     }
 }
 
-/// Whether a path is that of an SSTable.
+/// Returns whether a path is that of an SSTable.
 pub fn is_sstable(path: &Path) -> bool {
     path.extension() == Some("sst".as_ref())
 }

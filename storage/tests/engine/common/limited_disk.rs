@@ -48,12 +48,12 @@ impl LimitedDisk {
         self.descriptors.max.store(max, Ordering::Relaxed);
     }
 
-    /// The number of open files.
+    /// Returns the number of open files.
     pub fn open(&self) -> usize {
         self.descriptors.open.load(Ordering::Relaxed)
     }
 
-    /// The number of descriptors that were refused.
+    /// Returns the number of descriptors that were refused.
     pub fn refused(&self) -> usize {
         self.descriptors.refused.load(Ordering::Relaxed)
     }

@@ -70,10 +70,10 @@ pub fn must_end(test: impl FnOnce() + Send + 'static) {
     outcome.expect("the test ends without a panic");
 }
 
-/// Options for a database in memory whose maintenance its caller does, so that all runs of a test
-/// are the same. Merges begin at a sixth of garbage. Nothing happens just because the database is
-/// idle, as that would depend on the speed of the machine. There is no low-water mark: full disks
-/// of tests are small.
+/// Returns options for a database in memory whose maintenance its caller does, so that all runs of
+/// a test are the same. Merges are due when the files take 1.2 times the space of the live data.
+/// Nothing happens just because the database is idle, as that would depend on the speed of the
+/// machine. There is no low-water mark: full disks of tests are small.
 pub fn manual(mem: &MemDisk) -> Options {
     Options {
         maintenance: Maintenance::Manual,
@@ -140,7 +140,7 @@ pub fn everything(db: &Db) -> Result<Everything> {
     Ok(all)
 }
 
-/// The files of the database whose names end with `ending`, ascending.
+/// Returns the files of the database whose names end with `ending`, ascending.
 pub fn files(mem: &MemDisk, ending: &str) -> Vec<PathBuf> {
     let mut files = mem.list(Path::new(DIR)).unwrap();
     files.retain(|path| path.to_string_lossy().ends_with(ending));
@@ -171,7 +171,7 @@ pub fn damage_file(mem: &MemDisk, path: &Path, is_whole: bool) {
     mem.flip_bit(path, byte, 0).unwrap();
 }
 
-/// The number of SSTables of all tables, by the statistics of the database.
+/// Returns the number of SSTables of all tables, by the statistics of the database.
 pub fn files_in_use(db: &Db) -> usize {
     db.stats().tables.iter().map(|table| table.files).sum()
 }
@@ -185,7 +185,7 @@ pub fn lose_power<T>(mem: &MemDisk, handles: T, seed: u64) {
     mem.restart(seed);
 }
 
-/// A disk with the same database, all of it durable.
+/// Creates a disk with the same database, all of it durable.
 pub fn copy(mem: &MemDisk) -> MemDisk {
     let copy = MemDisk::new();
     copy.create_dir_all(Path::new(DIR)).unwrap();

@@ -12,7 +12,7 @@ pub fn table_options(sstable: SsTableOptions) -> TableOptions {
     }
 }
 
-/// A database with one table, synced writes and small files.
+/// Creates a database with one table, synced writes and small files.
 pub fn small(mem: &MemDisk, durability: Durability) -> (Db, Table) {
     let options = Options {
         durability,

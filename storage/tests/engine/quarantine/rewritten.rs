@@ -60,7 +60,8 @@ fn assert_rest_is_there(db: &Db, model: &Model, report: &LossReport) -> usize {
     (0..KEYS).filter(|number| is_kept(&key(*number))).count()
 }
 
-/// The path of a damaged file in the folder `damaged`, once its loss was accepted.
+/// Returns the path in the folder `damaged` to which the damaged file `path` is moved when its loss
+/// is accepted.
 fn aside(path: &Path) -> PathBuf {
     let name = format!("{}.damaged", path.file_name().unwrap().to_str().unwrap());
     Path::new(DIR).join("damaged").join(name)

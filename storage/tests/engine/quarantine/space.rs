@@ -18,7 +18,7 @@ fn options(mem: &MemDisk) -> Options {
     }
 }
 
-/// The value of all keys in a round of writes.
+/// Returns the value of all keys in a round of writes.
 fn value(round: u8) -> Vec<u8> {
     vec![round; 400]
 }

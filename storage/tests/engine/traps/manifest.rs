@@ -10,7 +10,7 @@ fn named(mem: &MemDisk, part: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Both copies of CURRENT, then both of the manifest.
+/// Returns the paths of both copies of CURRENT, then of both copies of the manifest.
 fn copies(mem: &MemDisk) -> [PathBuf; 4] {
     let copies = [named(mem, "CURRENT"), named(mem, "MANIFEST")].concat();
     copies.try_into().unwrap()
