@@ -83,8 +83,8 @@ fn week(name: &str, availability: Availability, load: f64, policy: &dyn Policy) 
     );
 }
 
-/// A view of 10,000 jobs and of 10,000 nodes with one slot each. `busy` nodes run a task.
-/// Each split has `replicas` replicas.
+/// Returns a view of 10,000 jobs and of 10,000 nodes with one slot each. `busy` nodes run a
+/// task. Each split has `replicas` replicas.
 fn large_view(busy: u32, replicas: u32) -> ClusterView {
     let (jobs_n, nodes_n, maps) = (10_000_u32, 10_000_u32, 62_u32);
     let mut jobs: Vec<JobView> = (0..jobs_n)

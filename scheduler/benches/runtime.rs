@@ -46,8 +46,9 @@ impl OutputWriter for DiscardingOutput {
     }
 }
 
-/// An input of pseudorandom records. `record` turns a random number into a key and a
-/// value, appends both to the buffer, and returns the key's length.
+/// An input of pseudorandom records. `record` gets a random number and a buffer; it makes a
+/// key and a value from the number, appends them to the buffer, and returns the key's
+/// length.
 struct RandomInput {
     splits: u32,
     records_per_split: u64,
@@ -88,8 +89,8 @@ impl Input for RandomInput {
     }
 }
 
-/// Appends a record of 100 bytes. The first ten are random and form the key, as in the
-/// Sort Benchmark.
+/// Appends a record of 100 bytes, and returns the length of its key: ten random bytes, as
+/// in the Sort Benchmark.
 fn sort_record(random: u64, bytes: &mut Vec<u8>) -> usize {
     bytes.extend_from_slice(&random.to_be_bytes());
     bytes.extend_from_slice(&random.to_be_bytes()[..2]);
@@ -101,7 +102,8 @@ fn sort_record(random: u64, bytes: &mut Vec<u8>) -> usize {
     10
 }
 
-/// A record of a word and the count 1; a few words are much more frequent than the rest.
+/// Appends a record whose key is a word and whose value is the count 1, and returns the
+/// length of the key. A few words are much more frequent than the others.
 fn word_record(random: u64, bytes: &mut Vec<u8>) -> usize {
     // The smallest of three draws from ranges of different size: a skew like that of
     // words.

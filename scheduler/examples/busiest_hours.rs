@@ -19,7 +19,8 @@ const LOG: &str = "\
 10:40 GET /order 31
 11:12 GET /basket 11";
 
-/// Number of requests, and milliseconds of the slowest.
+/// The number of requests in an hour, and the time that the slowest of them took, in
+/// milliseconds.
 type Load = (u64, u64);
 
 /// Parses a line `HH:MM METHOD PATH MS` into its hour and milliseconds.

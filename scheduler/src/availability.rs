@@ -41,11 +41,11 @@ struct Steps {
     work_before: Vec<f64>,
 }
 
-/// A load that follows a cosine over the day.
+/// A transactional load that follows a cosine over the day.
 ///
-/// The amount left is `mean - amplitude * cos(2 pi (t - peak_at) / day)`:
-/// smallest at the peak of the transactional load, largest half a day later.
-/// Negative values count as zero.
+/// The capacity left to analytics at time t is `mean - amplitude * cos(2 pi (t - peak_at) / day)`:
+/// smallest at the peak of the transactional load, largest half a day later. Where this is
+/// negative, no capacity is left.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SineDay {
     /// Mean amount left to analytics, in hundredths of a core.
@@ -113,7 +113,7 @@ pub struct Availability {
 }
 
 impl Availability {
-    /// The same amount at all times, in hundredths of a core.
+    /// Returns an availability that is the same at all times, in hundredths of a core.
     ///
     /// # Errors
     /// When the amount is negative or not finite.
@@ -124,8 +124,8 @@ impl Availability {
         })
     }
 
-    /// The amount left beside the thesis's daily load: a cosine around a mean. Burstiness level 3
-    /// of section 5.3.5 on 100 nodes is mean 5750, amplitude 3750, peak at 18 h.
+    /// Returns the availability beside the thesis's daily load: a cosine around a mean. Burstiness
+    /// level 3 of section 5.3.5 on 100 nodes is mean 5750, amplitude 3750, peak at 18 h.
     ///
     /// # Errors
     /// When a number is not finite, mean or amplitude is negative, or the day
@@ -143,8 +143,8 @@ impl Availability {
         })
     }
 
-    /// The amounts of a measured or planned trace, as a step function. The first step also holds
-    /// before its start, the last one for ever.
+    /// Returns the availability of a measured or planned trace, as a step function. The amount of
+    /// the first step also holds before its start, and that of the last one for ever.
     ///
     /// # Errors
     /// When there is no step, a number is not finite, an amount is negative, or
@@ -178,7 +178,7 @@ impl Availability {
         }
     }
 
-    /// Returns an availability of `factor` times this amount at all times.
+    /// Returns an availability that is, at all times, `factor` times as large as this one.
     ///
     /// # Errors
     /// When `factor` is not finite, or negative.
@@ -190,7 +190,7 @@ impl Availability {
         })
     }
 
-    /// The capacity left to analytics at `t_s`, in hundredths of a core.
+    /// Returns the capacity left to analytics at `t_s`, in hundredths of a core.
     #[must_use]
     pub fn at(&self, t_s: f64) -> f64 {
         match &self.shape {
@@ -205,8 +205,8 @@ impl Availability {
         }
     }
 
-    /// The capacity left to analytics from `a_s` to `b_s`, summed up over time, in hundredths of a
-    /// core-second; exact up to rounding. Zero when the interval is empty.
+    /// Returns the integral, from `a_s` to `b_s`, of the capacity left to analytics, in hundredths
+    /// of a core times seconds; exact up to rounding. Zero when the interval is empty.
     #[must_use]
     pub fn integral(&self, a_s: f64, b_s: f64) -> f64 {
         if b_s <= a_s {
@@ -222,8 +222,8 @@ impl Availability {
         .max(0.0)
     }
 
-    /// The mean capacity left to analytics from `a_s` to `b_s`, in hundredths of a core; the
-    /// capacity at `a_s` when the interval is empty.
+    /// Returns the mean capacity left to analytics from `a_s` to `b_s`, in hundredths of a core;
+    /// the capacity at `a_s` when the interval is empty.
     #[must_use]
     pub fn mean(&self, a_s: f64, b_s: f64) -> f64 {
         if b_s <= a_s {
@@ -234,12 +234,11 @@ impl Availability {
 }
 
 impl SineDay {
-    /// The integral from `peak_at_s` to `t_s` (negative if `t_s` is earlier),
-    /// in hundredths of a core times seconds.
+    /// Returns the integral from `peak_at_s` to `t_s` (negative if `t_s` is earlier), in hundredths
+    /// of a core times seconds.
     ///
-    /// In each day, the amount is clamped to zero within `zero_phase` of the
-    /// peak. The antiderivative therefore counts whole days plus the part of
-    /// the current day that lies outside of the clamped arc.
+    /// In each day, the amount is zero within `zero_phase` of the peak. So the integral is that of
+    /// the whole days, plus that of the current day outside of this phase.
     fn work_until(&self, t_s: f64) -> f64 {
         let radian_s = self.day_s / TAU;
         let phase = (t_s - self.peak_at_s) / radian_s;
@@ -270,14 +269,14 @@ impl Steps {
         Self { steps, work_before }
     }
 
-    /// The index of the step that holds at `t_s`; before the first start, 0.
+    /// Returns the index of the step that holds at `t_s`; 0 before the first step.
     fn index_at(&self, t_s: f64) -> usize {
         let after = self.steps.partition_point(|step| step.from_s <= t_s);
         after.saturating_sub(1)
     }
 
-    /// The integral of the step function from its first start to `t_s`; negative if `t_s` is
-    /// earlier.
+    /// Returns the integral of the step function from its first start to `t_s`; negative if `t_s`
+    /// is earlier.
     fn work_until(&self, t_s: f64) -> f64 {
         let index = self.index_at(t_s);
         let step = self.steps[index];

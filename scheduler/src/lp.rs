@@ -64,19 +64,18 @@ impl Rows {
 /// An optimum of a linear programme.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
-    /// Value of the objective. The primal and the dual value agree to about eight digits, or to
-    /// four if the solver could not do better; this is the smaller one, so that it remains a valid
-    /// lower bound.
+    /// Value of the objective: the smaller one of the primal and the dual value, so that it remains a valid
+    /// lower bound. The two agree to about eight digits, or to four if the solver could not do better.
     pub value: f64,
     values: Vec<f64>,
     multipliers: Vec<f64>,
 }
 
 impl Solution {
-    /// The dual solution: one number for each row of [`LinearProgramme::at_least`] and
-    /// [`LinearProgramme::at_most`], in the order in which the rows were added. Each is at
-    /// least 0 and as exact as the solver is. It is the amount by which the optimum rises
-    /// (`at_least`) or falls (`at_most`) when the row's bound grows by one unit.
+    /// Returns the dual solution: one number for each row of [`LinearProgramme::at_least`] and
+    /// [`LinearProgramme::at_most`], in the order in which the rows were added. Each is at least 0 and as
+    /// exact as the solver is. It is the amount by which the optimum rises (`at_least`) or falls
+    /// (`at_most`) when the row's bound grows by one unit.
     #[must_use]
     pub fn multipliers(&self) -> &[f64] {
         &self.multipliers
@@ -129,7 +128,7 @@ impl LinearProgramme {
         self.equal.push(terms, 1.0, bound);
     }
 
-    /// The number of rows of all kinds.
+    /// Returns the number of rows of all kinds.
     #[must_use]
     pub const fn rows(&self) -> usize {
         self.equal.bounds.len() + self.at_most.bounds.len()

@@ -7,7 +7,8 @@ use rand_chacha::ChaCha8Rng;
 
 const HOUR_S: f64 = 3600.0;
 
-/// The capacity that the thesis's most bursty load (level 3) leaves on 100 nodes of one core.
+/// Returns the capacity that the thesis's most bursty load (level 3) leaves on 100 nodes of
+/// one core.
 fn burstiness_3() -> Availability {
     Availability::sine_day(SineDay {
         mean_hundredths: 5750.0,

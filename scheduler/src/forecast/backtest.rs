@@ -7,9 +7,9 @@ use super::profile::median;
 use super::series::Series;
 use std::collections::BTreeMap;
 
-/// The least number of past days for which a method must have made a forecast. With fewer
-/// days, a good score may be chance, so the method is left out. A series with fewer past
-/// days requires all of them.
+/// Number of past days for which a method must have made a forecast: with fewer days, a good score
+/// may be chance, so the method is left out. If the series has fewer past days than this, a method
+/// must have a forecast for each of them.
 const DAYS_MIN: usize = 7;
 
 /// Largest score, as a multiple of the best one, at which a method is still combined with
@@ -43,7 +43,8 @@ pub(super) struct Backtest<'a> {
     series: &'a Series,
     methods: Vec<Method>,
     grid: Grid,
-    /// The number of past days; one forecast of each method begins on each of them.
+    /// The largest number of past days that are scored. One forecast of each method begins on each
+    /// of them.
     days: usize,
     rows: BTreeMap<usize, Row>,
 }
@@ -63,9 +64,9 @@ impl<'a> Backtest<'a> {
         }
     }
 
-    /// The past origins whose errors are known at `now`, latest first: they are a day
-    /// apart, their horizon ends before `now`, and at least a day of values lies before
-    /// each.
+    /// Returns the past origins (slots at which forecasts begin) whose errors are known at `now`,
+    /// latest first. They are a day apart, their horizon ends at `now` or before, and at least a
+    /// day of values lies before each.
     pub(super) fn origins(&self, now: usize) -> Vec<usize> {
         let Grid { day, horizon } = self.grid;
         let back = (0..self.days).map(|days| now.checked_sub(horizon + days * day));
@@ -119,9 +120,8 @@ impl<'a> Backtest<'a> {
         Choice(methods.take(COMBINED_MAX).collect())
     }
 
-    /// The mean of the forecasts that the chosen methods make from the slot `origin` on,
-    /// without the methods that have no forecast there. `None` if no chosen method has
-    /// one.
+    /// Returns the mean of the forecasts of the chosen methods from the slot `origin` on. Methods
+    /// without a forecast there are left out; `None` if no chosen method has one.
     pub(super) fn combine(&mut self, origin: usize, choice: &Choice) -> Option<Vec<f64>> {
         let mut sum = vec![0.0; self.grid.horizon];
         let mut count = 0.0;
@@ -138,10 +138,10 @@ impl<'a> Backtest<'a> {
         (count > 0.0).then_some(sum)
     }
 
-    /// For each past origin (slot at which a forecast began) of the forecast at `now`, latest
-    /// first: the combined forecast from there, by the methods that would have been chosen *at that
-    /// origin*. If an origin has fewer than `DAYS_MIN` past origins of its own, the methods in
-    /// `choice` are combined.
+    /// Returns, for each past origin (a slot at which a forecast began) of the forecast at `now`,
+    /// latest first, the combined forecast from there. It combines the methods that would have been
+    /// chosen *at that origin*, or the methods in `choice` if that origin has fewer than `DAYS_MIN`
+    /// past origins of its own.
     pub(super) fn replay(&mut self, now: usize, choice: &Choice) -> Vec<(usize, Vec<f64>)> {
         let mut forecasts = Vec::new();
         for origin in self.origins(now) {
@@ -178,7 +178,7 @@ impl<'a> Backtest<'a> {
     }
 }
 
-/// The sum of the absolute errors of a forecast that begins at slot `origin`, over the
+/// Returns the sum of the absolute errors of a forecast that begins at slot `origin`, over the
 /// slots that have a value.
 pub(super) fn loss(series: &Series, origin: usize, forecast: &[f64]) -> f64 {
     let slots = forecast.iter().enumerate();
@@ -189,7 +189,7 @@ pub(super) fn loss(series: &Series, origin: usize, forecast: &[f64]) -> f64 {
     errors.sum()
 }
 
-/// A method's loss divided by `usual`, the median loss of all methods. If that is zero, a method
+/// Divides a method's loss by `usual`, the median loss of all methods. If `usual` is zero, a method
 /// without errors scores 0 and every other one infinity.
 fn score(loss: f64, usual: f64) -> f64 {
     if usual > 0.0 {

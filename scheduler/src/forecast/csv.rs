@@ -34,10 +34,11 @@ pub enum CsvProblem {
 }
 
 impl Series {
-    /// Reads `time,value` lines in the order of time. A time is a number of
-    /// seconds, or `YYYY-MM-DD HH:MM:SS` in UTC with `T` or a blank in the middle,
-    /// which becomes seconds since 1970. The first line may be a heading; blank
-    /// lines are skipped, and a line without a value is a gap.
+    /// Reads `time,value` lines in the order of time. A time is a number of seconds, or
+    /// `YYYY-MM-DD HH:MM:SS` in UTC with `T` or a blank in the middle, which becomes
+    /// seconds since 1970. The first line is skipped as a heading if it has two fields and
+    /// the first of them is no time. Blank lines are skipped, and a line without a value is
+    /// a gap.
     ///
     /// # Errors
     /// When a line is not of this form, or the numbers make no series; see

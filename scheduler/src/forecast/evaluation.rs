@@ -7,7 +7,7 @@ use super::series::Series;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Nominal coverage of the intervals that are checked.
+/// Nominal coverages of the prediction intervals that an evaluation checks.
 const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
 
 /// The errors of forecasts that begin a day apart, each made from the values before it.
@@ -27,8 +27,8 @@ pub struct Evaluation {
     /// Weighted absolute percentage error of the combined forecasts: for each forecast the methods
     /// are chosen by the values before it.
     pub wape: f64,
-    /// The smaller weighted absolute percentage error of the two naive methods, which repeat the
-    /// last day and the last week: a choice that is possible only in hindsight.
+    /// The weighted absolute percentage error of the better one of the two naive methods, which
+    /// repeat the last day and the last week. Which one is better is known only in hindsight.
     pub naive_wape: f64,
     /// `wape` divided by `naive_wape`; `None` if the better naive method has no error, as on a
     /// constant series.
@@ -37,7 +37,8 @@ pub struct Evaluation {
     pub methods: Vec<MethodScore>,
     /// Coverage of the forecasts' intervals at some nominal levels.
     pub coverage: Vec<Coverage>,
-    /// Every forecast slot, in the order of time.
+    /// The slots of all forecasts, one forecast after the other, each in the order of time. With a
+    /// horizon of more than a day the forecasts overlap, so a time occurs several times.
     pub slots: Vec<Predicted>,
 }
 
@@ -57,8 +58,8 @@ pub struct MethodScore {
     pub chosen: usize,
 }
 
-/// How often the load was in a central interval of the forecast, between two quantiles that cut off
-/// equal tails.
+/// How often the load was in a central interval of the forecast, which lies between two quantiles
+/// that cut off equal tails.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Coverage {
     /// Nominal coverage of the interval, between 0 and 1.
@@ -75,8 +76,8 @@ pub struct Coverage {
 /// alone reaches this size.
 const EXACT_WAPE: f64 = 1e-9;
 
-/// The error of a method divided by the error of another method; `None` if the other method is
-/// exact.
+/// Returns the error of a method divided by the error of another method; `None` if the other method
+/// is exact.
 fn over(wape: f64, other_wape: f64) -> Option<f64> {
     let ratio = wape / other_wape;
     (other_wape > EXACT_WAPE && ratio.is_finite()).then_some(ratio)
@@ -95,9 +96,9 @@ pub struct Predicted {
     pub low: f64,
     /// The 90% quantile of the load, as forecast.
     pub high: f64,
-    /// The load as forecast by the naive day: the value at the same time of the last day.
+    /// The forecast of the naive method that repeats the last day before the forecast.
     pub naive_day: f64,
-    /// The load as forecast by the naive week: the value at the same time a week before.
+    /// The forecast of the naive method that repeats the last week before the forecast.
     pub naive_week: f64,
 }
 

@@ -30,7 +30,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// A forecast of the next 24 hours from a backtest over four weeks.
+    /// Returns the options for a forecast of the next 24 hours from a backtest over four weeks.
     fn default() -> Self {
         Self {
             day_s: DAY_S,
@@ -65,23 +65,23 @@ pub enum ForecastError {
         /// The series' step in seconds.
         step_s: f64,
     },
-    /// There are too few values before the slot at which the forecast should begin.
+    /// There are too few slots before the one at which the forecast should begin.
     #[error("{have} values are too few: two days and the horizon before the origin make {need}")]
     TooShort {
-        /// Number of values before the slot at which the forecast should begin.
+        /// Number of slots, gaps included, before the one at which the forecast should begin.
         have: usize,
-        /// Number of values that a forecast needs.
+        /// Number of slots, gaps included, that a forecast needs before it.
         need: usize,
     },
-    /// There are too few values before the first of the days that an evaluation forecasts.
+    /// There are too few slots before the first of the days that an evaluation forecasts.
     #[error(
         "{have} values are too few to forecast the last {days} days, each from the values before it: that \
          takes {need}; fewer days take fewer"
     )]
     TooShortToEvaluate {
-        /// Number of values of the series.
+        /// Number of slots of the series, gaps included.
         have: usize,
-        /// Number of values that the evaluation needs.
+        /// Number of slots, gaps included, that the evaluation needs.
         need: usize,
         /// Number of days to forecast.
         days: usize,
@@ -136,7 +136,8 @@ pub struct Forecaster<'a> {
 }
 
 impl<'a> Forecaster<'a> {
-    /// Checks the options. The expensive work happens in the forecasts.
+    /// Creates a forecaster. It only checks the options; the expensive work happens in the
+    /// forecasts.
     ///
     /// # Errors
     /// When an option does not fit the series.
@@ -199,8 +200,8 @@ impl<'a> Forecaster<'a> {
         })
     }
 
-    /// The index of the first slot of the series at which a forecast can begin. Two days and the
-    /// horizon lie before it: the past on which the methods are compared.
+    /// Returns the index of the first slot of the series at which a forecast can begin. Two days
+    /// and the horizon lie before it: the past on which the methods are compared.
     pub(super) fn least(&self) -> usize {
         2 * self.grid.day + self.grid.horizon
     }
@@ -209,8 +210,8 @@ impl<'a> Forecaster<'a> {
         self.grid
     }
 
-    /// Each method of the pool with its forecast from slot `origin` on; `None` if it has too
-    /// few values.
+    /// Returns each method of the pool with its forecast from slot `origin` on; `None` if the
+    /// method can make none, for example because it has too few values.
     pub(super) fn each(&mut self, origin: usize) -> Vec<(Method, Option<Vec<f64>>)> {
         let methods = self.methods.iter().enumerate();
         let each = methods.map(|(index, &method)| {
@@ -239,8 +240,8 @@ impl<'a> Forecaster<'a> {
     }
 }
 
-/// The position in `methods` of the naive method that repeats the last `cycle`; `None` if it is not
-/// among them.
+/// Returns the position in `methods` of the naive method that repeats the last `cycle`; `None` if
+/// it is not among them.
 pub(super) fn naive(methods: impl IntoIterator<Item = Method>, cycle: Cycle) -> Option<usize> {
     methods
         .into_iter()

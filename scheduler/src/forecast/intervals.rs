@@ -9,8 +9,8 @@ pub(super) const PERCENTS: usize = 99;
 /// half.
 const AROUND_DAYS: f64 = 1.0 / 16.0;
 
-/// Part of the median load that is added to a forecast to get the divisor of its error. With the
-/// forecast alone as divisor, loads near zero would have infinite errors.
+/// Fraction of the median load that is added to a forecast to get the divisor of its error. If
+/// the divisor were the forecast alone, errors at loads near zero would be infinite.
 const FLOOR: f64 = 0.1;
 
 /// Largest relative error. The quotient of values of very different size may be infinite.
@@ -26,8 +26,9 @@ pub(super) struct Errors {
 }
 
 impl Errors {
-    /// Computes the errors of `replayed`: past forecasts, each with the slot at which it begins.
-    /// `level` is the median load, `day` the length of a day in steps.
+    /// Computes the relative errors of `replayed`: past forecasts, each with the slot at which
+    /// it begins. `level` is the median load of the past days, `day` the length of a day in
+    /// steps.
     pub(super) fn of(
         series: &Series,
         replayed: &[(usize, Vec<f64>)],
@@ -52,11 +53,12 @@ impl Errors {
         }
     }
 
-    /// The percentiles 1 to 99 of the load in slot `ahead` of the horizon, whose point forecast
-    /// is `forecast`: the forecast plus quantiles of the errors at about this time of day. The
-    /// q-quantile of n sorted errors is the one at position (n + 1) q, interpolated between
-    /// neighbours. A new error is then equally likely to fall between any two of them (split
-    /// conformal prediction). Without a known error, all percentiles are the forecast itself.
+    /// Returns the percentiles 1 to 99 of the load in slot `ahead` of the horizon, whose point
+    /// forecast is `forecast`: the forecast plus quantiles of the past errors at about this time
+    /// of day. The q-quantile of n sorted errors is the one at position (n + 1) q, interpolated
+    /// between neighbours. A new error is then equally likely to fall between any two neighbours
+    /// (split conformal prediction). Without past errors, all percentiles are the forecast
+    /// itself.
     pub(super) fn percentiles(&self, ahead: usize, forecast: f64) -> [f64; PERCENTS] {
         let until = |length: usize| (ahead + self.around + 1).min(length);
         let near = self.relative.iter().flat_map(|day| {
@@ -77,7 +79,7 @@ impl Errors {
     }
 }
 
-/// The `q`-quantile of at least one sorted value.
+/// Returns the `q`-quantile of `sorted`, which holds at least one value.
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let last = sorted.len() - 1;
     let place = ((sorted.len() + 1) as f64 * q - 1.0).clamp(0.0, last as f64);

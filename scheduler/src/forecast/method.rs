@@ -14,7 +14,7 @@ pub enum Cycle {
 }
 
 impl Cycle {
-    /// The length of the cycle in days.
+    /// Returns the length of the cycle in days.
     #[must_use]
     pub fn days(self) -> usize {
         match self {
@@ -24,12 +24,11 @@ impl Cycle {
     }
 }
 
-/// Correction of a profile for a burst or lull that is still going on when the forecast
-/// begins, and its decay.
+/// A correction of a profile for a burst or lull that is still going on when the forecast begins.
+/// The correction decays over the forecast.
 ///
-/// Let r be the weighted median of measured over expected load in the window before the
-/// origin, clamped to 1/3 and 3. The forecast h days ahead is multiplied by
-/// `r ^ exp(-h / decay)`.
+/// Let r be the weighted median of measured over expected load in the window before the origin,
+/// clamped to 1/3 and 3. The forecast h days ahead is multiplied by `r ^ exp(-h / decay)`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Level {
     /// Length in days of the window before the forecast in which the measured load is compared with
@@ -44,19 +43,20 @@ pub struct Level {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Forecasts the value at the same time in the last cycle.
+    /// Forecasts the value at the same time in the last cycle in which that time was measured.
     Naive(Cycle),
-    /// Forecasts a flat line: the median of the last values.
+    /// Forecasts a flat line: the median of the values in a window that ends where the forecast
+    /// begins.
     Recent {
-        /// Length in days of the time before the forecast of which the median is taken; at least
-        /// one step of the series is used.
+        /// Length in days of the window before the forecast whose median is taken. The window has
+        /// at least one step of the series.
         window_days: f64,
     },
     /// Forecasts the median of the values at, or around, the same time of several cycles.
     Profile {
         /// Period of the profile.
         cycle: Cycle,
-        /// Number of past cycles whose values the median is taken of.
+        /// Number of past cycles from which the median takes values.
         cycles: usize,
         /// Distance in days, before and after the same time in each cycle, up to which
         /// values are included.
@@ -85,11 +85,11 @@ const WEEKS: [usize; 4] = [3, 4, 6, 8];
 const DAYS: [usize; 3] = [5, 7, 14];
 
 impl Method {
-    /// All methods that a forecaster tries, simple ones first: among equal scores the
-    /// first wins.
+    /// Returns all methods that a forecaster tries, simple ones first: among equal scores the first
+    /// wins.
     ///
-    /// The parameters are round numbers that cover the usual loads; none was fitted to a
-    /// trace. The backtest finds the ones that suit a series.
+    /// The parameters are round numbers that cover the usual loads; none was fitted to a trace. The
+    /// backtest finds the ones that suit a series.
     #[must_use]
     pub fn pool() -> Vec<Self> {
         let mut pool = vec![Self::Naive(Cycle::Day), Self::Naive(Cycle::Week)];

@@ -29,8 +29,8 @@ pub enum PlanError {
 }
 
 impl Forecast {
-    /// Start of the first slot (the time span of one forecast value), in seconds on the clock of
-    /// the series.
+    /// Returns the start of the first slot (the time span of one forecast value), in seconds on
+    /// the clock of the series.
     #[must_use]
     pub fn start_s(&self) -> f64 {
         self.start_s
@@ -42,21 +42,21 @@ impl Forecast {
         self.step_s
     }
 
-    /// The point forecast for each slot; not negative. It estimates the median,
-    /// because methods are chosen for their absolute error.
+    /// Returns the point forecast for each slot; not negative. It estimates the median, because
+    /// methods are chosen for their absolute error.
     #[must_use]
     pub fn point(&self) -> &[f64] {
         &self.point
     }
 
-    /// The methods whose mean is the point forecast, best first; at least one.
+    /// Returns the methods whose mean is the point forecast, best first; at least one.
     #[must_use]
     pub fn methods(&self) -> &[Method] {
         &self.methods
     }
 
-    /// The value that the load of a slot stays below with probability `q`, for
-    /// each slot on its own. Not negative, and never smaller for a larger `q`.
+    /// Returns the value that the load of a slot stays below with probability `q`, for each slot
+    /// on its own. Not negative, and never smaller for a larger `q`.
     ///
     /// # Errors
     /// When `q` is not between 0.01 and 0.99.
@@ -74,12 +74,12 @@ impl Forecast {
             .collect())
     }
 
-    /// f(t): the part of `capacity_hundredths` that the forecast load leaves to
-    /// analytics, if a unit of load takes `hundredths_per_unit` of a core. In
-    /// each slot at least this much is left with probability `confidence`; it
-    /// is zero where the load may take everything. At 0.5 more or less are
-    /// equally likely; a higher confidence plans with less capacity. After the
-    /// horizon the last slot holds for ever, so forecast as far as you plan.
+    /// Returns f(t): the part of `capacity_hundredths` that the forecast load leaves to
+    /// analytics, if a unit of load takes `hundredths_per_unit` of a core. In each slot at least
+    /// this much is left with probability `confidence`; it is zero where the load may take
+    /// everything. With a confidence of 0.5, more and less are equally likely to be left; a
+    /// higher confidence gives less capacity. The value of the last slot holds for ever after
+    /// the horizon, so forecast as far as you plan.
     ///
     /// # Errors
     /// When `confidence` is not between 0.01 and 0.99, or one of the other two

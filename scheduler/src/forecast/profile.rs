@@ -12,7 +12,7 @@ const LEVEL_MAX: f64 = 3.0;
 pub(super) struct Profile {
     /// Length of a cycle in steps; at least 1.
     pub(super) cycle: usize,
-    /// The number of past cycles whose values the median is taken of.
+    /// The number of past cycles from which the median takes values.
     pub(super) cycles: usize,
     /// The median at a time of day includes, from each past cycle, this many values before and
     /// after the one at the same time.
@@ -59,7 +59,7 @@ impl Profile {
     }
 }
 
-/// The middle value, or the mean of the two in the middle; `None` without values. Reorders
+/// Returns the middle value, or the mean of the two in the middle; `None` without values. Reorders
 /// `values`.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     if values.is_empty() {
@@ -75,9 +75,9 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
-/// The ratio of the load to its profile: the median of measured / expected, each ratio weighted
-/// by its expected load, clamped to 1/3 and 3. It is 1 if no slot has a value and an expected
-/// load.
+/// Returns the ratio of the load to its profile: the median of measured / expected, each ratio
+/// weighted by its expected load, clamped to 1/3 and 3. It is 1 if no slot has both a measured
+/// value and an expected load above 0.
 ///
 /// `expected` ends where `past` ends.
 pub(super) fn level_of(past: &[f64], expected: &[f64]) -> f64 {

@@ -34,7 +34,7 @@ pub struct Series {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SeriesError {
-    /// There are too few values, only this many, to find the step.
+    /// There are too few values to find the step: only this many.
     #[error("a series needs at least two values, got {0}")]
     TooFew(usize),
     /// The step is not positive and finite, or the start not finite.
@@ -109,8 +109,8 @@ pub enum SeriesError {
 }
 
 impl SeriesError {
-    /// The position of the refused value, from 0; `None` if the error concerns the series
-    /// as a whole.
+    /// Returns the position of the refused value, from 0; `None` if the error concerns the
+    /// series as a whole.
     #[must_use]
     pub fn index(&self) -> Option<usize> {
         match *self {
@@ -125,7 +125,7 @@ impl SeriesError {
 }
 
 impl Series {
-    /// A series of values at `start_s`, `start_s + step_s` and so on; `None` where
+    /// Builds a series of values at `start_s`, `start_s + step_s` and so on; `None` where
     /// nothing was measured.
     ///
     /// # Errors
@@ -153,9 +153,9 @@ impl Series {
         })
     }
 
-    /// A series of measurements in the order of their times. The step is the median
-    /// distance of two neighbours. Each value goes to the nearest slot; values in the
-    /// same slot are averaged, and slots without a value are gaps.
+    /// Builds a series from measurements in the order of their times. The step is the
+    /// median distance of two neighbours. Each value belongs to the nearest slot. Values in
+    /// the same slot are averaged, and slots without a value are gaps.
     ///
     /// # Errors
     /// When there are less than two points, a number is infinite or not a number, a value
@@ -206,32 +206,32 @@ impl Series {
         Self::new(first.t_s, step_s, sums.into_iter().map(mean).collect())
     }
 
-    /// Number of slots, empty ones included; at least one.
+    /// Returns the number of slots, empty ones included; at least one.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a series is never empty")]
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Number of slots without a value.
+    /// Returns the number of slots without a value.
     #[must_use]
     pub fn missing(&self) -> usize {
         self.values.iter().filter(|value| value.is_nan()).count()
     }
 
-    /// Distance of two slots in seconds; positive.
+    /// Time from the start of a slot to the start of the next one, in seconds; positive.
     #[must_use]
     pub fn step_s(&self) -> f64 {
         self.step_s
     }
 
-    /// The start of a slot in seconds; `slot` may lie beyond the last one.
+    /// Returns the start of a slot in seconds; `slot` may lie beyond the last one.
     #[must_use]
     pub fn time_s(&self, slot: usize) -> f64 {
         self.start_s + slot as f64 * self.step_s
     }
 
-    /// The value of a slot; `None` in a gap, or beyond the last slot.
+    /// Returns the value of a slot; `None` in a gap, or beyond the last slot.
     #[must_use]
     pub fn value(&self, slot: usize) -> Option<f64> {
         self.values
@@ -240,8 +240,8 @@ impl Series {
             .filter(|value| !value.is_nan())
     }
 
-    /// The values before the slot `origin`, NaN where nothing was measured. The methods
-    /// get only these values, so that a forecast cannot depend on the future.
+    /// Returns the values before the slot `origin`, NaN where nothing was measured. The
+    /// methods get only these values, so that a forecast cannot depend on the future.
     pub(super) fn before(&self, origin: usize) -> &[f64] {
         &self.values[..origin]
     }

@@ -13,7 +13,8 @@ fn series(values: impl IntoIterator<Item = f64>) -> Series {
     Series::new(0.0, HOUR_S, values).unwrap()
 }
 
-/// An hourly load over `days` days: a daily wave, half as high on the last two of seven days.
+/// Returns an hourly load over `days` days: a daily wave, half as high on the last two of
+/// seven days.
 fn weeks(days: usize) -> Vec<f64> {
     let load = |hour: usize| {
         let high = if hour / 24 % 7 >= 5 { 0.5 } else { 1.0 };
@@ -261,8 +262,8 @@ fn an_evaluation_refuses_days_without_a_load() {
     assert_eq!(still(values), ForecastError::NoLoad { scored: 72 });
 }
 
-/// A ratio to an exact method would be NaN or infinite. On the second series only the naive
-/// week is exact.
+/// A ratio to the error of an exact method would be NaN or infinite. On the second series
+/// only the naive method that repeats the last week is exact.
 #[test]
 fn ratios_to_naive_methods_that_never_miss_are_none() {
     let steady = series([1.0; 20 * 24]);

@@ -43,8 +43,8 @@ impl Job {
         }
     }
 
-    /// The sort key for jobs by age: the oldest job has the smallest key, and among equally old
-    /// jobs the one with the lowest id.
+    /// Returns the sort key for jobs by age: the oldest job has the smallest key, and among
+    /// equally old jobs the one with the lowest id.
     pub(crate) const fn age(&self) -> (OrderedF64, JobId) {
         (OrderedF64(self.submitted_s), self.id)
     }

@@ -20,11 +20,11 @@ pub enum Pool {
 }
 
 impl Pool {
-    /// Both pools, in the order in which arrays hold something per pool.
+    /// Both pools, in the order of the elements in arrays that have one element for each pool.
     pub const ALL: [Self; 2] = [Self::Regular, Self::Accelerated];
 
-    /// The position of this pool in an array of one element per pool, ordered
-    /// as [`Self::ALL`].
+    /// Returns the position of this pool in an array of one element per pool, ordered as
+    /// [`Self::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -41,7 +41,7 @@ pub struct TypedSlots {
 }
 
 impl TypedSlots {
-    /// The number of slots for tasks of `kind`.
+    /// Returns the number of slots for tasks of `kind`.
     #[must_use]
     pub const fn of(self, kind: TaskKind) -> u32 {
         match kind {
@@ -60,18 +60,17 @@ pub struct Node {
     /// Resources for analytics during the coming control cycle. A node with
     /// nothing left of any resource is down.
     pub capacity: Resources,
-    /// Numbers of slots, for a node whose tasks are limited by their number
-    /// rather than by the resources that they need. Only the policies without a
-    /// notion of resources (chapter 3 and before) count slots; with `None` they
-    /// count resources as the other policies do.
+    /// Numbers of slots, for a node whose tasks are limited by their number rather than by the
+    /// resources that they need. Only policies whose [`measure`](crate::policy::Policy::measure) is
+    /// `Slots` count slots. With `None` they count resources, as the other policies do.
     pub slots: Option<TypedSlots>,
     /// Kind of hardware: it decides whether accelerated maps run here.
     pub pool: Pool,
 }
 
 impl Node {
-    /// An ordinary machine without slots for maps and reduces: only its resources limit the tasks
-    /// that run on it at once.
+    /// Returns an ordinary machine without slots for maps and reduces: only its resources limit the
+    /// tasks that run on it at once.
     #[must_use]
     pub const fn new(id: NodeId, capacity: Resources) -> Self {
         Self {

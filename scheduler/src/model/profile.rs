@@ -29,7 +29,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// A profile of tasks that need `slot_hundredths` of a core and no other
+    /// Returns a profile of tasks that need `slot_hundredths` of a core and no other
     /// resource. A reduce in its shuffle phase holds no CPU.
     #[must_use]
     pub const fn cpu(slot_hundredths: u32, map_s: f64, reduce_s: f64) -> Self {
@@ -50,7 +50,7 @@ impl Profile {
         }
     }
 
-    /// The resources that one task uses in `phase`.
+    /// Returns the resources that one task uses in `phase`.
     #[must_use]
     pub const fn demand(&self, phase: Phase) -> Resources {
         match phase {
@@ -60,7 +60,7 @@ impl Profile {
         }
     }
 
-    /// The estimated length of a task of `kind`, in seconds in its slot.
+    /// Returns the estimated length of a task of `kind`, in seconds in its slot.
     #[must_use]
     pub const fn task_s(&self, kind: TaskKind) -> f64 {
         match kind {
@@ -70,11 +70,11 @@ impl Profile {
     }
 }
 
-/// Expected remaining time of a running task, in seconds in its slot, if tasks
+/// Returns the expected remaining time of a running task, in seconds in its slot, if tasks
 /// of its kind take `mean_s` on average and this one has run for `elapsed_s`.
 ///
-/// For a task near or past the mean this is a tenth of the mean, not zero:
-/// otherwise its job would look finished while the task still runs.
+/// For a task near or past the mean this is a tenth of the mean, not zero: otherwise its
+/// job would look finished while the task still runs.
 #[must_use]
 pub fn expected_remaining_s(mean_s: f64, elapsed_s: f64) -> f64 {
     (mean_s - elapsed_s).max(mean_s * 0.1)

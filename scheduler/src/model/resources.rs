@@ -17,7 +17,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// A demand for CPU only; zero I/O and memory.
+    /// Returns a demand for CPU only; zero I/O and memory.
     #[must_use]
     pub const fn cpu(cpu_hundredths: u32) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl Resources {
         }
     }
 
-    /// A capacity that bounds CPU only; I/O and memory are unbounded.
+    /// Returns a capacity that bounds CPU only; I/O and memory are unbounded.
     #[must_use]
     pub const fn cpu_bound(cpu_hundredths: u32) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Resources {
             && demand.memory_bytes <= self.memory_bytes
     }
 
-    /// The larger of the two amounts, resource by resource.
+    /// Returns the larger of the two amounts, resource by resource.
     #[must_use]
     pub fn max(&self, other: &Self) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Resources {
         }
     }
 
-    /// The smaller of the two amounts, resource by resource.
+    /// Returns the smaller of the two amounts, resource by resource.
     #[must_use]
     pub fn min(&self, other: &Self) -> Self {
         Self {
@@ -65,8 +65,8 @@ impl Resources {
         }
     }
 
-    /// How many times `demand` fits into `self`; `u64::MAX` if `demand` is zero
-    /// in every resource.
+    /// Returns how many times `demand` fits into `self`; `u64::MAX` if `demand` is zero in every
+    /// resource.
     #[must_use]
     pub fn times(&self, demand: &Self) -> u64 {
         let times = |have: u64, need: u64| have.checked_div(need).unwrap_or(u64::MAX);

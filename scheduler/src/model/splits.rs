@@ -31,19 +31,19 @@ impl Splits {
         Self { replicas, by_node }
     }
 
-    /// Number of splits, one for each map.
+    /// Returns the number of splits, one for each map.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.replicas.len() as u32
     }
 
-    /// The nodes that hold `split`.
+    /// Returns the nodes that hold `split`.
     #[must_use]
     pub fn nodes_of(&self, split: u32) -> &[NodeId] {
         &self.replicas[split as usize]
     }
 
-    /// The splits that `node` holds, ascending.
+    /// Returns the splits that `node` holds, ascending.
     pub fn on(&self, node: NodeId) -> impl Iterator<Item = u32> {
         let from = self.by_node.partition_point(|&(at, _)| at < node);
         self.by_node[from..]
@@ -62,7 +62,7 @@ pub struct PendingSplits {
 }
 
 impl PendingSplits {
-    /// A set of all splits: no map has started.
+    /// Returns a set of all splits: no map has started.
     #[must_use]
     pub fn all(splits: Arc<Splits>) -> Self {
         let count = splits.count() as usize;
@@ -75,7 +75,7 @@ impl PendingSplits {
         Self { splits, pending }
     }
 
-    /// The replicas of all splits, pending or not.
+    /// Returns the replicas of all splits, pending or not.
     #[must_use]
     pub fn splits(&self) -> &Splits {
         &self.splits
@@ -87,20 +87,20 @@ impl PendingSplits {
         self.pending[split as usize / 64] & (1 << (split % 64)) != 0
     }
 
-    /// The pending split with the lowest number among those that `node` holds.
+    /// Returns the lowest-numbered pending split of which `node` holds a replica.
     #[must_use]
     pub fn first_on(&self, node: NodeId) -> Option<u32> {
         self.splits.on(node).find(|&split| self.contains(split))
     }
 
-    /// The pending split with the lowest number.
+    /// Returns the lowest-numbered pending split.
     #[must_use]
     pub fn first(&self) -> Option<u32> {
         let word = self.pending.iter().position(|&word| word != 0)?;
         Some(word as u32 * 64 + self.pending[word].trailing_zeros())
     }
 
-    /// The pending splits, ascending.
+    /// Returns the pending splits, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         (0..self.splits.count()).filter(|&split| self.contains(split))
     }

@@ -37,7 +37,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The type of task that goes through this phase.
+    /// Returns the type of task that goes through this phase.
     #[must_use]
     pub const fn kind(self) -> TaskKind {
         match self {
@@ -75,8 +75,8 @@ pub enum TaskState {
     Running,
     /// An attempt succeeded.
     Done,
-    /// The task failed for good: too many attempts failed, or one failed with
-    /// an error that a retry does not help.
+    /// The task failed for good: too many attempts failed, or one failed with an error that
+    /// a retry cannot fix.
     Failed,
 }
 

@@ -73,7 +73,7 @@ pub const ALGORITHMS: [Algorithm; 16] = [
 ];
 
 impl Algorithm {
-    /// The algorithm of this name.
+    /// Returns the algorithm with this name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         let mut all = ALGORITHMS.into_iter();

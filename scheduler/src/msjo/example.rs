@@ -20,8 +20,8 @@ pub fn job(id: u64, released_s: f64, weight: f64, maps: &[(f64, f64)], reduces: 
     }
 }
 
-/// An instance of one job of weight 1. `maps` has the length of each map and the delay of its
-/// output, in seconds; `reduces` has the length of each reduce, in seconds.
+/// Returns an instance of one job of weight 1. `maps` has the length of each map and the delay of
+/// its output, in seconds; `reduces` has the length of each reduce, in seconds.
 pub fn one_job(machines: u32, released_s: f64, maps: &[(f64, f64)], reduces: &[f64]) -> Instance {
     Instance::new(machines, vec![job(0, released_s, 1.0, maps, reduces)]).unwrap()
 }
@@ -37,9 +37,9 @@ pub fn figure_1() -> Instance {
     Instance::new(3, jobs).unwrap()
 }
 
-/// An instance in which a long map goes before a reduce by start time, but after it by middle or
-/// end: one machine; job 0 of weight 10 has a map of 1 s, whose output takes 3 s to arrive, and a
-/// reduce of 1 s and task weight 10; job 1 of weight 1 has a map of 8 s.
+/// Returns an instance in which a long map goes before a reduce by start time, but after it by
+/// middle or end: one machine; job 0 of weight 10 has a map of 1 s, whose output takes 3 s to
+/// arrive, and a reduce of 1 s and task weight 10; job 1 of weight 1 has a map of 8 s.
 ///
 /// In the relaxations job 0 ends at 5, its earliest: its map starts at 0 and its reduce at 4.
 /// Equation (4) of the paper requires that the sum of length times start over all three tasks is at

@@ -35,13 +35,13 @@ pub struct Figure {
     /// The names of the figure's curves. Each point of the axis has a number for each
     /// curve, in this order.
     pub names: &'static [&'static str],
-    /// The names of the series whose numbers have another unit than `y_label`. They are
-    /// in the table, and left out of the chart.
+    /// The names of the curves whose numbers have another unit than `y_label`. They are in the
+    /// table, and left out of the chart.
     pub only_in_table: &'static [&'static str],
-    /// The number of seeds, from 1 on, over which each point is a mean.
+    /// The number of seeds; they are 1, 2 and so on. Each point of a curve is the mean over them.
     pub seeds: u64,
-    /// Whether the points of the axis use the same random instances, one per seed, so that it is
-    /// cheaper to compute them together.
+    /// Whether all points of the axis use the same random instances, one for each seed. Computing
+    /// these points together is then cheaper.
     pub together: bool,
     /// Computes the numbers at the given points for one seed, in the order of `names`.
     pub at: fn(&[f64], u64) -> Points,

@@ -70,13 +70,13 @@ pub struct JobTasks {
 }
 
 impl JobTasks {
-    /// The positions of all tasks of the job in [`Instance::tasks`].
+    /// Returns the positions of all tasks of the job in [`Instance::tasks`].
     #[must_use]
     pub const fn tasks(&self) -> Range<usize> {
         self.maps.start..self.reduces.end
     }
 
-    /// The tasks of the job that end last: its reduces, or its maps if it has no reduces.
+    /// Returns the tasks of the job that end last: its reduces, or its maps if it has no reduces.
     #[must_use]
     pub fn last_tasks(&self) -> Range<usize> {
         if self.reduces.is_empty() {
@@ -184,14 +184,14 @@ impl Instance {
         self.free_s.len()
     }
 
-    /// The total length of a job's tasks, in seconds.
+    /// Returns the total length of a job's tasks, in seconds.
     #[must_use]
     pub fn work_s(&self, job: usize) -> f64 {
         let tasks = &self.tasks[self.jobs[job].tasks()];
         tasks.iter().map(|task| task.length_s).sum()
     }
 
-    /// The weight per second of a job's work.
+    /// Returns the weight per second of a job's work.
     #[must_use]
     pub fn unit_weight(&self, job: usize) -> f64 {
         self.jobs[job].job.weight / self.work_s(job)

@@ -16,8 +16,8 @@ use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Converts a time to an integer that sorts in the same way, as a heap needs [`Ord`]. The bits of
-/// floats that are not negative do.
+/// Converts a time that is not negative to an integer that sorts in the same way, because a heap needs
+/// [`Ord`]. The bits of such a float, read as an integer, do.
 const fn bits(time_s: f64) -> u64 {
     time_s.to_bits()
 }
@@ -75,11 +75,11 @@ pub fn in_order(instance: &Instance, order: &[usize]) -> Schedule {
     schedule
 }
 
-/// [`in_order`] with given machines: each machine runs its tasks in the order of `order`,
-/// and waits for each. `node` has the machine of each task of the instance.
+/// Returns the schedule in which each machine runs its tasks in the order of `order`, and idles while
+/// the next one may not start yet. `node` has the machine of each task of the instance.
 ///
 /// # Panics
-/// When a task is on a machine that is not there.
+/// When a task is on a machine that does not exist.
 #[must_use]
 pub fn in_order_on(instance: &Instance, order: &[usize], node: &[NodeId]) -> Schedule {
     let mut free_s = instance.free_s.clone();
@@ -102,24 +102,24 @@ pub fn in_order_on(instance: &Instance, order: &[usize], node: &[NodeId]) -> Sch
     }
 }
 
-/// Returns the schedule that results when the tasks have the lengths in `instance`: each
-/// machine runs its tasks of the plan in their planned order, each as early as possible.
+/// Returns the schedule that results when a plan is executed and the tasks have the lengths in
+/// `instance`: each machine runs its tasks in their planned order, each as early as possible.
 ///
 /// # Panics
-/// When a task is on a machine that is not there.
+/// When a task is on a machine that does not exist.
 #[must_use]
 pub fn carried_out(instance: &Instance, planned: &Schedule) -> Schedule {
     in_order_on(instance, &by_key(instance, &planned.start_s), &planned.node)
 }
 
-/// [`non_idling`] with given machines: a free machine takes the task of least rank among
-/// its own tasks that may start.
+/// Like [`non_idling`], but the machine of each task is given by `node`: a free machine takes the task
+/// of least rank among its own tasks that may start.
 ///
 /// # Panics
-/// When a task is on a machine that is not there.
+/// When a task is on a machine that does not exist.
 #[must_use]
 pub fn non_idling_on(instance: &Instance, ranks: &[u32], node: &[NodeId]) -> Schedule {
-    /// A machine, and its tasks with a known earliest start.
+    /// A machine, and those of its unstarted tasks whose earliest start is known.
     #[derive(Default)]
     struct Machine {
         free_s: f64,
@@ -127,7 +127,8 @@ pub fn non_idling_on(instance: &Instance, ranks: &[u32], node: &[NodeId]) -> Sch
         tasks: Vec<(f64, u32, usize)>,
     }
     impl Machine {
-        /// The earliest time at which the machine can start one of its tasks; infinite without tasks.
+        /// Returns the earliest time at which the machine can start one of its tasks; infinite without
+        /// tasks.
         fn next_s(&self) -> f64 {
             let starts_s = self.tasks.iter().map(|&(from_s, _, _)| from_s);
             self.free_s.max(starts_s.fold(f64::INFINITY, f64::min))

@@ -11,7 +11,7 @@ use crate::lp::LpError;
 /// once the bound is at least 1 - eps times an upper bound on the optimum of the relaxation.
 pub const EPS: f64 = 0.3;
 
-/// The middle finish time S + p/2 of each task, in seconds, if it starts at `start_s`.
+/// Returns the middle finish time S + p/2 of each task, in seconds, if it starts at `start_s`.
 pub(super) fn middle_s(instance: &Instance, start_s: &[f64]) -> Vec<f64> {
     let middles = instance.tasks.iter().zip(start_s);
     middles

@@ -26,7 +26,8 @@ pub fn by_key(instance: &Instance, key: &[f64]) -> Vec<usize> {
     order
 }
 
-/// The position of each task when all are sorted by ascending `key`, ties by position.
+/// Returns the position that each task has when all are sorted by ascending `key`, ties by
+/// position.
 #[must_use]
 pub fn ranks(instance: &Instance, key: impl Fn(usize) -> f64) -> Vec<u32> {
     let mut order: Vec<usize> = (0..instance.tasks.len()).collect();

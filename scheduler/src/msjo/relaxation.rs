@@ -34,12 +34,12 @@ use cuts::{Chain, Cuts, Row};
 use solved::Solved;
 use std::borrow::Cow;
 
-/// Violations of an inequality that are smaller than this part of its right side do not
-/// count: the errors of the solver are as large.
+/// Violations of an inequality that are smaller than this fraction of its right side are ignored:
+/// the errors of the solver are as large.
 const VIOLATION_MIN: f64 = 1e-5;
 
-/// The largest number of linear programmes that are solved for one relaxation. Violations
-/// that are left by then are the solver's errors.
+/// The largest number of linear programmes that are solved for one relaxation. If constraints are
+/// still violated after that, the violations are errors of the solver.
 const ITERATIONS_MAX: u32 = 300;
 
 /// Tasks that share machines.
@@ -65,9 +65,9 @@ pub enum Inequality {
 }
 
 impl Inequality {
-    /// The right side of the inequality for a set of tasks: the least sum of length times
-    /// start. `sum` is the sum of the tasks' lengths, `squares` that of the squared
-    /// lengths.
+    /// Returns the right side of the inequality for a set of tasks: a lower bound on the sum of
+    /// length times start. [`Self::CompletionTimes`] is converted to start times. `sum` is the sum
+    /// of the tasks' lengths, `squares` that of the squared lengths.
     fn right_side(self, machines: f64, sum: f64, squares: f64) -> f64 {
         let shared = sum * sum / (2.0 * machines);
         match self {
@@ -76,8 +76,8 @@ impl Inequality {
         }
     }
 
-    /// The sort key of a task. Among all sets of tasks, those that violate the inequality most
-    /// consist of the first tasks in ascending order of this key.
+    /// Returns the sort key of a task. Among all sets of tasks, those that violate the inequality
+    /// most consist of the first tasks in ascending order of this key.
     fn key(self, machines: f64, start_s: f64, length_s: f64) -> f64 {
         match self {
             Self::StartTimes => start_s + length_s / 2.0,
@@ -319,7 +319,7 @@ impl<'a> Relaxation<'a> {
         violated
     }
 
-    /// The value of the objective if the tasks start at `start_s`.
+    /// Returns the value of the objective if the tasks start at `start_s`.
     fn value(&self, start_s: &[f64]) -> f64 {
         let instance = self.instance;
         let end_s = |at: usize| start_s[at] + instance.tasks[at].length_s;
@@ -334,7 +334,7 @@ impl<'a> Relaxation<'a> {
     }
 }
 
-/// The earliest time at which any task can start.
+/// Returns the earliest time at which any task can start.
 fn first_start_s(instance: &Instance) -> f64 {
     let released_s = instance.tasks.iter().map(|task| task.released_s);
     let free_s = instance.free_s.iter().copied();
@@ -385,9 +385,9 @@ impl<'a> Programme<'a> {
         }
     }
 
-    /// Returns the latest start times that do not delay the end of any job. They have the objective
-    /// of `start_s`, and violate no constraint more than `start_s` does. For an objective of tasks,
-    /// returns `start_s` as it is.
+    /// Returns the latest start times that do not delay the end of any job. They have the same
+    /// objective as `start_s`, and violate no constraint more than `start_s` does. For
+    /// [`Objective::Tasks`], returns `start_s` unchanged.
     fn late(&self, start_s: &[f64]) -> Vec<f64> {
         match self {
             Self::Jobs(programme) => programme.late(start_s),

@@ -50,7 +50,7 @@ pub enum Violation {
 const ROUNDING_S: f64 = 1e-6;
 
 impl Schedule {
-    /// The end of a task, in seconds.
+    /// Returns the end of a task, in seconds.
     #[must_use]
     pub fn end_s(&self, instance: &Instance, task: usize) -> f64 {
         self.start_s[task] + instance.tasks[task].length_s
@@ -64,7 +64,7 @@ impl Schedule {
         ends_s.fold(0.0, f64::max)
     }
 
-    /// The value of `objective` for this schedule: a sum of weights times seconds.
+    /// Returns the value of `objective` for this schedule: a sum of weights times seconds.
     #[must_use]
     pub fn value(&self, instance: &Instance, objective: Objective) -> f64 {
         match objective {

@@ -151,9 +151,9 @@ impl Blocks {
     }
 }
 
-/// Returns the orders of blocks (the maps or the reduces of a job) from which the search
-/// starts. Each is paired with a place for the objective's value of its schedule, which is
-/// not computed yet. `middle_s` has the middle finish time of each task in the relaxation.
+/// Returns the orders of blocks (the maps or the reduces of a job) from which the search starts.
+/// The number beside each is the objective's value of its schedule: 0, until the caller computes
+/// it. `middle_s` has the middle finish time of each task in the relaxation.
 fn starts(instance: &Instance, blocks: &Blocks, middle_s: &[f64]) -> Vec<(f64, Vec<u32>)> {
     let jobs = instance.jobs.len();
     let by = |key: &dyn Fn(usize, TaskKind) -> f64| {

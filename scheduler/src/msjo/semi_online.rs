@@ -5,8 +5,8 @@ use super::instance::{Instance, JobTasks};
 use super::schedule::Schedule;
 use crate::model::NodeId;
 
-/// The problem that is left at the end of a batch interval, to be planned: the tasks that have
-/// arrived and have not started.
+/// The tasks that are to be planned at the end of a batch interval: those that have arrived and
+/// have not started.
 struct Rest {
     instance: Instance,
     /// For each task of `instance`, its position in the instance with all jobs, including those
@@ -14,9 +14,10 @@ struct Rest {
     whole: Vec<usize>,
 }
 
-/// At the end of each interval of `interval_s` seconds in which jobs were released, plans
-/// all tasks that are known and have not started, and follows the plan until the next one.
-/// With `plan` by [`super::mars()`] this is SO-MarS.
+/// Returns the schedule that results if jobs become known only at their release. At the end of each
+/// interval of `interval_s` seconds in which jobs were released, all tasks that are released and
+/// have not started are planned again. Tasks run as in the latest plan. With `plan` by
+/// [`super::mars()`] this is SO-MarS.
 ///
 /// # Errors
 /// The first error of `plan`.
@@ -51,8 +52,8 @@ pub fn semi_online<E>(
     Ok(whole)
 }
 
-/// Returns the tasks that are released before `now_s` and not started by then in the
-/// schedule so far.
+/// Returns the problem that is left at `now_s`: the tasks of the jobs that were submitted before
+/// `now_s`, without the tasks that start before `now_s` in the schedule so far.
 fn rest(instance: &Instance, so_far: &Schedule, now_s: f64) -> Rest {
     let started = |at: usize| so_far.start_s[at] < now_s;
     let mut rest = Rest {

@@ -6,8 +6,9 @@ use super::mars::middle_s;
 use super::order::{by_key, ranks};
 use super::schedule::Schedule;
 
-/// The time from which the tasks of an interval may start. T-MarS divides time into the intervals
-/// (2^(n-2), 2^(n-1)] seconds; a task belongs to the one in which it ends in the relaxation.
+/// The rule that decides from when the tasks of an interval may start. T-MarS divides time into the
+/// intervals (2^(n-2), 2^(n-1)] seconds; a task belongs to the one in which it ends in the
+/// relaxation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intervals {
     /// The printed algorithm: no task of an interval starts before the interval's opening time, and
@@ -21,8 +22,8 @@ pub enum Intervals {
     NonIdling,
 }
 
-/// The number n of the interval (2^(n-2), 2^(n-1)] seconds that a time lies in; 1 for all times up
-/// to 1 s.
+/// Returns the number n of the interval (2^(n-2), 2^(n-1)] seconds that a time lies in; 1 for all
+/// times up to 1 s.
 fn interval(end_s: f64) -> usize {
     // Completions carry the solver's error; one that is a hair too late is in time.
     1 + (end_s * (1.0 - 1e-7)).log2().ceil().max(0.0) as usize
@@ -94,10 +95,10 @@ mod tests {
     }
 
     /// One machine; a map of 2 s with a reduce of 1 s, and another map of 4 s. In the relaxation
-    /// they end at 2, 3 and 7 s, so they belong to the intervals (1, 2], (2, 4] and (4, 8]. Each
-    /// interval opens after the one before: later by the end of that one, plus its work. The first,
-    /// (0, 1], opens at 1 s and has no work; the others open at 1 + 1 = 2 s, 2 + 2 + 2 = 6 s and
-    /// 6 + 4 + 1 = 11 s.
+    /// they end at 2, 3 and 7 s, so they belong to the intervals (1, 2], (2, 4] and (4, 8]. The
+    /// first interval, (0, 1], opens at 1 s and has no work. Each later interval opens after the
+    /// one before it, later by the end of that interval plus its work: at 1 + 1 = 2 s, 2 + 2 + 2 =
+    /// 6 s and 6 + 4 + 1 = 11 s.
     #[test]
     fn as_printed_machines_wait_until_intervals_open() {
         let jobs = vec![

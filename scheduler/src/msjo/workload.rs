@@ -163,7 +163,7 @@ fn positive_normal(mean: f64, deviation: f64, rng: &mut ChaCha8Rng) -> f64 {
     }
 }
 
-/// The number of events of a Poisson process of rate 1 until `mean`.
+/// Draws the number of events of a Poisson process of rate 1 in a time of length `mean`.
 fn poisson(mean: f64, rng: &mut ChaCha8Rng) -> u32 {
     let (mut at, mut events) = (0.0, 0);
     loop {

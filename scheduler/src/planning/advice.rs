@@ -28,9 +28,10 @@ pub struct Past {
 /// An isotonic regression: how often jobs met their goals, by the capacity that was free for them
 /// at their submission ([`Past::room`]).
 struct Predictor {
-    /// An ascending step function from the room of a job to its probability. Each step (pool)
-    /// stands for the past jobs with similar [`Past::room`]: the smallest room among them, and the
-    /// probability that a job with this room, or more up to the next step, meets its goal.
+    /// An ascending step function from the room of a job ([`Past::room`]) to its probability of
+    /// meeting the goal. Each step (pool) comes from past jobs with similar room. Its pair is the
+    /// smallest room among these jobs, and the probability for jobs with at least this room and
+    /// less than that of the next step.
     pools: Vec<(f64, f64)>,
 }
 
@@ -73,8 +74,8 @@ impl Predictor {
         }
     }
 
-    /// The probability, 0 to 1, that a job meets its goal if the capacity that is free for it until
-    /// then is `room` times its work. Never falls as `room` grows.
+    /// Returns the probability, 0 to 1, that a job meets its goal if the capacity that is free for
+    /// it until then is `room` times its work. The result never falls as `room` grows.
     fn probability(&self, room: f64) -> f64 {
         let after = self.pools.partition_point(|&(from, _)| from <= room);
         match self.pools.get(after.saturating_sub(1)) {
@@ -152,8 +153,8 @@ pub struct ReliabilityBin {
     pub predicted: f64,
     /// Part of the jobs that met their goals, 0 to 1.
     pub met: f64,
-    /// Half the width of the 95% confidence interval of `met`, from the differences between
-    /// replicas; 0 with one replica.
+    /// Half the width of the 95% confidence interval of `met`. It is computed from the differences
+    /// between replicas (runs of the simulation), and is 0 with one replica.
     pub met_half_width_95: f64,
 }
 
@@ -185,9 +186,9 @@ pub fn predict_each_half(replicas: &[Vec<Past>]) -> Vec<Predictions> {
     predictions
 }
 
-/// A reliability diagram: sorts the jobs of all replicas into bins by predicted probability, and
-/// compares the mean prediction in each bin with the fraction of jobs that met their goals. Bins
-/// without jobs are left out.
+/// Sorts the jobs of all replicas into bins by predicted probability, and compares the mean
+/// prediction in each bin with the fraction of jobs that met their goals: a reliability diagram.
+/// Bins without jobs are left out.
 #[must_use]
 pub fn reliability(replicas: &[Predictions]) -> Vec<ReliabilityBin> {
     let groups = EDGES.windows(2).filter_map(|edges| {

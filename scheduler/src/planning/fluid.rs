@@ -33,19 +33,19 @@ impl FluidJob {
     }
 }
 
-/// The optimum of the linear relaxation: the smallest possible sum of the jobs' missed parts,
-/// each between 0 and 1, in jobs. A job that does not fit even alone counts as missed whole.
-/// Never larger than [`missed_exactly`].
+/// Returns the optimum of the linear relaxation, in jobs: the smallest possible sum of the jobs'
+/// missed parts, each between 0 and 1. A job that does not fit even alone counts as missed whole.
+/// The result is never larger than [`missed_exactly`].
 ///
-/// Takes time proportional to the number of jobs times the number of jobs in a busy period of
-/// the machine.
+/// Takes time proportional to the number of jobs times the number of jobs in a busy period of the
+/// machine.
 #[must_use]
 pub fn missed_relaxed(jobs: &[FluidJob]) -> f64 {
     let met = Relaxation::new(jobs).solve(&vec![Fate::Open; jobs.len()]);
     jobs.len() as f64 - met.iter().sum::<f64>()
 }
 
-/// The smallest possible number of missed jobs, by branch and bound over the relaxation.
+/// Returns the smallest possible number of missed jobs, by branch and bound over the relaxation.
 /// `None` if `branches_max` branches do not suffice to find it.
 #[must_use]
 pub fn missed_exactly(jobs: &[FluidJob], branches_max: usize) -> Option<usize> {
@@ -140,14 +140,13 @@ impl<'a> Relaxation<'a> {
         met
     }
 
-    /// The work that is done in time with `job` minus the work without it. `work` holds the
-    /// work of each job, including `job`, and all other jobs can be done in time. The machine
-    /// serves the earliest goal first and gives up late work, which completes as much in time
-    /// as is possible.
+    /// Returns by how much the work that is done in time grows if `job` is added. `work` holds the
+    /// work of each job, including `job`; all other jobs can be done in time. The machine serves
+    /// the earliest goal first and gives up late work, which completes as much in time as is
+    /// possible.
     ///
-    /// The machine is idle just before `from`, and again at some time after the job's
-    /// release. Outside of this interval `job` changes nothing, so only the interval is
-    /// simulated.
+    /// The machine is idle just before `from`, and again at some time after the job's release.
+    /// Outside of this interval `job` changes nothing, so only the interval is simulated.
     fn more_in_time(&self, work: &[f64], job: usize, from: f64) -> f64 {
         let first = (self.by_release).partition_point(|&job| self.jobs[job].release < from);
         let mut released = (self.by_release[first..].iter().copied())
@@ -207,7 +206,7 @@ struct BusyPeriods {
 }
 
 impl BusyPeriods {
-    /// The start of the period that contains `t`; `t` itself if the machine is idle then.
+    /// Returns the start of the period that contains `t`; `t` itself if the machine is idle then.
     fn start_of(&self, t: f64) -> f64 {
         let after = self.periods.partition_point(|&(start, _)| start <= t);
         match after.checked_sub(1).map(|at| self.periods[at]) {

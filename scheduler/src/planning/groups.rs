@@ -16,18 +16,18 @@ use super::fluid::{FluidJob, ROUNDING, missed_exactly, missed_relaxed};
 /// that fewer divisions have to be tried.
 const STEP: usize = 5;
 
-/// The sizes of groups that are tried, in steps of [`STEP`] jobs. To save time, a group of s steps
-/// may end only at multiples of s / 4 steps: the time for a group grows with the square of its
-/// size.
+/// The sizes of groups that are tried, in steps of [`STEP`] jobs. A group of s steps may end only
+/// at multiples of s / 4 steps, because the time for a group grows with the square of its size.
 const SIZES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
 /// Limit of the branch-and-bound search for the exact result of a group: the number of branches
 /// times the number of jobs in the group.
 const BRANCHES_TIMES_JOBS_MAX: usize = 20_000;
 
-/// A lower bound on the number of jobs that miss their goals under any scheduler: the sum over
-/// groups of jobs of the least number that a group misses. Never larger than [`missed_exactly`] of
-/// all jobs in any view.
+/// Returns a lower bound on the number of jobs that miss their goals under any scheduler: the sum
+/// over groups of jobs of the least number that a group misses, in the view of the jobs that gives
+/// the most for this group. With a single view, the result is never larger than [`missed_exactly`]
+/// of all jobs.
 pub(super) fn missed_in_groups(views: &[Vec<FluidJob>]) -> usize {
     let jobs = views[0].len();
     let mut order: Vec<usize> = (0..jobs).collect();
@@ -72,8 +72,8 @@ fn range(begin: usize, end: usize, jobs: usize) -> std::ops::Range<usize> {
     begin * STEP..(end * STEP).min(jobs)
 }
 
-/// The least number of jobs that miss their goals: the sum of missed fractions of jobs in the
-/// linear relaxation, rounded up.
+/// Returns a lower bound on the number of jobs that miss their goals: the sum of missed fractions
+/// of jobs in the linear relaxation, rounded up.
 fn missed_whole(jobs: &[FluidJob]) -> usize {
     (missed_relaxed(jobs) - ROUNDING).ceil().max(0.0) as usize
 }

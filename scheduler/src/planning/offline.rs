@@ -24,14 +24,15 @@ use crate::model::Pool;
 use crate::sim::{SimConfig, SimJob, drawn_lengths_s};
 use serde::Serialize;
 
-/// A lower bound on missed goals.
+/// A lower bound on the number of missed goals.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OfflineBound {
     /// Number of jobs with a goal that were submitted within the window.
     pub jobs: u32,
-    /// Number of the counted `jobs` that miss their goal under any scheduler.
+    /// A lower bound on how many of these `jobs` miss their goals under any scheduler.
     pub missed: u32,
-    /// Number of the counted `jobs` that miss their goal even with the cluster to themselves.
+    /// The number of these `jobs` for which a relaxation shows that they miss their goals even with
+    /// the cluster to themselves.
     pub alone: u32,
 }
 
@@ -49,9 +50,9 @@ impl OfflineBound {
 /// more sets may raise the bound, and take longer.
 const PROBES: u32 = 13;
 
-/// Largest number of instants in such a set. Instants are as far apart as the shortest task is
-/// long; if a run is so long beside this that there would be more, the capacity is not checked at
-/// instants. The other relaxations still give a bound, which may be lower.
+/// Largest number of instants in such a set. Instants are as far apart as the shortest task is long.
+/// If a run is so long that it has more of them, the capacity is not checked at instants. The other
+/// relaxations still give a bound, which may be lower.
 const INSTANTS_MAX: f64 = 10_000_000.0;
 
 /// Returns a lower bound, valid for any scheduler, on the number of goals missed in one run of the
@@ -117,9 +118,9 @@ pub fn offline_bound(config: &SimConfig, jobs: &[SimJob]) -> OfflineBound {
     }
 }
 
-/// The greatest common divisor of the tasks' CPU demands, in hundredths of a core: the capacity in
-/// use is a multiple of it. It is one hundredth if nodes have a fixed number of slots, because
-/// tasks in slots share the CPU in any proportion.
+/// Returns the greatest common divisor of the tasks' CPU demands, in hundredths of a core, because
+/// the capacity in use is a multiple of it. Returns one hundredth if nodes have a fixed number of
+/// slots, because tasks in slots share the CPU in any proportion.
 fn unit_hundredths(config: &SimConfig, jobs: &[SimJob]) -> u32 {
     if config.nodes.iter().any(|node| node.slots.is_some()) {
         return 1;
@@ -138,8 +139,8 @@ fn gcd(a: u32, b: u32) -> u32 {
     }
 }
 
-/// Returns a function from a job to the largest speedup of its tasks: by this factor a task may run
-/// faster than in the length that was drawn for it at random.
+/// Returns a function that gives, for a job, the largest factor by which its tasks may run faster
+/// than in the lengths that were drawn for them at random.
 fn fastest_factor(config: &SimConfig) -> impl Fn(&SimJob) -> f64 + Copy {
     let accelerated = config
         .nodes
@@ -151,9 +152,9 @@ fn fastest_factor(config: &SimConfig) -> impl Fn(&SimJob) -> f64 + Copy {
     }
 }
 
-/// An upper bound, in seconds, on the time that a task of `job` takes at full speed. On a node
-/// whose tasks demand more than it has, tasks hold their slots for longer, without limit. This
-/// case need not be considered, because they do no more work in that time.
+/// Returns an upper bound, in seconds, on the time that a task of `job` takes at full speed. If the
+/// tasks on a node demand more CPU than it has, they hold their slots for longer, without limit; the
+/// bound ignores this, because they do no more work in that time.
 fn longest_s(job: &SimJob, seed: u64) -> f64 {
     let slowest = job.remote_factor / job.speedup.unwrap_or(1.0).min(1.0);
     let (maps_s, reduces_s) = drawn_lengths_s(job, seed);
@@ -196,7 +197,7 @@ impl Requirements {
     }
 
     /// Returns false if a relaxation shows that the job misses its goal even with the cluster to
-    /// itself. The instants at which the cluster is probed are chosen for this job alone.
+    /// itself. The check at instants takes its instants backwards from the goal of this job.
     fn fits_alone(&self, supply: &Supply) -> bool {
         let fluid = supply.work_until(self.goal_s) - supply.work_until(self.release_s);
         if self.work > fluid * (1.0 + 1e-9) || self.goal_s < self.release_s + self.task_s_min {
@@ -243,7 +244,7 @@ impl Instants {
         }
     }
 
-    /// The sum of the capacities, in hundredths of a core, at all instants before `t_s`.
+    /// Returns the sum of the capacities, in hundredths of a core, at all instants before `t_s`.
     fn room_before(&self, t_s: f64) -> f64 {
         let instants = ((t_s - self.offset_s) / self.apart_s - 1e-9)
             .ceil()

@@ -15,9 +15,9 @@ use std::sync::{Arc, OnceLock};
 /// The expected end of a job, its risk, and the changes with which it would meet its goal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outlook {
-    /// Id, submission, goal and weight. If the job follows another one, its submission is the
-    /// median over the simulated futures in which it is submitted, infinite if there are none; and
-    /// the goal counts from there.
+    /// Id, submission, goal and weight. If the job follows another one, its submission differs
+    /// between the simulated futures: it is the median over those in which the job is submitted, or
+    /// infinite if there are none, and the goal counts from there.
     pub job: Job,
     /// Median of the job's ends over the simulated futures (draws of what may happen), in seconds;
     /// `None` if it does not end in most of them.
@@ -68,7 +68,7 @@ pub enum Change {
         /// The largest number of maps with which the job meets its goal with the plan's confidence.
         maps: u32,
     },
-    /// Another job is removed.
+    /// The job runs without another one, which is removed from the list of jobs.
     Without {
         /// The job to remove.
         job: JobId,
@@ -78,11 +78,11 @@ pub enum Change {
 /// One drawn future: the configuration of a cluster, and all jobs.
 pub type Future = (SimConfig, Vec<SimJob>);
 
-/// Larger weights for a job at risk that are tried, as multiples of its weight.
+/// Larger weights that are tried for a job at risk, as multiples of its weight.
 const WEIGHTS: [f64; 6] = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
-/// How much later a goal is tried at most, as a multiple of the time from the job's submission
-/// until its goal; or twice the delay with which the job ends, if that is longer.
+/// The longest delay of a goal that is tried, as a multiple of the time from the job's submission
+/// until its goal. If the job ends so late that twice its delay is longer, that is tried too.
 const LATER_MAX: f64 = 32.0;
 
 /// Relative precision of goals and numbers of maps in a [`Saving`].
@@ -179,8 +179,9 @@ fn quantile(times_s: impl Iterator<Item = Option<f64>>, q: f64) -> Option<f64> {
 /// The course of a job in one of the simulated futures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
-    /// The job with its submission and goal in this future, one simulated course of events. If
-    /// the job follows another one, both count from the end of that one.
+    /// The job with its submission and goal in this future, one simulated course of events. If the
+    /// job follows another one, the submission is the end of that other job, and the goal counts
+    /// from there.
     job: Job,
     /// False if the job was not submitted, because the job that it follows did not end.
     was_submitted: bool,

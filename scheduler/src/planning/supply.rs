@@ -5,10 +5,10 @@ use crate::availability::Availability;
 /// An upper bound on the CPU that tasks can hold over time: piecewise constant over control cycles,
 /// in hundredths of a core.
 ///
-/// A task starts only if there is room in its control cycle under the availability f(t), and then
+/// A task starts only if the availability f(t) of its first control cycle has room for it, and then
 /// runs on even if f(t) falls. If tasks take at most `task_s_max`, they hold at any instant no more
 /// than the largest capacity within the last `task_s_max`. And if all tasks hold multiples of
-/// `unit_hundredths`, the bound is a multiple of it too.
+/// `unit_hundredths`, the bound is rounded to such a multiple, too.
 #[derive(Clone, Debug)]
 pub(super) struct Supply {
     cycle_s: f64,
@@ -52,12 +52,12 @@ impl Supply {
         ((t_s / self.cycle_s).floor().max(0.0) as usize).min(self.hundredths.len() - 1)
     }
 
-    /// The capacity at `t_s`, in hundredths of a core.
+    /// Returns the capacity at `t_s`, in hundredths of a core.
     pub fn at(&self, t_s: f64) -> f64 {
         self.hundredths[self.cycle(t_s)]
     }
 
-    /// The work from 0 until `t_s`, in hundredths of a core times seconds.
+    /// Returns the work from 0 until `t_s`, in hundredths of a core times seconds.
     pub fn work_until(&self, t_s: f64) -> f64 {
         let cycle = self.cycle(t_s);
         let into_s = (t_s - cycle as f64 * self.cycle_s).clamp(0.0, self.cycle_s);
@@ -65,7 +65,7 @@ impl Supply {
     }
 }
 
-/// For each value, the maximum of it and the `back` values before it.
+/// Returns, for each value, the maximum of this value and the `back` values before it.
 fn sliding_max(values: &[f64], back: usize) -> Vec<f64> {
     let mut falling: std::collections::VecDeque<usize> = std::collections::VecDeque::new();
     let mut result = Vec::with_capacity(values.len());

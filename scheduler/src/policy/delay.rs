@@ -14,7 +14,8 @@ use std::collections::BTreeSet;
 pub const DELAY_S: f64 = 15.0;
 
 /// Like [`Fair`](super::Fair), but a job whose turn it is declines a slot on a node without its
-/// input. It takes any slot only after it has waited for [`DELAY_S`] since its last local slot.
+/// input. It takes any slot once [`DELAY_S`] has passed since it first declined one; a local slot
+/// ends the wait, and the next declined slot starts it anew.
 ///
 /// The wait is the same for all jobs, with or without a goal. A slot that all jobs decline stays
 /// idle in the cycle.

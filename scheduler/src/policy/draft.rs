@@ -36,8 +36,8 @@ impl<'a> Scope<'a> {
         self.measure == Measure::Slots && self.view.nodes.iter().any(|node| node.slots.is_some())
     }
 
-    /// The full capacity of each node; `None` for nodes that are down or that the decision does not
-    /// cover.
+    /// Returns the full capacity of each node; `None` for nodes that are down or that the decision
+    /// does not cover.
     fn room(&self) -> Vec<Option<Resources>> {
         let typed = self.typed();
         let room = self.view.nodes.iter().map(|node| {
@@ -54,8 +54,9 @@ impl<'a> Scope<'a> {
         room.collect()
     }
 
-    /// Resources that one more task of `kind` of `job` takes from a node. `typed` is true if nodes
-    /// have separate slots for maps and for reduces.
+    /// Returns the resources that one more task of `kind` of `job` takes from a node. `typed` is
+    /// true if nodes have separate slots for maps and for reduces; then the result is one slot, in
+    /// the units of [`typed_room`].
     fn starting_demand(&self, job: &JobView, kind: TaskKind, typed: bool) -> Resources {
         if typed {
             typed_slot(kind)
@@ -65,7 +66,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Typed slots as resources: map slots as CPU, reduce slots as I/O.
+/// Encodes numbers of typed slots as resources: map slots as CPU, reduce slots as I/O.
 fn typed_room(maps: u32, reduces: u32) -> Resources {
     Resources {
         cpu_hundredths: maps,
@@ -176,8 +177,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The number of slots for tasks of `kind` in the draft, of the job at position `job` in the
-    /// view.
+    /// Returns the number of slots for tasks of `kind` in the draft, of the job at position `job`
+    /// in the view.
     pub fn slots(&self, job: usize, kind: TaskKind) -> u32 {
         self.slots[job][kind as usize]
     }
@@ -212,8 +213,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Returns whether certainly no further slot of any job fits into the free capacity. If false,
-    /// one may fit or not.
+    /// Returns true only if no further slot of any job fits into the free capacity; false does not
+    /// prove that one fits.
     pub fn is_full(&self) -> bool {
         match &self.room {
             FreeRoom::EqualSlots(slots) => *slots == 0,

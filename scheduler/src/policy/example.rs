@@ -5,7 +5,7 @@ use crate::availability::Availability;
 use crate::model::{Job, JobId, Node, NodeId, Profile, Resources};
 use std::sync::Arc;
 
-/// A job whose maps each take a core for 10 s.
+/// Returns a job whose maps each take a core for 10 s.
 pub(crate) fn job(id: u64, submitted_s: f64, goal_s: Option<f64>, maps: u32) -> JobView {
     let job = Job::new(JobId(id), submitted_s, goal_s);
     JobView::new(job, maps, 0, Profile::cpu(100, 10.0, 10.0))
@@ -35,7 +35,7 @@ pub(super) fn three_goals() -> Vec<JobView> {
     ]
 }
 
-/// The number of slots of each job, by id from 1 to `jobs`.
+/// Returns the number of slots of each job, by id from 1 to `jobs`.
 pub(super) fn slots(decision: &Decision, jobs: u64) -> Vec<u32> {
     (1..=jobs)
         .map(|id| decision.placement.slots(JobId(id)))

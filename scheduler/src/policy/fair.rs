@@ -80,8 +80,8 @@ pub(crate) fn fair_with_idle_slots(
     placement.into()
 }
 
-/// The sort key of a job and a kind of its tasks among those that may get the next slot. It orders
-/// jobs as [`Share`] does, in less space, because the queue is changed once for each slot.
+/// A job and a kind of task (map or reduce), as an entry of the queue for the next slot. The order
+/// is that of [`Share`], in less space, because the queue is changed once for each slot.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
     slots_for_weight: OrderedF64,

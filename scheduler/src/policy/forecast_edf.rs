@@ -154,8 +154,8 @@ impl Policy for ForecastEdf {
     }
 }
 
-/// CPU that has to start work now, in hundredths of a core: the work that would no longer fit if it
-/// started one task length later, spread over that length.
+/// Returns the CPU, in hundredths of a core, on which work has to start now: the work that would no
+/// longer fit before its goal if it started one task length later, divided by that length.
 fn needed_hundredths(room: &RoomUntil<'_>, kept: &[KeptJob]) -> f64 {
     let mut load = Load::default();
     let mut needed = 0.0_f64;
@@ -169,9 +169,9 @@ fn needed_hundredths(room: &RoomUntil<'_>, kept: &[KeptJob]) -> f64 {
     needed
 }
 
-/// The largest part of the CPU for maps that measure the true length of a job's tasks: one map of
-/// each job that was given up because of an estimate. Without this limit, many such jobs would make
-/// others miss their goals.
+/// The largest part of the CPU for maps that are started to measure the true length of a job's tasks.
+/// One map runs for each job that was given up because of an estimate. Without this limit, many such
+/// jobs would make others miss their goals.
 pub const PROBING_MAX: f64 = 0.1;
 
 struct DraftFiller<'a> {

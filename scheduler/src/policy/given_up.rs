@@ -19,9 +19,9 @@ use super::view::ClusterView;
 use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
 
-/// A job that is expected to miss its goal (given up), and its place among the kept jobs, those
-/// that can meet theirs. It gets slots before a kept job if this job and all later ones can spare
-/// the time.
+/// A given-up job, which is expected to miss its goal, and the kept job (one that can meet its
+/// goal) before which it gets slots. It may go before a kept job if this job and all later kept
+/// ones can spare the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlannedJob {
     /// Position of the given-up job in the view's list of jobs.
@@ -31,13 +31,15 @@ pub(super) struct PlannedJob {
     pub before: usize,
 }
 
-/// The most given-up jobs for which a place before kept jobs is sought, which bounds the cost of a
-/// decision; the others come after all kept jobs.
+/// The most given-up jobs for which a position before kept jobs is sought. The others come after
+/// all kept jobs. The limit bounds the cost of a decision.
 const PLANNED_MAX: usize = 64;
 
 /// Chooses, for each given-up job, the kept job (one that can meet its goal) before which it gets
 /// slots. `given_up` has the jobs' positions in the view. The result is sorted by
-/// [`PlannedJob::before`], and by response ratio where that is equal.
+/// [`PlannedJob::before`]. Where that is equal, the job with the highest response ratio comes
+/// first: the time since its submission times its weight, divided by the time that it needs on the
+/// whole cluster.
 pub(super) fn plan_given_up(
     view: &ClusterView,
     room: &RoomUntil<'_>,
@@ -76,8 +78,8 @@ pub(super) fn plan_given_up(
     planned
 }
 
-/// Returns, for each kept job, how much additional work could be done before it, without it or a
-/// later kept job missing its goal; in hundredths of a core times seconds.
+/// Returns, for each kept job, how much additional work could be done before it so that neither it
+/// nor any later kept job misses its goal; in hundredths of a core times seconds.
 fn spare_from(room: &RoomUntil<'_>, kept: &[KeptJob]) -> Vec<f64> {
     let mut load = Load::default();
     let mut spare: Vec<f64> = (kept.iter())

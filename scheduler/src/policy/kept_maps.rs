@@ -21,14 +21,14 @@ pub(super) struct KeptMaps {
     bounds: Option<Bounds>,
 }
 
-/// Upper bounds on the free resources of each node after evictions: `[0]` without its largest
-/// evictable map, `[1]` without all its evictable maps.
+/// Upper bounds on the free resources of each node after evictions. `[0]` is for a node that evicts
+/// its largest evictable map, `[1]` for one that evicts all its evictable maps.
 #[derive(Debug)]
 struct Bounds([Room; 2]);
 
 /// The part of a placement in progress that a search for maps to evict reads.
 pub(super) struct PlacementState<'a> {
-    /// Free resources of each node beside the slots given so far.
+    /// Free resources of each node, after the slots given so far.
     pub planned: &'a Room,
     /// Returns the resources of one map of the job at the given position in the view.
     pub size: &'a dyn Fn(usize) -> Resources,
@@ -55,16 +55,17 @@ impl KeptMaps {
         self.on[node].push(job);
     }
 
-    /// The position of the node (in the cluster) and of the job (in the view) of each running map
-    /// that has kept its slot.
+    /// Returns the position of the node (in the cluster) and of the job (in the view) of each
+    /// running map that has kept its slot.
     pub fn slots(&self) -> impl Iterator<Item = (usize, usize)> {
         let nodes = self.on.iter().enumerate();
         nodes.flat_map(|(node, jobs)| jobs.iter().map(move |&job| (node, job)))
     }
 
-    /// Evicts maps of jobs other than `claimant` from one node, the fewest that leave enough free
-    /// capacity for `demand` there. Returns the node and the jobs of these maps, once for each map,
-    /// or `None` if no node has enough of them.
+    /// Evicts maps of jobs other than `claimant` from one node, as few as possible, so that enough
+    /// free capacity for `demand` is left there. Returns the node and the jobs of these maps, once
+    /// for each map, or `None` if no node that was looked at (see [`NODES_MAX`]) has enough of
+    /// them.
     pub fn take_fewest(
         &mut self,
         claimant: usize,
@@ -132,9 +133,10 @@ impl Bounds {
     }
 }
 
-/// Upper bounds on the resources that evictions can free on `node`: its free resources without the
-/// largest evictable map, and without all of them. Both are `None` if no map can be evicted or
-/// nothing can be placed there. `jobs` has the job of each map on the node that may lose its slot.
+/// Returns upper bounds on the resources that evictions can free on `node`: its free resources
+/// without the largest evictable map, and without all of them. Both are `None` if no map can be
+/// evicted or nothing can be placed there. `jobs` has the job of each map on the node that may lose
+/// its slot.
 fn bounds_of(
     jobs: &[usize],
     node: usize,

@@ -2,8 +2,8 @@
 
 use crate::model::{JobId, NodeId, TaskKind};
 
-/// The slots of one job on one node for one kind of task: a cell of the placement matrix, which the
-/// thesis calls P^M for maps and P^R for reduces.
+/// A cell of the placement matrix, which the thesis calls P^M for maps and P^R for reduces: the
+/// slots of one job on one node for one kind of task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cell {
     /// The node of the slots.
@@ -45,14 +45,14 @@ impl Placement {
         Self { cells }
     }
 
-    /// The entries of the matrix that are not zero, ordered by node, job and kind.
+    /// Returns the entries of the matrix that are not zero, ordered by node, job and kind.
     #[must_use]
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// Number of slots of `job` for tasks of `kind` on all nodes: the thesis's s_alloc for maps,
-    /// r_alloc for reduces.
+    /// Returns the number of slots of `job` for tasks of `kind` on all nodes: the thesis's s_alloc
+    /// for maps, r_alloc for reduces.
     #[must_use]
     pub fn of(&self, job: JobId, kind: TaskKind) -> u32 {
         let cells = self.cells.iter();
@@ -60,13 +60,13 @@ impl Placement {
         of_these.map(|cell| cell.slots).sum()
     }
 
-    /// Number of slots of `job`, for maps and reduces, on all nodes.
+    /// Returns the number of slots of `job`, for maps and reduces, on all nodes.
     #[must_use]
     pub fn slots(&self, job: JobId) -> u32 {
         self.of(job, TaskKind::Map) + self.of(job, TaskKind::Reduce)
     }
 
-    /// Number of slots of all jobs together.
+    /// Returns the number of slots of all jobs together.
     #[must_use]
     pub fn total(&self) -> u32 {
         self.cells.iter().map(|cell| cell.slots).sum()

@@ -69,11 +69,11 @@ pub use workload::required_slots;
 /// A scheduling policy: a pure function from a view of the cluster to a decision. It has no clock,
 /// no I/O, no randomness, and no state of its own from one cycle to the next.
 pub trait Policy: Send + Sync {
-    /// The name of this policy for [`by_name`].
+    /// Returns the name of this policy for [`by_name`].
     fn name(&self) -> &'static str;
 
-    /// The unit in which the policy measures the free capacity of a node: typed slots, where the
-    /// node has them, or resources.
+    /// Returns the unit in which the policy measures the free capacity of a node: typed slots, where the node
+    /// has them, or resources.
     fn measure(&self) -> Measure {
         Measure::Slots
     }

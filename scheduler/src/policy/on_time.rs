@@ -57,8 +57,8 @@ impl DueWork {
     }
 }
 
-/// The least time that the job still takes, in seconds: the lengths of its next task and of the
-/// phases after it. Where tasks can be paused, running ones count as unstarted work: if all that
+/// Returns the least time that the job still takes, in seconds: the lengths of its next task and of
+/// the phases after it. Where tasks can be paused, running ones count as unstarted work: if all that
 /// are left of the next kind (maps or reduces) are running, the longest of their remaining times
 /// replaces the length of the next task.
 fn tail_s(view: &ClusterView, job: &JobView, workload: &Workload) -> f64 {
@@ -119,13 +119,13 @@ impl Load {
         class.work -= due.work;
     }
 
-    /// The sum of the work in tasks of about `task_s` seconds or longer.
+    /// Returns the sum of the work in tasks of about `task_s` seconds or longer.
     pub fn at_least(&self, task_s: f64) -> f64 {
         let longer = &self.classes[class_of(task_s)..];
         longer.iter().map(|class| class.work).sum()
     }
 
-    /// The capacity until `goal_s`, for tasks of `task_s` seconds, that the work of this load
+    /// Returns the capacity until `goal_s`, for tasks of `task_s` seconds, that the work of this load
     /// leaves free.
     pub fn left(&self, room: &RoomUntil<'_>, goal_s: f64, task_s: f64) -> f64 {
         let own = room.until(goal_s, task_s) - self.at_least(task_s);
@@ -194,7 +194,8 @@ pub(super) fn keep_on_time(room: &RoomUntil<'_>, mut due_work: Vec<DueWork>) -> 
 struct SizedJob {
     /// The unstarted work of the job, divided by its weight.
     size: OrderedF64,
-    /// Position of the job among the jobs that were kept at first, those given up since included.
+    /// Position of the job among the jobs that were kept at first. Jobs that were given up since are
+    /// still counted.
     at: usize,
 }
 
@@ -216,8 +217,8 @@ pub(super) struct RoomUntil<'a> {
 /// forecasts last for 2.5 to 8 hours.
 const DEVIATION_S: f64 = 3.0 * 3600.0;
 
-/// The most times at which CPU becomes free that are stored one by one; if there are more,
-/// neighbours are merged in groups.
+/// The most times at which CPU becomes free that are stored one by one. If there are more, neighbours
+/// are merged in groups, so that a decision does not get slower with each running task.
 const FREE_TIMES_MAX: usize = 64;
 
 /// CPU that running tasks use from now on, until they end.
@@ -251,8 +252,8 @@ impl RunningLoad {
         running_load
     }
 
-    /// CPU that the running tasks use from now until `after_s` seconds from now, in hundredths
-    /// times seconds. Their use after that does not count.
+    /// Returns the CPU that the running tasks use from now until `after_s` seconds from now, in
+    /// hundredths times seconds. Their use after that does not count.
     fn until(&self, after_s: f64) -> f64 {
         if self.left_s.is_empty() {
             return 0.0;
@@ -328,8 +329,8 @@ impl<'a> RoomUntil<'a> {
         }
     }
 
-    /// CPU that is free until `t_s` if work can be divided at will, in hundredths of a core times
-    /// seconds; [`Self::until`] also subtracts the time that complete tasks cannot use.
+    /// Returns the CPU that is free until `t_s` if work can be divided at will, in hundredths of a
+    /// core times seconds; [`Self::until`] also subtracts the time that complete tasks cannot use.
     pub fn fluid(&self, t_s: f64) -> f64 {
         let after_s = (t_s - self.now_s).max(0.0);
         let lasting_s = DEVIATION_S * (1.0 - (-after_s / DEVIATION_S).exp());
@@ -356,9 +357,10 @@ impl<'a> RoomUntil<'a> {
     }
 }
 
-/// The capacity that is free for the job at position `job` until `goal_s`, as a multiple of its
-/// unstarted work: 1 is just enough. Other jobs that are kept on time and have an earlier or equal
-/// goal take their capacity first. Infinite if the job has no unstarted work.
+/// Returns the capacity that is free for the job at position `job` until `goal_s`, as a multiple of
+/// its unstarted work: 1 is just enough. Other jobs that are kept on time and have an earlier or
+/// equal goal take their capacity first. Returns 0 if `goal_s` is too near for tasks that must run
+/// one after the other, and otherwise infinity if the job has no unstarted work.
 #[must_use]
 pub fn room_per_work(view: &ClusterView, job: usize, goal_s: f64) -> f64 {
     let workloads = |index: usize| Workload::of(view, &view.jobs[index]);
@@ -383,8 +385,8 @@ pub fn room_per_work(view: &ClusterView, job: usize, goal_s: f64) -> f64 {
     }
 }
 
-/// Work of `job` that has no slot yet, in hundredths of a core times seconds; with preemption,
-/// including the remaining work of running tasks.
+/// Returns the work of `job` that has no slot yet, in hundredths of a core times seconds. With
+/// preemption, the remaining work of running tasks is included.
 pub(super) fn unstarted_work(view: &ClusterView, job: &JobView) -> f64 {
     let of = |tasks: u32, phase: Phase, task_s: f64| {
         f64::from(tasks) * task_s * f64::from(job.profile.demand(phase).cpu_hundredths)

@@ -70,7 +70,8 @@ impl Draft<'_> {
         Placement::of_slots(places.slots())
     }
 
-    /// Like [`carry_out`](Self::carry_out), but returns single slots.
+    /// Like [`carry_out`](Self::carry_out), but returns an entry for each slot instead of the
+    /// matrix.
     pub fn place_all(self) -> Vec<(NodeId, JobId, TaskKind)> {
         let mut places = Places::keeping(self);
         places.spread_reduces();
@@ -80,7 +81,7 @@ impl Draft<'_> {
 }
 
 impl<'a> Places<'a> {
-    /// Keeps running tasks in their places and assigns no other slots.
+    /// Keeps running tasks on their nodes, and assigns no other slots.
     pub fn keeping(draft: Draft<'a>) -> Self {
         let jobs = &draft.scope.view.jobs;
         let has_slots =
@@ -363,7 +364,7 @@ impl<'a> Places<'a> {
         true
     }
 
-    /// All slots that have a node.
+    /// Returns all slots that have a node.
     fn slots(self) -> Vec<(NodeId, JobId, TaskKind)> {
         let view = self.draft.scope.view;
         let kept = (self.kept_maps.slots())
@@ -406,7 +407,7 @@ impl<'a> Places<'a> {
         self.draft.scope.view.jobs[job].pending_maps > self.new_maps[job]
     }
 
-    /// Number of maps of `job` that run or would start now.
+    /// Returns the number of maps of `job` that run or would start now.
     pub fn active_maps(&self, job: usize) -> u32 {
         let running = self.draft.scope.view.jobs[job].running_of(TaskKind::Map);
         running.count() as u32 + self.new_maps[job]

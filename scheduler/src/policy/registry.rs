@@ -24,7 +24,7 @@ pub struct Descriptor {
 /// of the book's experiments (Results: planning against the forecast).
 pub const DEFAULT: &str = "forecast-edf";
 
-/// The policy called [`DEFAULT`].
+/// Returns the policy called [`DEFAULT`].
 #[must_use]
 pub fn default() -> Arc<dyn Policy> {
     by_name(DEFAULT).expect("a test finds it among the entries")
@@ -105,13 +105,13 @@ const ENTRIES: [Descriptor; 12] = [
     },
 ];
 
-/// Every policy, in the order of a listing.
+/// Returns every policy, in the order of a listing.
 #[must_use]
 pub fn all() -> Vec<Arc<dyn Policy>> {
     ENTRIES.iter().map(|entry| (entry.build)()).collect()
 }
 
-/// The descriptions of all policies, in the order of [`all`].
+/// Returns the descriptions of all policies, in the order of [`all`].
 #[must_use]
 pub fn descriptors() -> Vec<Descriptor> {
     ENTRIES.to_vec()

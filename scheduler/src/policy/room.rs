@@ -21,8 +21,8 @@ pub(super) struct Room {
     least: Resources,
     /// Number of leaves of the tree: the number of nodes, rounded up to a power of two.
     leaves: usize,
-    /// The tree. Vertex 1 is the root; the children of v are 2v and 2v + 1, and both are in
-    /// `pairs[v]`; the root is in `pairs[0]`.
+    /// The tree, two siblings in each element. Vertex 1 is the root, in `pairs[0]`. The children of
+    /// vertex v are 2v and 2v + 1; both are in `pairs[v]`.
     pairs: Vec<Pair>,
     /// The node of each leaf of the tree; the last leaves may have no node.
     nodes: Vec<usize>,
@@ -59,8 +59,8 @@ impl Pair {
         self.memory[side] = most.memory;
     }
 
-    /// The larger amount of both siblings, for each resource: the most that any cluster node below
-    /// their parent has free.
+    /// Returns the larger amount of both siblings, for each resource: the most that any cluster
+    /// node below their parent has free.
     fn most(&self) -> Most {
         Most {
             cpu: self.cpu[0].max(self.cpu[1]),
@@ -147,7 +147,7 @@ impl Room {
         self.pairs.as_mut_slice()[vertex / 2].set(vertex % 2, most);
     }
 
-    /// Free resources of `node`, or `None` if no task fits there.
+    /// Returns the free resources of `node`, or `None` if no task fits there.
     fn usable(&self, node: usize) -> Option<Resources> {
         self.left[node].filter(|left| left.fits(&self.least))
     }
@@ -162,7 +162,7 @@ impl Room {
         self.most(1).cpu == 0
     }
 
-    /// Free resources of node `node`; `None` where nothing can be placed.
+    /// Returns the free resources of node `node`; `None` where nothing can be placed.
     pub fn left(&self, node: usize) -> Option<Resources> {
         self.left[node]
     }
@@ -314,7 +314,8 @@ fn amounts(of: &Resources) -> Amounts {
     [of.cpu_hundredths.into(), of.io_bytes_per_s, of.memory_bytes]
 }
 
-/// The most nodes that stay unsorted: for so few, the order does not matter.
+/// Lists of at most this many nodes are not sorted any further: for so few, the order does not
+/// matter.
 const UNSORTED_MAX: usize = 8;
 
 /// Sorts `nodes`, which become leaves of the tree in this order, so that neighbours have similar

@@ -47,8 +47,9 @@ pub struct RunningTask {
     pub node: NodeId,
     /// The phase that the task is in.
     pub phase: Phase,
-    /// Start of the current phase, in seconds. For a task that was slowed down: the start at which
-    /// it would have got as far at full speed.
+    /// Start of the current phase, in seconds. If the task was slowed down, this is later than the
+    /// real start: the time at which a task at full speed would have had to start to get equally
+    /// far.
     pub since_s: f64,
 }
 
@@ -60,8 +61,8 @@ pub const DELAYS_MAX: u32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Wait {
     /// The number of slots that the job has declined, under policies that offer it slots. Under
-    /// others, the number of cycles in which its maps waited for nodes with their input. Counted
-    /// since it last started a task (under [`Delay`](super::Delay): a local one).
+    /// other policies, the number of cycles in which its maps waited for nodes with their input.
+    /// The count restarts when the job starts a task (under [`Delay`](super::Delay): a local one).
     pub skips: u32,
     /// Time at which the job first declined a slot since it last started a local task, in seconds;
     /// `None` if it has declined none. Only [`Delay`](super::Delay) uses it.
@@ -96,7 +97,7 @@ pub struct JobView {
 }
 
 impl JobView {
-    /// Creates the view of a job that has neither started tasks nor measurements.
+    /// Creates the view of a job that has not started any task and has no measurements.
     #[must_use]
     pub fn new(job: Job, maps: u32, reduces: u32, profile: Profile) -> Self {
         Self {
@@ -113,7 +114,7 @@ impl JobView {
         }
     }
 
-    /// Number of tasks of `kind` that neither run nor are done.
+    /// Returns the number of tasks of `kind` that neither run nor are done.
     #[must_use]
     pub const fn pending(&self, kind: TaskKind) -> u32 {
         match kind {
@@ -122,21 +123,21 @@ impl JobView {
         }
     }
 
-    /// Running tasks of `kind`.
+    /// Returns the running tasks of `kind`.
     pub fn running_of(&self, kind: TaskKind) -> impl Iterator<Item = &RunningTask> {
         self.running
             .iter()
             .filter(move |task| task.phase.kind() == kind)
     }
 
-    /// Number of tasks of `kind` that are not done: the most slots of this kind that the job can
-    /// use.
+    /// Returns the number of tasks of `kind` that are not done: the most slots of this kind that
+    /// the job can use.
     #[must_use]
     pub fn left(&self, kind: TaskKind) -> u32 {
         self.pending(kind) + self.running_of(kind).count() as u32
     }
 
-    /// The phase in which a task of `kind` would start now.
+    /// Returns the phase in which a task of `kind` would start now.
     #[must_use]
     pub fn starting_phase(&self, kind: TaskKind) -> Phase {
         match kind {
@@ -146,8 +147,8 @@ impl JobView {
         }
     }
 
-    /// The time that a running task is expected to need from `now_s` on, in seconds in its slot,
-    /// when maps take `map_s`. A shuffle counts as the reduce that follows it.
+    /// Returns the time that a running task is expected to need from `now_s` on, in seconds in its
+    /// slot, when maps take `map_s`. A shuffle counts as the reduce that follows it.
     #[must_use]
     pub fn remaining_s(&self, task: &RunningTask, map_s: f64, now_s: f64) -> f64 {
         match task.phase {
@@ -157,13 +158,14 @@ impl JobView {
         }
     }
 
-    /// The goal of the job in seconds, or infinity without one; a sort key for urgency.
+    /// Returns the goal of the job in seconds, or infinity without a goal. Sorting by this value
+    /// puts the most urgent job first.
     #[must_use]
     pub fn deadline_s(&self) -> f64 {
         self.job.goal_s.unwrap_or(f64::INFINITY)
     }
 
-    /// The key that sorts jobs by urgency: earliest goal first, then lowest id.
+    /// Returns the key that sorts jobs by urgency: earliest goal first, then lowest id.
     pub(crate) fn urgency(&self) -> (OrderedF64, JobId) {
         (OrderedF64(self.deadline_s()), self.job.id)
     }
@@ -200,22 +202,24 @@ impl ClusterView {
             .collect()
     }
 
-    /// Positions of the jobs for which `included` returns true, the oldest first.
+    /// Returns the positions in `jobs` of the jobs for which `included` returns true, the oldest
+    /// first.
     pub(crate) fn by_age(&self, included: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.jobs.len()).filter(|&job| included(job)).collect();
         order.sort_by_cached_key(|&job| self.jobs[job].job.age());
         order
     }
 
-    /// Positions of the jobs for which `included` returns true, the most urgent first.
+    /// Returns the positions in `jobs` of the jobs for which `included` returns true, the most
+    /// urgent first.
     pub(crate) fn by_urgency(&self, included: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.jobs.len()).filter(|&job| included(job)).collect();
         order.sort_by_cached_key(|&job| self.jobs[job].urgency());
         order
     }
 
-    /// The kind of task of `job` whose number of slots the policy chooses by need: maps, or reduces
-    /// if they start after the maps and all maps are done.
+    /// Returns the kind of task for which the policy decides by need how many slots `job` gets:
+    /// maps, or reduces if they start after the maps and all maps are done.
     #[must_use]
     pub fn utility_kind(&self, job: &JobView) -> TaskKind {
         if self.reduce_start == ReduceStart::AfterMaps && job.left(TaskKind::Map) == 0 {
@@ -225,8 +229,8 @@ impl ClusterView {
         }
     }
 
-    /// Number of tasks of `kind` that `job` could have in slots now: all unfinished ones, but no
-    /// reduces before they may start.
+    /// Returns the number of tasks of `kind` that `job` could have in slots now: all unfinished
+    /// ones, but no reduces before they may start.
     #[must_use]
     pub fn usable(&self, job: &JobView, kind: TaskKind) -> u32 {
         let too_early = kind == TaskKind::Reduce
@@ -235,7 +239,7 @@ impl ClusterView {
         if too_early { 0 } else { job.left(kind) }
     }
 
-    /// The pool of `node`; a node outside of the view counts as regular.
+    /// Returns the pool of `node`; a node outside of the view counts as regular.
     #[must_use]
     pub fn pool(&self, node: NodeId) -> Pool {
         self.nodes

@@ -15,8 +15,8 @@ use crate::ordered_f64::OrderedF64;
 const KINDS: [TaskKind; 2] = [TaskKind::Map, TaskKind::Reduce];
 
 /// HUWF, high unit weight first: the job with the highest weight per second of work takes every
-/// slot that it can use before the next one gets any. Finished maps count as work. Finished reduces
-/// do not, so a job near its end rises.
+/// slot that it can use before the next one gets any. A job's work includes its finished maps, but
+/// not its finished reduces, so a job near its end rises.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HighUnitWeightFirst;
 
@@ -60,7 +60,7 @@ impl Policy for ShortestTaskFirst {
     }
 }
 
-/// Work of the tasks of a job, in seconds in a slot: of all its maps, and of the reduces that are
+/// Returns the work of a job, in seconds in a slot: of all its maps, and of the reduces that are
 /// not done.
 fn work_s(job: &JobView) -> f64 {
     let maps = f64::from(job.left(TaskKind::Map) + job.done_maps);
@@ -68,8 +68,8 @@ fn work_s(job: &JobView) -> f64 {
     maps * job.profile.task_s(TaskKind::Map) + reduces * job.profile.task_s(TaskKind::Reduce)
 }
 
-/// Gives each job and kind of its tasks all slots that it can use, before the next one gets any, in
-/// ascending order of `key`. Ties: the oldest job, then maps.
+/// Gives slots in ascending order of `key`: each job and kind of its tasks takes all slots that it
+/// can use, before the next one gets any. Ties: the oldest job, then maps.
 fn by(view: &ClusterView, key: impl Fn(&JobView, TaskKind) -> f64) -> Decision {
     let place = |job: &JobView, kind| (OrderedF64(key(job, kind)), job.job.age(), kind);
     let mut order: Vec<_> = (view.jobs.iter().enumerate())

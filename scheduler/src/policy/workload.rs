@@ -19,8 +19,8 @@ pub(super) struct Workload {
     /// takes a core for 30 s.
     pub task_work: f64,
     /// The number of tasks that still need a slot; fractions are parts of tasks. Reduces that start
-    /// after the maps count as the number of maps with the same work. If running tasks can be
-    /// paused, their remaining work counts too.
+    /// after the maps are included as the number of maps with the same work. If running tasks can be
+    /// paused, their remaining work is included, too.
     pub unplaced_tasks: f64,
     /// Sum of the remaining times of the running tasks, in seconds. 0 if they can be paused,
     /// because `unplaced_tasks` then includes their work.
@@ -41,8 +41,8 @@ impl Workload {
         Self::with_lengths(view, job, job.profile.map.task_s, None)
     }
 
-    /// The workload of `job` as measured on one pool, where maps take `map_s`. Of the running maps
-    /// only those on this pool count (equation (2)).
+    /// Returns the workload of `job` as measured on one pool, where maps take `map_s`. Running maps on
+    /// other pools are left out (equation (2)).
     pub fn on_pool(view: &ClusterView, job: &JobView, pool: Pool, map_s: f64) -> Self {
         Self::with_lengths(view, job, map_s, Some(pool))
     }
@@ -95,13 +95,14 @@ impl Workload {
     }
 }
 
-/// s_req: the number of slots that finish `work_s` by the goal if the job holds them all the time.
+/// Returns s_req: the number of slots that finish `work_s` by the goal if the job holds them all the
+/// time.
 ///
-/// The result is W / (D - k mu - now): `work_s` divided by the time from `now_s` to `goal_s` less
-/// `tail_s`. It is at most `cap`, and `cap` when no time is left. The `tail_s` stands for k lengths
-/// mu of a task, with k = 1 for each phase still ahead: the last tasks have to start that long before
-/// the goal. A `tail_s` of 0 gives equation (1) as printed, except that the printed form subtracts the
-/// slots that the job already holds, and this is the total.
+/// The result is W / (D - k mu - now): `work_s` divided by the time from `now_s` until `tail_s` before
+/// `goal_s`, at most `cap`. It is `cap` if no time is left. The `tail_s` stands for k lengths mu of a
+/// task, with k = 1 for each phase still ahead: the last tasks have to start that long before the
+/// goal. With a `tail_s` of 0 this is equation (1), except that the printed form subtracts the slots
+/// that the job already holds, and this is the total.
 ///
 /// `work_s` is in seconds in a slot and not negative.
 #[must_use]
@@ -113,7 +114,7 @@ pub fn required_slots(work_s: f64, goal_s: f64, tail_s: f64, now_s: f64, cap: f6
     (work_s / time_s).min(cap)
 }
 
-/// The number of tasks in `work` if each has `per_task` of it; 0 if a task needs no work.
+/// Returns the number of tasks in `work` if each has `per_task` of it; 0 if a task needs no work.
 fn ratio(work: f64, per_task: f64) -> f64 {
     if per_task > 0.0 { work / per_task } else { 0.0 }
 }

@@ -46,11 +46,12 @@ pub struct Activity {
     pub tasks_per_slot: f64,
 }
 
-/// The number of a task's replicas in each class of nodes: (class, replicas), classes ascending.
+/// The number of a task's replicas in each class of nodes that has any: (class, replicas), classes
+/// ascending.
 type Pattern = Vec<(usize, u32)>;
 
-/// The most tasks that the cluster can serve without ever longer queues, in the mix of a model's
-/// traffic, and an optimal plan to serve them.
+/// The most tasks that the cluster can serve without queues that grow without limit, for the mix of
+/// tasks of a model's traffic; and an optimal plan to serve them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Capacity {
     /// The tasks per time slot at which the queues just begin to grow without limit, whichever
@@ -156,9 +157,8 @@ impl Capacity {
         })
     }
 
-    /// The position, in the list of patterns, of a task's pattern, which is the number of its
-    /// replicas in each class of nodes. `None` if the model's traffic has no tasks with this
-    /// pattern.
+    /// Returns the position of a task's pattern (the number of its replicas in each class of nodes) in
+    /// the list of patterns. `None` if the model's traffic has no tasks with this pattern.
     pub(super) fn pattern_of(&self, task: &Task) -> Option<usize> {
         let mut pattern = Pattern::new();
         let mut classes: Vec<usize> = task.local_nodes().map(|node| self.class_of(node)).collect();
@@ -205,8 +205,8 @@ fn classes(model: &Model) -> Vec<NodeClass> {
         .collect()
 }
 
-/// A lower bound on the number of patterns (numbers of replicas in each class of nodes) that the
-/// tasks of a stream can have: the number of those with at most one replica in each class.
+/// Returns a lower bound on the number of patterns (numbers of replicas in each class of nodes) that
+/// the tasks of a stream can have: the number of those with at most one replica in each class.
 fn patterns_min(stream: &Stream, classes: &[NodeClass]) -> f64 {
     let within = classes.iter().filter(|class| is_within(stream, class));
     let within = within.count() as u32;
@@ -217,7 +217,7 @@ fn is_within(stream: &Stream, class: &NodeClass) -> bool {
     (stream.from..stream.until).contains(&class.first)
 }
 
-/// The patterns that the tasks of a stream can have (the number of replicas in each class of
+/// Returns the patterns that the tasks of a stream can have (the number of replicas in each class of
 /// nodes), each with its share of the stream's tasks.
 fn patterns(stream: &Stream, classes: &[NodeClass]) -> Vec<(Pattern, f64)> {
     let within: Vec<(usize, u32)> = (classes.iter().enumerate())
@@ -267,16 +267,16 @@ fn extend(
     }
 }
 
-/// The number of ways to choose `k` of `n` things.
+/// Returns the number of ways to choose `k` of `n` things.
 fn choose(n: u32, k: u32) -> f64 {
     (0..k)
         .map(|i| f64::from(n - i) / f64::from(i + 1))
         .product()
 }
 
-/// The distances that the nodes of the class at index `class` can have from the data of a task with
-/// this pattern (number of replicas in each class of nodes): local if some of them hold a replica;
-/// rack or remote for the others, if there are any.
+/// Returns the distances that the nodes of the class at index `class` can have from the data of a task
+/// with this pattern (number of replicas in each class of nodes): local if some of them hold a
+/// replica; rack or remote for the others, if there are any.
 fn distances(
     pattern: &Pattern,
     class: usize,

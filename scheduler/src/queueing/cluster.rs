@@ -60,7 +60,7 @@ const NODES_MAX: u32 = 100_000;
 const RATE_MIN: f64 = 1e-4;
 
 impl Cluster {
-    /// A cluster without racks, with two levels of locality. `local` and `remote` are the
+    /// Returns a cluster without racks, with two levels of locality. `local` and `remote` are the
     /// probabilities that a running task ends in a time slot, on a node with its data and on any
     /// other node.
     #[must_use]
@@ -74,8 +74,8 @@ impl Cluster {
         }
     }
 
-    /// A cluster with racks of `rack_nodes` nodes, and so three levels of locality. `rates` are the
-    /// probabilities that a local, a rack-local and a remote task ends in a time slot.
+    /// Returns a cluster with racks of `rack_nodes` nodes, and so three levels of locality. `rates`
+    /// are the probabilities that a local, a rack-local and a remote task ends in a time slot.
     #[must_use]
     pub const fn racks(nodes: u32, rack_nodes: u32, rates: [f64; 3]) -> Self {
         Self {
@@ -136,7 +136,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The probability that a task at this distance ends in a slot.
+    /// Returns the probability that a task at this distance ends in a slot.
     #[must_use]
     pub fn rate(&self, locality: Locality) -> f64 {
         match locality {
@@ -146,13 +146,14 @@ impl Cluster {
         }
     }
 
-    /// The rack of `node`; `None` without racks.
+    /// Returns the rack of `node`; `None` without racks.
     #[must_use]
     pub fn rack_of(&self, node: NodeId) -> Option<u32> {
         self.rack_nodes.map(|size| node.0 / size)
     }
 
-    /// The range of nodes of `node`'s rack, as (from, until); `None` without racks.
+    /// Returns the range of node numbers of `node`'s rack, as (from, until), `until` exclusive;
+    /// `None` without racks.
     #[must_use]
     pub fn rack_range(&self, node: NodeId) -> Option<(usize, usize)> {
         let size = self.rack_nodes? as usize;
@@ -160,7 +161,7 @@ impl Cluster {
         Some((from, from + size))
     }
 
-    /// The distance of `node` from the data of `task`.
+    /// Returns the distance of `node` from the data of `task`.
     #[must_use]
     pub fn locality(&self, task: &Task, node: NodeId) -> Locality {
         if task.replicas.contains(&node) {

@@ -17,7 +17,8 @@ pub struct Run {
     pub warmup_slots: u64,
     /// The number of time slots after the warm-up, which are measured.
     pub slots: u64,
-    /// Seed of arrivals, places of data, lengths and ties.
+    /// Seed of the random numbers for arrivals, for the nodes that hold data, for lengths and for
+    /// ties.
     pub seed: u64,
     /// Number of waiting tasks above which the run stops, so that an unstable run
     /// exhausts neither memory nor patience. The result then covers the slots until the
@@ -26,7 +27,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run of `slots` slots after a warm-up of a fifth of that; it stops above 20
+    /// Returns a run of `slots` slots after a warm-up of a fifth of that; it stops above 20
     /// million waiting tasks.
     #[must_use]
     pub const fn new(slots: u64, seed: u64) -> Self {
@@ -39,8 +40,8 @@ impl Run {
     }
 }
 
-/// Unfinished jobs in a table. Tasks refer to their job by its position there ([`Task::job`]). The
-/// position of a finished job is reused.
+/// The unfinished jobs, in a table. Tasks refer to their job by its position in the table
+/// ([`Task::job`]). The position of a finished job is reused.
 #[derive(Debug, Default)]
 struct Jobs {
     /// For each position: the id of the job, the time slot in which it arrived, and the number of

@@ -4,8 +4,7 @@ use super::task::Task;
 
 const NONE: u32 = u32::MAX;
 
-/// A pool of list nodes that many queues share, so that a queue needs little memory of
-/// its own.
+/// A pool of list nodes that many queues share. So a queue itself needs little memory.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
     /// Each task, and the position of the next task in its queue, or [`NONE`].
@@ -53,7 +52,7 @@ struct Part {
 /// A queue of tasks, grouped by job.
 #[derive(Debug, Default)]
 pub(super) struct JobQueue {
-    /// The list of waiting tasks of each job, oldest job first.
+    /// The waiting tasks of each job that has any, oldest job first.
     parts: Vec<Part>,
     len: u32,
 }

@@ -30,7 +30,7 @@ impl Common {
         }
     }
 
-    /// The index of the common queue, behind the indices of the nodes' queues.
+    /// Returns the index of the common queue, behind the indices of the nodes' queues.
     const fn common(&self) -> u32 {
         self.cluster.nodes
     }

@@ -47,23 +47,25 @@ pub(super) struct LateBinding {
     /// homes) over the waiting tasks with a home at n.
     shares: Vec<u32>,
     idle: Vec<bool>,
-    /// For each node, the length (S and price) with which its waiting tasks count for idle nodes of
-    /// its rack; 0 if none of these may help. Stored as the bits of the floats: for numbers that
-    /// are not negative, bits and floats have the same order.
+    /// For each node, the length (S plus price) by which an idle node of its rack weighs the node's
+    /// waiting tasks; 0 if an idle node of the rack must not serve them. Stored as the bits of the
+    /// floats: for numbers that are not negative, bits and floats have the same order.
     for_rack: Longest,
-    /// For each node, the length with which its waiting tasks count for any other idle node, stored
-    /// as in `for_rack`.
+    /// For each node, the length by which any other idle node weighs the node's waiting tasks; 0 if
+    /// another node must not serve them. Stored as in `for_rack`.
     for_any: Longest,
 }
 
-/// The number of units in a whole task. A task counts 1 / (number of homes) at each of its homes,
-/// and this number is a multiple of 1, 2 and 3, the possible numbers of homes.
+/// The number of units in a whole task. A task adds 1 / (number of homes) to the share of each of
+/// its homes. So the number of units is a multiple of 1, 2 and 3, the possible numbers of homes.
 const UNITS: u32 = 6;
 /// The fraction of a node's price that is added to the length of nearer tasks, so that they go
 /// before farther ones of the same worth.
 const NEARER: f64 = 0.1;
-/// A node with fewer waiting tasks than this (its stock) keeps them, if an idle node of its rack
-/// finds equally good work elsewhere.
+/// The stock of a node, in tasks: if fewer tasks wait there, another node of its rack prefers
+/// equally good work elsewhere, so that the node does not run out of work. This and the other
+/// constants of the policy were chosen by simulation, with seeds 101 and 102; see the book's
+/// results on locality.
 const STOCK: f64 = 6.0;
 /// A node with a task's data is a home of the task if its price is at most `HOME_PRICE_MAX` times
 /// the smallest price among the nodes with this data, plus `HOME_PRICE_SLACK` tasks: prices that
@@ -71,8 +73,8 @@ const STOCK: f64 = 6.0;
 const HOME_PRICE_MAX: f64 = 1.05;
 const HOME_PRICE_SLACK: f64 = 2.0;
 /// The benefit for tasks that have not arrived yet, if an idle node with a price of 0 serves a task
-/// of another node now: later tasks wait less there. It is a number of waiting tasks, which is
-/// added to those that wait there now.
+/// of another node now: later tasks wait less there. It is in tasks, and is added to the number of
+/// tasks that wait at the other node.
 const TO_COME: f64 = 0.7;
 
 impl LateBinding {
@@ -119,8 +121,8 @@ impl LateBinding {
         self.gains(n, level, TO_COME * cheaper.max(0.0))
     }
 
-    /// Recomputes the lengths with which the tasks at `node` count for other nodes, after a change
-    /// of its share, its price, or whether it is idle.
+    /// Recomputes the lengths by which other nodes weigh the tasks at `node`, after a change of its
+    /// share, its price, or whether it is idle.
     fn update_weights(&mut self, node: NodeId) {
         let share = self.share(node);
         let price = self.prices.of(node);
@@ -151,15 +153,15 @@ impl LateBinding {
         }
     }
 
-    /// The weight, for an idle node that holds their data, of the waiting tasks that have a home at
-    /// n.
+    /// Returns the weight of the waiting tasks that have a home at n, for an idle node that holds
+    /// their data.
     fn local_weight(&self, n: NodeId) -> f64 {
         self.cluster.local * (self.share(n) + (1.0 + NEARER) * self.prices.of(n))
     }
 
-    /// The node from whose waiting tasks `node` takes its next one, and the role of the task there:
-    /// at home, or as a guest, a task with data there whose homes are other nodes. `None` if `node`
-    /// stays idle.
+    /// Returns the node from whose waiting tasks `node` takes its next one, and the [`Role`] of the
+    /// task at that node: at home, or as a guest (a task whose data is there but whose homes are
+    /// other nodes). `None` if `node` stays idle.
     fn source(&mut self, node: NodeId, ties: &mut ChaCha8Rng) -> Option<(NodeId, Role)> {
         let mut best = (0.0, None);
         if self.shares[node.0 as usize] > 0 {

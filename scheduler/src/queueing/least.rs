@@ -53,7 +53,7 @@ impl Least {
         };
     }
 
-    /// The number of positions: a power of two.
+    /// Returns the number of positions: a power of two.
     pub const fn positions(&self) -> usize {
         self.leaves
     }
@@ -103,13 +103,13 @@ impl Least {
         self.floor = self.tree[1].0;
     }
 
-    /// A lower bound of the keys of all positions. It costs nothing, while [`Self::min`] may have
-    /// to propagate changes.
+    /// Returns a lower bound of the keys of all positions. It takes no work, while [`Self::min`]
+    /// may have to propagate changes.
     pub const fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// The smallest key of any position.
+    /// Returns the smallest key of any position.
     pub fn min(&mut self) -> u64 {
         self.propagate();
         self.tree[1].0
@@ -121,7 +121,7 @@ impl Least {
         self.descend(1, below(rng, self.tree[1].1))
     }
 
-    /// The smallest key of positions `from..until`, and the number of its occurrences.
+    /// Returns the smallest key of positions `from..until`, and the number of its occurrences.
     pub fn min_within(&mut self, from: usize, until: usize) -> (u64, u32) {
         self.propagate();
         let mut best = (u64::MAX, 0);

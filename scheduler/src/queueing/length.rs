@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// probability (`rate`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometric {
-    /// The factor 1 / ln(1 - rate), at most 0, from the logarithm of a random number to a
+    /// The factor 1 / ln(1 - rate), at most 0, that turns the logarithm of a random number into a
     /// length.
     factor: f64,
 }
@@ -18,13 +18,13 @@ impl Geometric {
         }
     }
 
-    /// The length in slots, at least 1, of a task with this `luck` in (0, 1]: P(length >
+    /// Returns the length in slots, at least 1, of a task with this `luck` in (0, 1]: P(length >
     /// k) = (1 - rate)^k.
     pub fn slots(self, luck: f64) -> u32 {
         1 + (luck.ln() * self.factor) as u32
     }
 
-    /// The largest number of slots that a task can take, whatever random number
+    /// Returns the largest number of slots that a task can take, whatever random number
     /// ([`luck`]) is drawn for it.
     pub fn slots_max(self) -> u32 {
         self.slots(LEAST)
@@ -34,9 +34,9 @@ impl Geometric {
 /// The smallest random number that [`luck`] returns: above 0, so that its logarithm is finite.
 const LEAST: f64 = 1.0 / (1_u64 << 53) as f64;
 
-/// The random number, uniform in (0, 1], that determines the length of task `index` of job `job`.
-/// It is the same under every policy and wherever the task runs, so that policies are compared on
-/// the same tasks.
+/// Returns the random number, uniform in (0, 1], that determines the length of task `index` of
+/// job `job`. It is the same under every policy and wherever the task runs, so that policies are
+/// compared on the same tasks.
 pub(super) fn luck(seed: u64, job: u64, index: u32) -> f64 {
     let mut bytes = [0; 12];
     bytes[..8].copy_from_slice(&job.to_le_bytes());

@@ -31,14 +31,14 @@ impl Longest {
         self.least.set(node.0 as usize, u64::MAX - length);
     }
 
-    /// An upper bound of the lengths of all queues. It costs nothing, while
-    /// [`Self::max`] may have to propagate changes of lengths up the tree.
+    /// Returns an upper bound of the lengths of all queues. It takes no work, while [`Self::max`]
+    /// may have to propagate changes of lengths up the tree.
     pub const fn ceiling(&self) -> u64 {
         u64::MAX - self.least.floor()
     }
 
-    /// The length of the longest queue in `node`'s rack, or of all nodes if `level` is remote; the
-    /// queue of `node` itself included.
+    /// Returns the length of the longest queue in `node`'s rack, or of all nodes if `level` is
+    /// remote. The queue of `node` itself is included.
     pub fn max(&mut self, node: NodeId, level: Locality) -> u64 {
         u64::MAX
             - match self.range(node, level) {
@@ -62,12 +62,12 @@ impl Longest {
         within_rack.then(|| self.cluster.rack_range(node)).flatten()
     }
 
-    /// The node whose queue is heaviest for `node`, among its own queue, the longest of
-    /// its rack and the longest of all; `None` if no weight is positive.
+    /// Returns the node whose queue has the largest weight for `node`, among its own queue, the
+    /// longest of its rack and the longest of all; `None` if no weight is positive.
     ///
-    /// `weight` returns the weight of a queue of this length at this distance. It must not
-    /// fall with the length, and must be positive only if there is a task to serve. Among
-    /// equal weights the nearer queue comes first; remaining ties are random.
+    /// `weight` returns the weight of a queue of this length at this distance. It must not fall
+    /// with the length, and must be positive only if there is a task to serve. Among equal weights
+    /// the nearer queue comes first; remaining ties are random.
     pub fn heaviest(
         &mut self,
         node: NodeId,

@@ -27,8 +27,8 @@ struct WaitingTasks {
     /// A position in `tasks`: nodes have taken all tasks before it.
     first: usize,
     left: usize,
-    /// An index of the job's tasks by node, built by the first search; `None` before, and for jobs
-    /// with few tasks, which are searched one by one.
+    /// An index of the job's tasks by node, built by the first search. `None` before, and for jobs
+    /// with few tasks, or few tasks per node, which are searched one by one.
     on_node: Option<ByNode>,
     /// The highest number of a node with data of the job, plus one: the length of the lists by node
     /// in [`ByNode`].
@@ -91,8 +91,8 @@ impl ByNode {
         }
     }
 
-    /// The position, in the job's list of tasks, of the first waiting task with data on `node`.
-    /// `taken[i]` is true if the task at position i does not wait any more.
+    /// Returns the position, in the job's list of tasks, of the first waiting task with data on
+    /// `node`. `taken[i]` is true if the task at position i does not wait any more.
     fn first(&mut self, node: NodeId, taken: &[bool]) -> Option<usize> {
         let from = self.from.get_mut(node.0 as usize)?;
         let until = self.until[node.0 as usize];

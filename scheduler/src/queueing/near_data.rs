@@ -12,8 +12,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
-/// The policy called `name` for scheduling jobs: one of [`policy::by_name`], or a policy of the
-/// queueing model that needs no arrival rates.
+/// Returns the policy called `name` for scheduling jobs: one of [`policy::by_name`], or a policy
+/// of the queueing model that needs no arrival rates.
 #[must_use]
 pub fn policy_by_name(name: &str) -> Option<Arc<dyn Policy>> {
     policy::by_name(name).or_else(|| {
@@ -22,7 +22,7 @@ pub fn policy_by_name(name: &str) -> Option<Arc<dyn Policy>> {
     })
 }
 
-/// The names that [`policy_by_name`] accepts, without those that have parameters.
+/// Returns the names that [`policy_by_name`] accepts, without those that have parameters.
 pub fn policy_names() -> impl Iterator<Item = &'static str> {
     let of_queues = QUEUEING_POLICIES
         .iter()
@@ -35,15 +35,16 @@ pub fn policy_names() -> impl Iterator<Item = &'static str> {
 /// matters.
 const RATES: [f64; 2] = [0.8, 0.2];
 
-/// A queueing policy that decides about the idle slots of each node.
+/// A scheduling policy that lets a policy of the queueing model decide about the idle slots of
+/// each node.
 ///
 /// A [`Policy`] has no memory, so each decision routes all pending maps again, by submission of
 /// their jobs and by split. Then each idle slot is offered to the queueing policy, node after
-/// node. Lengths of queues count waiting tasks only. A split counts as local on its first three
-/// replicas, and nodes have no racks. A decision names only jobs: the component that starts a map
-/// chooses which one (a local one if there is one). Reduces, and slots of running tasks, are
-/// shared as by [`Fair`](policy::Fair). The time of the view seeds the tie breaks, so equal views
-/// have equal decisions.
+/// node. The length of a queue is the number of its waiting tasks only. A split counts as local on
+/// its first three replicas, and nodes have no racks. A decision names only jobs: the component
+/// that starts a map chooses which one (a local one if there is one). Reduces, and slots of
+/// running tasks, are shared as by [`Fair`](policy::Fair). The time of the view seeds the tie
+/// breaks, so equal views have equal decisions.
 #[derive(Clone, Copy, Debug)]
 struct NearData {
     policy: &'static QueueingPolicy,
@@ -136,8 +137,8 @@ impl Queues {
         }
     }
 
-    /// The job of the next map on `node`. Maps that do not fit on `node` are taken out of the
-    /// queues for the rest of this decision.
+    /// Returns the job whose map `node` runs next; `None` leaves the slot idle. Maps that do not
+    /// fit on `node` are taken out of the queues for the rest of this decision.
     fn choose(&mut self, node: NodeId, can_start: &dyn Fn(usize) -> bool) -> Option<usize> {
         loop {
             let task = (self.discipline).choose(node, &self.running, &mut self.ties)?;
@@ -157,8 +158,8 @@ mod tests {
     use crate::policy::example::{job, view};
     use crate::queueing::QUEUEING_POLICIES;
 
-    /// A view of three nodes with one slot each. Job 1 has `of_first` splits on node 0, job 2 has
-    /// one on node 1.
+    /// Returns a view of three nodes with one slot each. Job 1 has `of_first` splits on node 0,
+    /// job 2 has one on node 1.
     fn three_nodes(of_first: usize) -> ClusterView {
         let mut jobs = vec![job(1, 0.0, None, of_first as u32), job(2, 1.0, None, 1)];
         for (job, (node, splits)) in jobs.iter_mut().zip([(0, of_first), (1, 1)]) {

@@ -64,8 +64,8 @@ impl Prices {
         }
     }
 
-    /// Starts with these prices, in tasks. They only rise with arriving tasks, since nodes of the
-    /// virtual system serve none before the sum of all prices exceeds `held_max`.
+    /// Creates the prices of a test, in tasks. They only rise with arriving tasks, because nodes of
+    /// the virtual system do not serve before the sum of all prices exceeds `held_max`.
     #[cfg(test)]
     pub fn fixed(cluster: Cluster, prices: &[u64]) -> Self {
         let mut fixed = Self::new(cluster);
@@ -77,12 +77,12 @@ impl Prices {
         fixed
     }
 
-    /// The price of `node`: the length, in tasks, of its queue in the virtual system.
+    /// Returns the price of `node`: the length, in tasks, of its queue in the virtual system.
     pub fn of(&self, node: NodeId) -> f64 {
         self.queues.get(node) as f64 / UNITS as f64
     }
 
-    /// The nodes whose price the last arrival changed; a node may occur more than once.
+    /// Returns the nodes whose price the last arrival changed; a node may occur more than once.
     pub fn changed(&self) -> &[NodeId] {
         &self.changed
     }

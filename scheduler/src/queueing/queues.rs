@@ -6,7 +6,7 @@ use super::traffic::below;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// Queues by number. Each also counts the tasks in service that came from it.
+/// Queues, by number, and for each queue the number of tasks in service that came from it.
 #[derive(Debug)]
 pub(super) struct Queues {
     tasks: Tasks,
@@ -26,12 +26,12 @@ impl Queues {
         }
     }
 
-    /// The number of tasks that wait in the queue with the number `queue`.
+    /// Returns the number of tasks that wait in the queue with the number `queue`.
     pub fn waiting(&self, queue: u32) -> u32 {
         self.queues[queue as usize].len()
     }
 
-    /// The number of tasks that wait in the queue with the number `queue` or are in
+    /// Returns the number of tasks that wait in the queue with the number `queue` or are in
     /// service from it.
     pub fn length(&self, queue: u32) -> u32 {
         self.waiting(queue) + self.in_service[queue as usize]

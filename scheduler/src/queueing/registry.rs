@@ -107,7 +107,7 @@ pub const QUEUEING_POLICIES: &[QueueingPolicy] = &[
     },
 ];
 
-/// The policy called `name`, if there is one.
+/// Returns the policy called `name`, if there is one.
 #[must_use]
 pub fn queueing_policy(name: &str) -> Option<&'static QueueingPolicy> {
     QUEUEING_POLICIES.iter().find(|policy| policy.name == name)

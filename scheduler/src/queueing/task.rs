@@ -8,7 +8,8 @@ pub const REPLICAS_MAX: usize = 3;
 /// A task that waits or runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Place of the task's job in a table; places of finished jobs are reused.
+    /// Index of the task's job in the engine's table of unfinished jobs. The index of a
+    /// finished job is reused.
     pub job: u32,
     /// Number of the task among its job's tasks, from 0.
     pub index: u32,
@@ -18,7 +19,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// A task whose data lies on the nodes `on`, one to three of them.
+    /// Returns a task whose data lies on the nodes `on`, one to three of them.
     #[must_use]
     pub fn new(job: u32, index: u32, on: &[u32]) -> Self {
         let mut replicas = std::array::from_fn(|at| NodeId(on[at.min(on.len() - 1)]));
@@ -30,7 +31,7 @@ impl Task {
         }
     }
 
-    /// The nodes that hold the task's data, each once.
+    /// Returns the nodes that hold the task's data, each once.
     pub fn local_nodes(&self) -> impl Iterator<Item = NodeId> {
         let replicas = self.replicas;
         (0..REPLICAS_MAX)

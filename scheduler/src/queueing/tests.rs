@@ -37,7 +37,7 @@ fn serve_by(
         .collect()
 }
 
-/// The only task of a job, with data on one node.
+/// Returns the only task of a job, with data on one node.
 fn on(job: u32, node: u32) -> Task {
     Task::new(job, 0, &[node])
 }

@@ -14,7 +14,7 @@ pub struct Model {
     pub cluster: Cluster,
     /// Distribution of the number of tasks of a job.
     pub sizes: JobSizes,
-    /// Rates of arriving tasks, and the places of their data.
+    /// Rates of arriving tasks, and the nodes that hold their data.
     pub streams: Vec<Stream>,
 }
 
@@ -63,8 +63,8 @@ impl JobSizes {
         }])
     }
 
-    /// The sizes of Wang's "real workload", section V: 85% of jobs have up to 10 tasks, 1% have
-    /// up to 8,000.
+    /// Returns the sizes of Wang's "real workload", section V: 85% of jobs have up to 10 tasks,
+    /// 1% have up to 8,000.
     #[must_use]
     pub fn wang() -> Self {
         let bin = |share, min, max| SizeBin { share, min, max };
@@ -77,7 +77,7 @@ impl JobSizes {
         ])
     }
 
-    /// The mean number of tasks of a job.
+    /// Returns the mean number of tasks of a job.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.0.iter().map(|bin| bin.share * bin.mean()).sum()
@@ -97,8 +97,8 @@ impl JobSizes {
 }
 
 impl SizeBin {
-    /// The mean number of tasks of a job in the bin: the mean of e^X rounded down, with X uniform
-    /// between ln min and ln (max + 1).
+    /// Returns the mean number of tasks of a job in the bin: the mean of e^X rounded down, with X
+    /// uniform between ln min and ln (max + 1).
     fn mean(&self) -> f64 {
         let span = (f64::from(self.max + 1) / f64::from(self.min)).ln();
         let of = |n: u32| f64::from(n) * (f64::from(n + 1) / f64::from(n)).ln() / span;
@@ -116,9 +116,9 @@ impl SizeBin {
 }
 
 impl Model {
-    /// The model of Wang's section V: 1,000 nodes, data on 800 of them, at its capacity of 680
-    /// tasks a slot. Per slot, a local task ends with probability 0.8 (alpha), a remote one with
-    /// 0.2 (gamma).
+    /// Returns the model of Wang's section V: 1,000 nodes, data on 800 of them, at its capacity
+    /// of 680 tasks a slot. Per slot, a local task ends with probability 0.8 (alpha), a remote
+    /// one with 0.2 (gamma).
     #[must_use]
     pub fn wang() -> Self {
         Self {
@@ -133,7 +133,7 @@ impl Model {
         }
     }
 
-    /// The mean number of tasks of all streams that arrive in a time slot.
+    /// Returns the mean number of tasks of all streams that arrive in a time slot.
     #[must_use]
     pub fn load(&self) -> f64 {
         self.streams.iter().map(|s| s.tasks_per_slot).sum()
@@ -153,9 +153,10 @@ impl Model {
     /// Checks that the model can be simulated.
     ///
     /// # Errors
-    /// When [`Cluster::check`] fails; when a stream has no nodes, more replicas than nodes or
-    /// than three, or a rate that is not positive; when more tasks arrive than [`LOAD_MAX`]; when
-    /// the shares of the sizes do not sum to 1, or a bin has no sizes or too large ones.
+    /// When [`Cluster::check`] fails; when there are no streams; when a stream has no nodes, more
+    /// replicas than nodes or than three, or a rate that is not positive; when more tasks arrive
+    /// than [`LOAD_MAX`]; when the shares of the sizes do not sum to 1, or a bin has no sizes or
+    /// too large ones.
     pub fn check(&self) -> Result<(), ModelError> {
         self.cluster.check()?;
         if self.streams.is_empty() {
@@ -237,8 +238,8 @@ impl<'a> Arrivals<'a> {
         -(1.0 - self.rng.random::<f64>()).ln() / self.jobs_per_slot
     }
 
-    /// The next job of `slot`: its number of tasks and its stream. `None` if no further job
-    /// arrives in `slot`.
+    /// Returns the next job of `slot`: its number of tasks and its stream. `None` if no further
+    /// job arrives in `slot`.
     pub fn next_job(&mut self, slot: u64) -> Option<(u32, Stream)> {
         if self.next >= (slot + 1) as f64 {
             return None;

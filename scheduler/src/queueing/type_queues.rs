@@ -11,7 +11,8 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A queue for each type of task (a set of nodes that hold the data) that has waiting tasks. Each
-/// such type has an index; that of a type whose queue is empty is reused for another type.
+/// of these types has an index. When the queue of a type becomes empty, its index is reused for
+/// another type.
 #[derive(Debug)]
 pub(super) struct TypeQueues {
     cluster: Cluster,
@@ -19,8 +20,8 @@ pub(super) struct TypeQueues {
     types: Vec<VecDeque<Task>>,
     places: HashMap<[NodeId; REPLICAS_MAX], usize, BuildHasherDefault<MixHasher>>,
     free: Vec<usize>,
-    /// The position of each type in each of the [`ByLength`] lists that contain it; there are
-    /// [`ORDERS`] places for each type.
+    /// The position of each type in each of the [`ByLength`] lists that contain it: [`ORDERS`]
+    /// elements for each type.
     positions: Vec<u32>,
     /// For each node: the types of tasks whose data is on the node, ordered by the length
     /// of their queues.
@@ -134,10 +135,10 @@ impl TypeQueues {
         Some(task)
     }
 
-    /// The types of tasks with data on `node`, in its rack, or anywhere, by `level`; `None` if
-    /// there are no racks. Types with data nearer than `level` are included. This does no harm: the
-    /// caller multiplies lengths by a rate that falls with the distance, and also looks at these
-    /// types at their own distance, where their weight is at least as large.
+    /// Returns the types of tasks with data on `node`, in its rack, or anywhere, by `level`; `None`
+    /// if there are no racks. Types with data nearer than `level` are included. This does no harm:
+    /// the caller multiplies lengths by a rate that falls with the distance, and also looks at
+    /// these types at their own distance, where their weight is at least as large.
     fn within(&self, node: NodeId, level: Locality) -> Option<&ByLength> {
         match level {
             Locality::Local => self.on_node.get(node.0 as usize),
@@ -146,8 +147,8 @@ impl TypeQueues {
         }
     }
 
-    /// The length of the longest queue among the types of tasks with data within the distance
-    /// `level` of `node`; 0 if no such task waits.
+    /// Returns the length of the longest queue among the types of tasks with data within the
+    /// distance `level` of `node`; 0 if no such task waits.
     pub fn max(&self, node: NodeId, level: Locality) -> usize {
         self.within(node, level).map_or(0, ByLength::max)
     }
@@ -159,9 +160,9 @@ impl TypeQueues {
         Some(member as usize / ORDERS)
     }
 
-    /// The index of the type with the largest product of queue length and rate; ties are random.
-    /// `rate` gets the first waiting task of a type, and returns `None` for a type that must not be
-    /// served. Returns `None` if no type may be served.
+    /// Returns the index of the type with the largest product of queue length and rate; ties are
+    /// random. `rate` gets the first waiting task of a type, and returns `None` for a type that
+    /// must not be served. Returns `None` if no type may be served.
     #[cfg(feature = "lp")]
     pub fn heaviest(
         &self,

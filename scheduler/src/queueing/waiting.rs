@@ -17,18 +17,18 @@ pub(super) struct WaitingTasks {
     lists: Vec<[List; 2]>,
 }
 
-/// A number (place) for each waiting task, from a table of numbers that are used again after
-/// their task is taken. The tasks that had one number in turn differ in its count of uses.
+/// The numbers (places) of the waiting tasks. When a task is taken, its place is free for
+/// another task. The count of uses tells the tasks apart that had the same place.
 #[derive(Debug, Default)]
 struct Places {
-    /// For each place, the number of tasks that had it and were taken. An entry of a list is
-    /// stale if this number has grown since.
+    /// For each place, the number of tasks that had it and were taken. A list's entry is
+    /// stale if this number has grown since the entry was made.
     uses: Vec<u32>,
-    /// The places that no waiting task has.
+    /// The places that are free, because no waiting task has them.
     free: Vec<u32>,
 }
 
-/// The tasks that wait at one node in one [`Role`]: as at one of their homes, or as guests.
+/// The tasks that wait at one node in one [`Role`]: at home there, or as guests.
 #[derive(Debug, Default)]
 struct List {
     /// Tasks in order of arrival, so the tasks of a job are next to each other.
@@ -39,9 +39,10 @@ struct List {
     entries_max: usize,
 }
 
-/// A task in a list. The task still waits as long as `uses`, the count of its place when the
-/// task arrived, is equal to the present count in [`Places`]. That count grows when the task
-/// is taken from any list.
+/// A waiting task in the list of one node. If another node takes the task, this entry stays
+/// as a stale one, to be skipped. The entry is stale once `uses`, the count of its place when
+/// the task arrived, differs from the present count in [`Places`], which grows when the task
+/// is taken.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     task: Task,
@@ -83,7 +84,8 @@ impl Homes {
         self.0.count_ones()
     }
 
-    /// The local nodes of `task`, each paired with true if it is in this set of homes.
+    /// Returns the local nodes of `task`, each paired with true if it is in this set of
+    /// homes.
     fn marked(self, task: &Task) -> impl Iterator<Item = (NodeId, bool)> {
         (task.local_nodes().enumerate()).map(move |(at, node)| (node, self.0 & 1 << at != 0))
     }
@@ -95,8 +97,8 @@ impl Homes {
 }
 
 impl Places {
-    /// Takes a free place for a task. Returns the place and its count of earlier tasks, with
-    /// which stale entries of lists are recognized.
+    /// Takes a free place for a task. Returns the place and the number of tasks that had it
+    /// before. This number shows later whether an entry of a list is stale.
     fn take(&mut self) -> (u32, u32) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.uses.push(0);

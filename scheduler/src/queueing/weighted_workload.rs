@@ -22,7 +22,8 @@ use rand_chacha::ChaCha8Rng;
 pub(super) struct WeightedWorkload {
     cluster: Cluster,
     tasks: Tasks,
-    /// The tasks that wait at each node: its local, its rack-local and its remote ones.
+    /// The tasks that wait at each node, in three queues: its local, its rack-local and its
+    /// remote tasks.
     queues: Vec<[JobQueue; 3]>,
     serving: Vec<Option<Locality>>,
     /// Workloads as the bits of their floats: for numbers that are not negative, bits and

@@ -34,11 +34,10 @@ pub trait CapacitySource: Send + Sync {
 pub struct CapacityRequest {
     /// Start of the cycle, in seconds of the runtime's time.
     pub now_s: f64,
-    /// Bytes in the buffers of tasks. They are a part of the memory that the machine reports as
-    /// used.
+    /// Bytes in the buffers of tasks. The memory that the machine reports as used includes them.
     pub held_bytes: u64,
-    /// CPU that jobs need from now on to meet their goals, in hundredths of a core. Goals that have
-    /// passed do not count.
+    /// CPU that jobs need from now on to meet their goals, in hundredths of a core. Jobs whose
+    /// goals have passed are left out.
     pub needed_hundredths: u32,
 }
 
@@ -65,8 +64,8 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// A capacity of `hundredths` of a core, now and in the forecast; reads and memory have no
-    /// limit.
+    /// Returns a capacity of `hundredths` of a core, now and in the forecast; reads and memory have
+    /// no limit.
     #[must_use]
     pub fn cpu(hundredths: u32) -> Self {
         let forecast = Availability::constant(f64::from(hundredths));
@@ -85,7 +84,7 @@ impl Capacity {
 pub struct FixedCapacity(Capacity);
 
 impl FixedCapacity {
-    /// A capacity of `hundredths` of a core, now and in the forecast.
+    /// Returns a capacity of `hundredths` of a core, now and in the forecast.
     #[must_use]
     pub fn new(hundredths: u32) -> Self {
         Self(Capacity::cpu(hundredths))

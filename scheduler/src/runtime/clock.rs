@@ -4,7 +4,7 @@ use std::time::Instant;
 
 /// A source of the time, in seconds since the start of the runtime.
 pub trait Clock: Send + Sync {
-    /// The present time in seconds; never decreases.
+    /// Returns the present time in seconds; never decreases.
     fn now_s(&self) -> f64;
 }
 

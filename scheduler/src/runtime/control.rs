@@ -102,7 +102,7 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
     claimed
 }
 
-/// The result of the planning of a cycle; by default no capacity and no shares.
+/// The planned capacity and shares of a control cycle; by default there are none.
 #[derive(Default)]
 struct Plan {
     capacity_hundredths: u32,

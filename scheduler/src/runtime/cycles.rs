@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 /// The most cycles that are kept: an hour at the default length.
 const CYCLES_MAX: usize = 4 * 3600;
 
-/// The most job samples (one per job and control cycle) that are kept in all cycles together:
+/// The most job samples (one per job and control cycle) that are kept over all cycles, which take
 /// 12 MB. With more than thirty jobs at a time, this limit is reached before `CYCLES_MAX`.
 const JOB_SAMPLES_MAX: usize = 500_000;
 
@@ -70,7 +70,7 @@ impl Cycles {
         of_job.fold((0.0, 0.0), |sum, cycle| (sum.0 + cycle.0, sum.1 + cycle.1))
     }
 
-    /// The closed cycles, the oldest first.
+    /// Returns the closed cycles, the oldest first.
     pub fn closed(&self) -> impl DoubleEndedIterator<Item = &CycleSample> {
         self.closed.iter()
     }

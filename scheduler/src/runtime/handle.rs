@@ -18,7 +18,7 @@ pub struct JobHandle {
 }
 
 impl JobHandle {
-    /// The job's id.
+    /// Returns the job's id.
     #[must_use]
     pub fn id(&self) -> JobId {
         self.id
@@ -55,7 +55,7 @@ impl JobHandle {
         self.ended.get().map(|ended| ended.report.clone())
     }
 
-    /// The job's progress.
+    /// Returns the job's progress.
     #[must_use]
     pub fn status(&self) -> JobStatus {
         let state = self.shared.lock();
@@ -66,8 +66,9 @@ impl JobHandle {
         }
     }
 
-    /// Returns the cores that the job used on average in the control cycles of the last `span_s`
-    /// seconds, or `None` if the job was submitted less than `span_s` seconds ago or has ended.
+    /// Returns the cores that the job used on average in the control cycles that began in the last
+    /// `span_s` seconds. `None` if the job was submitted less than `span_s` seconds ago or has
+    /// ended, or if no such cycle has ended.
     #[must_use]
     pub fn used_lately(&self, span_s: f64) -> Option<f64> {
         let state = self.shared.lock();
@@ -77,8 +78,8 @@ impl JobHandle {
         (submitted_s <= after_s && length_s > 0.0).then(|| used_s / length_s)
     }
 
-    /// The attempts at the job's tasks that have ended, in the order of their ends; at most the
-    /// latest ten thousand.
+    /// Returns the attempts at the job's tasks that have ended, in the order of their ends; at most
+    /// the latest ten thousand.
     #[must_use]
     pub fn attempts(&self) -> Vec<AttemptRecord> {
         let state = self.shared.lock();
@@ -89,7 +90,8 @@ impl JobHandle {
         attempts.iter().cloned().collect()
     }
 
-    /// Totals over the job's finished tasks, as an estimate for the next execution of the same job.
+    /// Returns the totals over the job's finished tasks, as an estimate for the next execution of
+    /// the same job.
     #[must_use]
     pub fn measured(&self) -> MeasuredProfile {
         let state = self.shared.lock();

@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
 
-/// The most attempt records that a job keeps: those of its latest attempts.
+/// The most attempt records that a job keeps. When there are more, the oldest are dropped.
 const ATTEMPTS_KEPT_MAX: usize = 10_000;
 
 /// The part of a job that threads use without the lock of the runtime's state.
@@ -135,16 +135,16 @@ impl JobEntry {
         self.pacer.set_share(share_hundredths);
     }
 
-    /// The most cores that the job may use, on a machine with `cores` cores.
+    /// Returns the most cores that the job may use, on a machine with `cores` cores.
     pub fn cores(&self, cores: u32) -> u32 {
         let context = self.context.as_ref();
         let most = context.and_then(|context| context.task.spec.cores);
         most.unwrap_or(cores).clamp(1, cores.max(1))
     }
 
-    /// The memory that the job's attempts hold and the tasks that wait for memory, for the choice
-    /// of attempts to preempt, in a control cycle of `cycle_s` seconds that starts at `now_s`.
-    /// Called after the job has started the tasks that memory allowed.
+    /// Returns the memory that the job's attempts hold and the tasks that wait for memory, for the
+    /// choice of attempts to preempt, in a control cycle of `cycle_s` seconds that starts at
+    /// `now_s`. Called after the job has started the tasks that memory allowed.
     pub fn holder(&self, now_s: f64, cycle_s: f64) -> Holder {
         // `concurrency` allows one task more than the share fills; no attempt is preempted for that
         // one.
@@ -189,7 +189,7 @@ impl JobEntry {
         }
     }
 
-    /// The report on the job, which ended at `finished_s`; `None` if it has not ended.
+    /// Returns the report on the job, which ended at `finished_s`; `None` if it has not ended.
     pub fn report(&self, finished_s: f64) -> Option<JobReport> {
         let outcome = self.tracker.ended()?.clone();
         let job = &self.tracker.job;
@@ -211,8 +211,8 @@ impl JobEntry {
         })
     }
 
-    /// Returns the report and the records of a job that has ended, with its last `status`. Moves the
-    /// attempt records out of the entry.
+    /// Returns the report and the records of a job that has ended; `status` is its last status.
+    /// Moves the attempt records out of the entry.
     pub fn take_end(&mut self, status: &JobStatus, finished_s: f64) -> JobEnd {
         JobEnd {
             report: (self.report(finished_s)).expect("only ended jobs are taken out"),
@@ -262,8 +262,9 @@ impl JobEntry {
         used_cpu_s - std::mem::replace(&mut self.sampled_cpu_s, used_cpu_s)
     }
 
-    /// Makes an assignment of `work` for a worker thread, which runs a task on the floor (in the
-    /// ordinary class with a high nice value) if `is_on_floor` is true, else in the idle class.
+    /// Makes an assignment of `work` for a worker thread. If `is_on_floor` is true, the thread runs
+    /// a task on the floor (in the ordinary class with a high nice value), otherwise in the idle
+    /// class.
     pub fn assign(&mut self, work: Work, is_on_floor: bool) -> Assignment {
         if let Work::Task { attempt_state, .. } = &work {
             attempt_state.set_on_floor(is_on_floor);

@@ -34,8 +34,9 @@ static WAITED_NS: AtomicU64 = AtomicU64::new(0);
 static DISK_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the resources that threads used under a [`Lease`], of all runtimes of this process. A
-/// load monitor that measures these threads together with all others adds this use to that of
-/// analytics. CPU time is that of the last checkpoints; the other values may be 5 ms older.
+/// load monitor that measures these threads together with all others must count this use as that of
+/// analytics. CPU time is complete up to each thread's last checkpoint; the other values may be 5
+/// ms older.
 #[must_use]
 pub fn leased_use() -> ThreadUse {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -127,7 +128,7 @@ pub struct LeaseOptions {
 }
 
 impl Default for LeaseOptions {
-    /// No goal, and one second of CPU.
+    /// Returns options without a goal, for one second of CPU.
     fn default() -> Self {
         Self {
             goal_s: None,
@@ -193,14 +194,14 @@ impl Lease {
         })))
     }
 
-    /// The lease's id, from the same sequence as those of jobs.
+    /// Returns the lease's id, from the same sequence as those of jobs.
     #[must_use]
     pub fn id(&self) -> JobId {
         self.0.id
     }
 
-    /// The status that [`Runtime::status`](super::Runtime::status) lists, or `None` once the
-    /// runtime has shut down.
+    /// Returns the status that [`Runtime::status`](super::Runtime::status) lists, or `None` once
+    /// the runtime has shut down.
     #[must_use]
     pub fn status(&self) -> Option<JobStatus> {
         let state = self.0.shared.lock();
@@ -257,8 +258,8 @@ impl Lease {
     }
 }
 
-/// A guard for a thread that works under a lease: in the lease, the thread counts as an attempt at
-/// `task`. The drop removes the thread from the lease.
+/// A guard that holds a thread's entry in a lease, where the thread counts as an attempt at `task`.
+/// Dropping it removes the thread from the lease.
 struct EntryGuard {
     lease: Lease,
     task: TaskId,
@@ -304,8 +305,8 @@ impl LeasedThread {
         self.account.read(bytes)
     }
 
-    /// CPU time of this thread in the lease, in seconds, up to the last checkpoint at which it was
-    /// charged to the lease.
+    /// Returns the CPU time of this thread in the lease, in seconds, up to the last checkpoint at
+    /// which it was charged to the lease.
     #[must_use]
     pub fn used_cpu_s(&self) -> f64 {
         self.account.state().used_s()

@@ -79,7 +79,7 @@ pub struct RuntimeOptions {
     /// that the operating system reports.
     pub spill_space: SpillSpace,
     /// The time without a record or checkpoint after which an attempt is given up, in seconds;
-    /// positive. Only time in which its job may use CPU counts.
+    /// positive. It starts anew whenever its job may not use CPU.
     pub stall_s: f64,
     /// True if a slow task gets a second attempt where capacity is left.
     pub speculation: bool,
@@ -92,15 +92,15 @@ pub struct RuntimeOptions {
     /// Memory for the records of all tasks of all jobs together, in bytes; at least
     /// `task_memory_bytes`. `None` for no limit. An attempt reserves a task's memory from its start
     /// until its thread is done with it, even if it was given up long before; an attempt that finds
-    /// no memory waits. The capacity source can lower this limit. If memory is short, attempts of
-    /// jobs without a share are preempted.
+    /// no memory waits. The capacity source can lower this limit. If memory is short, attempts are
+    /// preempted, those of jobs without a share first.
     pub memory_bytes: Option<u64>,
 }
 
 impl RuntimeOptions {
-    /// All of `cores` cores under the [default policy](policy::DEFAULT): a cycle of 250 ms, goals
-    /// planned 5% earlier under a just-in-time policy, slots of a tenth of a core, 16 MiB for each
-    /// task that runs, spills in the system's temporary directory, attempts given up after ten
+    /// Returns all of `cores` cores under the [default policy](policy::DEFAULT): a cycle of 250 ms,
+    /// goals planned 5% earlier under a just-in-time policy, slots of a tenth of a core, 16 MiB for
+    /// each task that runs, spills in the system's temporary directory, attempts given up after ten
     /// minutes without progress, speculation, and a thousand ended jobs kept.
     #[must_use]
     pub fn new(cores: u32) -> Self {
@@ -123,8 +123,8 @@ impl RuntimeOptions {
         }
     }
 
-    /// The [`goal_margin`](Self::goal_margin) that applies under the policy: 0 unless it finishes
-    /// jobs just in time.
+    /// Returns the [`goal_margin`](Self::goal_margin) that applies under the policy: 0 unless it
+    /// finishes jobs just in time.
     #[must_use]
     pub fn planned_margin(&self) -> f64 {
         if self.policy.finishes_just_in_time() {
@@ -134,7 +134,8 @@ impl RuntimeOptions {
         }
     }
 
-    /// Returns whether task threads run under `SCHED_IDLE`.
+    /// Returns whether task threads run under `SCHED_IDLE`, or at a high nice value while other
+    /// processes keep the cores busy.
     pub(super) fn lowers_tasks(&self) -> bool {
         self.management == Management::Managed && self.throttles.idle_class
     }

@@ -224,7 +224,7 @@ impl Runtime {
         self.shared.kick(&mut self.shared.lock());
     }
 
-    /// The state of the runtime and its jobs at one instant, for progress bars.
+    /// Returns the state of the runtime and its jobs at one instant, for progress bars.
     #[must_use]
     pub fn status(&self) -> RuntimeStatus {
         let state = self.shared.lock();
@@ -284,14 +284,14 @@ impl Runtime {
         })
     }
 
-    /// The latest closed control cycles, oldest first: an hour of them at the default length, or
-    /// fewer with very many jobs.
+    /// Returns the latest closed control cycles, oldest first: an hour of them at the default
+    /// length, or fewer with very many jobs.
     #[must_use]
     pub fn cycles(&self) -> Vec<CycleSample> {
         self.shared.lock().cycles.closed().cloned().collect()
     }
 
-    /// The closed control cycles that began after `t_s`, in seconds of the runtime's time.
+    /// Returns the closed control cycles that began after `t_s`, in seconds of the runtime's time.
     #[must_use]
     pub fn cycles_after(&self, t_s: f64) -> Vec<CycleSample> {
         let state = self.shared.lock();
@@ -304,19 +304,20 @@ impl Runtime {
         after
     }
 
-    /// Number of cores that task threads share.
+    /// Returns the number of cores that task threads share.
     #[must_use]
     pub fn cores(&self) -> u32 {
         self.shared.options.cores
     }
 
-    /// The scheduling class that the kernel granted to task threads.
+    /// Returns the scheduling class that the kernel granted to task threads.
     #[must_use]
     pub fn scheduling_class(&self) -> SchedulingClass {
         self.shared.class
     }
 
-    /// Seconds since the runtime started: the time base of goals, reports and the forecast.
+    /// Returns the seconds since the runtime started: the time base of goals, reports and the
+    /// forecast.
     #[must_use]
     pub fn now_s(&self) -> f64 {
         self.shared.clock.now_s()

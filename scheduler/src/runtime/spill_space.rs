@@ -22,7 +22,8 @@ const WRITERS_MAX: u64 = 256;
 
 type FreeBytes = dyn Fn(&Path) -> io::Result<u64> + Send + Sync;
 
-/// The space for spills: the free space of their file system, except for 128 MiB.
+/// The space for spills: the free space of their file system, except for a reserve, 128 MiB by
+/// default.
 #[derive(Clone)]
 pub struct SpillSpace {
     free_bytes: Arc<FreeBytes>,

@@ -45,7 +45,7 @@ pub(super) struct State {
     pub jobs: BTreeMap<JobId, JobEntry>,
     /// The latest jobs that have ended.
     pub ended: EndedJobs,
-    /// The CPU time that ended jobs were granted, and their use of it.
+    /// The CPU time that ended jobs were granted, and the CPU time that they used of it.
     pub grant_use: GrantUse,
     pub last_id: u64,
     pub shutting_down: bool,
@@ -145,7 +145,7 @@ impl State {
         None
     }
 
-    /// The status of all live jobs and leases, and of the ended jobs that are kept, by id.
+    /// Returns the status of all live jobs and leases, and of the ended jobs that are kept, by id.
     pub fn list(&self) -> Vec<JobStatus> {
         let mut jobs: Vec<_> = self.ended.iter().cloned().collect();
         jobs.extend(self.jobs.values().map(|job| job.status(None)));
@@ -174,7 +174,7 @@ impl State {
         Ok(())
     }
 
-    /// Memory of the attempts' buffers, as last reported by the attempts.
+    /// Returns the memory of the attempts' buffers, in bytes, as the attempts last reported it.
     pub fn held_bytes(&self) -> u64 {
         let jobs = self.jobs.values();
         let attempts = jobs.flat_map(|job| job.tracker.attempt_states());

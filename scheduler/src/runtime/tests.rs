@@ -192,11 +192,11 @@ impl LongestStep {
         }
     }
 
-    /// The most CPU time, in seconds, that one settlement can charge a job for a thread: all that
-    /// the thread used since its last settlement. The next one is due [`SETTLE_EVERY`] later, but
-    /// only happens at a checkpoint. With the longest time between two checkpoints as a step, the
-    /// charge covers at most three steps more: the one in which the thread waited after the last
-    /// settlement, and two until the checkpoint at which the next one happens.
+    /// Returns the most CPU time, in seconds, that one settlement can charge a job for a thread:
+    /// all that the thread used since its last settlement. The next one is due [`SETTLE_EVERY`]
+    /// later, but only happens at a checkpoint. With the longest time between two checkpoints as
+    /// a step, the charge covers at most three steps more: the one in which the thread waited
+    /// after the last settlement, and two until the checkpoint at which the next one happens.
     fn charge_s_max(&self) -> f64 {
         let step_s = self.0.load(Ordering::SeqCst) as f64 / 1e9;
         SETTLE_EVERY.as_secs_f64() + 3.0 * step_s

@@ -52,8 +52,7 @@ pub struct NodeLoss {
 pub struct Recording {
     /// True to record every task.
     pub tasks: bool,
-    /// Shortest time between two samples of the jobs' shares, in seconds; `None`: no
-    /// samples.
+    /// Shortest time between two samples of the jobs' shares, in seconds; `None` for no samples.
     pub shares_every_s: Option<f64>,
 }
 
@@ -91,7 +90,7 @@ pub struct SimConfig {
 }
 
 impl SimConfig {
-    /// A cluster of `nodes` nodes of one core and one slot each, a 30 s cycle, reduces
+    /// Returns a cluster of `nodes` nodes of one core and one slot each, a 30 s cycle, reduces
     /// after maps, a horizon of 30 days, seed 0, everything recorded.
     #[must_use]
     pub fn one_slot_nodes(nodes: u32, availability: Availability) -> Self {
@@ -120,7 +119,7 @@ impl SimConfig {
         }
     }
 
-    /// CPU of all nodes, in hundredths of a core.
+    /// Returns the CPU of all nodes, in hundredths of a core.
     #[must_use]
     pub fn cpu_hundredths(&self) -> f64 {
         let cpu = self.nodes.iter().map(|node| node.capacity.cpu_hundredths);
@@ -143,9 +142,9 @@ pub enum SimError {
     /// The measured window ends before it begins.
     #[error("the window from {from_s} s to {until_s} s is empty")]
     EmptyWindow {
-        /// Start of the window, in seconds, whose jobs count for the metrics.
+        /// Start of the window, in seconds. The metrics include the jobs that touch the window.
         from_s: f64,
-        /// End of the window, in seconds, whose jobs count for the metrics.
+        /// End of the window, in seconds.
         until_s: f64,
     },
     /// The cluster has no nodes.

@@ -374,8 +374,8 @@ impl<'a> Engine<'a> {
         count
     }
 
-    /// The satisfaction of a job, which rises with the number of running tasks compared with those
-    /// that it needs for its goal, by the thesis's equation (5); 1 once the job is done.
+    /// Returns the satisfaction of a job, which rises with the number of running tasks compared with
+    /// those that it needs for its goal, by the thesis's equation (5); 1 once the job is done.
     fn satisfaction_of(&self, job: usize) -> f64 {
         let Some(view) = self.view.jobs.get(self.at[job]) else {
             return 1.0;

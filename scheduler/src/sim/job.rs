@@ -29,7 +29,7 @@ impl TaskLength {
         }
     }
 
-    /// The mean length, in seconds.
+    /// Returns the mean length, in seconds.
     #[must_use]
     pub const fn mean_s(&self) -> f64 {
         match *self {
@@ -94,7 +94,7 @@ pub struct SimJob {
     /// Factor by which maps are faster on accelerated nodes; `None`: the job has no
     /// accelerated version.
     pub speedup: Option<f64>,
-    /// Places of the input of each map; `None`: the input is equally near to all nodes.
+    /// The nodes that hold the input of each map; `None`: the input is equally near to all nodes.
     pub splits: Option<Arc<Splits>>,
     /// Stragglers among the tasks.
     pub stragglers: Option<Stragglers>,
@@ -103,7 +103,7 @@ pub struct SimJob {
 }
 
 impl SimJob {
-    /// A job of maps only, whose lengths have the same distribution and whose input is
+    /// Returns a job of maps only, whose lengths have the same distribution and whose input is
     /// near to all nodes.
     #[must_use]
     pub const fn of_maps(job: Job, maps: u32, profile: Profile, length: TaskLength) -> Self {
@@ -123,7 +123,7 @@ impl SimJob {
         }
     }
 
-    /// Number of maps and reduces together.
+    /// Returns the number of maps and reduces together.
     #[must_use]
     pub const fn tasks(&self) -> u64 {
         self.maps as u64 + self.reduces as u64

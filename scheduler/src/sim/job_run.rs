@@ -20,9 +20,8 @@ struct Tasks {
     observed_s: f64,
 }
 
-/// The drawn lengths of a job's tasks in a run with this seed, in seconds: maps and
-/// reduces. A task has this length if it has a slot of its own on a regular node with its
-/// input.
+/// Returns the drawn lengths of a job's tasks in a run with this seed, in seconds: maps and
+/// reduces. A task has this length if it has a slot of its own on a regular node with its input.
 #[must_use]
 pub fn drawn_lengths_s(job: &SimJob, seed: u64) -> (Vec<f64>, Vec<f64>) {
     let mut run = JobRun::new(job.clone());
@@ -62,7 +61,7 @@ pub(super) struct JobRun {
     pub spec: SimJob,
     maps: Tasks,
     reduces: Tasks,
-    /// For each [`Pool`] of nodes, in the order of the enum: the sum of the lengths of
+    /// For each [`Pool`] of nodes, in the order of [`Pool::ALL`]: the sum of the lengths of
     /// finished maps in seconds, and their number.
     map_s_on: [(f64, u32); 2],
     pub tally: Tally,
@@ -227,7 +226,7 @@ impl JobRun {
         }
     }
 
-    /// The length of a reduce once it has all its input, in seconds.
+    /// Returns the length of a reduce once it has all its input, in seconds.
     pub fn reduce_s(&self, index: u32) -> f64 {
         self.reduces.lengths_s[index as usize]
     }

@@ -17,11 +17,11 @@ pub struct Metrics {
     /// `missed` divided by `with_goal`, 0 to 1; `None` without goals.
     pub missed_fraction: Option<f64>,
     /// Number of jobs with a goal that were submitted within the window and missed it. Jobs from
-    /// before the window do not count, because a policy that delays jobs carries more of them
-    /// into the window. [`offline_bound`](crate::planning::offline_bound) is a lower bound of
-    /// this number.
+    /// before the window are left out, because a policy that delays jobs carries more of them into
+    /// the window. [`offline_bound`](crate::planning::offline_bound) is a lower bound of this
+    /// number.
     pub missed_of_submitted: u32,
-    /// Number of jobs that were not finished when the run ended.
+    /// Number of the counted `jobs` that were not finished when the run ended.
     pub unfinished: u32,
     /// Mean time beyond the goal of the jobs that missed it, in seconds. An unfinished job
     /// counts as if it had finished when the run ended. `None` if no job that was submitted
@@ -45,7 +45,7 @@ pub struct Metrics {
     pub locality: Option<f64>,
     /// Bytes that remote maps read over the network.
     pub remote_bytes: u64,
-    /// End of the last finished job, in seconds; `None` if no job finished.
+    /// End of the last finished job, counted or not, in seconds; `None` if no job finished.
     pub makespan_s: Option<f64>,
 }
 
@@ -104,7 +104,8 @@ impl Metrics {
     }
 }
 
-/// The smallest value of `sorted` that 99% of the values do not exceed; `None` without values.
+/// Returns the smallest value of `sorted` that is at least as large as 99% of the values; `None`
+/// without values.
 fn p99(sorted: &[f64]) -> Option<f64> {
     let rank = (0.99 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()
@@ -148,7 +149,7 @@ impl Interval {
         (!values.is_empty()).then(|| Self::of(&values))
     }
 
-    /// Summarises independent values; 0 without any.
+    /// Summarises independent values; all numbers are 0 if there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         let n = values.len() as f64;
@@ -169,8 +170,8 @@ impl Interval {
     }
 }
 
-/// The 97.5% quantile of Student's t distribution, rounded to three digits. Beyond 30 degrees of
-/// freedom it is the quantile of the normal distribution plus its first correction.
+/// Returns the 97.5% quantile of Student's t distribution, rounded to three digits. Beyond 30
+/// degrees of freedom it is the quantile of the normal distribution plus its first correction.
 fn student_t_975(degrees: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,

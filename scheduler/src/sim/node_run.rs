@@ -33,7 +33,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// The end of the phase if the speed does not change, in seconds.
+    /// Returns the end of the phase if the speed does not change, in seconds.
     pub fn end_s(&self) -> f64 {
         self.as_of_s + self.left_s / self.speed
     }
@@ -72,9 +72,9 @@ impl NodeRun {
             .count() as u32
     }
 
-    /// Returns whether one more task fits on this node. `node` has the node's capacity
-    /// for analytics in the present cycle. If `typed` is true, slots count where the node
-    /// has typed slots; otherwise resources count.
+    /// Returns whether one more task fits on this node. `node` has the node's capacity for
+    /// analytics in the present cycle. If `typed` is true and the node has typed slots, the
+    /// number of free slots decides; otherwise the resources decide.
     pub fn has_room(&self, node: &Node, typed: bool, kind: TaskKind, demand: &Resources) -> bool {
         match node.slots {
             Some(slots) if typed => {
@@ -117,8 +117,8 @@ impl NodeRun {
     }
 }
 
-/// The time that a task with the demand `demand` takes, divided by its time alone: 1, or more
-/// if the tasks of its node together demand `used`, more than the node's `capacity`.
+/// Returns the factor by which a task with the demand `demand` takes longer than alone: 1, or
+/// more if the tasks of its node together demand `used`, more than the node's `capacity`.
 fn slowdown(demand: &Resources, used: &Resources, capacity: &Resources) -> f64 {
     let ratio = |demand: u64, used: u64, capacity: u64| {
         if demand == 0 || used <= capacity {

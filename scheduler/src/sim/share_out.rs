@@ -53,7 +53,7 @@ fn grant(node: &mut Node, run: &NodeRun, cpu_hundredths: u32) {
     node.slots = (run.spec.slots).map(|slots| if whole { slots } else { TypedSlots::default() });
 }
 
-/// Positions of the nodes that are up, busiest first, then by position. A
+/// Returns the positions of the nodes that are up, busiest first, then by position. A
 /// counting sort is fast here because the numbers of tasks are small.
 fn busiest_first(runs: &[NodeRun]) -> Vec<usize> {
     let most = runs.iter().map(|run| run.attempts.len()).max().unwrap_or(0);

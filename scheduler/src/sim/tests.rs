@@ -21,8 +21,8 @@ fn goals_met(report: &SimReport) -> usize {
     met.count()
 }
 
-/// The thesis's section 5.3.2: 100 nodes, three identical jobs submitted at 0, goals at 6.5,
-/// 15 and 23.1 h, burstiness level 3.
+/// Returns the example of the thesis's section 5.3.2: 100 nodes, three identical jobs
+/// submitted at 0, goals at 6.5, 15 and 23.1 h, burstiness level 3.
 ///
 /// f(t) leaves 535, 1107 and 1332 node-hours until the three goals. The last goal is the
 /// hardest to meet: until then the three jobs, 355 node-hours each, need 80% of what is left.

@@ -40,8 +40,8 @@ impl Default for Variety {
 }
 
 impl Variety {
-    /// Mean length of the maps of all jobs, in seconds, if the maps take `map_s` seconds in those
-    /// jobs to which no pair of `other_map_s` applies.
+    /// Returns the mean length of the maps of all jobs, in seconds, if maps take `map_s` seconds
+    /// in the jobs to which no pair of `other_map_s` applies.
     #[must_use]
     pub fn mean_map_s(&self, map_s: f64) -> f64 {
         let parts: f64 = self.other_map_s.iter().map(|(part, _)| part).sum();
@@ -73,8 +73,8 @@ pub struct Workload {
     /// Range of a uniformly drawn factor. The time from the submission to the goal is this
     /// multiple of the length that the job has in isolation. `None`: no goals.
     pub goal_factor: Option<(f64, f64)>,
-    /// The number of slots of the empty cluster. The length of a job alone in them is the base of
-    /// its goal, see `goal_factor`.
+    /// The number of slots of the empty cluster. The goal of a job, see `goal_factor`, depends on
+    /// the length that the job would have with all these slots to itself.
     pub isolated_slots: f64,
     /// Replicas of each split; 0: input is equally near to all nodes.
     pub replicas: u32,
@@ -89,8 +89,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The length of a job that has the whole cluster to itself, in seconds: whole waves of
-    /// maps, then of reduces.
+    /// Returns the length of a job that has the whole cluster to itself, in seconds: whole waves
+    /// of maps, then of reduces.
     fn isolated_s(&self, map_s: f64, maps: u32, reduces: u32) -> f64 {
         let waves = |tasks: u32| (f64::from(tasks) / self.isolated_slots).ceil();
         waves(maps) * map_s + waves(reduces) * self.profile.reduce.task_s

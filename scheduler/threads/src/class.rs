@@ -32,8 +32,9 @@ pub enum SchedulingClass {
     /// schedules by session or by cgroup, all this holds only between threads of the same session
     /// or cgroup.
     Idle,
-    /// The ordinary class with the smallest part of a core (nice 19), where `SCHED_IDLE` is not
-    /// granted: threads of the transactional side get nearly all of a core, but not always at once.
+    /// The ordinary class with the lowest weight (nice 19), for systems that do not grant
+    /// `SCHED_IDLE`. Threads of the transactional side get nearly all of a core, but not always at
+    /// once.
     Nice,
     /// The class of every other thread, including those for which the system refused the
     /// lower classes.

@@ -29,7 +29,7 @@ pub struct ThreadUse {
 impl Sub for ThreadUse {
     type Output = Self;
 
-    /// Subtracts with 0 as the least result.
+    /// Subtracts each number of `before`; where the result would be negative, it is 0.
     fn sub(self, before: Self) -> Self {
         Self {
             cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
@@ -125,14 +125,14 @@ impl ThreadUse {
     }
 }
 
-/// The time on a core and the time waiting for one, in nanoseconds.
+/// Parses the time on a core and the time waiting for one, in nanoseconds.
 fn parse_schedstat(text: &str) -> Option<[u64; 2]> {
     let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
     Some([numbers.next()??, numbers.next()??])
 }
 
-/// Returns the bytes that were fetched from the disk, plus the bytes that are to be written
-/// to it.
+/// Parses the bytes that were fetched from the disk and those that are to be written to it, and
+/// returns their sum.
 fn parse_io(text: &str) -> u64 {
     let number = |name: &str| {
         let mut lines = text.lines();

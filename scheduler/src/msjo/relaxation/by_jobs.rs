@@ -185,10 +185,10 @@ mod tests {
     /// The least times from the starts of these tasks to the job's end (tails) are 2 + 3 + 5, 4 +
     /// 5, 1 and 5; alone it ends at 11. Job 1: a map of 6 s.
     ///
-    /// The constraint on a set of tasks, that the sum of length times start is at least its right
-    /// side, becomes one on the job's end C, as each task starts at C - tail. The set here is all
-    /// tasks of job 0 but the first map, and the right side is 40. The lengths sum to 10, and
-    /// length times tail sums to 4 * 9 + 1 * 1 + 5 * 5 = 62, so C >= (40 + 62) / 10.
+    /// The constraint on a set of tasks is that the sum of length times start is at least its right
+    /// side. It becomes a constraint on the job's end C, because each task starts at C - tail. The
+    /// set here is all tasks of job 0 but the first map, and the right side is 40. The lengths sum
+    /// to 10, and length times tail sums to 4 * 9 + 1 * 1 + 5 * 5 = 62, so C >= (40 + 62) / 10.
     #[test]
     fn ends_of_jobs_stand_for_starts_of_tasks() {
         let jobs = vec![

@@ -8,9 +8,8 @@ use crate::msjo::instance::Instance;
 /// programme as rows. Each constraint is about a prefix of an order of tasks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cuts {
-    /// Every how many of the violated prefixes of an order of tasks one becomes a row. Neighbouring
-    /// prefixes give nearly the same constraint, and later rounds add the rest if it is still
-    /// violated.
+    /// One of this many violated prefixes of an order of tasks becomes a row. Neighbouring prefixes
+    /// give nearly the same constraint, and later rounds add the others if they are still violated.
     pub every: usize,
     /// The largest number of rows that are added for one solution of the programme, over
     /// all pools (sets of tasks that share machines): the solver's work grows with the
@@ -33,7 +32,9 @@ impl Cuts {
         drop_slack: false,
         halfway: false,
     };
-    /// The choice of rows for `Relaxation::converged`.
+    /// The rule of [`Relaxation::converged`](super::Relaxation::converged): it adds neighbouring
+    /// prefixes too, drops rows with slack, and cuts at the midpoint, so that fewer rounds are
+    /// needed.
     pub const CONVERGED: Self = Self {
         every: 1,
         rows_max: 48,

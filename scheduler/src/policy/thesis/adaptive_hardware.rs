@@ -54,14 +54,15 @@ impl Policy for AdaptiveHardware {
     }
 }
 
-/// The use that a job has for accelerated machines. A job with an accelerated version is first
+/// The relation of a job to accelerated machines. A job with an accelerated version is first
 /// measured (calibrated) with one map on each pool of machines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Affinity {
     /// The job has no accelerated version, too little speedup, or no free capacity on one of the
     /// pools.
     Regular,
-    /// One map still has to finish on each pool whose entry is true.
+    /// A calibrating map still has to finish on each pool whose entry is true, in the order of
+    /// [`Pool::ALL`].
     Calibrating([bool; 2]),
     /// The job prefers machines with accelerators: its maps run this many times as fast there as on
     /// regular ones.
@@ -139,8 +140,8 @@ impl<'a> Pools<'a> {
         })
     }
 
-    /// Returns the priority of an accelerable job for slots of the regular pool by the thesis's
-    /// equation (3), or `None` when the slots of the accelerated pool suffice for its goal.
+    /// Returns the priority of an accelerable job for slots of the regular pool, by the thesis's
+    /// equation (3). `None` if the slots of the accelerated pool suffice for its goal.
     fn beyond_the_accelerated(&self, job: usize, speedup: f64, slots: u32) -> Option<Priority> {
         let goal_s = self.view.jobs[job].job.goal_s?;
         let needed = lack(self.view, &self.workloads[job], goal_s, 0);
@@ -150,8 +151,8 @@ impl<'a> Pools<'a> {
     }
 }
 
-/// The number of reduces of each job that run on machines with accelerators: they need no slot on
-/// regular ones.
+/// Returns the number of reduces of each job that run on machines with accelerators: they need no
+/// slot on regular ones.
 fn accelerated_reduces(view: &ClusterView) -> Vec<u32> {
     let on_accelerated = |job: &JobView| {
         let reduces = job.running_of(TaskKind::Reduce);

@@ -36,8 +36,8 @@ pub struct Interval {
     pub from_s: f64,
     /// The end of the interval in seconds.
     pub until_s: f64,
-    /// Capacity for new tasks, in hundredths of a core times seconds: f(t), the capacity left to
-    /// analytics, minus the remaining work of running tasks.
+    /// Capacity for new tasks, in hundredths of a core times seconds: the integral of f(t), the
+    /// capacity left to analytics, over the interval, minus the remaining work of running tasks.
     pub free_work: f64,
     /// Work that [`reverse_fit`], which plans backwards from the goals, has assigned to this
     /// interval, in hundredths of a core times seconds; never more than `free_work`.
@@ -106,9 +106,9 @@ pub fn reverse_fit(
 }
 
 impl Interval {
-    /// The function fit(p, a, b) of the thesis: takes free capacity of this interval for up to
-    /// `tasks` tasks of `task_work` each, and returns the number of tasks that fit; fractions are
-    /// parts of a task.
+    /// Takes free capacity of this interval for up to `tasks` tasks of `task_work` each, and
+    /// returns the number of tasks that fit; fractions are parts of a task. This is the function
+    /// fit(p, a, b) of the thesis.
     fn fit(&mut self, tasks: f64, task_work: f64) -> f64 {
         let work = tasks * task_work;
         let room = (self.free_work - self.placed_work).max(0.0);

@@ -146,8 +146,8 @@ impl Candidate {
         placed && self.slots < need.workload.left
     }
 
-    /// The utility of the job, by the thesis's equations (5) and (13): the map part for its slots,
-    /// which `map_part` returns, plus the reduce part.
+    /// Returns the utility of the job, by the thesis's equations (5) and (13): the map part for its
+    /// slots, which `map_part` returns, plus the reduce part.
     fn utility(&self, need: &Need, map_part: impl Fn(&Need, f64) -> f64) -> f64 {
         map_part(need, f64::from(self.slots)) + self.reduce_part
     }
@@ -158,6 +158,7 @@ impl Candidate {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     utility: OrderedF64,
-    /// The candidate's position among the candidates.
+    /// The candidate's position in the order of goals, then ids: the tie-break among equal
+    /// utilities.
     rank: u32,
 }

@@ -28,12 +28,12 @@ pub(super) enum Class {
     Guest,
 }
 
-/// A job's place in the queue; the job with the least priority value comes first.
+/// A job's position in the queue: the job with the least priority value comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Priority {
     pub class: Class,
-    /// Order within a class, the largest first: for late jobs the expected time of the end past the
-    /// goal, in seconds; for others the number of slots that they lack for the goal.
+    /// Order within a class, the largest first. For late jobs it is the expected lateness, in
+    /// seconds; for others the number of slots that they lack for their goals.
     urgency: Reverse<OrderedF64>,
     age: (OrderedF64, JobId),
 }
@@ -47,8 +47,8 @@ impl Priority {
         }
     }
 
-    /// Returns the priority of the job at position `job` of the view if it holds `slots` slots. A
-    /// late job without slots is taken to get one, so that its lateness is finite.
+    /// Returns the priority of the job at position `job` of the view if it holds `slots` slots. For
+    /// a late job, no slot counts as one slot, so that its lateness is finite.
     pub fn of(view: &ClusterView, job: usize, workload: &Workload, slots: u32) -> Self {
         let unmeasured = workload.kind == TaskKind::Map && view.jobs[job].done_maps == 0;
         let (class, urgency) = match view.jobs[job].job.goal_s {
@@ -86,10 +86,10 @@ pub(super) fn class_of_need(lack: f64) -> (Class, f64) {
 /// Drafts slots one at a time, each for the first job of the queue, which then moves back in the
 /// queue. `scope` has the nodes to which the slots will belong.
 ///
-/// `priority` gets the position of a job and a number of slots, and returns the priority of the job
-/// with that number of slots, or `None` if the job gets no more slots on these nodes.
-/// `reduces_elsewhere[i]` is the number of slots for reduces that the job at position i has on
-/// other nodes; the list may be empty.
+/// `priority` gets the position of a job and a number of slots. It returns the priority that the job
+/// has with that number of slots, or `None` if the job gets no more slots on these nodes.
+/// `reduces_elsewhere[i]` is the number of slots for reduces that the job at position i has on other
+/// nodes; the list may be empty.
 pub(super) fn draft_by_priority<'a>(
     scope: Scope<'a>,
     workloads: &[Workload],

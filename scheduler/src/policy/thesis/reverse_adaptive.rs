@@ -111,9 +111,9 @@ pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
     needs
 }
 
-/// The number of the job's running tasks that keep their slots until they end; 0 where tasks can be
-/// paused. Counts only the kind of task that gets slots now: maps until all are done, then reduces
-/// if they start after the maps.
+/// Returns the number of the job's running tasks that keep their slots until they end; 0 where tasks
+/// can be paused. Counts only the kind of task that gets slots now: maps until all are done, then
+/// reduces if they start after the maps.
 fn held_slots(view: &ClusterView, job: &JobView) -> f64 {
     match view.preemption {
         Preemption::Never => job.running_of(view.utility_kind(job)).count() as f64,
@@ -121,7 +121,7 @@ fn held_slots(view: &ClusterView, job: &JobView) -> f64 {
     }
 }
 
-/// The remaining work of tasks that keep their slots, in hundredths times seconds.
+/// Returns the remaining work of tasks that keep their slots, in hundredths times seconds.
 fn running_work(view: &ClusterView) -> f64 {
     if view.preemption == Preemption::EveryCycle {
         return 0.0;

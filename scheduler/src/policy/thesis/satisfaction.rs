@@ -6,9 +6,9 @@ use crate::policy::matrix::Placement;
 use crate::policy::view::{ClusterView, JobView, ReduceStart};
 use crate::policy::workload::{Workload, required_slots};
 
-/// Returns the utility of each job by equations (5)-(7) of the thesis, ordered by job. It measures
-/// whether the job's slots suffice for its goal: minus infinity where a job that needs slots for
-/// its goal has none, 1 where all tasks of a job have one.
+/// Returns the utility of each job by equations (5)-(7) of the thesis, ordered by job. The utility
+/// measures whether the job's slots suffice for its goal: it is minus infinity for a job that needs
+/// slots for its goal and has none, and 1 for a job all of whose tasks have slots.
 #[must_use]
 pub fn satisfaction(view: &ClusterView, placement: &Placement) -> Vec<(JobId, f64)> {
     let mut jobs: Vec<&JobView> = view.jobs.iter().collect();

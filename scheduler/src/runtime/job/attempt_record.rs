@@ -24,7 +24,8 @@ pub enum AttemptOutcome {
     Preempted,
 }
 
-/// One attempt at a task. Byte counts are 0 unless the attempt succeeded.
+/// One attempt at a task. Its byte counts and the CPU time of its shuffle are 0 unless the attempt
+/// succeeded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AttemptRecord {

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Totals over the successful attempts of a job.
+/// Totals over the successful attempts of a job, and the numbers of its failed, retried and
+/// speculative attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Counters {
@@ -38,14 +39,14 @@ pub struct Counters {
     pub tasks_done: u64,
     /// The number of attempts that failed.
     pub attempts_failed: u64,
-    /// The number of failed attempts that were followed by another one.
+    /// The number of failed attempts after which the task was tried again.
     pub tasks_retried: u64,
     /// The number of second attempts that were started beside slow first ones.
     pub speculative_attempts: u64,
 }
 
 impl Counters {
-    /// The counters that are sums: all but the peak memory.
+    /// Returns the counters that are sums: all but the peak memory, which is a maximum.
     fn sums(&mut self) -> [&mut u64; 17] {
         // A pattern with all fields, so that the compiler finds one that was forgotten.
         let Self {

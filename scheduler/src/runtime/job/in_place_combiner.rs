@@ -29,7 +29,8 @@ where
     }
 }
 
-/// A reducer that combines sorted values in place, for spills and merges.
+/// A reducer that combines the values of neighbouring records with the same key in place, for
+/// spills and merges.
 pub(in crate::runtime) struct SortedCombiner(pub Arc<dyn InPlaceCombiner>);
 
 impl Reducer for SortedCombiner {

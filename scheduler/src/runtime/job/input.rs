@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Split {
     /// The split's number, from 0, in the order of [`Input::splits`].
     pub index: u32,
-    /// Size in bytes of keys and values, or 0 if it is unknown. The progress of a map is relative
-    /// to it.
+    /// Size in bytes of keys and values, or 0 if it is unknown. The progress of a map is a fraction of
+    /// this size.
     pub bytes: u64,
     /// Names of the nodes that hold the split's data; empty if it is equally near everywhere.
     pub locations: Vec<String>,

@@ -75,13 +75,13 @@ pub struct VecOutput {
 }
 
 impl VecOutput {
-    /// An empty output.
+    /// Returns an empty output.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The rows, by partition and in the order of their writing; `None` before a commit.
+    /// Returns the rows, by partition and in the order of their writing; `None` before a commit.
     #[must_use]
     pub fn rows(&self) -> Option<Vec<Row>> {
         self.with(|rows| rows.committed.clone())

@@ -6,8 +6,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Assigns keys to reduce tasks.
 pub trait Partitioner: Send + Sync {
-    /// The partition of `key`, below `partitions`, which is at least 1. The
-    /// same key always goes to the same partition.
+    /// Returns the partition of `key`, a number below `partitions`, which is at least 1. The same
+    /// key must always get the same partition.
     fn partition(&self, key: &[u8], partitions: u32) -> u32;
 }
 
@@ -28,8 +28,9 @@ pub struct RangePartitioner {
 }
 
 impl RangePartitioner {
-    /// Makes ranges that begin at the smallest possible key and at each of `cuts`, in any order. If
-    /// there are more ranges than partitions, the last partition gets the remaining ranges.
+    /// Makes ranges that begin at the smallest possible key and at each of `cuts`, which may be in
+    /// any order. If there are more ranges than partitions, the last partition gets all remaining
+    /// ranges.
     #[must_use]
     pub fn new(mut cuts: Vec<Vec<u8>>) -> Self {
         cuts.sort_unstable();

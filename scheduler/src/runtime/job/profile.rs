@@ -15,7 +15,7 @@ pub struct JobProfile {
 }
 
 impl Default for JobProfile {
-    /// One second for each task.
+    /// Returns one second of CPU time for each task.
     fn default() -> Self {
         Self {
             map_task_cpu_s: 1.0,
@@ -77,10 +77,10 @@ pub struct MeasuredProfile {
     pub split_bytes: u64,
 }
 
-/// The largest factor, up or down, between the sizes of the measured and of the next input for
-/// which the profile applies. A task has costs that do not grow with its bytes. For a job of four
-/// rows these costs are all that was measured; scaled in proportion to the bytes, they would make a
-/// large job seem a hundred times as long as it is.
+/// The profile applies only if the sizes of the measured and of the next input differ by at most
+/// this factor, in either direction. A task has costs that do not grow with its bytes. For a job of
+/// four rows these costs are all that was measured; scaled in proportion to the bytes, they would
+/// make a large job seem a hundred times as long as it is.
 const REACH: f64 = 10.0;
 
 impl MeasuredProfile {
@@ -119,8 +119,8 @@ impl MeasuredProfile {
     }
 
     /// Returns estimates for the next execution, in proportion to its input: `split_bytes` bytes, 0
-    /// if unknown, in `maps` maps and `reduces` reduces. The estimate for a kind of task that was
-    /// not measured is taken from `otherwise`, and so are both if the profile does not
+    /// if unknown, in `maps` maps and `reduces` reduces. For a kind of task that was not measured,
+    /// returns the estimate of `otherwise`. Returns `otherwise` if the profile does not
     /// [reach](Self::reaches) this input.
     #[must_use]
     pub fn estimates(
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// A profile whose splits have ten times the bytes that the maps read.
+    /// Returns a profile whose splits have ten times the bytes that the maps read.
     fn measured() -> MeasuredProfile {
         let mut measured = MeasuredProfile {
             split_bytes: 4000,

@@ -34,7 +34,8 @@ pub enum JobState {
     Stopping,
     /// The output is committed.
     Succeeded,
-    /// The last attempt at a task failed, or the commit failed.
+    /// The job has failed, and its output is cleared: a task, the splitting of the input or the
+    /// commit failed, or a job that it follows.
     Failed,
     /// Cancelled by request or by shutdown.
     Cancelled,

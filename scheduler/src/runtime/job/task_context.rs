@@ -17,7 +17,7 @@ pub(in crate::runtime) struct TaskContext {
 }
 
 impl TaskContext {
-    /// A directory for the intermediate files of one attempt, removed on drop.
+    /// Creates a directory for the intermediate files of one attempt, removed on drop.
     pub fn attempt_dir(&self, prefix: &str) -> Result<TempDir, TaskError> {
         let path = &self.directory;
         let made = owner_only::temporary_dir_in(path, prefix);

@@ -107,8 +107,8 @@ where
         self
     }
 
-    /// Adds a reducer in `reduces` tasks. It is called with each key and its values, and emits
-    /// rows.
+    /// Adds a reducer that runs in `reduces` tasks. It is called with each key and its values, and
+    /// emits rows.
     pub fn reduce<F>(self, reduces: u32, reducer: F) -> Reduced
     where
         F: Fn(K, &mut TypedValues<'_, '_, V>, &mut dyn Emit) -> Result<(), TaskError>

@@ -17,7 +17,8 @@ const BYTES_PER_LOOK: usize = 4 << 10;
 /// The receiver of reports of the CPU time and input that an attempt has used (payments). It
 /// charges the job, and lets the attempt wait while the job has used more than its share.
 pub(in crate::runtime) trait Payee {
-    /// The wall time after which a thread pays again for its use: the time between two settlements.
+    /// Returns the wall time after which a thread pays again for its use: the time between two
+    /// settlements.
     fn settle_every(&self) -> Duration;
 
     /// Wall time after which a thread of a low class offers its core to others; `None` for never.
@@ -85,7 +86,7 @@ where
         Ok(account)
     }
 
-    /// The state of the attempt.
+    /// Returns the state of the attempt.
     pub fn state(&self) -> &AttemptState {
         &self.state
     }

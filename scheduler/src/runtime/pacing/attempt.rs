@@ -78,7 +78,7 @@ impl<'a> Attempt<'a> {
         change(&mut self.counters.borrow_mut());
     }
 
-    /// The counters so far.
+    /// Returns the counters so far.
     pub fn counters(&self) -> Counters {
         *self.counters.borrow()
     }

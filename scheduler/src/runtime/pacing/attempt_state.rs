@@ -29,7 +29,7 @@ pub(in crate::runtime) struct AttemptState {
 }
 
 impl AttemptState {
-    /// CPU time used so far, in seconds.
+    /// Returns the CPU time used so far, in seconds.
     pub fn used_s(&self) -> f64 {
         self.used_ns.load(Ordering::Relaxed) as f64 / 1e9
     }
@@ -66,14 +66,14 @@ impl AttemptState {
         self.handled.store(units, Ordering::Relaxed);
     }
 
-    /// The size of the attempt's whole input, and the size of the part that it has handled. The
-    /// unit is bytes for maps and records for reduces.
+    /// Returns the size of the attempt's whole input, and the size of the part that it has handled.
+    /// The unit is bytes for maps and records for reduces.
     pub fn input(&self) -> (u64, u64) {
         let of = |units: &AtomicU64| units.load(Ordering::Relaxed);
         (of(&self.input), of(&self.handled))
     }
 
-    /// The handled part of the input, 0 to 1; 0 if unknown.
+    /// Returns the handled part of the input, 0 to 1; 0 if unknown.
     pub fn progress(&self) -> f64 {
         match self.input.load(Ordering::Relaxed) {
             0 => 0.0,
@@ -137,13 +137,13 @@ impl AttemptState {
         self.worker.load(Ordering::Relaxed)
     }
 
-    /// Stores the attempt's [`Place`], its count at the core that it is tied to. So other threads
-    /// can free the place, too, if the attempt hangs; `None` frees it.
+    /// Stores the attempt's [`Place`] on a core, so that other threads can free the place if the
+    /// attempt hangs. `None` frees it.
     pub fn keep_place(&self, place: Option<Place>) {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }
 
-    /// The core that the attempt is tied to.
+    /// Returns the core that the attempt is tied to.
     pub fn core(&self) -> Option<u32> {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         place.as_ref()?.core()

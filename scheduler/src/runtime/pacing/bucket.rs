@@ -39,7 +39,8 @@ impl Bucket {
         }
     }
 
-    /// Sets the rate and the burst from `now_s` on. The time before `now_s` counts at the old rate.
+    /// Sets the rate and the burst from `now_s` on. The bucket first fills at the old rate until
+    /// `now_s`.
     pub fn set_rate(&mut self, rate_per_s: f64, burst: f64, now_s: f64) {
         self.fill(now_s);
         self.rate_per_s = rate_per_s;

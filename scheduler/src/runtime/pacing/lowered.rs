@@ -9,9 +9,9 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// A guard: the calling thread has the class of tasks. Beside tasks and other lowered threads it is
-/// tied to a core, as tasks are. The drop, on the same thread, restores its former class and cores,
-/// as far as the system permits it.
+/// A guard of a thread that was moved to the class of tasks, and is tied to a core while tasks or
+/// other lowered threads run. Dropping it, on the same thread, restores the thread's former class
+/// and cores, as far as the system permits it.
 #[derive(Debug)]
 pub(in crate::runtime) struct LoweredThread {
     nice: i32,
@@ -39,8 +39,9 @@ impl LoweredThread {
         Some(lowered)
     }
 
-    /// Ties the calling thread, which must be that of [`begin`](Self::begin), to the core of its
-    /// place if other places are taken, too. Otherwise lets it run on all of its former cores.
+    /// Ties the calling thread, which must be the one that called [`begin`](Self::begin), to the
+    /// core of its place if other places are taken, too. Otherwise lets it run on all of its former
+    /// cores.
     pub fn follow_others(&self) {
         if self.place.is_only() {
             self.untie();
@@ -89,8 +90,8 @@ mod tests {
         thread.join().unwrap();
     }
 
-    /// Regression: the thread went back to the cores that it had when it was lowered, though the
-    /// system had changed them since, as for a container.
+    /// Regression: the thread was given the cores that it had when it was lowered, though the system
+    /// had changed its cores since, as for a container.
     #[test]
     fn a_lowered_thread_that_was_never_tied_keeps_the_cores_that_it_got_meanwhile() {
         let cores = Arc::new(Cores::detect());

@@ -141,7 +141,7 @@ impl Pacer {
         }
     }
 
-    /// CPU time that the job has used, in seconds.
+    /// Returns the CPU time that the job has used, in seconds.
     pub fn used_cpu_s(&self) -> f64 {
         self.used_ns.load(Ordering::Relaxed) as f64 / 1e9
     }
@@ -151,7 +151,7 @@ impl Pacer {
     }
 }
 
-/// Pacing of an attempt on a thread of this process.
+/// Pacing of an attempt on a thread of this process, not in a child process.
 impl Payee for Pacer {
     fn settle_every(&self) -> Duration {
         SETTLE_EVERY

@@ -32,9 +32,9 @@ pub(in crate::runtime) struct TaskClass {
 }
 
 impl TaskClass {
-    /// Starts with tasks in the idle class if `lowers` is true. Otherwise tasks are always in the
-    /// ordinary class. `can_raise` is true if the system lets a thread leave the idle class again.
-    /// The calling thread must have the nice value of the process.
+    /// Creates the class: the idle class if `lowers` is true, otherwise always the ordinary class.
+    /// `can_raise` is true if the system lets a thread leave the idle class again. The calling
+    /// thread must have the nice value of the process.
     pub fn new(lowers: bool, can_raise: bool) -> Self {
         Self {
             lowers,

@@ -77,9 +77,9 @@ impl TaskServer {
     }
 }
 
-/// Starts a thread that ends this process with its parent. The kernel can notify a process only of
-/// the end of its parent's *thread*, but a process runs tasks for several threads. So the thread
-/// waits until the parent's end of the socket is closed, as happens whichever way the parent ends.
+/// Starts a thread that ends this process when its parent ends. The kernel can notify a process only of
+/// the end of its parent's *thread*, but a process runs tasks for several threads. So the thread waits
+/// until the parent's end of the socket is closed, which happens in whatever way the parent ends.
 fn end_with_parent(socket: UnixStream) -> io::Result<()> {
     let wait = move || {
         loop {
@@ -94,9 +94,9 @@ fn end_with_parent(socket: UnixStream) -> io::Result<()> {
     thread.stack_size(64 << 10).spawn(wait).map(drop)
 }
 
-/// Runs the tasks that arrive over `socket` until an error: `Closed` when the parent has no more
-/// tasks. If limiting this process or calling `build` fails, each task fails with that error,
-/// because it has to reach the parent.
+/// Runs the tasks that arrive over `socket`, until an error; the error is `Closed` when the parent has no
+/// more tasks. If this process cannot be limited, or `build` fails, each task fails with that error,
+/// because the error has to reach the parent.
 fn serve_on<E: Display>(
     socket: UnixStream,
     build: impl FnOnce(&[u8]) -> Result<JobSpec, E>,

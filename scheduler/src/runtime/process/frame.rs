@@ -203,7 +203,7 @@ pub(super) fn for_each_row(
     Ok(())
 }
 
-/// Key and value of the first row, and the bytes behind it.
+/// Returns the key and the value of the first row, and the bytes behind it.
 fn first_row(rows: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (key_len, rest) = rows.split_first_chunk::<4>()?;
     let (value_len, rest) = rest.split_first_chunk::<4>()?;

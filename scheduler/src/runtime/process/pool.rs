@@ -25,16 +25,17 @@ const SIGABRT: i32 = 6;
 /// CPU time of all processes that have run tasks for this process, in nanoseconds.
 static CPU_NS: AtomicU64 = AtomicU64::new(0);
 
-/// CPU time of all processes that have run tasks for this process, in any of its runtimes, in
-/// seconds. It lags by up to 4 ms of each running process, or by 50 ms if that process sends no
-/// report.
+/// Returns the CPU time of all processes that have run tasks for this process, in any of its
+/// runtimes, in seconds. It lags by up to 4 ms of each running process, or by 50 ms if that
+/// process sends no report.
 #[must_use]
 pub fn processes_cpu_s() -> f64 {
     CPU_NS.load(Ordering::Relaxed) as f64 / 1e9
 }
 
 impl TaskProcesses {
-    /// The first frame: the memory limit, 0 for none, u64 LE | the description of the job.
+    /// Returns the payload of the first frame: the memory limit, 0 for none, u64 LE | the
+    /// description of the job.
     fn hello(&self) -> Vec<u8> {
         let limit = self.memory_bytes.unwrap_or(0).to_le_bytes();
         [&limit[..], &self.description].concat()
@@ -247,8 +248,8 @@ impl Meter {
     }
 
     /// Returns the CPU time of the process that is not charged to the job yet, in seconds, and
-    /// counts it as charged. For a process that sends no report: the kernel's count for the
-    /// first thread is used, which runs the tasks.
+    /// counts it as charged. It is for a process that sends no report. It takes the kernel's count
+    /// for the first thread, which runs the tasks.
     pub fn take_counted_s(&mut self) -> f64 {
         let path = format!("/proc/{}/schedstat", self.id);
         let text = std::fs::read_to_string(path).unwrap_or_default();

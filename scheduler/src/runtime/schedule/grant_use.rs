@@ -15,9 +15,9 @@ use super::shares::TASK_HUNDREDTHS_MAX;
 /// the job has a share counts. Long compared with a burst of the token bucket, short compared with
 /// a job.
 const LATELY_S: f64 = 10.0;
-/// The weight of other jobs in the estimate of one job's ratio of used to granted CPU time, in
-/// core-seconds: the usual ratio of other jobs counts like a grant of this much CPU time to the job
-/// itself. Before the job's first measurement only the usual ratio counts.
+/// In the estimate of a job's ratio of used to granted CPU time, the usual ratio of other jobs has
+/// the weight of a grant of this many core-seconds to the job itself. Before the job's first
+/// measurement, the estimate is the usual ratio.
 const BELIEVED_CPU_S: f64 = 0.5;
 /// The limit, in core-seconds, for the sum of CPU time granted to earlier jobs. Their usual ratio
 /// of used to granted time is computed from this sum and that of the time used. Above the limit,

@@ -38,12 +38,12 @@ pub(in crate::runtime) struct LiveJob {
 }
 
 impl LiveJob {
-    /// The number of tasks that could run at once in the present phase.
+    /// Returns the number of tasks that could run at once in the present phase.
     pub fn runnable_tasks(&self) -> u32 {
         self.running.len() as u32 + self.waiting_tasks()
     }
 
-    /// The number of tasks that could run at once in the present phase but do not run.
+    /// Returns the number of tasks that could run at once in the present phase but do not run.
     pub fn waiting_tasks(&self) -> u32 {
         let maps_left =
             self.pending_maps > 0 || self.running.iter().any(|(kind, _)| *kind == TaskKind::Map);
@@ -54,8 +54,8 @@ impl LiveJob {
         }
     }
 
-    /// CPU that the job needs from `now_s` on to meet its goal, in cores; 0 if it has no goal, or
-    /// if its goal has passed.
+    /// Returns the CPU that the job needs from `now_s` on to meet its goal, in cores; 0 if it has
+    /// no goal, or if its goal has passed.
     pub fn needed_cores(&self, now_s: f64) -> f64 {
         let left_s = self.job.goal_s.map_or(0.0, |goal_s| goal_s - now_s);
         if left_s <= 0.0 {
@@ -92,9 +92,9 @@ impl Slot {
         }
     }
 
-    /// The length, in seconds, of one of the equal pieces into which a task is divided for the
-    /// policy: the time that the piece takes in its slot. The whole task takes `cpu_s` seconds of
-    /// CPU, and its pieces together have the same work.
+    /// Returns the length, in seconds, of one of the equal pieces into which a task is divided for
+    /// the policy: the time that the piece takes in its slot. The whole task takes `cpu_s` seconds
+    /// of CPU, and its pieces together have the same work.
     fn piece_s(self, cpu_s: f64) -> f64 {
         let pieces_hundredths = f64::from(self.pieces_per_task * self.share_hundredths);
         cpu_s * f64::from(TASK_HUNDREDTHS_MAX) / pieces_hundredths
@@ -137,8 +137,8 @@ impl Slot {
     }
 }
 
-/// Returns the job as the policy plans it: its goal is earlier than the real one by `goal_margin`,
-/// a part of the time from submission to goal.
+/// Returns the job as the policy plans it: with an earlier goal. The time from submission to goal
+/// is shorter by the fraction `goal_margin`.
 fn with_earlier_goal(job: Job, goal_margin: f64) -> Job {
     let earlier = |goal_s: f64| goal_s - (goal_s - job.submitted_s) * goal_margin;
     Job {

@@ -15,7 +15,7 @@ pub(in crate::runtime) struct MemoryBudget {
     /// The limit of the present control cycle; `None` for no limit beyond the options.
     left_bytes: Option<u64>,
     attempts: u32,
-    /// The most attempts at once since the last call of `take_peak_bytes`.
+    /// The most attempts that held memory at once since the last call of `take_peak_bytes`.
     attempts_peak: u32,
     /// Start of the first of the consecutive cycles in which attempts have held more than the
     /// limit.
@@ -23,7 +23,7 @@ pub(in crate::runtime) struct MemoryBudget {
 }
 
 impl Default for MemoryBudget {
-    /// A budget without a limit.
+    /// Returns a budget without a limit.
     fn default() -> Self {
         Self {
             task_bytes: 1,
@@ -59,15 +59,15 @@ impl MemoryBudget {
         (self.exceeded_since_s).is_some_and(|since_s| now_s - since_s >= for_s)
     }
 
-    /// The most attempts that may run at once in this cycle.
+    /// Returns the most attempts that may run at once in this cycle.
     pub fn attempts_max(&self) -> u32 {
         let bytes = [self.limit_bytes, self.left_bytes];
         let least = bytes.into_iter().flatten().min();
         least.map_or(u32::MAX, |bytes| self.attempts_in(bytes))
     }
 
-    /// The most attempts that may run at once in any cycle, by the memory limit in the options
-    /// alone.
+    /// Returns the most attempts that may run at once in any cycle, by the memory limit in the
+    /// options alone.
     pub fn attempts_limit(&self) -> u32 {
         self.limit_bytes
             .map_or(u32::MAX, |bytes| self.attempts_in(bytes))
@@ -94,7 +94,7 @@ impl MemoryBudget {
         self.attempts = self.attempts.saturating_sub(1);
     }
 
-    /// The reserved memory.
+    /// Returns the reserved memory.
     pub fn reserved_bytes(&self) -> u64 {
         u64::from(self.attempts) * self.task_bytes
     }

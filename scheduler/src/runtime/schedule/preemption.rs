@@ -30,8 +30,8 @@ pub(in crate::runtime) struct Holder {
     pub has_share: bool,
     /// True if the job has had no share for at least a whole control cycle.
     pub is_paused: bool,
-    /// The number of further tasks that the job's share would pay for, and that do not start only
-    /// for lack of memory.
+    /// The number of further tasks for which the job's share suffices, and that do not start
+    /// because there is no memory for them.
     pub starts: u32,
     /// The job's running attempts that were not stopped, each with the kind of its task.
     pub attempts: Vec<(TaskKind, ActiveAttempt)>,
@@ -80,8 +80,8 @@ impl Victim<'_> {
     }
 }
 
-/// Returns the attempts to preempt, task and number, in the order of preemption. The memory of
-/// attempts that were stopped before counts as free, because it soon is.
+/// Returns the attempts to preempt, as task and attempt number, in the order of preemption. The
+/// memory of attempts that were stopped before counts as free, because it soon is.
 pub(in crate::runtime) fn preempt(space: Space, holders: &[Holder]) -> Vec<(TaskId, u32)> {
     let victims = holders.iter().flat_map(|holder| {
         let may_go = |(_, attempt): &&(TaskKind, ActiveAttempt)| !attempt.is_finishing;

@@ -69,9 +69,9 @@ pub fn shares(
 /// 110, and nice 0 one of 1,024.
 const FLOOR_TASK_HUNDREDTHS: u32 = 10;
 
-/// The number of tasks of a job that may run at once: one for each full core of its share, and one
-/// more, so that a job does not depend on a single core that may be busy. All of them together are
-/// paced to the share.
+/// Returns the number of tasks of a job that may run at once: one for each full core of its share,
+/// and one more, so that a job does not depend on a single core that may be busy. All of them
+/// together are paced to the share.
 pub(in crate::runtime) fn concurrency(share_hundredths: u32, cores: u32) -> u32 {
     match share_hundredths {
         0 => 0,
@@ -79,9 +79,9 @@ pub(in crate::runtime) fn concurrency(share_hundredths: u32, cores: u32) -> u32 
     }
 }
 
-/// The number of tasks of a job that may run at once on the floor (in the ordinary class with a
-/// high nice value): as many as use up the share, because each task gets only a part of a busy
-/// core.
+/// Returns the number of tasks of a job that may run at once on the floor (in the ordinary class
+/// with a high nice value): as many as use up the share, because each task gets only a part of a
+/// busy core.
 pub(in crate::runtime) fn floor_concurrency(share_hundredths: u32) -> u32 {
     share_hundredths.div_ceil(FLOOR_TASK_HUNDREDTHS)
 }

@@ -38,7 +38,7 @@ pub(in crate::runtime) struct Pace {
 }
 
 impl Pace {
-    /// Seconds until the attempt's end at its speed so far.
+    /// Returns the seconds until the attempt's end, if it goes on at its speed so far.
     fn left_s(&self) -> f64 {
         if self.progress > 0.0 {
             self.running_s * (1.0 - self.progress) / self.progress
@@ -48,14 +48,15 @@ impl Pace {
     }
 }
 
-/// The most second attempts at a time among `tasks` tasks.
+/// Returns the most second attempts at a time among `tasks` tasks.
 pub(in crate::runtime) fn speculative_max(tasks: u32) -> u32 {
     tasks.div_ceil(TASKS_PER_SPECULATIVE)
 }
 
-/// Returns the number of the task that should get a second attempt: the slow one with the latest
-/// expected end. `paces` are those of running first attempts at tasks of one kind, map or reduce,
-/// which typically take `typical_s` seconds. `None` if no attempt is slow.
+/// Returns the number of the task that should get a second attempt: of the slow attempts that a new
+/// one would overtake, that with the latest expected end. `paces` are those of running first
+/// attempts at tasks of one kind, map or reduce, which typically take `typical_s` seconds. `None`
+/// if there is no such attempt.
 pub(in crate::runtime) fn straggler(
     paces: impl IntoIterator<Item = Pace>,
     typical_s: f64,

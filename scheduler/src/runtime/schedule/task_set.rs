@@ -29,11 +29,11 @@ pub(in crate::runtime) struct RunningAttempt {
     pub started_s: f64,
     /// The time since the start of the attempt during which its job had no share, in seconds.
     paused_s: f64,
-    /// The time without progress, although the attempt could run, up to the last call of `watch`,
-    /// in seconds.
+    /// The time for which the attempt could run and made no progress, without a break, up to the
+    /// last call of `watch`, in seconds.
     still_s: f64,
     steps_seen: u64,
-    /// True if the attempt was stopped for its memory.
+    /// True if the attempt was stopped so that other attempts get its memory.
     pub is_preempted: bool,
 }
 
@@ -48,7 +48,8 @@ pub(in crate::runtime) struct ActiveAttempt {
 }
 
 impl RunningAttempt {
-    /// Returns the time until `now_s` in which the attempt had a share, in seconds.
+    /// Returns the time from the start of the attempt to `now_s`, in seconds, without the time in
+    /// which its job had no share of the CPU.
     fn running_s(&self, now_s: f64) -> f64 {
         (now_s - self.started_s - self.paused_s).max(0.0)
     }
@@ -94,12 +95,13 @@ impl TaskSet {
         self.slots.iter().any(|slot| slot.attempts > 0)
     }
 
-    /// The number of running attempts.
+    /// Returns the number of running attempts.
     pub fn running(&self) -> u32 {
         self.running.len() as u32
     }
 
-    /// The number of running attempts on the floor: in the ordinary class, with a high nice value.
+    /// Returns the number of running attempts on the floor: in the ordinary class, with a high nice
+    /// value.
     pub fn running_on_floor(&self) -> u32 {
         let on_floor = self.attempt_states().filter(|state| state.is_on_floor());
         on_floor.count() as u32
@@ -109,8 +111,8 @@ impl TaskSet {
         self.running.values().map(|running| &running.state)
     }
 
-    /// The CPU time used by each running task, in seconds; of two attempts at a task, the larger
-    /// one.
+    /// Returns the CPU time used by each running task, in seconds; of two attempts at a task, the
+    /// larger one.
     pub fn running_cpu_s(&self) -> Vec<f64> {
         let mut by_task: BTreeMap<u32, f64> = BTreeMap::new();
         for ((index, _), running) in &self.running {
@@ -120,8 +122,8 @@ impl TaskSet {
         by_task.into_values().collect()
     }
 
-    /// The mean CPU time of finished tasks, in seconds. Before a task has finished, it is the
-    /// estimate, or the CPU time of the longest running task if that is more.
+    /// Returns the mean CPU time of finished tasks, in seconds. Before a task has finished, it is
+    /// the estimate, or the CPU time of the longest running task if that is more.
     pub fn mean_cpu_s(&self) -> f64 {
         let mean = if self.done > 0 {
             self.done_cpu_s / f64::from(self.done)
@@ -131,8 +133,8 @@ impl TaskSet {
         mean.max(TASK_CPU_S_MIN)
     }
 
-    /// Starts an attempt at the next pending task. Returns the task's number, and the attempt's
-    /// number and state.
+    /// Starts an attempt at the next pending task. Returns the task's number, the attempt's number
+    /// and its state.
     pub fn start(&mut self, now_s: f64) -> Option<(u32, u32, Arc<AttemptState>)> {
         let index = self.pending.pop_front()?;
         debug_assert_eq!(self.slots[index as usize].state, TaskState::Pending);
@@ -158,7 +160,7 @@ impl TaskSet {
         }
     }
 
-    /// CPU time of all attempts started by `enter`, in seconds.
+    /// Returns the CPU time of all attempts started by `enter`, in seconds.
     pub fn used_cpu_s(&self) -> f64 {
         self.done_cpu_s + self.running_cpu_s().iter().sum::<f64>()
     }
@@ -193,7 +195,7 @@ impl TaskSet {
         self.running.contains_key(&(index, attempt))
     }
 
-    /// The number of running attempts at the task.
+    /// Returns the number of running attempts at the task.
     pub fn attempts_at(&self, index: u32) -> usize {
         self.running.range((index, 0)..=(index, u32::MAX)).count()
     }
@@ -238,8 +240,8 @@ impl TaskSet {
         }
     }
 
-    /// Stops an attempt for its memory. Returns false if it does not run, was stopped before, or
-    /// finishes its output.
+    /// Stops an attempt so that other attempts get its memory. Returns false if it does not run,
+    /// was stopped before, or finishes its output.
     pub fn preempt(&mut self, index: u32, attempt: u32) -> bool {
         let is_finishing = |slot: &Slot| slot.finishing == Some(attempt);
         if self.slots.get(index as usize).is_none_or(is_finishing) {
@@ -254,7 +256,7 @@ impl TaskSet {
         true
     }
 
-    /// The running attempts that were not stopped.
+    /// Returns the running attempts that were not stopped.
     pub fn active_attempts(&self) -> impl Iterator<Item = ActiveAttempt> {
         let all = self.running.iter();
         let active = all.filter(|(_, running)| !running.state.is_stopped());
@@ -273,8 +275,8 @@ impl TaskSet {
 
     /// Finds hanging attempts. Called `elapsed_s` seconds after the last call; `could_run` is true
     /// if the job had a share of CPU in that time. Returns the task and the number of each attempt
-    /// that made no progress for `stall_s` seconds in which it could run. For an attempt that was
-    /// stopped, time without a share counts, too: it should end and not wait. Also chooses the
+    /// that made no progress for `stall_s` seconds without a break in which it could not run. An
+    /// attempt that was stopped can always run: it should end and not wait. Also chooses the
     /// straggler, the slow task that gets a second attempt.
     ///
     /// An attempt that finishes its output is never returned: it is past the job's code, and if it
@@ -329,9 +331,10 @@ impl TaskSet {
         self.straggler = starved(tasks);
     }
 
-    /// The attempts at the task with the number `index` if all of them are stuck in the idle class.
-    /// None if one is on the floor (in the ordinary class with a high nice value), moves there by
-    /// itself (`can_move`), or is about to end: the task then needs no other attempt.
+    /// Returns the attempts at the task with the number `index` if all of them are stuck in the
+    /// idle class. None if one is on the floor (in the ordinary class with a high nice value),
+    /// moves there by itself (`can_move`), or is about to end: the task then needs no other
+    /// attempt.
     fn starved_attempts(&self, index: u32, can_move: bool) -> Vec<&AttemptState> {
         let slot = &self.slots[index as usize];
         let attempts = self.running.range((index, 0)..=(index, u32::MAX));

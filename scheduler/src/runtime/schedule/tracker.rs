@@ -302,7 +302,8 @@ impl Tracker {
         self.stage == Stage::Tasks && self.set(kind).preempt_straggler()
     }
 
-    /// The running attempts that were not stopped and could be tried again; none if the job stops.
+    /// Returns the running attempts that were not stopped and could be tried again; none if the job
+    /// stops.
     pub fn active_attempts(&self) -> impl Iterator<Item = (TaskKind, ActiveAttempt)> {
         let of = |set, kind| TaskSet::active_attempts(set).map(move |attempt| (kind, attempt));
         let all = of(&self.maps, TaskKind::Map).chain(of(&self.reduces, TaskKind::Reduce));
@@ -310,9 +311,9 @@ impl Tracker {
     }
 
     /// Checks all attempts; `could_run` is whether the job had a share since the last check. Gives
-    /// up, as failed, those without progress for `stall_s` seconds in which the job could run, and
-    /// returns them. The attempts of a job that stops can always run, because nothing makes them
-    /// wait.
+    /// up, as failed, those without progress for `stall_s` seconds during which the job could
+    /// always run, and returns them. The attempts of a job that stops can always run, because
+    /// nothing makes them wait.
     pub fn watch(&mut self, now_s: f64, could_run: bool, stall_s: f64) -> Vec<Arc<AttemptState>> {
         let elapsed_s = now_s - std::mem::replace(&mut self.watched_s, now_s);
         if let Some(lease) = &mut self.lease {
@@ -393,13 +394,13 @@ impl Tracker {
         std::mem::take(&mut self.records)
     }
 
-    /// Totals over the finished tasks.
+    /// Returns the totals over the finished tasks.
     pub fn measured(&self) -> &MeasuredProfile {
         &self.measured
     }
 
-    /// The attempts that still run, also those of an ended job, which does not wait for its stopped
-    /// attempts.
+    /// Returns the attempts that still run, also those of an ended job, which does not wait for its
+    /// stopped attempts.
     pub fn attempt_states(&self) -> impl Iterator<Item = &Arc<AttemptState>> {
         self.maps
             .attempt_states()
@@ -452,7 +453,7 @@ impl Tracker {
         in_time
     }
 
-    /// The kind of task that runs at present.
+    /// Returns the kind of task that runs at present.
     fn kind(&self) -> TaskKind {
         if self.maps.is_done() {
             TaskKind::Reduce

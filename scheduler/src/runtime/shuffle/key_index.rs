@@ -40,8 +40,8 @@ impl KeyIndex {
         self.slots.capacity() * size_of::<Slot>()
     }
 
-    /// The bytes that the index will allocate for the next record, while it still holds its present
-    /// ones; 0 if the record fits.
+    /// Returns the bytes that the index will allocate for the next record, while the present table
+    /// still exists, too; 0 if the record fits into the present table.
     pub fn grown_bytes(&self) -> usize {
         if self.is_full() {
             self.grown_slots() * size_of::<Slot>()
@@ -116,7 +116,8 @@ impl KeyIndex {
     }
 }
 
-/// The first slot for a key, by the half of its hash that the table keeps.
+/// Returns the slot at which the search for a key begins, before it is masked to the size of the
+/// table. It depends only on the upper half of the key's hash, which the table keeps.
 fn place(hash: u64) -> usize {
     (hash >> 32) as usize
 }

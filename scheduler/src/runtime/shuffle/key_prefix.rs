@@ -16,8 +16,8 @@ pub(in crate::runtime) fn key_prefix(key: &[u8]) -> u128 {
     u128::from_be_bytes(bytes)
 }
 
-/// The order of two keys whose first `compared` bytes were found to be equal; of a shorter key, the
-/// missing bytes counted as zeros there.
+/// Compares two keys whose first `compared` bytes, padded with zeros if a key is shorter, were
+/// found to be equal.
 pub(in crate::runtime) fn compare_behind(a: &[u8], b: &[u8], compared: usize) -> Ordering {
     match (a.get(compared..), b.get(compared..)) {
         (Some(a), Some(b)) => a.cmp(b),

@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// The position, among all records, of the record under the merge's cursor.
+    /// Returns the position, among all records, of the record under the merge's cursor.
     fn number(merge: &Merge<List>) -> Option<usize> {
         let winner = merge.tree.first()?;
         merge.sources[*winner].0.front().map(|(_, number)| *number)

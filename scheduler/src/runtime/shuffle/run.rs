@@ -61,8 +61,8 @@ pub(in crate::runtime) fn check_record_bytes(
     )))
 }
 
-/// The number of blocks that are stored raw after a block that compression did not halve. After
-/// them, compression is tried again, so on one block in sixteen as long as it does not pay.
+/// After a block that compression did not halve, this many blocks are stored raw. Then compression
+/// is tried again. So, while it does not pay, one block in sixteen is compressed in vain.
 const RAW_BLOCKS: u32 = 15;
 
 const HEADER_BYTES: usize = 16;
@@ -79,7 +79,7 @@ pub(in crate::runtime) struct Segment {
     pub block_bytes_max: usize,
 }
 
-/// The checksum of a block, over the lengths in `header` and the data.
+/// Returns the checksum of a block, over the lengths in `header` and the data.
 fn checksum(header: &[u8], data: &[u8]) -> u64 {
     let lengths = header[..8]
         .try_into()

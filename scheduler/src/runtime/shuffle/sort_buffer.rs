@@ -36,7 +36,7 @@ const ENTRY_BYTES: usize = size_of::<Entry>();
 /// The number of comparisons between two reads of the clock. They take some microseconds in all.
 const COMPARISONS_PER_LOOK: u32 = 512;
 
-/// The place and the sort order of one record.
+/// The location and the sort order of one record.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     order: u128,
@@ -90,7 +90,7 @@ impl SortBuffer {
         self.entries.is_empty()
     }
 
-    /// Allocated bytes, used or not.
+    /// Returns the number of allocated bytes, used or not.
     pub fn allocated_bytes(&self) -> usize {
         let index_bytes = self.entries.capacity() * ENTRY_BYTES;
         self.chunks_bytes + index_bytes + self.keys.allocated_bytes()
@@ -255,7 +255,7 @@ impl SortBuffer {
         (2 * self.entries.capacity()).max(16)
     }
 
-    /// The number of chunks with records; later ones are empty.
+    /// Returns the number of chunks with records; later ones are empty.
     fn chunks_in_use(&self) -> usize {
         let present = self.chunks.get(self.filling);
         self.filling + usize::from(present.is_some_and(|chunk| !chunk.is_empty()))
@@ -272,7 +272,7 @@ impl SortBuffer {
     }
 }
 
-/// The first sort key of a record: its partition, then the first bytes of its key.
+/// Returns the first sort key of a record: its partition, then the first bytes of its key.
 fn order(partition: u32, key: &[u8]) -> u128 {
     let key_order = key_prefix(key) >> (u128::BITS - ORDER_KEY_BITS);
     u128::from(partition) << ORDER_KEY_BITS | key_order
@@ -285,9 +285,9 @@ impl Entry {
             .then_with(|| self.place().cmp(&other.place()))
     }
 
-    /// The chunk, the start in the chunk, and the length of the value. Of records with equal keys,
-    /// the one with the smaller triple was emitted first. The length decides after an empty record,
-    /// which takes no space: the next record has the same start.
+    /// Returns the chunk, the start in the chunk, and the length of the value. Of records with
+    /// equal keys, the one with the smaller triple was emitted first. The length decides after an
+    /// empty record, which takes no space: the next record has the same start.
     fn place(&self) -> (u32, u32, u32) {
         (self.chunk, self.start, self.value_len)
     }

@@ -5,7 +5,7 @@ use crate::runtime::pacing::attempt::Attempt;
 
 /// A cursor over records whose keys ascend; equal keys are neighbours.
 pub(in crate::runtime) trait Sorted {
-    /// The record under the cursor, key and value; `None` at the end.
+    /// Returns the record under the cursor, key and value; `None` at the end.
     fn current(&self) -> Option<(&[u8], &[u8])>;
 
     /// Moves to the next record. Must not be called at the end.
@@ -27,7 +27,7 @@ pub struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// The next value, valid until the next call; `None` after the last.
+    /// Returns the next value, valid until the next call; `None` after the last.
     ///
     /// # Errors
     /// If reading fails or the job is cancelled; return the error to the caller.
@@ -51,9 +51,9 @@ impl Values<'_> {
     }
 }
 
-/// Calls `group` for each key of `source` with its values. Values that `group` does not read are
-/// skipped. Returns the number of records and their bytes. Each record read advances the attempt's
-/// progress by `units`, in the unit of its input's size.
+/// Calls `group` for each key of `source` with its values. Skips values that `group` does not
+/// read. Returns the number of records and their bytes. Each record read advances the attempt's
+/// progress by `units`, in the unit of the size of its input.
 pub(in crate::runtime) fn for_each_group(
     source: &mut dyn Sorted,
     attempt: &Attempt<'_>,

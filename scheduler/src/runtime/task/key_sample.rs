@@ -34,7 +34,7 @@ pub(in crate::runtime) struct JobRanges {
 enum Search {
     #[default]
     Open,
-    /// A map takes the sample.
+    /// A map is taking the sample.
     Claimed,
     Found(Arc<RangePartitioner>),
 }
@@ -46,8 +46,8 @@ struct Claim<'a> {
     end: Search,
 }
 
-/// The result of a map task's wait for the ranges of keys: it takes the sample of keys itself
-/// (`Mine`), or another map task has done so, and the ranges are known (`Over`).
+/// The result of a map task's wait for the ranges of keys: it has to take the sample of keys itself
+/// (`Mine`), or another map task has taken it, and the ranges are known (`Over`).
 enum Turn<'a> {
     Mine(Claim<'a>),
     Over(Arc<RangePartitioner>),
@@ -126,7 +126,7 @@ pub(in crate::runtime) struct SamplePlan {
 }
 
 impl SamplePlan {
-    /// Plans about `records` records from some of `splits`, evenly distributed.
+    /// Plans to read about `records` records from some of `splits`, evenly distributed.
     fn new(splits: &[Split], records: u32) -> Self {
         let sampled = splits.len().min(SAMPLED_SPLITS_MAX);
         let nth = |nth: usize| splits[nth * splits.len() / sampled].clone();
@@ -136,8 +136,8 @@ impl SamplePlan {
         }
     }
 
-    /// Maps the sampled records, and from the keys of the result, kept in at most a quarter of a
-    /// task's memory, determines the ranges of keys of the job's reduces.
+    /// Reads and maps the sampled records, and determines the ranges of keys of the job's reduces
+    /// from a sample of the emitted keys. The sample takes at most a quarter of a task's memory.
     ///
     /// # Errors
     /// If reading or mapping the sample fails, or the job is cancelled.

@@ -29,8 +29,8 @@ fn swap(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> 
     emit.emit(value, key)
 }
 
-/// A job that reads the number of each word and counts, for each number, the words that
-/// have it.
+/// Returns a job that reads the number of each word and counts, for each number, the words
+/// that have it.
 fn counts_of_counts(counts: &VecOutput, output: &VecOutput) -> JobSpec {
     let ones = |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| {
         let mut n = 0_u32;

@@ -50,7 +50,7 @@ impl Drop for Fixture {
     }
 }
 
-/// A fixture in which attempts are given up after they have hung for `stall_s` seconds.
+/// Returns a fixture in which attempts are given up after they have hung for `stall_s` seconds.
 fn fixture(management: Management, stall_s: f64) -> Fixture {
     fixture_with(RuntimeOptions {
         management,

@@ -22,7 +22,7 @@ impl Book {
         assert!(!self.torn || n.is_multiple_of(2), "a torn page");
     }
 
-    /// The lines about `job`.
+    /// Returns the lines about `job`.
     fn about(&self, job: &JobHandle) -> Vec<String> {
         let lines = self.lines.lock().unwrap();
         let prefix = format!("{} ", job.id());

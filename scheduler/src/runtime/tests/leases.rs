@@ -38,7 +38,7 @@ impl CapacitySource for TestCapacity {
     }
 }
 
-/// The policy of equal shares, and short control cycles.
+/// Returns options with the policy of equal shares and short control cycles.
 fn fair_options(spills: &Path, left: &Arc<TestCapacity>) -> RuntimeOptions {
     RuntimeOptions {
         policy: Arc::new(Fair),

@@ -33,7 +33,7 @@ fn a_cancelled_job_stops_and_shutdown_cancels_the_rest() {
     assert!(is_empty(spills.path()));
 }
 
-/// An input that comes to no record, however long it reads.
+/// An input that reads for ever and never finds a record.
 struct WithoutRecords;
 
 impl Input for WithoutRecords {
@@ -214,7 +214,7 @@ fn without_capacity_a_job_pauses_and_with_it_continues() {
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
 }
 
-/// A policy and capacity source that panics while it is broken.
+/// A policy and capacity source that panics while `broken` is true.
 struct Fragile {
     broken: AtomicBool,
 }

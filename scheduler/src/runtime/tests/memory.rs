@@ -158,8 +158,8 @@ impl Gate {
         Ok(())
     }
 
-    /// A job that counts the words of `text`, one line per map. Its maps wait until the test opens
-    /// the gate.
+    /// Returns a job that counts the words of `text`, one line per map. Its maps wait until the
+    /// test opens the gate.
     fn word_count(&self, text: &str, output: &VecOutput) -> JobSpec {
         let gate = self.clone();
         let mapper = move |key: &[u8], text: &[u8], emit: &mut dyn Emit| {
@@ -238,7 +238,7 @@ struct ScarceMemory {
 }
 
 impl ScarceMemory {
-    /// A runtime with memory for `tasks` tasks.
+    /// Returns a runtime with memory for `tasks` tasks.
     fn new(tasks: u32) -> Self {
         let spills = tempfile::tempdir().unwrap();
         let (clock, chosen) = (Arc::<ManualClock>::default(), Arc::<ChosenJob>::default());
@@ -282,7 +282,7 @@ impl ScarceMemory {
     }
 }
 
-/// Number of the job's preempted attempts.
+/// Returns the number of the job's preempted attempts.
 fn preempted(job: &JobHandle) -> usize {
     let attempts = job.attempts().into_iter();
     attempts

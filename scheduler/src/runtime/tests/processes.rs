@@ -15,11 +15,11 @@ use std::time::Duration;
 /// The variable that is set in a process that must run tasks.
 const IS_CHILD: &str = "EBB_TEST_RUNS_TASKS";
 
-/// A job in the form that its processes get.
+/// The job of a test, as its description for the processes.
 #[derive(Clone)]
 struct TestJob {
     application: &'static str,
-    /// A directory for files that show that a process has started.
+    /// A directory in which each process creates a file when it starts.
     signs: PathBuf,
     maps: usize,
     reduces: u32,
@@ -77,7 +77,7 @@ fn door() {
 /// The result of a mapper.
 type MapResult = Result<(), TaskError>;
 
-/// Makes the job of a description, in parent and child.
+/// Builds the job that `description` describes, in parent and child.
 fn spec_of(description: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
     let description = String::from_utf8(description.to_vec()).map_err(|e| e.to_string())?;
     let (line, text) = description.split_once('\n').ok_or("no line")?;
@@ -401,7 +401,7 @@ fn a_preempted_process_is_killed_and_the_job_that_needs_its_memory_runs() {
     });
 }
 
-/// The ids of the processes that have created a file and still exist.
+/// Returns the ids of the processes that have created a file and still exist.
 fn alive(signs: &Path) -> Vec<String> {
     let names = std::fs::read_dir(signs).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -532,7 +532,7 @@ fn processes_of_a_paced_job_use_no_more_than_its_share() {
     );
 }
 
-/// CPU time of the threads of a process, in seconds.
+/// Returns the CPU time of the threads of a process, in seconds.
 fn cpu_s(id: &str) -> f64 {
     let threads = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
     let cpu_ns = threads.map(|thread| {

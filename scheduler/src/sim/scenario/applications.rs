@@ -20,7 +20,7 @@ pub(super) struct Tasks<'a> {
 }
 
 impl Tasks<'_> {
-    /// The distribution of the true lengths of tasks with this mean.
+    /// Returns the distribution of the true lengths of tasks with this mean.
     pub fn length(&self, mean_s: f64) -> TaskLength {
         let log_sd = self.spec.task_log_sd;
         if log_sd > 0.0 {
@@ -43,8 +43,8 @@ impl<'a> Applications<'a> {
         all.map(Self)
     }
 
-    /// Returns the application of this name. `user` is the table of the scenario file in
-    /// which the name stands, for the error.
+    /// Returns the application of this name. `user` is the table of the scenario file that
+    /// contains the name, for the error.
     pub fn find(&self, user: &str, name: &str) -> FieldResult<&Tasks<'a>> {
         self.0.get(name).ok_or_else(|| {
             let what = format!("there is no [applications.{name}]");

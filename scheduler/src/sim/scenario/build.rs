@@ -159,7 +159,7 @@ fn config(file: &File, kinds: &[Kind], traces: &Traces<'_>) -> FieldResult<SimCo
     })
 }
 
-/// The begin and the end of the time that is measured, in seconds.
+/// Returns the begin and the end of the time that is measured, in seconds.
 fn window(run: &schema::Run) -> FieldResult<(f64, f64)> {
     let (from_s, horizon_s) = (run.measure_from_s, run.horizon_s);
     seconds("run.measure_from_s", from_s)?;

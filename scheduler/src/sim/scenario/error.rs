@@ -28,13 +28,13 @@ impl fmt::Display for ScenarioError {
 }
 
 impl ScenarioError {
-    /// The line of the file, from 1, if it is known.
+    /// Returns the line of the file, from 1, if it is known.
     #[must_use]
     pub const fn line(&self) -> Option<usize> {
         self.line
     }
 
-    /// The field, as a path such as `nodes[0].count`, if it is known.
+    /// Returns the field, as a path such as `nodes[0].count`, if it is known.
     #[must_use]
     pub fn field(&self) -> Option<&str> {
         self.field.as_deref()
@@ -137,13 +137,13 @@ fn behind_name<'p>(path: &'p str, name: &str) -> Option<&'p str> {
     (behind.is_empty() || behind.starts_with(['.', '['])).then_some(behind)
 }
 
-/// The index at the start of a path, and the rest of the path.
+/// Parses the index at the start of a path; returns the index and the rest of the path.
 fn index_of(path: &str) -> Option<(usize, &str)> {
     let (index, behind) = path.strip_prefix('[')?.split_once(']')?;
     Some((index.parse().ok()?, behind))
 }
 
-/// The path of the field whose key or value contains the byte of `text` at the offset `at`.
+/// Returns the path of the field whose key or value contains the byte of `text` at the offset `at`.
 fn field_at(text: &str, at: usize) -> Option<String> {
     fn within(table: &DeTable<'_>, at: usize) -> Option<String> {
         for (key, value) in table {

@@ -89,8 +89,8 @@ pub(super) fn check(policies: &[PolicyMeasure], needs: &[Need], kinds: &[Kind]) 
 }
 
 impl Need {
-    /// The error if all nodes have typed slots, but none has slots of this need's type: for maps,
-    /// or for reduces.
+    /// Returns the error for tasks of a type for which no node has slots, although all nodes have
+    /// typed slots.
     fn without_slots(&self) -> FieldError {
         let (kind, application) = (self.kind, &self.application);
         let what = format!(
@@ -100,7 +100,8 @@ impl Need {
         FieldError::new(format!("nodes[0].{kind}_slots"), what)
     }
 
-    /// The error if the task fits on no node. `capacities`, not empty, are those of the nodes.
+    /// Returns the error for a task that fits on no node. `capacities`, not empty, are those of
+    /// the nodes.
     fn too_large(&self, capacities: &[Resources]) -> FieldError {
         let (kind, application) = (self.kind, &self.application);
         let table = format!("applications.{application}.{kind}");

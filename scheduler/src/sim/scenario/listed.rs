@@ -12,7 +12,7 @@ use std::collections::HashMap;
 /// A listed job, and the number of replicas of each of its splits.
 pub(super) type ListedJob = (SimJob, u32);
 
-/// The jobs in the order of the file, with ids from 1 on.
+/// Returns the listed jobs in the order of the file, with ids from 1 on.
 pub(super) fn listed_jobs(
     file: &File,
     applications: &Applications<'_>,
@@ -28,7 +28,7 @@ pub(super) fn listed_jobs(
         .collect()
 }
 
-/// The id of the job at the position `index` among the listed jobs of the file.
+/// Returns the id of the job at the position `index` among the listed jobs of the file.
 fn id_at(index: usize) -> JobId {
     JobId(index as u64 + 1)
 }
@@ -90,8 +90,8 @@ fn starts_before_the_end(index: usize, job: &SimJob, config: &SimConfig) -> Fiel
     Err(FieldError::new(format!("job[{index}].submitted_s"), what))
 }
 
-/// For each job, the position of the job that it follows. Fails if jobs follow each other in a
-/// circle.
+/// Returns, for each job, the position of the job that it follows. Fails if jobs follow each
+/// other in a circle.
 fn predecessors(file: &File) -> FieldResult<Vec<Option<usize>>> {
     let positions = positions(file)?;
     let field = |index: usize| format!("job[{index}].after");
@@ -130,7 +130,8 @@ fn predecessors(file: &File) -> FieldResult<Vec<Option<usize>>> {
     Ok(before)
 }
 
-/// Jobs by their names, which must differ: the given name, or the id of a job without a name.
+/// Returns the position of each job by its name. Names must differ; a job without a name has
+/// its id as name.
 fn positions(file: &File) -> FieldResult<HashMap<String, usize>> {
     let mut positions: HashMap<String, usize> = HashMap::new();
     for (index, job) in file.jobs.iter().enumerate() {
@@ -166,8 +167,8 @@ mod tests {
         toml::from_str(&text).unwrap()
     }
 
-    /// A file with a job for each pair: the number in its name, and the number of the job after
-    /// whose end it is submitted, if any.
+    /// Returns a file with a job for each pair: the number in its name, and the number of the
+    /// job after whose end it is submitted, if any.
     fn chain(jobs: impl IntoIterator<Item = (u32, Option<u32>)>) -> File {
         let job = |(name, after): (u32, Option<u32>)| {
             let after = after.map_or(String::new(), |after| format!(", after = \"j{after}\""));

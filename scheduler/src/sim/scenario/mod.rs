@@ -108,8 +108,8 @@ impl Point {
         self.plan.draw(seed)
     }
 
-    /// Approximate size in memory of one replica that [`draw`](Self::draw) returns: the number of
-    /// nodes, steps of their availability and jobs.
+    /// Returns the approximate size in memory of one replica that [`draw`](Self::draw) returns: the
+    /// number of nodes, steps of their availability and jobs.
     #[must_use]
     pub const fn draw_size(&self) -> u64 {
         self.plan.size.of_draw()
@@ -131,7 +131,7 @@ impl Point {
         true
     }
 
-    /// The name of a listed job in the file; `None` if it has none.
+    /// Returns the name of a listed job in the file; `None` if it has none.
     #[must_use]
     pub fn job_name(&self, id: JobId) -> Option<&str> {
         let at = usize::try_from(id.0.checked_sub(1)?).ok()?;

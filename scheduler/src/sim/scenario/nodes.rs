@@ -10,7 +10,7 @@ use crate::sim::bounds::{CLUSTER_HUNDREDTHS_MAX, NODE_HUNDREDTHS_MAX, NODES_MAX,
 /// A kind of nodes: how many equal nodes there are, and the properties of each.
 pub(super) type Kind = (u32, SimNode);
 
-/// The kinds of nodes in the order of the file; at least one.
+/// Returns the kinds of nodes in the order of the file; at least one.
 pub(super) fn kinds(file: &File) -> FieldResult<Vec<Kind>> {
     if file.nodes.is_empty() {
         return Err(FieldError::new(

@@ -127,8 +127,8 @@ pub(super) enum Availability {
         #[serde(default)]
         clip: bool,
     },
-    /// The thesis's f(t) of figure 5.22: 0.575 of the nodes on average, with an amplitude
-    /// of 0.375 at level 3, 0.25 at level 2 and 0.125 at level 1.
+    /// The thesis's f(t) of figure 5.22, as a fraction of the nodes: a mean of 0.575, with
+    /// an amplitude of 0.375 at level 3, 0.25 at level 2 and 0.125 at level 1.
     Burstiness {
         level: u32,
     },

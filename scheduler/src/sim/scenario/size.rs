@@ -9,8 +9,8 @@ use crate::sim::bounds::{
 };
 use crate::sim::{Recording, SimConfig, Workload};
 
-/// The numbers of things that a simulation run keeps in memory, at one point of a scenario (a
-/// combination of swept values).
+/// The size of a simulation run at one point of a scenario (a combination of swept values): how many
+/// nodes, jobs and records it keeps in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     /// Number of nodes plus number of steps in the series of their availability: the
@@ -22,14 +22,14 @@ pub(super) struct Size {
     jobs: u64,
     /// Number of tasks that are recorded.
     recorded: u64,
-    /// Number of times that the shares of all jobs are recorded, at most: if some job is
-    /// unfinished until the horizon.
+    /// Upper bound on the number of times that the shares of all jobs are recorded. It is reached if
+    /// some job is unfinished until the horizon.
     samples: u64,
 }
 
 impl Size {
-    /// Computes the size of a run. Fails if it is larger than allowed; generated jobs
-    /// count with their mean.
+    /// Computes the size of a run. Fails if it is larger than allowed. For generated jobs it takes
+    /// their mean number.
     pub fn of_run(
         config: &SimConfig,
         steps: u64,
@@ -126,13 +126,13 @@ impl Size {
         Ok(size)
     }
 
-    /// A measure of the memory of one drawn run: the number of nodes, steps of their
-    /// availability and jobs; approximate, because generated jobs count with their mean number.
+    /// Returns a measure of the memory of one drawn run: the number of nodes, steps of their
+    /// availability and jobs. It is approximate, because it takes the mean number of generated jobs.
     pub const fn of_draw(&self) -> u64 {
         self.fixed + self.jobs
     }
 
-    /// A measure of the memory that one point (combination of swept values) needs until all
+    /// Returns a measure of the memory that one point (combination of swept values) needs until all
     /// runs have ended: the number of nodes, steps of their availability and listed jobs.
     pub const fn kept(&self) -> u64 {
         self.fixed + self.listed

@@ -9,8 +9,8 @@ use crate::availability::{Availability, DAY_S, SineDay};
 use crate::sim::bounds::{DAY_SECONDS_MIN, SECONDS_MAX};
 use std::sync::Arc;
 
-/// Returns the availability of all nodes together: the CPU that the load leaves to analytics, over
-/// time. It is what the simulation has; policies may see a forecast instead.
+/// Returns the availability of all nodes together: the CPU that the load leaves to analytics, over time.
+/// The simulated nodes have this CPU; policies may plan with a forecast that differs from it.
 pub(super) fn availability(
     file: &File,
     kinds: &[Kind],
@@ -47,7 +47,7 @@ pub(super) fn forecast(
         .transpose()
 }
 
-/// CPU of all nodes of a kind, in hundredths of a core.
+/// Returns the CPU of all nodes of a kind, in hundredths of a core.
 fn hundredths((count, node): &Kind) -> f64 {
     f64::from(*count) * f64::from(node.capacity.cpu_hundredths)
 }

@@ -49,7 +49,7 @@ pub(super) fn points(
     Ok(points)
 }
 
-/// Every combination of swept values; without a sweep, one empty combination.
+/// Returns every combination of swept values; without a sweep, one empty combination.
 fn combinations(content: &File) -> FieldResult<Vec<Set<'_>>> {
     let mut sets: Vec<Set<'_>> = vec![Vec::new()];
     for (path, values) in &content.sweep {
@@ -132,8 +132,8 @@ fn replace(table: &mut Table, path: &str, value: &Value) -> bool {
     }
 }
 
-/// The value in `table` that `part` names: `name`, or `name[index]` for an item
-/// of a list.
+/// Returns the value in `table` that `part` names: `name`, or `name[index]` for an item of a
+/// list.
 fn place<'a>(table: &'a mut Table, part: &str) -> Option<&'a mut Value> {
     match part.split_once('[') {
         None => table.get_mut(part),

@@ -11,8 +11,8 @@ use std::cell::Cell;
 pub(super) struct Traces<'a> {
     /// Returns the text of a file, or the reason why it cannot be read.
     text_of: &'a dyn Fn(&str) -> Result<String, String>,
-    /// Number of steps of all series that were read so far; a series that is read twice
-    /// counts twice.
+    /// Number of steps of all series that were read so far. The steps of a series that is read
+    /// twice are counted twice.
     steps: Cell<u64>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Traces<'a> {
         }
     }
 
-    /// The number of steps of all series that were read so far.
+    /// Returns the number of steps of all series that were read so far.
     pub fn steps(&self) -> u64 {
         self.steps.get()
     }
@@ -107,7 +107,7 @@ impl Trace {
         })
     }
 
-    /// The CPU that the series leaves to jobs over time, on nodes that together have
+    /// Returns the CPU that the series leaves to jobs over time, on nodes that together have
     /// `cpu_hundredths` hundredths of a core.
     pub fn availability(&self, cpu_hundredths: f64) -> Result<Availability, String> {
         let steps = self.steps.iter().map(|&(from_s, part)| Step {

@@ -2,7 +2,7 @@ use super::*;
 use crate::availability::Step;
 use crate::policy::{Fair, Fifo, ForecastEdf};
 
-/// A situation of two cores without jobs.
+/// Returns a situation of two cores without jobs.
 fn idle(policy: impl Policy + 'static) -> Situation {
     Situation {
         now_s: 100.0,
@@ -31,7 +31,7 @@ fn job(maps: u32, map_cpu_s: f64) -> HypotheticalJob {
     }
 }
 
-/// The predicted ends of the jobs, in seconds from now.
+/// Returns the predicted ends of the jobs, in seconds from now.
 fn ends(situation: &Situation, hundredths: f64) -> Vec<f64> {
     let expected = Availability::constant(hundredths).unwrap();
     let finishes = situation.finishes(&expected).into_iter();

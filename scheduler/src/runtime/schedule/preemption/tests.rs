@@ -10,8 +10,8 @@ const PAUSED: (bool, bool) = (false, true);
 const RESTING: (bool, bool) = (false, false);
 const RUNNING: (bool, bool) = (true, false);
 
-/// A job whose running attempts, started at `started_s`, hold memory, and of which `starts` more
-/// tasks wait only for memory.
+/// Returns a job whose running attempts, started at `started_s`, hold memory. `starts` more tasks
+/// of the job wait only for memory.
 fn holder(
     id: u64,
     goal_s: Option<f64>,
@@ -44,7 +44,7 @@ fn space(attempts_max: u32) -> Space {
     }
 }
 
-/// Job and task of the preempted attempts.
+/// Returns the job and the task of each preempted attempt.
 fn given_up(space: Space, holders: &[Holder]) -> Vec<(u64, u32)> {
     let ids = preempt(space, holders).into_iter();
     ids.map(|(task, _)| (task.job.0, task.index)).collect()
@@ -114,7 +114,7 @@ fn the_load_preempts_all_attempts_and_those_with_a_share_last() {
     }
 }
 
-/// A random memory limit, and random jobs that hold memory or wait for it.
+/// Draws a random memory limit, and random jobs that hold memory or wait for it.
 fn random_jobs(rng: &mut ChaCha8Rng) -> (Space, Vec<Holder>) {
     let jobs = (0..rng.random_range(0..6)).map(|id| {
         let has_share = rng.random_bool(0.5);

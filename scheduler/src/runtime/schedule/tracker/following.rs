@@ -28,7 +28,7 @@ impl Tracker {
         self.follows.insert(other);
     }
 
-    /// Jobs that this one still waits for.
+    /// Returns the jobs that this one still waits for.
     pub fn follows(&self) -> impl Iterator<Item = JobId> {
         self.follows.iter().copied()
     }

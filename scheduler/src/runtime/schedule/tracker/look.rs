@@ -8,7 +8,7 @@ use crate::runtime::schedule::live_view::LiveJob;
 use crate::runtime::schedule::task_set::TaskSet;
 
 impl Tracker {
-    /// The result of a job that has ended.
+    /// Returns the result of the job; `None` if the job has not ended.
     pub fn ended(&self) -> Option<&Outcome> {
         self.outcome.as_ref().filter(|_| self.stage == Stage::Ended)
     }
@@ -18,7 +18,7 @@ impl Tracker {
         self.invalid_input
     }
 
-    /// The error of a job that has failed or is about to.
+    /// Returns the error of a job that has failed or is about to.
     pub fn cause(&self) -> Option<&str> {
         match &self.outcome {
             Some(Outcome::Failed { cause }) => Some(cause),
@@ -47,19 +47,21 @@ impl Tracker {
         self.maps.running() + self.reduces.running()
     }
 
-    /// The number of running attempts on the floor: in the ordinary class, with a high nice
-    /// value.
+    /// Returns the number of running attempts on the floor: in the ordinary class, with a high
+    /// nice value.
     pub fn running_on_floor(&self) -> u32 {
         self.maps.running_on_floor() + self.reduces.running_on_floor()
     }
 
-    /// The number of running attempts that were stopped, and end at their next checkpoint.
+    /// Returns the number of running attempts that were stopped, and end at their next
+    /// checkpoint.
     pub fn stopped(&self) -> u32 {
         let stopped = self.attempt_states().filter(|state| state.is_stopped());
         stopped.count() as u32
     }
 
-    /// Finished tasks and total number of tasks; zeros for a lease, which has no number of tasks.
+    /// Returns the number of finished tasks and the total number of tasks; zeros for a lease,
+    /// which has no number of tasks.
     pub fn progress(&self, kind: TaskKind) -> (u32, u32) {
         if self.is_lease() {
             return (0, 0);
@@ -75,7 +77,7 @@ impl Tracker {
         &self.counters
     }
 
-    /// The job in the policy's view; `None` if no more tasks will start.
+    /// Returns the job in the policy's view; `None` if no more tasks will start.
     pub fn live(&self) -> Option<LiveJob> {
         if let Some(lease) = &self.lease {
             return self.live_lease(lease);

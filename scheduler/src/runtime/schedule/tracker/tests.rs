@@ -479,7 +479,7 @@ struct World {
     zombies: Vec<HeldAttempt>,
     /// The number of attempts at each task that finished the output.
     finished: BTreeMap<TaskId, u32>,
-    /// Attempts that were stopped for their memory.
+    /// Attempts that were stopped so that others get their memory.
     preempted: BTreeSet<(TaskId, u32)>,
 }
 

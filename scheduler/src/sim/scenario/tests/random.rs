@@ -25,7 +25,7 @@ const BROKEN: [&str; 16] = [
     "true",
 ];
 
-/// The lines of a valid scenario that is small enough for some thousand runs.
+/// Returns the lines of a valid scenario that is small enough for some thousand runs.
 fn lines(rng: &mut ChaCha8Rng) -> Vec<String> {
     let policies = crate::policy::descriptors();
     let at = rng.random_range(0..policies.len() - 1);
