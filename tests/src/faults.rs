@@ -270,7 +270,8 @@ impl Case {
             && expected.refusals >= REFUSALS
             && outcome.as_ref().is_err_and(full)
         {
-            // Background threads notice the space only after a while, or when a flush is requested.
+            // Background threads notice the space only after a while, or when a flush or a merge is requested.
+            // Both are requested, because writes are refused while either finds no space.
             session.apply(&Operation::Flush)?;
             session.apply(&Operation::Compact)?;
             outcome = session.apply(operation);

@@ -143,7 +143,9 @@ impl Policy for ForecastEdf {
         let near = |kept: &KeptJob| view.jobs[kept.due.job].local.is_some();
         Decision {
             placement,
-            // Where the goals need tasks to run on, a free slot must not wait for the next cycle.
+            // While the goals leave some CPU unneeded, a slot that becomes free takes only a map whose input
+            // is near, so that maps wait for their nodes between cycles as they do within them. If the goals
+            // need all CPU, or if no kept job has maps with a near input, any task starts at once.
             refill: if needed < unreserved && kept.iter().any(near) {
                 Refill::LocalTask
             } else {
@@ -171,7 +173,7 @@ fn needed_hundredths(room: &RoomUntil<'_>, kept: &[KeptJob]) -> f64 {
 
 /// The largest part of the CPU for maps that are started to measure the true length of a job's tasks.
 /// One map runs for each job that was given up because of an estimate. Without this limit, many such
-/// jobs would make others miss their goals.
+/// jobs would make others miss their goals. As large as [`RESERVE`]; other values were not tried.
 pub const PROBING_MAX: f64 = 0.1;
 
 struct DraftFiller<'a> {

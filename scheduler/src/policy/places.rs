@@ -125,8 +125,9 @@ impl<'a> Places<'a> {
         let view = &scope.view.jobs[job];
         let few =
             |kind: TaskKind| (self.draft.slots(job, kind) as usize) < view.running_of(kind).count();
-        // Where there are fewer slots than tasks, the tasks that end soonest lose their slots:
-        // their nodes become free for other jobs first.
+        // Where there are fewer slots than tasks, the tasks whose phases began first lose their slots. Tasks of
+        // one phase have one estimated length, so these end soonest, and their nodes become free for other jobs
+        // first. (A shuffle may lose its slot before a reduce that ends sooner.)
         let mut latest_first;
         let running = if few(TaskKind::Map) || few(TaskKind::Reduce) {
             latest_first = view.running.clone();

@@ -531,16 +531,34 @@ mod tests {
         let rest = |text| KeyBounds::between(key(text), None);
         let from_the_first = KeyBounds::exactly(KeyRange::all());
         let before = state.clone();
-        for bad in [
-            part(&[], rest("p"), None, Some(run(9, None))),
-            part(&[3], rest("p"), Some(1), Some(run(9, None))),
-            part(&[3], rest("m"), Some(2), Some(run(9, None))),
-            part(&[3], rest("p"), Some(2), None),
-            part(&[3], rest("p"), Some(2), Some(run(9, rest("z")))),
-            part(&[2, 1], Some(from_the_first), None, Some(run(9, None))),
-            part(&[3, 2], None, None, Some(run(9, None))),
+        for (fault, bad) in [
+            ("no inputs", part(&[], rest("p"), None, Some(run(9, None)))),
+            (
+                "`onto` is not the run behind the inputs",
+                part(&[3], rest("p"), Some(1), Some(run(9, None))),
+            ),
+            (
+                "the rest begins where the input begins",
+                part(&[3], rest("m"), Some(2), Some(run(9, None))),
+            ),
+            (
+                "a rest without an output",
+                part(&[3], rest("p"), Some(2), None),
+            ),
+            (
+                "an output that has bounds already",
+                part(&[3], rest("p"), Some(2), Some(run(9, rest("z")))),
+            ),
+            (
+                "a rest from the first key on",
+                part(&[2, 1], Some(from_the_first), None, Some(run(9, None))),
+            ),
+            (
+                "inputs that begin at different keys",
+                part(&[3, 2], None, None, Some(run(9, None))),
+            ),
         ] {
-            assert!(state.apply(bad.clone()).is_err(), "{bad:?}");
+            assert!(state.apply(bad).is_err(), "{fault}");
             assert_eq!(state, before);
         }
         let good = part(&[3], rest("p"), Some(2), Some(run(9, None)));

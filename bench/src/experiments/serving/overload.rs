@@ -28,8 +28,8 @@ const WORKLOAD: &str = "b";
 /// The time at the start of a window that is not measured: the server detects an overload only
 /// after an interval.
 const LEAD: Duration = Duration::from_millis(500);
-/// The interval at which the client of the load sends requests and reads responses, as in the
-/// measurement `beside`.
+/// The interval at which the client of the load sends requests and reads responses, as in steady.rs: waking up
+/// for each request would double its cost.
 const TICK: Duration = Duration::from_micros(100);
 /// The number of requests under way on a connection: more than the server queues before it detects
 /// an overload.
@@ -182,6 +182,7 @@ fn play(setting: &Setting<'_>, clients: &mut Clients) -> Result<OverloadedLoad> 
     let args = setting.args;
     let workload: Workload = WORKLOAD.parse()?;
     let closed = Plan {
+        // Longer than a window, because all rates of this part follow from the peak.
         duration: Some(args.window * 2),
         value_bytes: args.value_bytes as usize,
         in_flight: PEAK_IN_FLIGHT,

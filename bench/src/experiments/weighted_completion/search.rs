@@ -20,8 +20,9 @@ const NAMES: [&str; 7] = [
     "huwf",
     "hjwf",
 ];
+/// The number of jobs of the paper's figures 5 and 6, and of `scheduler/tests/results/converged-100-jobs.csv`.
 const JOBS: u32 = 100;
-/// The gap to which the relaxation is solved, as a fraction of its value.
+/// The gap to which the relaxation is solved, as a fraction of its value; that of the same file.
 const CONVERGED: f64 = 1e-3;
 
 pub fn run(threads: usize) -> Result<Part> {
@@ -45,7 +46,7 @@ pub fn run(threads: usize) -> Result<Part> {
     // has the order of `NAMES`.
     let converged = |at: usize| results[at].bounds[1].value;
     let ratios = |at: usize| -> Vec<f64> {
-        // Not `over_bound`, which is over the greater of both bounds.
+        // Not `over_bound`, which is over the greater of both bounds: all ratios are to be over the same one.
         let rows = results[at].rows.iter();
         rows.map(|row| row.value / converged(at)).collect()
     };

@@ -305,6 +305,8 @@ mod tests {
         ] {
             fs::write(path(file), "").unwrap();
         }
+        // Without a name that ends in .parquet, control characters distinguish a Parquet file from a text that
+        // begins and ends like one.
         fs::write(path("part-0"), "PAR1\x15\x04, then columns, PAR1").unwrap();
         fs::write(path("text"), "PAR1, and a line of text that ends in PAR1").unwrap();
         fs::write(path("word"), "PAR1").unwrap();
@@ -315,6 +317,7 @@ mod tests {
         };
         let parts = ["spark/part-1.parquet", "spark/part-2.parquet"].map(path);
         assert_eq!(input(&path("spark")), Some(Input::Files(parts.into())));
+        // A name is enough, also that of an absent file, for an error that names the missing file.
         for name in ["a.parquet", "absent.parquet", "B.PARQUET", "part-0"] {
             assert_eq!(input(&path(name)), Some(Input::Files(vec![path(name)])));
         }

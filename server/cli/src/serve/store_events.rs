@@ -24,6 +24,7 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
     let stopped = Arc::new(OnceLock::new());
     let found = Arc::clone(&stopped);
     let bounds = [LineBound::of_state(), LineBound::of_state()];
+    // A limit with more lines than that of a state: several calls may hang at once, each on another file.
     let stuck_bound = LineBound::new();
     db.on_event(move |event| match *event {
         Event::Flushed {
@@ -90,7 +91,8 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
                 warn!(target: STORAGE, left_out, "the {call} of {path} has returned after {s}s");
             }
         }
-        // No bound on lines: the time between two retries of a run doubles, up to ten minutes.
+        // No bound on lines: while a run cannot be read, the time between two retries of it doubles, up to ten
+        // minutes.
         Event::LeftOut {
             keyspace,
             table,

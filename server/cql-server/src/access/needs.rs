@@ -86,8 +86,9 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
             // Without a keyspace nothing is required: execution rejects the statement.
             Ok(on.map(need).into_iter().collect())
         }
-        // These statements reveal no rows: only the schema, which all users may read in `system_schema`,
-        // and the names of snapshots.
+        // These statements reveal no rows. USE and DESCRIBE show the schema, which all users may read in
+        // `system_schema`. LIST SNAPSHOTS shows the names, tables, times and sizes of snapshots: users who may
+        // read a table choose a snapshot of it there. Other columns of `system_views.snapshots` need SELECT.
         Statement::Use(_) | Statement::Describe(_) | Statement::ListSnapshots(_) => Ok(Vec::new()),
         // Checked at execution: see above.
         Statement::Role(_) | Statement::Permission(_) => Ok(Vec::new()),

@@ -151,7 +151,9 @@ impl Walk<'_> {
             let prefix_len = first_row.prefix.len();
             // The prefix of all entries for rows of the partition.
             let of_partition = &first[..entries.prefix.len() + prefix_len];
-            // If only one row is read, its header comes with it; otherwise the header is read first.
+            // The header is read before the rows, or with the only one, never after them: a merge may purge a
+            // deletion from the header together with the rows that it hides (see the purge race in
+            // `ebb_tables::read`), and the rows would reappear.
             // The search for another entry is a short one: behind the last row of LIMIT there may be
             // any number of removed entries.
             let is_alone = found.ends(of_partition)?;
