@@ -79,7 +79,7 @@ pub struct RuntimeOptions {
     /// that the operating system reports.
     pub spill_space: SpillSpace,
     /// The time without a record or checkpoint after which an attempt is given up, in seconds;
-    /// positive. It starts anew whenever its job may not use CPU.
+    /// positive. Time in which its job may not use CPU does not count.
     pub stall_s: f64,
     /// True if a slow task gets a second attempt where capacity is left.
     pub speculation: bool,

@@ -29,8 +29,8 @@ pub(in crate::runtime) struct RunningAttempt {
     pub started_s: f64,
     /// The time since the start of the attempt during which its job had no share, in seconds.
     paused_s: f64,
-    /// The time for which the attempt could run and made no progress, without a break, up to the
-    /// last call of `watch`, in seconds.
+    /// The time since the last progress of the attempt during which it could run, up to the last call of
+    /// `watch`, in seconds.
     still_s: f64,
     steps_seen: u64,
     /// True if the attempt was stopped so that other attempts get its memory.
@@ -275,9 +275,10 @@ impl TaskSet {
 
     /// Finds hanging attempts. Called `elapsed_s` seconds after the last call; `could_run` is true
     /// if the job had a share of CPU in that time. Returns the task and the number of each attempt
-    /// that made no progress for `stall_s` seconds without a break in which it could not run. An
-    /// attempt that was stopped can always run: it should end and not wait. Also chooses the
-    /// straggler, the slow task that gets a second attempt.
+    /// that made no progress during `stall_s` seconds in which it could run. Pauses of the job between
+    /// these seconds do not count, and do not begin the count anew: the guard pauses all jobs every few
+    /// seconds. An attempt that was stopped can always run: it should end and not wait. Also chooses
+    /// the straggler, the slow task that gets a second attempt.
     ///
     /// An attempt that finishes its output is never returned: it is past the job's code, and if it
     /// were given up and finished all the same, its rows could appear twice.
@@ -296,9 +297,9 @@ impl TaskSet {
             let steps = running.state.steps();
             let stepped = std::mem::replace(&mut running.steps_seen, steps) != steps;
             let could_run = could_run || running.state.is_stopped();
-            if stepped || !could_run || running.state.is_waiting() {
+            if stepped || running.state.is_waiting() {
                 running.still_s = 0.0;
-            } else {
+            } else if could_run {
                 running.still_s += since_s;
             }
             let is_finishing = self.slots[index as usize].finishing == Some(attempt);

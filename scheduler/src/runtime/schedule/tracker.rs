@@ -311,9 +311,8 @@ impl Tracker {
     }
 
     /// Checks all attempts; `could_run` is whether the job had a share since the last check. Gives
-    /// up, as failed, those without progress for `stall_s` seconds during which the job could
-    /// always run, and returns them. The attempts of a job that stops can always run, because
-    /// nothing makes them wait.
+    /// up, as failed, those without progress during `stall_s` seconds in which the job could run, and
+    /// returns them. The attempts of a job that stops can always run, because nothing makes them wait.
     pub fn watch(&mut self, now_s: f64, could_run: bool, stall_s: f64) -> Vec<Arc<AttemptState>> {
         let elapsed_s = now_s - std::mem::replace(&mut self.watched_s, now_s);
         if let Some(lease) = &mut self.lease {

@@ -119,7 +119,10 @@ fn an_attempt_without_a_step_is_given_up_and_its_late_result_has_no_effect() {
     }
     assert!(tracker.watch(4.5, true, 2.0).is_empty(), "not long enough");
     assert!(tracker.watch(9.0, false, 2.0).is_empty(), "it had no share");
-    assert!(tracker.watch(10.0, true, 2.0).is_empty());
+    assert!(
+        tracker.watch(9.25, true, 2.0).is_empty(),
+        "1.75 s with a share"
+    );
     hanging.attempt_state.set_waiting(true);
     assert!(
         tracker.watch(19.0, true, 2.0).is_empty(),
@@ -137,6 +140,23 @@ fn an_attempt_without_a_step_is_given_up_and_its_late_result_has_no_effect() {
     assert!(done(&mut tracker, &second, 23.0).won);
     assert_eq!(tracker.counters().attempts_failed, 1);
     assert!(matches!(tracker.claim(false, 23.0), Some(Work::Commit)));
+}
+
+/// Regression: each pause began the count anew. The guard of a server pauses jobs every ten seconds, so a
+/// hanging attempt was never given up.
+#[test]
+fn an_attempt_that_hangs_is_given_up_although_its_job_pauses_again_and_again() {
+    let mut tracker = tracker(1, 0);
+    claim_task(&mut tracker);
+    for second in 1..8 {
+        let has_share = second % 2 == 1;
+        assert!(
+            tracker.watch(f64::from(second), has_share, 5.0).is_empty(),
+            "at most 4 of {second} s with a share"
+        );
+    }
+    assert!(tracker.watch(8.0, false, 5.0).is_empty(), "a pause");
+    assert_eq!(tracker.watch(9.0, true, 5.0).len(), 1);
 }
 
 #[test]
