@@ -38,7 +38,7 @@ pub enum UnknownChanges {
     /// The older snapshot is of another table: the table was dropped and made again, or the name
     /// belongs to another one now.
     OtherTable,
-    /// The table was truncated in between, or all of its keys were deleted by ranges.
+    /// The table was truncated between the two snapshots, or range deletes removed all of its keys.
     Truncated,
 }
 
@@ -53,8 +53,8 @@ impl Display for UnknownChanges {
 
 /// The keys of a table that changed between two of its snapshots, ascending, each once.
 ///
-/// An error (a damaged block, say) is yielded once; then the iterator ends. While it lives it keeps
-/// the files and memtables that it reads, both snapshots, and the database open.
+/// An error (a damaged block, say) is yielded once; then the iterator ends. Until it is dropped,
+/// the iterator keeps the files and memtables that it reads, both snapshots, and the database open.
 #[derive(Debug)]
 pub struct ChangedKeys {
     // In boxes, because the other variant of `Changes` is small.
@@ -66,7 +66,7 @@ pub struct ChangedKeys {
 }
 
 impl Changes {
-    /// Returns the changes of the `keys` from `older` to `newer`.
+    /// Returns the changes from `older` to `newer` of the keys in the range `keys`.
     ///
     /// # Errors
     /// As [`SnapshotTable::changed_keys`].

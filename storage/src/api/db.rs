@@ -70,13 +70,13 @@ impl Db {
     /// file: any number of processes may do so at once, and the directory may be read-only. Replays
     /// the log into memory. Calls that would write fail with [`Error::OpenedReadOnly`].
     ///
-    /// The handle shows the database as it is at the opening, and no process can open it for
+    /// The handle shows the database as it was when it was opened, and no process can open it for
     /// writing meanwhile. In a directory without a `LOCK` file, for example a plain copy, only the
-    /// directory itself is locked. On NFS this keeps away writers of the same machine only: the caller
-    /// must keep away all others.
+    /// directory itself is locked. On NFS this keeps away writers of the same machine only: the
+    /// caller must keep away all others.
     ///
-    /// If the directory is moved away meanwhile, or another one is put in its place, reads that have to
-    /// open a file of it fail: the files of the other directory are not those of this database.
+    /// If the directory is moved away meanwhile, or another one is put in its place, reads that
+    /// have to open a file fail: the files at this path are not those of this database any more.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -99,7 +99,7 @@ impl Db {
         Ok(Self { inner })
     }
 
-    /// Returns the path of the directory, as it was given to the opening.
+    /// Returns the path of the directory, as the caller passed it when the database was opened.
     pub fn dir(&self) -> &Path {
         self.inner.dir()
     }
@@ -195,11 +195,12 @@ impl Db {
         self.inner.write(payload, &tables, options)
     }
 
-    /// [`Db::write_with`] for a small batch that frees space, or prepares to. The batch is accepted
-    /// below the low-water mark, too ([`Options::low_water_bytes`]), and on a full disk it may use
-    /// the space that the database holds back (the file `RESERVE`). A table that the batch
-    /// truncates, by a range delete of all keys, is flushed soon, even if other flushes find no
-    /// space. So its files are removed without another write.
+    /// [`Db::write_with`] for a small batch that frees space, or that a later freeing of space
+    /// requires. The batch is accepted below the low-water mark, too
+    /// ([`Options::low_water_bytes`]), and on a full disk it may use the space that the database
+    /// holds back (the file `RESERVE`). A table that the batch truncates, by a range delete of all
+    /// keys, is flushed soon, even if other flushes find no space. So its files are removed without
+    /// another write.
     ///
     /// # Errors
     /// As [`Db::write`]; [`Error::DiskFull`] only if the space that is held back does not suffice, or
@@ -329,7 +330,7 @@ impl Db {
 
     /// Lists the data that is lost with the damaged, missing and unreadable files of a table if no
     /// backup has them. Reads every file of the table, and changes nothing. A block counts as lost
-    /// only if it could not be read twice, past all caches.
+    /// only if two readings of it, both past all caches, failed.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is no such table; [`Error::Io`].
@@ -349,8 +350,8 @@ impl Db {
     ///
     /// `accepted` is the [`LossReport::token`] of the list. Returns `None`, and gives up nothing,
     /// if the list would differ now. If the list would be empty now, the report is empty, whatever
-    /// was accepted. Each file is read once more to be rewritten. If other keys turn out to be lost
-    /// than the list has, the file stays as it is ([`FileLoss::is_rewritten`]).
+    /// was accepted. Each file is read once more to be rewritten. If the lost keys are then not
+    /// those of the list, the file stays unchanged ([`FileLoss::is_rewritten`]).
     ///
     /// [`FileLoss::is_rewritten`]: crate::FileLoss::is_rewritten
     ///
@@ -458,10 +459,10 @@ impl Db {
         self.inner.next_file_check(every)
     }
 
-    /// Counts the bytes that the snapshots of a keyspace, or of all keyspaces, pin: each alone and
-    /// all together. Exact in bytes of keys and values, by one pass over the versions of each table
-    /// that leaves the block cache alone. The files of a table cannot be removed while the pass
-    /// reads it.
+    /// Counts the bytes that the snapshots of a keyspace, or of all keyspaces, pin: those that each
+    /// snapshot pins alone, and those that all of them pin together. Reads all versions of each
+    /// table once, without filling the block cache, so the bytes of keys and values are exact. The
+    /// files of a table cannot be removed while the pass reads it.
     ///
     /// `step` is called every few blocks with the bytes that were read. It may wait, to slow the
     /// pass down. It ends the pass by [`ControlFlow::Break`], and then the result is `None`.
@@ -480,7 +481,7 @@ impl Db {
     }
 
     /// Returns the structure of the database, and counters since it was opened. The cost grows with
-    /// the number of tables plus the number of snapshots. [`Table::stats`](crate::Table::stats) and
+    /// the number of tables, runs and snapshots together. [`Table::stats`](crate::Table::stats) and
     /// [`Db::file_bytes`] return parts of it for less.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
@@ -559,7 +560,7 @@ impl Db {
     }
 
     /// Verifies every file as [`Db::verify_all`] does, but can be stopped. First ends the
-    /// quarantines that can end, and calls `goes_on` before each file in question. Then verifies
+    /// quarantines that can end, and calls `goes_on` before each file in quarantine. Then verifies
     /// the files, and calls `step` in place of `progress`; `step` may wait. Returns `None` as soon
     /// as `goes_on` returns false or `step` breaks. The quarantines that have ended by then stay
     /// ended.

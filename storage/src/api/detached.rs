@@ -32,7 +32,7 @@ use crate::sstable::BlockCache;
 use crate::table_store::{LocalTables, OpenFiles, TableStore};
 use crate::version::{Lookup, TableVersion};
 
-/// The facts about a table that a reader needs.
+/// The facts that another process needs to read a table of a snapshot from its files.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {
@@ -68,11 +68,12 @@ pub struct PinnedTable {
 }
 
 impl PinnedTable {
-    /// Pins the files, after a flush of data that the snapshot sees and no file has.
+    /// Pins the files of a table. First flushes the data that the snapshot sees and that is only in
+    /// memory.
     ///
     /// # Errors
-    /// The errors of the flush; `Io` if the database failed to open one of the files, and has not
-    /// opened it by a later try.
+    /// The errors of the flush; the error of a file that the database could not open, and that no
+    /// later retry has opened.
     pub(crate) fn new(db: &Arc<DbInner>, core: &TableCore, point: ReadPoint) -> Result<Self> {
         if core.version().has_in_memory(point.seq) {
             mutation::unless(Mutation::PinWithoutFlush, || db.flush_table(core))?;

@@ -70,9 +70,9 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound) when there is none of this name,
-    /// [`InvalidRequest`](crate::Error::InvalidRequest) when an option is out of its range, or
-    /// the filter prefix is another.
+    /// [`NotFound`](crate::Error::NotFound) when there is no such table,
+    /// [`InvalidRequest`](crate::Error::InvalidRequest) when an option is out of its range, or the
+    /// filter prefix is not that of the table.
     pub fn alter_table(&self, name: &str, sstable: SsTableOptions) -> Result<()> {
         self.db.alter_table(&self.name, name, sstable)
     }

@@ -31,7 +31,8 @@ pub enum Search {
 /// The use of the block cache by a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cache {
-    /// The range reads through the cache, until it turns out to be long.
+    /// The range reads through the cache. After many misses it uses the cache no more, so that a
+    /// long scan does not displace the blocks of other requests.
     Fill,
     /// The range leaves the cache as it is: for scans that must not displace the blocks that other
     /// requests need.
@@ -61,9 +62,9 @@ pub struct Range {
     upper: Bound<Vec<u8>>,
     front: Option<Merge<Source, false>>,
     back: Option<Merge<Source, true>>,
-    /// Whether `front` still stands on a version of the key that was read last. Only the next step
-    /// moves it to the next key: that may load a block, in vain if the caller takes no further
-    /// entry.
+    /// Whether `front` is still at a version of the key that was read last. Only the next step
+    /// moves it to the next key, because that may load a block, which is in vain if the caller
+    /// takes no further entry.
     front_lingers: bool,
     done: bool,
     /// The measurement of the range as a request; `None` while no meter measures requests.
@@ -271,8 +272,9 @@ impl Range {
 
     /// Returns the next live entry upwards. The visible versions of a key come newest first: they
     /// are folded down to a put or a delete, and the older ones are skipped. Stops after `keys_max`
-    /// steps, each of which passes a key or a version that is too new. The last step moves the lower
-    /// bound behind a key that has only such versions, as all other keys do.
+    /// steps. A step passes a key, or one version that is too new for this reader. If the last step
+    /// passes the last version of a key that has only versions that are too new, it moves the lower
+    /// bound behind this key, so that [`Self::passed_key`] returns the key.
     fn step_front(
         &mut self,
         merge: &mut Merge<Source, false>,
@@ -335,7 +337,8 @@ impl Range {
         Ok(Some(Search::Passed))
     }
 
-    /// Skips the other versions of the key that was read last; `merge` stands on one of them.
+    /// Skips the other versions of the key that was read last. `merge` must be at one of the
+    /// versions of this key.
     fn leave_key(&self, merge: &mut Merge<Source, false>) -> Result<()> {
         let Bound::Excluded(key) = &self.lower else {
             unreachable!("a key was read");

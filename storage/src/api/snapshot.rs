@@ -160,7 +160,7 @@ impl Drop for View {
 /// An open named snapshot: its tables, each as it was when the snapshot was created.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// The tables by name, dropped ones too.
+    /// The tables by name, including those that were dropped since.
     tables: Arc<BTreeMap<String, Arc<TableCore>>>,
     view: View,
     bookmark: Arc<Bookmark>,

@@ -15,7 +15,7 @@ use crate::version::TableVersion;
 /// The tables that a snapshot was taken of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SnapshotScope {
-    /// All tables that the keyspace had.
+    /// All tables that the keyspace had when the snapshot was created.
     Keyspace,
     /// This table alone.
     Table(String),

@@ -20,11 +20,11 @@ pub struct SortedWriterOptions {
     pub sstable: SsTableOptions,
     /// The approximate size of a file, after which the next one begins. Default: 64 MiB.
     pub file_bytes: u64,
-    /// The merge operator of the table, if operands are written. The files then record the bounds
-    /// of their timestamps and expiries: by these, merges may purge values, and
-    /// [`changed_keys`](crate::SnapshotTable::changed_keys) may leave files unread. With
-    /// [`FilterPrefix::Operator`](crate::FilterPrefix::Operator), the filters of the files also
-    /// contain the prefixes of keys that the operator returns. Default: none.
+    /// The merge operator of the table, if the writer gets operands. With an operator, the files
+    /// record the bounds of the timestamps and expiries of their values. Merges use these bounds to
+    /// purge values, and [`changed_keys`](crate::SnapshotTable::changed_keys) uses them to leave
+    /// files unread. With [`FilterPrefix::Operator`](crate::FilterPrefix::Operator), the filters of
+    /// the files also contain the prefixes of keys that the operator returns. Default: none.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
 }
 
@@ -39,8 +39,8 @@ impl Default for SortedWriterOptions {
     }
 }
 
-/// Options for files that a database with these options ingests: on its disk, of the size of its
-/// own files.
+/// Creates options for files that a database with the given options will ingest: they are written
+/// on its disk, and have the size of its own files.
 impl From<&Options> for SortedWriterOptions {
     fn from(options: &Options) -> Self {
         Self {

@@ -53,8 +53,8 @@ impl Table {
         self.core.options()
     }
 
-    /// Returns about how many bytes the table takes now, on disk and in memtables. Versions that only
-    /// snapshots see count. Nothing is read.
+    /// Returns about how many bytes the table takes now, on disk and in memtables. The count
+    /// includes versions that only snapshots see. Reads nothing from the disk.
     pub fn approximate_bytes(&self) -> u64 {
         let version = self.core.version();
         let files = version.all_runs().map(|run| run.meta().bytes());
@@ -112,8 +112,8 @@ impl Table {
         self.write(batch)
     }
 
-    /// Removes all keys of a range, for as much as one small write. An empty
-    /// range, or one that ends before it starts, writes nothing.
+    /// Removes all keys of a range, at the cost of one small write. An empty range, or one that
+    /// ends before it starts, writes nothing.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -216,13 +216,14 @@ impl Table {
         Ok(values)
     }
 
-    /// Returns the entries whose keys begin with `prefix`, now: as [`Table::range`].
+    /// Returns the entries whose keys begin with `prefix`, at this instant, as [`Table::range`]
+    /// does.
     pub fn prefix(&self, prefix: &[u8]) -> Range {
         self.range(KeyRange::prefix(prefix))
     }
 }
 
-/// Ends the measurement of a read of these values.
+/// Ends the measurement of a read that began at `begun` and returned `values`.
 #[inline]
 pub(crate) fn end_read<'a>(
     engine: &Engine,

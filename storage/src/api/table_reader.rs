@@ -177,8 +177,8 @@ pub enum Entries<'r> {
 }
 
 impl Entries<'_> {
-    /// Searches for the next entry as [`Range::next_within`] does. Entries in memory are all seen, so
-    /// a search among them passes none.
+    /// Searches for the next entry as [`Range::next_within`] does. Among entries in memory, a
+    /// search finds the next one at once, and never returns [`Search::Passed`].
     #[inline]
     pub fn next_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
         match self {

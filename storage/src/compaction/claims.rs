@@ -8,9 +8,9 @@ use crate::key::RunId;
 use crate::mutation::{self, Mutation};
 use crate::sync::{Condvar, Mutex};
 
-/// The merges under way. A merge claims its runs before it begins, and holds them until the
-/// version of the table no longer has them. So a run that is in the version of its table and is
-/// not claimed, both seen under this lock, is free.
+/// The merges under way. A merge claims its runs before it begins, and holds them until the version
+/// of the table no longer has them. So a run is free if, while this lock is held, the version of
+/// its table has it and no merge has claimed it.
 #[derive(Debug)]
 pub(crate) struct Claims {
     lanes: Lanes,
@@ -28,7 +28,7 @@ struct State {
     ended: u64,
 }
 
-/// Runs that are reserved for one merge, until this is dropped.
+/// Runs that are reserved for one merge, until the claim is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim<'a> {
     claims: &'a Claims,
@@ -43,8 +43,8 @@ pub(crate) struct Claim<'a> {
 #[derive(Debug)]
 pub(crate) enum Claiming<'a, T> {
     Yours(Claim<'a>, T),
-    /// Another thread was faster: the runs are claimed or merged already, or there are enough
-    /// merges of this size.
+    /// The merge must not begin: another thread has claimed or merged the runs meanwhile, or no
+    /// further merge of this size may begin beside those under way.
     Gone,
 }
 
@@ -63,9 +63,9 @@ impl Claims {
         }
     }
 
-    /// Claims runs for a merge that reads and writes these numbers of bytes. `current` is called
-    /// while no other thread can claim or release runs. It returns `None` if the table no longer
-    /// has the runs, and otherwise what the caller needs of the current version.
+    /// Claims runs for a merge that reads and writes these numbers of bytes. Calls `current` while
+    /// no other thread can claim or release runs. `current` returns `None` if the table no longer
+    /// has the runs, or else the data of its present version that the caller needs.
     pub(crate) fn claim<T>(
         &self,
         runs: &[RunId],

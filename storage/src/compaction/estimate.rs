@@ -7,8 +7,8 @@ use super::shape::{RunShape, TableShape};
 use crate::sstable::KeySketch;
 
 /// Estimates the bytes that the merges of a table will read until the picker finds no further merge
-/// worth it, if nothing else is written meanwhile. The inputs of merges under way count, because
-/// `table` does not show them as busy.
+/// worth it, if nothing else is written meanwhile. `table` does not mark the inputs of merges under
+/// way as busy, so these bytes are included.
 pub(crate) fn debt_bytes(picker: &dyn CompactionPicker, table: &TableShape<'_>) -> u64 {
     let mut runs = table.runs.to_vec();
     let mut debt_bytes = 0;
@@ -105,7 +105,7 @@ pub(super) fn overwritten(runs: &[RunShape], is_bottom: bool) -> Option<Overwrit
     })
 }
 
-/// Returns `of` x `part` / `whole`, rounded up. A `whole` of 0 counts as 1.
+/// Returns `of` * `part` / `whole`, rounded up. If `whole` is 0, divides by 1.
 pub(super) fn share(of: u64, part: u64, whole: u64) -> u64 {
     let product = u128::from(of) * u128::from(part);
     product

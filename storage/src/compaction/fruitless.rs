@@ -23,8 +23,8 @@ pub(crate) struct Rewriting {
     pub(crate) expires: bool,
 }
 
-/// The rewritings of single runs of one table that gained nothing, so that none is repeated in
-/// vain.
+/// The rewritings of single runs of one table that gained nothing. They are remembered so that none
+/// is repeated without a reason.
 #[derive(Debug, Default)]
 pub(crate) struct Fruitless {
     tried: Vec<Tried>,

@@ -142,10 +142,10 @@ impl<'a> PinCounter<'a> {
     }
 }
 
-/// Returns the bytes that a key takes less with the versions `after` than with the versions
-/// `before`, both uncompressed and in files. `weight` returns, for a version, the ratio of file
-/// size to uncompressed size. It is applied to the versions that are gone, and to those that
-/// changed because operands were folded into them.
+/// Returns how many bytes fewer a key takes with the versions `after` than with the versions
+/// `before`, uncompressed and in files. `weight` returns, for a version, the ratio of file size to
+/// uncompressed size. It is applied to the versions that are gone, and to those that changed
+/// because operands were folded into them.
 fn gone(
     key: &[u8],
     before: &[Version],

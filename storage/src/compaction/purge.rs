@@ -68,7 +68,7 @@ pub(crate) struct Purger<'a> {
     boundaries: &'a Boundaries,
     other_parts: &'a OtherParts,
     /// Whether all commits of the merged runs are in one stripe (the commits between two
-    /// neighbouring boundaries): no reader sees some of them only.
+    /// neighbouring boundaries), so that no reader sees only some of them.
     is_one_stripe: bool,
     /// The group (keys with a common prefix, such as the rows of a partition) of the last key that
     /// belongs to a group; `None` before the first such key.
@@ -81,17 +81,17 @@ pub(crate) struct Purger<'a> {
 struct OpenGroup {
     prefix: Vec<u8>,
     /// The values of the group's head, the key whose value can delete content of all keys of the
-    /// group: each is that which the readers of one stripe (the commits between two neighbouring
-    /// boundaries) see, with the index of that stripe. The other keys are purged by these values as
-    /// they were before the head was purged itself, because it may have lost its deletion then.
-    /// Empty if the group's first key is no head, or has operands that cannot be folded.
+    /// group: for each stripe (the commits between two neighbouring boundaries), its index and the
+    /// value that its readers see. The values are those from before the head was purged: the purged
+    /// head may lack a deletion, and the other keys are purged by that deletion. Empty if the
+    /// group's first key is no head, or has operands that cannot be folded.
     heads: Vec<(usize, Bytes)>,
     is_head_purged: bool,
 }
 
 impl<'a> Purger<'a> {
-    /// Returns a purger for a merge of commits numbered `span`, from the first to the last; `None`
-    /// if the table's merge operator is not known.
+    /// Returns a purger for a merge whose commits have the sequence numbers `span` (the first and
+    /// the last); `None` if this process has no merge operator for the table.
     pub(crate) fn new(
         merger: &'a Merger,
         boundaries: &'a Boundaries,
@@ -110,9 +110,9 @@ impl<'a> Purger<'a> {
         })
     }
 
-    /// Returns whether the head of a group (the key whose value can delete content of the group's
-    /// other keys) was purged, and then a value of the group could not be. What the head deleted of
-    /// that value might come back, so the output of the merge must be discarded.
+    /// Returns whether a value of a group could not be purged after the group's head (the key whose
+    /// value can delete content of the group's other keys) was purged. Content of that value that
+    /// the head had deleted might come back, so the output of the merge must be discarded.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }
@@ -126,8 +126,8 @@ impl<'a> Purger<'a> {
         !self.group.as_ref().is_some_and(is_in) || mutation::is(Mutation::EndInGroups)
     }
 
-    /// Drops from `versions`, those of a key that are retained, newest first, the content that no
-    /// reader needs. Keys must come in ascending order. `bottom` is true if no older version of the
+    /// Drops the content that no reader needs from `versions`, the retained versions of a key,
+    /// newest first. Keys must come in ascending order. `bottom` is true if no older version of the
     /// key is anywhere else.
     pub(crate) fn purge(&mut self, key: &[u8], versions: &mut Vec<Version>, bottom: bool) {
         let stripes: Vec<_> = versions
@@ -232,7 +232,7 @@ impl<'a> Purger<'a> {
     }
 
     /// Returns, for each version, the least timestamp in the values of the other versions. A
-    /// deletion may be dropped only if its own timestamp is below that.
+    /// deletion may be dropped only if its own timestamp is below this timestamp.
     fn least_beside(&self, key: &[u8], versions: &[Version]) -> Vec<i64> {
         if versions.len() == 1 || mutation::is(Mutation::PurgeBesideOtherStripes) {
             return vec![i64::MAX; versions.len()];

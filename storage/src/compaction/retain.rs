@@ -38,9 +38,9 @@ pub(crate) struct KeptVersion {
     pub(crate) version: Version,
     /// The index of the run that the version is written to; the oldest is 0.
     pub(crate) part: usize,
-    /// The first and the last boundary (commit at which readers read) for which alone the version
-    /// is kept: later readers see a newer version or a range tombstone of the same run instead.
-    /// Once these boundaries are gone, the version is garbage. `None` if nothing in this run hides
+    /// The first and the last of the boundaries (commits at which readers read) that need the
+    /// version. Later readers see a newer version or a range tombstone of the same run instead, so
+    /// once these boundaries are gone, the version is garbage. `None` if nothing in this run hides
     /// the version: then it never counts as the run's garbage.
     pub(crate) only_for: Option<(SeqNo, SeqNo)>,
 }
@@ -81,12 +81,12 @@ impl<'a> Retain<'a> {
         })
     }
 
-    /// Keeps of one key's versions (newest first) those that a reader at some boundary, or above
-    /// all, can see. `covering` are the numbers of the range tombstones over the key, newest first;
-    /// the run stores these tombstones apart from its versions. `bottom` is true if no older
-    /// version of the key is anywhere else. Then the oldest versions are dropped if they are
-    /// tombstones, because they hide nothing, and an oldest version that is an operand becomes a
-    /// put, because there is no base for it to be merged with.
+    /// Reduces one key's `versions` (newest first) to those that a reader at some boundary, or
+    /// above all boundaries, can see. `covering` are the numbers of the range tombstones over the
+    /// key, newest first; the run stores these tombstones apart from its versions. `bottom` is true
+    /// if no older version of the key is anywhere else. Then the oldest versions are dropped if
+    /// they are tombstones, because they hide nothing, and an oldest version that is an operand
+    /// becomes a put, because there is no base for it to be merged with.
     ///
     /// Operands that cannot be folded stay as they are.
     pub(crate) fn versions(

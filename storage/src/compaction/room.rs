@@ -6,7 +6,7 @@
 use super::estimate::merged;
 use super::shape::RunShape;
 
-/// One part in this many of the free space is left to the log and to flushes.
+/// A merge leaves 1 / `LEFT_FRACTION` of the free space to the log and to flushes.
 const LEFT_FRACTION: u64 = 8;
 
 /// Below the low-water mark a merge must free at least 1 / `GAIN_FRACTION` of the bytes that

@@ -40,7 +40,7 @@ pub struct TieredPicker {
     /// higher number means less writing, and slower reads of recent writes. Default: 8.
     pub runs_before_merge: usize,
     /// A stratum (neighbouring runs that the same snapshots see) is merged when the size of its
-    /// runs exceeds this multiple of their estimated size as one run; above 1. A smaller factor
+    /// runs is at least this multiple of their estimated size as one run; above 1. A smaller factor
     /// means less space and more writing. Default: 2.
     pub space_amplification_max: f64,
     /// Whether merges join runs that different snapshots see.
@@ -62,13 +62,15 @@ impl Default for TieredPicker {
 /// the sake of reads when it has this many runs. The number is small, because no new runs come into
 /// such a stratum.
 const OLD_RUNS_BEFORE_MERGE: usize = 4;
-/// In an idle database a stratum (neighbouring runs that the same snapshots see) may be this many
-/// times as large as it would be as one run.
+/// In an idle database, a stratum (neighbouring runs that the same snapshots see) is merged when
+/// its size is at least this multiple of its estimated size as one run: when one byte in nine is
+/// garbage.
 const IDLE_SPACE_AMPLIFICATION_MAX: f64 = 1.125;
-/// More runs than this in a stratum (neighbouring runs that the same snapshots see) are too many
-/// for reads, whatever their sizes.
+/// A stratum (neighbouring runs that the same snapshots see) with more runs than this is merged
+/// whatever the sizes of the runs, because each read looks into all of them.
 const STRATUM_RUNS_MAX: usize = 12;
-/// More runs than this in a table are too many, whatever snapshots see them.
+/// A table with more runs than this is merged even across snapshots, unless [`Bounding::Strict`]
+/// forbids it.
 const TABLE_RUNS_MAX: usize = 24;
 /// A run is rewritten alone when more than 1 / `GARBAGE_FRACTION` of its bytes are garbage.
 const GARBAGE_FRACTION: u64 = 4;
@@ -124,7 +126,7 @@ impl TieredPicker {
     }
 }
 
-/// The limits above which a stratum (neighbouring runs that the same snapshots see) is merged.
+/// The limits at which a stratum (neighbouring runs that the same snapshots see) is merged.
 #[derive(Clone, Copy)]
 struct Limits {
     runs_before_merge: usize,

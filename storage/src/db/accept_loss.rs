@@ -9,7 +9,8 @@ use crate::key::{FileNumber, RunId};
 use crate::manifest::{Edit, State};
 use crate::runs::Run;
 
-/// The files that take the place of a damaged one; `None` if nothing of it can be read.
+/// The new files that replace a damaged one, with what could be read of it; `None` if no readable
+/// part of it is still needed.
 pub(crate) struct Rest(pub(crate) Option<Arc<Run>>);
 
 impl Engine {

@@ -15,19 +15,18 @@ use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::table_store::Stage;
 
-/// While readers still hold replaced versions or files, the time between two attempts to free them.
+/// The pause between two attempts to free replaced versions and files that readers still hold.
 const RELEASE_EVERY: Duration = Duration::from_millis(100);
 
-/// A snapshot that has expired and could not be deleted is tried again after
-/// this time.
+/// The pause before another attempt to delete an expired snapshot that could not be deleted.
 const EXPIRY_WAIT_MIN: Duration = Duration::from_millis(100);
 /// The threads read the wall clock at least this often while a snapshot is to expire, or a run is
 /// to be merged again. Their waits end by another clock, which does not show that the wall clock
 /// was set, or that the machine slept.
 const CLOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Work that found no space is tried again after this time, then after twice as long each time, up
-/// to [`RETRY_MAX`], and at once upon any other request.
+/// The pause before the next attempt of work that found no space. It doubles with each failure, up
+/// to [`RETRY_MAX`]. Any other request ends it at once.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(3);
 
@@ -65,8 +64,8 @@ impl Retry {
     }
 }
 
-/// Requests to the background threads. Flags, not a channel: requests of one kind merge into
-/// one, and a wait has a timeout. loom models them.
+/// Requests to the background threads. Flags, not a channel: requests of one kind become one, and a
+/// wait has a timeout. Tested with loom.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     requests: Mutex<Requests>,
@@ -290,8 +289,8 @@ fn compact_loop(engine: &Engine) {
     }
 }
 
-/// Returns the time until merges may read a left-out run again; `None` if no run is left out. Runs
-/// whose time had come at `looked_ms` do not count, because merges were looked for then.
+/// Returns the time until merges may read a left-out run again; `None` if no run is left out.
+/// Ignores runs whose time had come at `looked_ms`, because merges were looked for then.
 fn time_to_retry(engine: &Engine, looked_ms: u64) -> Option<Duration> {
     let retry_ms = engine.next_retry_ms(looked_ms)?;
     let wait = Duration::from_millis(retry_ms.saturating_sub(engine.now_ms()));

@@ -17,9 +17,9 @@ use crate::mutation::{self, Mutation};
 use crate::options::Maintenance;
 use crate::version::TableVersion;
 
+/// The limit on saved tokens is 1 / `TOKENS_MAX_FRACTION` of the bytes of a full memtable.
 /// Throttled writers spend tokens for the bytes that they write, and each flushed or merged byte
-/// brings one token. The limit on saved tokens is the size of a full memtable, in bytes, divided by
-/// this number.
+/// brings one token.
 pub(super) const TOKENS_MAX_FRACTION: usize = 8;
 
 /// The longest time that a merge waits, after each chunk, for writes and syncs of the log: a merge
@@ -42,11 +42,10 @@ struct Behind {
 }
 
 impl Backlog for Write<'_> {
-    /// Decides by the largest of the backlogs whether the write goes on, is throttled or stalls. If
-    /// the flush or merge that would shorten a backlog finds no space on the disk, this backlog
-    /// does not throttle the write: a throttled write waits for tokens, which only finished flushes
-    /// and merges bring. At its hard limit such a backlog makes the write fail, because the write
-    /// might wait for ever.
+    /// Decides by the largest of the backlogs whether the write goes on, is throttled or stalls. A
+    /// backlog whose flush or merge finds no space on the disk does not throttle the write: a
+    /// throttled write waits for tokens, which only flushes and merges bring. At its hard limit
+    /// such a backlog makes the write fail, because the write might wait for ever.
     fn look(&self) -> Result<Admission> {
         let mut worst = 0.0_f64;
         let mut behind = Behind::default();
@@ -152,7 +151,8 @@ impl Engine {
     }
 
     /// Returns the pressure of the memtables and the log of all tables on all writers, from 0
-    /// (none) to 1 (writers wait until some work is done). Below their limits this costs two loads.
+    /// (none) to 1 (writers wait until some work is done). Below their limits this costs two atomic
+    /// loads.
     pub(super) fn shared_pressure(&self) -> f64 {
         self.memory_pressure().max(self.wal_pressure())
     }
@@ -175,7 +175,7 @@ impl Engine {
     }
 
     /// Returns the pressure of each kind of unfinished work on the writers of a table, from 0 to 1.
-    /// Without unfinished work this costs a load or two.
+    /// Without unfinished work this costs one or two atomic loads.
     fn pressures(&self, table: &TableCore) -> [(Work, f64); 2] {
         let version = table.peek();
         let memtables = memtable_pressure(
@@ -225,8 +225,8 @@ impl Engine {
         }
     }
 
-    /// Returns whether a merge of the table is under way or worth doing. A negative answer holds
-    /// until the next request to look for merges.
+    /// Returns whether a merge of the table is under way or worth doing. The result false is
+    /// remembered until the next request to look for merges.
     fn has_merges(&self, table: &TableCore) -> bool {
         let asked = self.signal.merges_asked();
         if table.is_merged_as_of(asked) {

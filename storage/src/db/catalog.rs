@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::key::TableId;
 use crate::snapshots::Bookmark;
 
-/// The keyspaces and tables by name. A change is in the manifest before it is in here.
+/// The keyspaces and tables by name. A change is recorded in the manifest before it is made here.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     keyspaces: BTreeMap<String, BTreeMap<String, Arc<TableCore>>>,
@@ -130,7 +130,7 @@ impl Catalog {
     }
 }
 
-/// Refuses names that could not stand in `KEYSPACE.TABLE` on a command line.
+/// Returns an error for names that cannot be written as `KEYSPACE.TABLE` on a command line.
 pub(crate) fn check_name(what: &'static str, name: &str) -> Result<()> {
     let legal = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(legal) {

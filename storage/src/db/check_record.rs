@@ -24,13 +24,13 @@ const BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckRecord {
-    /// The time at which the files of the database were last listed. A file that is not in `files` was
-    /// written after that.
+    /// The time at which the files of the database were last listed. A file that is not in `files`
+    /// was written after this time.
     looked_ms: u64,
     /// The time of the last check of any file.
     checked_ms: u64,
-    /// For each file the time of its last check. For an unchecked file, a time before it was
-    /// written: its age counts from then on.
+    /// For each file the time of its last check. For a file that was not checked yet, a time before
+    /// it was written: its age is counted from this time.
     files: HashMap<FileId, u64>,
 }
 
@@ -42,8 +42,8 @@ pub(super) struct Candidate {
 }
 
 impl CheckRecord {
-    /// Returns a record without checks of SSTables. The age of existing files is not known: it
-    /// counts from now on.
+    /// Returns a record without checks of SSTables. The age of existing files is not known, and is
+    /// counted from `now_ms`.
     pub(super) fn new(now_ms: u64) -> Self {
         Self {
             looked_ms: now_ms,

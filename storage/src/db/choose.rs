@@ -35,14 +35,15 @@ impl Chosen<'_> {
         &self.version.runs[self.work.runs.clone()]
     }
 
-    /// Returns the output of the earlier parts of the merge.
+    /// Returns the output of the earlier parts of the merge, which this part extends; `None` if
+    /// there is no earlier part.
     pub(super) fn onto(&self) -> Option<&Arc<Run>> {
         let (end, has_output) = (self.work.runs.end, self.work.has_output);
         self.version.runs.get(end).filter(|_| has_output)
     }
 
-    /// Returns the runs below the inputs. They may be merged meanwhile, but never get a version of
-    /// a key that they did not have.
+    /// Returns the runs below the inputs. They may be merged with each other meanwhile, but no
+    /// version of a key is added to them.
     pub(super) fn older(&self) -> &[Arc<Run>] {
         &self.version.runs[self.work.runs.end..]
     }
@@ -165,8 +166,8 @@ pub(super) fn gain_bytes(engine: &Engine, table: &TableCore) -> u64 {
     }
 }
 
-/// Returns the position of these runs in a list; `None` if one of them is no longer there, or was
-/// merged in part meanwhile.
+/// Returns the position in `list` at which `runs` begin; `None` if one of them is no longer there,
+/// or was merged in part meanwhile.
 fn place(list: &[Arc<Run>], runs: &[Arc<Run>]) -> Option<usize> {
     let at = list.iter().position(|run| Arc::ptr_eq(run, &runs[0]))?;
     let there = list.get(at..at + runs.len())?;

@@ -21,11 +21,12 @@ use crate::runs::{Run, RunMeta, plain_bytes};
 /// values.
 const CHUNK_BYTES: u64 = 256 << 10;
 
-/// Does the next merge of a table; false if no further merge is worth it, or the table is gone.
+/// Does the next merge of a table. Returns false if no further merge is worth it, or the table is
+/// gone.
 ///
-/// Merges of one table may go on beside each other, and beside flushes. Older runs may be merged
-/// meanwhile, but never get a version of a key that they did not have; and runs are replaced by id,
-/// not by position.
+/// Merges of one table may go on beside each other, and beside flushes. That is safe because no
+/// version of a key is added to older runs, even if they are merged meanwhile, and because runs are
+/// replaced by id, not by position.
 pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
     let Some(chosen) = choose(engine, table)? else {
         return Ok(false);
@@ -48,7 +49,7 @@ pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
     }
 }
 
-/// Does the chosen merge, or its next part; false if the table was dropped meanwhile.
+/// Does the chosen merge, or its next part. Returns false if the table was dropped meanwhile.
 fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool> {
     let (inputs, began) = (chosen.inputs(), Instant::now());
     // The inputs are fixed; from here on no new view can need the versions that are dropped.
@@ -185,7 +186,8 @@ struct Written {
 }
 
 /// Returns whether a run that was rewritten alone has become better: it is smaller, or has less
-/// known garbage. Neither can shrink for ever, so no run is rewritten for ever.
+/// known garbage. Neither the size nor the garbage can shrink for ever, so no run is rewritten for
+/// ever.
 fn gains(input: &RunMeta, output: &RunMeta, boundaries: &Boundaries) -> bool {
     mutation::is(Mutation::RepeatFruitlessMerges)
         || output.entries() < input.entries()
@@ -194,8 +196,8 @@ fn gains(input: &RunMeta, output: &RunMeta, boundaries: &Boundaries) -> bool {
 }
 
 /// Returns all runs and memtables of the table other than the inputs: a merge must not purge a
-/// deletion that may hide something in them. Returns `None` if the table has no merge operator that
-/// is known, because only an operator purges.
+/// deletion that may hide something in them. Returns `None` if this process has no merge operator
+/// for the table, because only an operator purges.
 ///
 /// Called after the boundaries were taken. Writes after this call are not in the result. They
 /// need not be: an operator purges only deletions that are so old that no write which they would
@@ -234,8 +236,8 @@ fn other_parts(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Optio
     })
 }
 
-/// Writes the versions of the inputs that are still needed as one run, or those of a part of the
-/// inputs. Purges garbage by timestamps if `other_parts` is known.
+/// Merges the inputs, or a part of their keys, into one run, without the versions that no reader
+/// needs. Purges garbage by timestamps if `other_parts` is given.
 fn write_merged(
     engine: &Engine,
     table: &TableCore,
@@ -346,15 +348,15 @@ fn write_merged(
     Ok(Written { output, rest })
 }
 
-/// Returns the shortest key above `key` and not above `next`: the manifest records it. `next` is
-/// above `key`, so it has a byte behind their common prefix.
+/// Returns the shortest key above `key` and not above `next`: a short key, because the manifest
+/// records it. `next` must be above `key`, so it has a byte behind their common prefix.
 fn separator<'k>(key: &[u8], next: &'k [u8]) -> &'k [u8] {
     let common = key.iter().zip(next).take_while(|(a, b)| a == b).count();
     &next[..common + 1]
 }
 
 /// Returns the error for versions of `key` that are out of order in blocks with correct checksums:
-/// that of the first file that does not verify, or else one that names the newest file.
+/// the error of the first file that fails verification, or else one that names the newest file.
 fn out_of_order(inputs: &[Arc<Run>], key: &[u8]) -> Error {
     let tables = || inputs.iter().flat_map(|run| run.sorted());
     if let Some(damage) = tables().find_map(|table| table.verify().err()) {

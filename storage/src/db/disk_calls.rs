@@ -8,7 +8,7 @@ use crate::disk::StuckChange;
 
 impl Engine {
     /// Reports the calls to the disk that hang, and those that hung and have returned. `now` is the
-    /// time since any fixed moment.
+    /// time since a moment that is the same in all calls.
     pub(super) fn look_at_disk_calls(&self, now: Duration) {
         for change in self.disk_watch.look(now) {
             self.events.tell(match &change {

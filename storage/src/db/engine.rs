@@ -364,7 +364,7 @@ impl Engine {
         Some(self.snapshots.changes(recorded, as_of))
     }
 
-    /// Records how a piece of work ended, for writers that wait for it.
+    /// Records the outcome of a piece of work, for writers that wait for it.
     pub(super) fn note_outcome(&self, work: Work, outcome: &Result<()>) {
         let failed = outcome.as_ref().err();
         if failed.is_some() && self.stopping.load(Ordering::Relaxed) {
@@ -430,11 +430,12 @@ impl Engine {
         self.idle.load(Ordering::Relaxed)
     }
 
-    /// Merges until in no table a merge is worth it and no other thread merges. First retries runs
-    /// that merges leave out.
+    /// Merges until no table has a merge worth doing, and no other thread merges. First retries
+    /// runs that merges leave out.
     ///
     /// # Errors
-    /// Also the failure to read a run, once everything else is merged.
+    /// An error of a merge. If a run cannot be read, the error is returned once everything else is
+    /// merged.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.check_access()?;
         self.delete_expired_snapshots()?;
@@ -448,7 +449,8 @@ impl Engine {
         }
     }
 
-    /// Merges until no merge is worth it, except for those under way in other threads.
+    /// Merges until no further merge is worth it. Does not wait for merges under way in other
+    /// threads.
     pub(super) fn compact_more(&self) -> Result<()> {
         let outcome = self.retry_unreadable();
         let outcome = outcome.and_then(|()| self.merge_while_worth_it());
@@ -497,7 +499,7 @@ impl Engine {
     }
 
     /// Frees replaced versions of tables, and forgotten tables, that no reader holds. Returns the
-    /// number of those that are still held.
+    /// number of versions and tables that readers still hold.
     pub(crate) fn release_retired(&self) -> usize {
         let tables = self.tables().into_iter();
         let held: usize = tables.map(|table| table.release_retired()).sum();
@@ -521,8 +523,8 @@ impl FileNumbers for Engine {
 }
 
 impl Drop for Engine {
-    /// Removes the files that were kept for readers alone. No reader is left, and the directory is
-    /// still locked.
+    /// Removes the files that were kept only for readers. When this runs, no reader is left, and
+    /// the directory is still locked.
     fn drop(&mut self) {
         let catalog = self.catalog.get_mut().unwrap_or_else(|e| e.into_inner());
         for table in catalog.tables() {

@@ -83,8 +83,8 @@ pub enum Event<'a> {
         /// The kind of work that finds space again.
         space_use: SpaceUse,
     },
-    /// A call to the disk has not returned for five seconds. Everything that waits for this call waits
-    /// on; all else goes on. It is reported with `Maintenance::Background` only.
+    /// A call to the disk has not returned for five seconds. Work that waits for this call keeps
+    /// waiting; other work goes on. Reported only with `Maintenance::Background`.
     DiskCallStuck {
         /// The file or directory.
         path: &'a Path,
@@ -93,7 +93,7 @@ pub enum Event<'a> {
         /// The approximate time for which the call has been under way.
         lasts: Duration,
     },
-    /// A call to the disk has returned that was stuck.
+    /// A disk call that was reported as stuck has returned.
     DiskCallReturned {
         /// The file or directory.
         path: &'a Path,
@@ -137,7 +137,7 @@ pub enum SpaceUse {
     /// Writes, which go to the log. They are refused without space, and below the low-water mark
     /// ([`Options::low_water_bytes`](crate::Options::low_water_bytes)).
     Writes,
-    /// Flushes, which are tried again. Their content is still in the log.
+    /// Flushes, which are tried again. The log still has the data that they would write.
     Flushes,
     /// Merges, which are tried again.
     Merges,
@@ -220,7 +220,7 @@ impl EventListeners {
 
     /// Notes that there is a shortage at the file or directory `full_at`, or, with `None`, that it
     /// is over. Notifies the listeners if a kind of work has no space from now on, or has space
-    /// again. They are not notified if another shortage stops the same kind of work anyway. Returns
+    /// again. Does not notify them if another shortage stops the same kind of work anyway. Returns
     /// whether the shortage began or ended.
     pub(super) fn tell_of_space(&self, shortage: Shortage, full_at: Option<&Path>) -> bool {
         let space_use = shortage.space_use();

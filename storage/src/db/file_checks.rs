@@ -61,10 +61,11 @@ impl FileCheck<'_> {
         };
     }
 
-    /// Records the outcome. A file that is damaged, also when it is read once more past the caches of
-    /// the system, goes into quarantine; one that cannot be read is left out of merges for a while.
-    /// Returns whether the check is done: not if `step` ended the reading, nor if a merge reads the
-    /// file now, which will find the damage.
+    /// Records the outcome. A file that is found damaged again, when it is read past the caches of
+    /// the system, goes into quarantine. The run of a file that cannot be read is left out of
+    /// merges for a while. Returns false, and records nothing, if `step` ended the reading; or,
+    /// after an error, if a merge has the run of the file now and will find the error itself, if
+    /// the run is gone, or if no further merge may begin.
     ///
     /// # Errors
     /// [`Error::DiskFull`], [`Error::Io`], [`Error::ReadOnly`]: the outcome is not recorded.
@@ -174,8 +175,8 @@ impl Engine {
 
     /// Handles the error of a check: puts a damaged file into quarantine, and leaves a run that
     /// could not be read out of merges for a while, as after a merge that fails. Returns true if
-    /// there is no more to do, also because the table is gone. Returns false, without an effect, if
-    /// a merge has the run now, no further merge may begin, or the run is no longer in its table.
+    /// the error was handled, or the table is gone. Returns false, without an effect, if a merge
+    /// has the run now, no further merge may begin, or the run is no longer in its table.
     fn meet_failed_check(&self, check: &FileCheck<'_>, error: Error) -> Result<bool> {
         let tables = self.tables();
         let Some(table) = tables.iter().find(|table| table.id == check.table) else {
@@ -199,8 +200,9 @@ impl Engine {
         }
     }
 
-    /// Returns the time since the check of the file whose check is the longest ago, in milliseconds;
-    /// `None` without a file, or if none was ever checked.
+    /// Returns the longest time since the last check of a file, in milliseconds. For a file that
+    /// was not checked yet, the time is counted from a time before it was written. `None` if there
+    /// is no file to check, or the record of checks has not been read yet.
     pub(super) fn oldest_file_check_ms(&self) -> Option<u64> {
         let tables = self.tables();
         let record = self.check_record.lock().unwrap();

@@ -29,7 +29,7 @@ use crate::version::TableVersion;
 /// side has at least the bytes of a full memtable divided by this number.
 const SPLIT_FRACTION: usize = 8;
 
-/// The number of flushed bytes after which throttled writers get a token for each of them.
+/// The number of flushed bytes after which they are added to the tokens of throttled writers.
 const CREDIT_BYTES: u64 = 64 << 10;
 
 /// A memtable that was written as runs, which no reader sees yet.
@@ -162,7 +162,7 @@ fn next_to_flush(version: &TableVersion) -> Option<Arc<Memtable>> {
 }
 
 /// Returns the sequence number of the first truncation in the frozen memtables that are newer than
-/// this one; `None` if they have none.
+/// `memtable`; `None` if there is no truncation in them.
 fn truncation_above(version: &TableVersion, memtable: &Arc<Memtable>) -> Option<SeqNo> {
     let frozen = version.frozen.iter();
     first_truncation(frozen.take_while(|other| !Arc::ptr_eq(other, memtable)))
@@ -170,8 +170,9 @@ fn truncation_above(version: &TableVersion, memtable: &Arc<Memtable>) -> Option<
 
 /// Writes the memtable as runs, and returns them newest first. The ascending sequence numbers
 /// `splits` cut the versions into runs. `boundaries` are the commits at which readers read;
-/// versions that no reader needs are left out. So are those that a later `truncation` hides from
-/// all readers: on a full disk they might not fit, and the truncation is flushed after them.
+/// versions that no reader needs are left out. Versions that a later `truncation` hides from all
+/// readers are left out, too: on a full disk they might not fit, and the truncation is flushed
+/// after them.
 fn write_runs(
     engine: &Engine,
     table: &TableCore,

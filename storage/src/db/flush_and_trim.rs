@@ -19,9 +19,9 @@ use crate::mutation::{self, Mutation};
 use crate::options::Maintenance;
 use crate::sync::Ordering;
 
-/// A memtable is flushed for its dead keys, which a scan walked over, only if it has at least one
-/// part in this many of its full size. Smaller files would cost more in merges than they save in
-/// scans.
+/// A scan that walked over dead keys of a memtable causes a flush only if the memtable has at least
+/// 1 / `SCANNED_FRACTION` of its full size. Smaller files would cost more in merges than they save
+/// in scans.
 const SCANNED_FRACTION: usize = 16;
 
 impl Engine {
@@ -94,7 +94,7 @@ impl Engine {
 
     /// Called after a commit that may have filled these tables' memtables, or the WAL: requests or
     /// does the flushes for them. May lock `flushing`. The commit is done, so a failure of the
-    /// flushes is not its failure; [`Engine::maintenance_failure`] returns it.
+    /// flushes does not fail it; [`Engine::maintenance_failure`] returns the failure.
     pub(super) fn after_commit(&self, tables: &[Arc<TableCore>]) {
         let limit = self.options.memtable_bytes;
         let mut full = self.wal.bytes() > self.options.wal_flush_bytes();
@@ -121,9 +121,9 @@ impl Engine {
         }
     }
 
-    /// Sets whether the database is idle. When it becomes so, everything in memory is frozen, the
-    /// log begins a new segment, so that the next flush can free the older ones, and merges are
-    /// requested that are worth it only then.
+    /// Sets whether the database is idle. When it becomes idle, freezes everything in memory,
+    /// begins a new segment of the log, so that the next flush can free the older segments, and
+    /// requests the merges that are worth it only in an idle database.
     pub(super) fn set_idle(&self, idle: bool) -> Result<()> {
         if self.idle.swap(idle, Ordering::Relaxed) || !idle {
             return Ok(());
@@ -135,8 +135,8 @@ impl Engine {
         self.wal.roll()
     }
 
-    /// Freezes the memtable of a table if it has at least `bytes_min` bytes. Returns whether it was
-    /// frozen: false also for a memtable without writes.
+    /// Freezes the memtable of a table if it has at least `bytes_min` bytes and any write. Returns
+    /// whether the memtable was frozen.
     pub(super) fn rotate(&self, table: &TableCore, bytes_min: usize) -> bool {
         self.queue.pause(|next| {
             let end = SeqNo(next.0 - 1);
@@ -148,7 +148,7 @@ impl Engine {
         })
     }
 
-    /// If the WAL is too large, freezes the memtables that hold its oldest segment. Returns whether
+    /// If the WAL is too large, freezes the memtables that need its oldest segment. Returns whether
     /// any was frozen.
     fn rotate_for_wal(&self) -> bool {
         if self.wal.bytes() <= self.options.wal_flush_bytes()

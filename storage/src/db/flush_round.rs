@@ -21,11 +21,12 @@ use crate::error::{Error, Result};
 use crate::key::TableId;
 use crate::sync::{Condvar, Mutex};
 
-/// The runs of a round are installed once they come from this many memtables, or have
-/// [`INSTALL_BYTES`], or no memtable is left to write.
+/// A round of flushes installs its runs once they come from this many memtables, or have
+/// [`INSTALL_BYTES`], or no memtable waits to be written. All runs of an installation share its
+/// syncs.
 const INSTALL_TABLES: usize = 64;
-/// The runs of a round (flushes of several tables) are installed once they have this many bytes in
-/// all: see [`INSTALL_TABLES`].
+/// A round of flushes (of several tables) installs its runs once they have this many bytes
+/// together: see [`INSTALL_TABLES`].
 const INSTALL_BYTES: u64 = 4 << 20;
 
 /// The round of flushes that is under way, if one is.
@@ -42,7 +43,8 @@ struct Inside {
     /// The number of threads that work on the round of flushes.
     working: usize,
     waiting: VecDeque<Arc<TableCore>>,
-    /// Tables of which a memtable waits, is being written, or waits to be installed.
+    /// Tables with a memtable that waits for its flush, is being written, or was written and is not
+    /// installed yet.
     busy: HashSet<TableId>,
     written: Vec<Written>,
     failed: Option<Error>,
@@ -127,8 +129,9 @@ impl Worker<'_> {
         next
     }
 
-    /// Records the outcome of writing a memtable of `table`. Returns the written memtables for the
-    /// caller to install: none before there are enough of them, or no other is left to write.
+    /// Records the outcome of writing a memtable of `table`. Returns the written memtables that the
+    /// caller must install: none until there are enough of them, or no memtable waits to be
+    /// written.
     fn note(&self, table: &TableCore, outcome: Result<Option<Written>>) -> Vec<Written> {
         let mut inside = self.lock();
         match outcome {

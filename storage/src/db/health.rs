@@ -32,8 +32,8 @@ pub struct Health {
 }
 
 impl Engine {
-    /// Returns what is wrong, without a look at the disk. If a creation or a drop of a table waits
-    /// for the disk for long, problems of tables are left out.
+    /// Returns the problems of the database, without access to the disk. If the creation or the
+    /// drop of a table waits long for the disk, the problems of tables are left out.
     pub(crate) fn health(&self) -> Health {
         let tables = self.tables_within(TRIES_MAX).unwrap_or_default();
         let named = |is_bad: fn(&TableCore) -> bool| {

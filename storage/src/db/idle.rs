@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::key::SeqNo;
 
-/// A database is idle after a time without activity. Up to this many point reads in that time count
-/// as none.
+/// The number of point reads up to which a database without writes still counts as idle.
 const READS_MAX: u64 = 100;
 
 /// The activity of a database so far, to be compared at intervals.
@@ -34,8 +33,8 @@ impl IdleWatch {
         }
     }
 
-    /// Compares the activity `found` now with that `seen` before. Returns whether there was none
-    /// for so long that the database counts as idle.
+    /// Compares the activity `found` now with the activity `seen` before. Returns whether there has
+    /// been no activity for so long that the database counts as idle.
     pub(super) fn look(&mut self, found: Activity, now: Instant) -> bool {
         let reads = found.reads.saturating_sub(self.seen.reads);
         if found.last != self.seen.last || reads > READS_MAX {

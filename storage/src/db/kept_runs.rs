@@ -128,8 +128,8 @@ impl<'a> KeptRuns<'a> {
             .sum()
     }
 
-    /// Adds those of a key's `versions` (newest first) that some reader needs, and empties the
-    /// list. The other arguments are as for [`Retain::versions`]. Keys must come in ascending
+    /// Adds those of a key's `versions` (newest first) that some reader needs, and empties
+    /// `versions`. The other arguments are as for [`Retain::versions`]. Keys must come in ascending
     /// order.
     pub(super) fn add(
         &mut self,
@@ -158,8 +158,8 @@ impl<'a> KeptRuns<'a> {
     }
 
     /// Adds a key that has a single version: a put that does not expire, and that no range
-    /// tombstone covers. Such a version is always kept. Most keys are of this kind, and need no
-    /// copy.
+    /// tombstone covers. Such a version is always kept. Most keys have such a version, and this
+    /// method does not copy it.
     pub(super) fn add_only(&mut self, key: &[u8], seq: SeqNo, value: &[u8]) -> Result<()> {
         if let Some(groups) = &mut self.groups {
             groups.add(key, plain_bytes(key, value));

@@ -37,8 +37,8 @@ pub(super) struct LowWater {
     /// free space again.
     look_at: AtomicU64,
     /// The bytes of the write that was refused last, until a look at the free space finds enough
-    /// for it. Flushes look for that much. If they looked for less, writes would be accepted, the
-    /// large one would be refused again, and so on.
+    /// for it. When flushes look for space, they look for this much. Otherwise small writes would
+    /// be accepted, the large write would be refused again, and so on.
     refused_bytes: AtomicU64,
     /// Whether the last look at the free space found less than twice the low-water mark.
     is_near: AtomicBool,
@@ -73,8 +73,9 @@ impl LowWater {
         self.least_bytes > 0 && log_bytes >= self.look_at.load(Ordering::Relaxed)
     }
 
-    /// Records the outcome of a look at the free space: too little for a write of `refused_bytes`,
-    /// or enough if that is `None`. `log_bytes` is the present length of the log.
+    /// Records the outcome of a look at the free space: `refused_bytes` is the size of a write that
+    /// lacks space, or `None` if there is enough space. `log_bytes` is the present length of the
+    /// log.
     fn note_look(&self, log_bytes: u64, refused_bytes: Option<u64>) {
         let look_at = match refused_bytes {
             Some(_) => 0,

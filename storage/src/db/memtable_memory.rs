@@ -30,8 +30,8 @@ use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::version::TableVersion;
 
-/// The memory of all memtables is added up again each time the log has grown by the budget divided
-/// by this number.
+/// The memory of all memtables is added up again each time the log has grown by 1 / `LOOK_FRACTION`
+/// of the budget.
 const LOOK_FRACTION: u64 = 128;
 const LOOK_BYTES_MIN: u64 = 64 << 10;
 
@@ -47,8 +47,8 @@ pub(super) struct MemtableMemory {
     /// If a table has this many frozen memtables, no further one is frozen: it would only hold up
     /// the writers of the table.
     frozen_max: usize,
-    /// The bytes that count when a writer is admitted: those of all memtables. 0 while no memtable
-    /// is frozen, because open ones are not flushed and writers would wait in vain.
+    /// The bytes of all memtables: they decide how much writers are slowed. 0 while no memtable is
+    /// frozen, because open memtables are not flushed, and writers would wait in vain.
     pressing_bytes: AtomicU64,
     /// Locked while the sizes of the memtables are read and their sum is stored, so that an older
     /// sum never replaces a newer one. Never held during an fsync, because writers wait for it.
@@ -142,8 +142,8 @@ impl MemtableMemory {
         log_bytes >= self.look_at.load(Ordering::Relaxed)
     }
 
-    /// Adds up the sizes of memtables that `look` returns, and stores the sum. Waits until no other
-    /// thread does so. Returns false if `look` returns `None`.
+    /// Adds up the sizes of memtables that `look` returns, and stores the sum. If another thread is
+    /// adding up, waits for it first. Returns false if `look` returns `None`.
     fn add_up(&self, look: impl FnOnce() -> Option<Vec<Sizes>>) -> bool {
         let _one = self.adding_up.lock().unwrap();
         look().inspect(|sizes| self.note(sizes)).is_some()
@@ -196,7 +196,7 @@ impl Engine {
     }
 
     /// Returns the pressure of the memory of all memtables on all writers, from 0 to 1. This costs
-    /// one load.
+    /// one atomic load.
     pub(super) fn memory_pressure(&self) -> f64 {
         self.memtable_memory.pressure()
     }

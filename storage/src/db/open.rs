@@ -47,8 +47,8 @@ use crate::table_store::{LinkFolder, Stage, TableStore};
 use crate::version::TableVersion;
 use crate::wal::{self, Wal, WalEvent};
 
-/// The number of segments that a log at its largest size has at least, because only whole segments
-/// can be removed.
+/// The least number of segments in a log of its largest size. The log shrinks only by whole
+/// segments, so few large segments would let it shrink only in large steps.
 const WAL_SEGMENTS_MIN: u64 = 8;
 
 /// The number of databases that this process has opened so far, which is the id of the next one.
@@ -266,7 +266,7 @@ fn last_seq(in_wal: SeqNo, in_manifest: SeqNo) -> SeqNo {
 }
 
 /// Refuses a directory with data and without CURRENT, which is a damaged database. A new database
-/// there would remove the data as orphans.
+/// in this directory would remove the data as orphans.
 fn refuse_headless(disk: &dyn Disk, dir: &Path, tables: &dyn TableStore) -> Result<()> {
     let paths = match disk.list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

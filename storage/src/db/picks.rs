@@ -5,8 +5,8 @@ use crate::key::RunId;
 use crate::mutation::{self, Mutation};
 use crate::sync::Mutex;
 
-/// The proposals of one table's picker, since the database was opened, that were refused or gained
-/// nothing.
+/// The merges that the picker of one table proposed since the database was opened, and that were
+/// refused or gained nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Picks(Mutex<Inside>);
 

@@ -13,7 +13,7 @@ use crate::runs::{Run, Sought, plain_bytes};
 use crate::snapshots::PinPoints;
 use crate::version::{Source, TableVersion};
 
-/// The bytes that snapshots pin.
+/// The bytes that snapshots pin, that is, keep merges from freeing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotPins {
     /// For each snapshot and each hold

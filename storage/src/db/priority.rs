@@ -1,13 +1,13 @@
 //! The CPU priority of threads that flush and merge: below that of threads that
 //! serve requests, so that on a busy machine the background pays first.
 
-/// The steps of niceness below the serving threads of the process. Each step is worth about a
-/// quarter of a core's share: with these a thread gets a third of an ordinary thread's share when
-/// both need the core, so that flushes do not starve.
+/// The steps of niceness below the serving threads of the process. Each step divides the share of a
+/// core that a thread gets by about 1.25. So with these steps a thread gets a third of an ordinary
+/// thread's share when both need the core, and flushes do not starve.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 5;
 
-/// Lowers the priority of the calling thread, where the system has such a thing.
+/// Lowers the priority of the calling thread, on systems where a thread has a priority.
 pub(super) fn lower() {
     #[cfg(target_os = "linux")]
     {

@@ -24,9 +24,9 @@ use crate::runs::{FileMeta, Quarantine, Run, RunFile};
 use crate::sstable::SsTable;
 use crate::sync::Ordering;
 
-/// After this many merges or checks in a row that found damage, while a second reading finds the
-/// file whole on the disk, its run is left out of merges for a while: the memory may be at fault.
-/// Until then the merge is tried again at once.
+/// The number of merges or checks in a row that found damage while a second reading found the file
+/// whole on the disk. At this number the run of the file is left out of merges for a while: the
+/// memory may be at fault. Below this number, the merge is tried again at once.
 const SUSPICIONS_MAX: u64 = 3;
 
 impl Engine {
@@ -61,8 +61,8 @@ impl Engine {
         }
     }
 
-    /// Handles the damage that a merge or a check found in the file of an input, or elsewhere if
-    /// `damaged` is `None`, as in its own output.
+    /// Handles the damage that a merge or a check found. `damaged` is the file of an input that has
+    /// the damage; `None` if the damage is somewhere else, for example in the output of the merge.
     fn meet_damage(
         &self,
         table: &TableCore,
@@ -96,8 +96,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Notes that a merge read all of its inputs, or dropped them unread: earlier failures of these
-    /// runs count no more.
+    /// Notes that a merge read all of its inputs, or dropped them unread. This resets the failures
+    /// that were counted for these runs.
     pub(super) fn note_sound_merge(&self, table: &TableCore, inputs: &[Arc<Run>]) {
         if self.suspicions.load(Ordering::Relaxed) > 0 {
             self.suspicions.store(0, Ordering::Relaxed);

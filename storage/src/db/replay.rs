@@ -18,7 +18,7 @@ use crate::runs::RunStore;
 use crate::snapshots::SnapshotRegistry;
 use crate::wal::{self, Lsn, Segment};
 
-/// The part of the WAL that the manifest does not have.
+/// The WAL after a replay: its last sequence number, its segments, and its end.
 #[derive(Debug, Default)]
 pub(super) struct Recovered {
     /// The number of the last operation in the log; 0 for an empty log.
@@ -33,7 +33,7 @@ pub(super) struct Recovered {
 }
 
 impl Recovered {
-    /// Makes what was read durable, and cuts a torn tail off.
+    /// Makes durable what the replay has read, and cuts off a torn tail.
     pub(super) fn settle(&self, log_store: &dyn LogStore, dir: &Path) -> Result<()> {
         match &self.last {
             None => Ok(()),

@@ -27,11 +27,11 @@ use crate::sync::Mutex;
 /// and for many records of the log.
 const RESERVE_BYTES_MIN: u64 = 1 << 20;
 
-/// At most one part in this many of the free space is held back.
+/// At most 1 / `FREE_FRACTION` of the free space is held back.
 const FREE_FRACTION: u64 = 16;
 
-/// How often an operation is repeated that finds no space though the reserve was removed: writers
-/// that waited for space may have taken it.
+/// The number of times that an operation is repeated if it finds no space although the reserve was
+/// removed: writers that waited for space may have taken it.
 const TRIES_MAX: usize = 4;
 
 /// The file `RESERVE` is written and read in chunks of this size.
@@ -143,9 +143,9 @@ impl Reserve {
 }
 
 impl Engine {
-    /// Does `work`, which frees space. If it finds no space, removes the reserve and repeats it.
-    /// After a [`DiskFull`](crate::Error::DiskFull) `work` must have changed nothing, or go on from
-    /// there when it is repeated.
+    /// Does `work`, which frees space. If `work` finds no space, removes the reserve and repeats
+    /// `work`. When `work` fails with [`DiskFull`](crate::Error::DiskFull), it must have changed
+    /// nothing, or be able to go on from there when it is repeated.
     pub(super) fn with_reserve<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         let found_none = |outcome: &Result<T>| {
             outcome

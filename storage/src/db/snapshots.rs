@@ -216,7 +216,7 @@ impl Engine {
     }
 
     /// Deletes the snapshots that are past their time, and all holds ([`HoldOptions`]) once the
-    /// free space comes near to the low-water mark; true when there were any.
+    /// free space comes near to the low-water mark. Returns whether any was deleted.
     pub(super) fn delete_expired_snapshots(&self) -> Result<bool> {
         let first = self.snapshots.next_expiry_ms();
         let is_short = self.is_near_low_water();
@@ -238,9 +238,9 @@ impl Engine {
     /// Deletes holds ([`HoldOptions`]) and expired snapshots, and reports the snapshots. The caller
     /// holds the lock `snapshot_ops`.
     ///
-    /// Reports them while the lock is held, before another snapshot can take the name: a later
-    /// event would look like the end of the new one. So `Db::on_event` forbids listeners to call
-    /// the database.
+    /// Reports each snapshot while the lock is held, before another snapshot can take its name: a
+    /// later event would look like the end of the new snapshot. So `Db::on_event` forbids listeners
+    /// to call the database.
     fn expire(&self, going: &[Bookmark]) -> Result<()> {
         let ids: Vec<u64> = going.iter().map(|bookmark| bookmark.record.id).collect();
         let deleted = self.delete_bookmarks(&ids);
@@ -339,7 +339,7 @@ impl Engine {
     }
 }
 
-/// Returns the time this long after `now_ms`, in milliseconds since the epoch, up to
+/// Returns `now_ms` plus `time`, in milliseconds since the Unix epoch, but at most
 /// [`EXPIRY_MS_MAX`].
 fn after(now_ms: u64, time: Duration) -> u64 {
     let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

@@ -91,7 +91,7 @@ impl Engine {
         }
     }
 
-    /// Returns why the database accepts no writes; `None` if it accepts them.
+    /// Returns the reason why the database accepts no writes; `None` if it accepts them.
     pub(super) fn read_only_cause(&self) -> Option<String> {
         let opened = self.check_access().err().map(|e| e.to_string());
         opened.or_else(|| self.wal.failure().map(|cause| cause.to_string()))

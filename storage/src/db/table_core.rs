@@ -35,8 +35,9 @@ pub(crate) struct TableCore {
     /// The last commit before the drop; [`NOT_DROPPED`] before one. Changes under the order lock: no
     /// commit that enters after a drop writes to the table.
     dropped_after: AtomicU64,
-    /// The count of requests to look for merges (`Signal::merges_asked`) at the last look that
-    /// found none for this table. It is looked at again once there are more requests.
+    /// The number of requests to look for merges (`Signal::merges_asked`) when this table was last
+    /// searched for a merge and none was found. The table is searched again once there were more
+    /// requests.
     merged_as_of: AtomicU64,
     /// The proposals of the picker that were refused or gained nothing, so that they are not
     /// repeated.
@@ -88,7 +89,7 @@ impl TableCore {
         self.options.load_full()
     }
 
-    /// Sets the form of the files that are written from now on.
+    /// Sets the options of the SSTables that are written from now on.
     pub(super) fn set_sstable_options(&self, sstable: SsTableOptions) {
         self.options.store(Arc::new(TableOptions {
             sstable,
@@ -125,12 +126,14 @@ impl TableCore {
         )))
     }
 
-    /// Returns the table as it is now; it stays readable for as long as it is held.
+    /// Returns the present version of the table, which stays readable for as long as the caller
+    /// holds it.
     pub(crate) fn version(&self) -> Arc<TableVersion> {
         self.version.load_full()
     }
 
-    /// Returns the table as it is now, for the length of a lookup, without counting a reference.
+    /// Returns the present version of the table, for the duration of a lookup, without counting a
+    /// reference.
     pub(crate) fn peek(&self) -> PublishedGuard<TableVersion> {
         self.version.load()
     }
@@ -160,8 +163,8 @@ impl TableCore {
         }
     }
 
-    /// Returns whether the last look at the table found no merge, and no other look was requested
-    /// since. `asked` is the present count of such requests.
+    /// Returns whether no merge was found when this table was last searched for one, and no search
+    /// was requested since. `asked` is the present number of such requests.
     pub(super) fn is_merged_as_of(&self, asked: u64) -> bool {
         self.merged_as_of.load(Ordering::Relaxed) == asked
     }
@@ -170,8 +173,8 @@ impl TableCore {
         self.merged_as_of.store(asked, Ordering::Relaxed);
     }
 
-    /// Returns an error if the table was dropped. Under the order lock, the answer holds until the
-    /// commit has its number.
+    /// Returns an error if the table was dropped. If the caller holds the order lock, the table
+    /// cannot be dropped before the commit has its sequence number.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.is_dropped() {
             let name = format!("{}.{}, which was dropped", self.keyspace, self.name);
@@ -180,8 +183,8 @@ impl TableCore {
         Ok(())
     }
 
-    /// Releases everything that the table holds, its files included. The manifest no longer names
-    /// them, and no reader has them.
+    /// Releases everything that the table holds, its files included. Called when the manifest no
+    /// longer names the files, and no reader has them.
     pub(super) fn discard(&self) {
         self.update(|version| {
             version.all_runs().for_each(|run| run.retire());
@@ -190,7 +193,7 @@ impl TableCore {
         self.release_retired();
     }
 
-    /// Returns whether anyone but the caller still uses the table, or one of its versions.
+    /// Returns whether the table, or one of its versions, has a user besides the caller.
     pub(super) fn is_held(self: &Arc<Self>) -> bool {
         self.release_retired() > 0
             || Arc::strong_count(self) > 1

@@ -21,13 +21,13 @@ use crate::meter::RequestKind;
 use crate::mutation::{self, Mutation};
 use crate::options::WriteOptions;
 
-/// The number of frozen memtables of a table from which on it refuses truncations while flushes
-/// find no space. Each truncation adds one, and readers look into all of them.
+/// While flushes find no space, a table with this many frozen memtables refuses truncations: each
+/// truncation adds a frozen memtable, and readers look into all of them.
 const FROZEN_MAX: usize = 64;
 
 impl Engine {
-    /// Commits writes that give space back, or prepare that, also on a full disk. Tables that they
-    /// truncate are flushed soon.
+    /// Commits writes that free space, or that a later freeing requires, even on a full disk.
+    /// Tables that they truncate are flushed soon.
     pub(crate) fn write_freeing(
         &self,
         payload: Payload,

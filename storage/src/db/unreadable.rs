@@ -44,8 +44,8 @@ impl Engine {
         opened
     }
 
-    /// Tries again to open the files that did not open, for all runs whose wait is over. Does nothing
-    /// while another thread does the same: that one may wait long for a disk.
+    /// Tries again to open the files that did not open, for all runs whose wait is over. Does
+    /// nothing while another thread does the same, because that thread may wait long for a disk.
     ///
     /// # Errors
     /// The failure to record that a file is damaged. A full disk is no error here: the next retry
@@ -113,8 +113,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets merges take a run again whose file `file` was replaced. Does nothing if a file of the
-    /// run still does not open.
+    /// Ends the exclusion of a run from merges after its file `file` was replaced. Does nothing if
+    /// a file of the run still does not open.
     pub(super) fn forget_unreadable(&self, table: &TableCore, file: FileNumber) {
         let version = table.version();
         let mut runs = version.runs.iter();

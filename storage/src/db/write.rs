@@ -15,7 +15,8 @@ use crate::options::{Durability, WriteOptions};
 use crate::wal::Position;
 
 /// A commit of more bytes than this joins no group: its own thread waits for the disk and inserts
-/// it, beside others. For a smaller one, waking the thread costs more than inserting for it.
+/// it, beside others. For a smaller commit, waking its thread would cost more than inserting it
+/// does.
 const GROUPED_BYTES_MAX: usize = 64 << 10;
 
 /// The operations that a commit inserts into memtables.
@@ -51,9 +52,10 @@ impl Engine {
             .map(drop)
     }
 
-    /// Commits a payload that has operations, unless `check` refuses. While transactions are open,
-    /// `check` is called under the order lock, with the keys that the operations write; otherwise
-    /// nothing can conflict, and it is not called. Returns the number of the last operation.
+    /// Commits a payload that has operations, unless `check` returns an error. While transactions
+    /// are open, `check` is called under the order lock, with the keys that the operations write;
+    /// otherwise nothing can conflict, and it is not called. Returns the number of the last
+    /// operation.
     pub(crate) fn write_if(
         &self,
         payload: Payload,
@@ -70,7 +72,7 @@ impl Engine {
         Ok(last)
     }
 
-    /// Commits `count` encoded operations, unless `check` refuses. The caller has called
+    /// Commits `count` encoded operations, unless `check` returns an error. The caller has called
     /// `admit_write`. After a [`DiskFull`](crate::Error::DiskFull) nothing is committed.
     pub(super) fn commit(
         &self,
@@ -136,7 +138,8 @@ impl Engine {
         Ok(last)
     }
 
-    /// Syncs, inserts and publishes a commit together with all others that wait for the disk.
+    /// Commits as a member of a group: one thread syncs the log for all commits that wait for the
+    /// disk, inserts them into the memtables, and makes them visible.
     fn commit_in_group(
         &self,
         ticket: Ticket<'_>,
@@ -174,7 +177,7 @@ impl Engine {
             .collect()
     }
 
-    /// Inserts the commits whose records are durable, and gives the others up.
+    /// Inserts the commits whose records are durable, and abandons those whose sync failed.
     fn insert_members(&self, synced: Vec<(Place, Insertion, Result<()>)>) -> Vec<Result<()>> {
         let (mut places, mut results) = (Vec::new(), Vec::new());
         for (place, insertion, synced) in synced {

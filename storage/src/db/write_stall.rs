@@ -23,8 +23,8 @@ pub(super) enum Admission {
 
 /// The unfinished background work that holds up one writer.
 pub(super) trait Backlog {
-    /// Decides whether the write goes on. Called without the lock of the stall: this may call a
-    /// picker, which may take long, and other writers must not wait for that.
+    /// Decides whether the write goes on. Called without the lock of the stall, because this may
+    /// call a picker, which may take long, and other writers must not wait meanwhile.
     ///
     /// # Errors
     /// When waiting is no use: the background work finds no space, or writes have been stopped.

@@ -34,16 +34,16 @@ impl Limit {
     }
 }
 
-/// The limit for the number of runs of a table; it counts only while there is a merge to wait for.
-/// The soft limit is that of the default picker.
+/// The limit for the number of runs of a table; it applies only while there is a merge to wait for.
+/// The soft limit is the default picker's limit on the runs of a table.
 pub(super) const RUNS: Limit = Limit {
     soft: 24.0,
     hard: 48.0,
 };
 
 /// Returns the limit for the memtables of a table. Writers wait once `frozen_max` memtables are
-/// frozen and the open one is full. They are slowed from half of that level on, but never below one
-/// memtable, because some waiting memtables are normal.
+/// frozen and the open one is full. They are slowed above half of this limit, or above one memtable
+/// if that is more, because some waiting memtables are normal.
 pub(super) fn memtable_limit(frozen_max: usize) -> Limit {
     let hard = frozen_max as f64 + 1.0;
     Limit {
@@ -52,9 +52,9 @@ pub(super) fn memtable_limit(frozen_max: usize) -> Limit {
     }
 }
 
-/// Returns how far the flushes of a table are behind: the number of frozen memtables, plus the
-/// share (up to 1) of the open one that is full. 0 without any frozen one, because no thread works
-/// on the open one.
+/// Returns how far the flushes of a table are behind: the number of frozen memtables, plus the size
+/// of the open memtable as a fraction of a full one (at most 1). 0 if no memtable is frozen,
+/// because no thread flushes the open one.
 pub(super) fn memtable_level(frozen: usize, open_bytes: usize, bytes_max: usize) -> f64 {
     match frozen {
         0 => 0.0,
@@ -79,9 +79,9 @@ const WAIT_UNIT_BYTES: usize = 4 << 10;
 const WAIT_UNIT: Duration = Duration::from_millis(1);
 const WAIT_UNITS_MAX: usize = 8;
 
-/// Returns the longest time that a write of `bytes` waits for tokens. Background work may bring
-/// none for a second, during a long fsync. One writer whose writes have up to 32 KiB then goes on
-/// with 4 MiB at most, a part of a memtable.
+/// Returns the longest time that a write of `bytes` waits for tokens. Background work may bring no
+/// tokens for a second, during a long fsync. In this second, one writer whose writes have up to 32
+/// KiB then writes 4 MiB at most, a part of a memtable.
 pub(super) fn throttle_wait_max(bytes: usize) -> Duration {
     let units = bytes.div_ceil(WAIT_UNIT_BYTES).clamp(1, WAIT_UNITS_MAX);
     WAIT_UNIT * units as u32

@@ -358,10 +358,10 @@ impl<'a> Backup<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Replaces a damaged file, which the older backup in the directory has, by `by`, the new copy of
-    /// the same SSTable. If the check of `by` found damage, the older file stays, because each may
-    /// have what the other lacks, and the findings get its path. `known` is the number of findings
-    /// before that check: those after it are of `by`.
+    /// Replaces `damaged`, a damaged file of the older backup in the directory, by `by`, the new
+    /// copy of the same SSTable. If the check of `by` found damage, too, the older file stays,
+    /// because each of the two may have data that the other lacks, and the findings get its path.
+    /// `known` is the number of findings before that check.
     fn replace(&mut self, damaged: &Path, by: &Path, known: usize) -> Result<()> {
         let found = &mut self.info.damaged[known..];
         if found.is_empty() {
@@ -410,7 +410,8 @@ impl<'a> Backup<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Links an SSTable to a temporary name in the backup, where a damaged file still has its name.
+    /// Links an SSTable of the database to the temporary name `tmp` in the backup, because a
+    /// damaged file still has the name of the SSTable.
     fn link_again(&mut self, number: FileNumber, tmp: &Path) -> Result<Way> {
         self.target.note(tmp);
         // An interrupted backup may have left one.

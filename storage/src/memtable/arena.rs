@@ -60,8 +60,8 @@ impl Arena {
         &self.pool
     }
 
-    /// Allocates a piece of `bytes`, not initialised, aligned to [`ALIGN_BYTES`]. Only the caller
-    /// uses it, for as long as the arena lives.
+    /// Allocates a piece of `bytes` that are not initialised, aligned to [`ALIGN_BYTES`]. No other
+    /// caller gets these bytes for as long as the arena lives.
     pub(super) fn allocate(&self, bytes: usize) -> NonNull<u8> {
         let bytes = bytes.next_multiple_of(ALIGN_BYTES);
         loop {
@@ -85,7 +85,8 @@ impl Arena {
         take(newest, bytes)
     }
 
-    /// Bytes of all allocations, with the headers of the chunks and the unused ends of full chunks.
+    /// Returns the bytes of all allocations, including the headers of the chunks and the unused
+    /// ends of full chunks.
     pub(super) fn bytes(&self) -> usize {
         // In this order a chunk that becomes full meanwhile is not counted twice.
         let full = self.full_bytes.load(Ordering::Acquire);

@@ -37,7 +37,7 @@ const INDEX_LEN_MAX: usize = TAIL_LEN * FAN_IN.pow(5);
 /// an allocation.
 const KEY_OVERHEAD_BYTES: usize = 48;
 
-/// Range tombstones that readers at any sequence number look up by key.
+/// The range tombstones of a memtable. Readers at any sequence number look them up by key.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeletedRanges {
     /// The tombstones that arrived last, oldest first.
@@ -87,7 +87,7 @@ impl DeletedRanges {
         self.index_bytes = self.indexes.iter().map(|index| index.bytes()).sum();
     }
 
-    /// The sequence number of the newest tombstone over `key` that is `<= seq`.
+    /// Returns the sequence number of the newest tombstone over `key` that is `<= seq`.
     pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
         let tail = self.tail.iter();
         let tail = tail.filter(|t| t.seq <= seq && t.range.contains(key));
@@ -100,9 +100,10 @@ impl DeletedRanges {
         newest
     }
 
-    /// Returns whether tombstones with numbers above `largest_seq`, and up to `seq`, cover every key
-    /// of `range`. Returns false, too, if tombstones cover the range only together, unless they are
-    /// the newest ones of one index, in few pieces ([`PIECES_MAX`](crate::key::PIECES_MAX)).
+    /// Returns true only if tombstones with numbers above `largest_seq`, and up to `seq`, cover
+    /// every key of `range`. May return false although they do: recognises only one tombstone of
+    /// the tail over the whole range, or the newest tombstones of one index if the range has at
+    /// most [`PIECES_MAX`](crate::key::PIECES_MAX) of its intervals.
     pub(crate) fn hide(&self, range: &KeyRange, largest_seq: SeqNo, seq: SeqNo) -> bool {
         let hides = |t: &Arc<RangeTombstone>| {
             largest_seq < t.seq && t.seq <= seq && t.range.includes(range)
@@ -111,13 +112,13 @@ impl DeletedRanges {
         self.tail.iter().any(hides) || indexes.any(|index| index.hide(range, largest_seq, seq))
     }
 
-    /// All tombstones, in no order.
+    /// Returns all tombstones, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
         let tail = self.tail.iter().map(|tombstone| (**tombstone).clone());
         tail.chain(self.indexes.iter().flat_map(|index| index.iter()))
     }
 
-    /// The memory of all range tombstones, within a few percent.
+    /// Returns the memory of all range tombstones, within a few percent.
     pub(super) fn bytes(&self) -> usize {
         let tail = self.tail.len() * (size_of::<RangeTombstone>() + 4 * size_of::<usize>());
         self.key_bytes + self.index_bytes + tail

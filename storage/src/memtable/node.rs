@@ -113,8 +113,8 @@ impl Prefix {
     }
 }
 
-/// The number of levels of the node with this sequence number. Each level has a quarter of the
-/// nodes of the level below. The height is a hash of the sequence number, which no other node has.
+/// Returns the number of levels of the node with this sequence number: a hash of the number, so
+/// that each level has a quarter of the nodes of the level below.
 pub(super) fn height_of(seq: SeqNo) -> usize {
     // The finisher of SplitMix64: every bit of the result hangs on all.
     let mut bits = seq.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -7,10 +7,10 @@ use std::sync::Mutex;
 
 use super::chunk::{CHUNK_BYTES, Chunk};
 
-/// Chunks of [`CHUNK_BYTES`] that no memtable uses: at most as many as one memtable fills.
+/// Free chunks of [`CHUNK_BYTES`]: at most as many as one memtable fills.
 ///
-/// The lock is that of std even under loom and shuttle: it is held for a moment in which no other
-/// lock is touched.
+/// The lock is one of std even under loom and shuttle: it is held only for a moment, and no other
+/// lock is taken meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkPool {
     free: Mutex<Vec<Chunk>>,
@@ -18,7 +18,7 @@ pub(crate) struct ChunkPool {
 }
 
 impl ChunkPool {
-    /// A pool that keeps as many free chunks as a memtable of `memtable_bytes` fills.
+    /// Returns a pool that keeps as many free chunks as a memtable of `memtable_bytes` fills.
     pub(crate) fn new(memtable_bytes: usize) -> Self {
         Self {
             free: Mutex::default(),
@@ -30,7 +30,7 @@ impl ChunkPool {
         self.free.lock().unwrap().pop()
     }
 
-    /// Adds chunks of [`CHUNK_BYTES`] that are no longer used, as many as there is room for.
+    /// Adds chunks of [`CHUNK_BYTES`] that are no longer used, until the pool is full.
     pub(super) fn give(&self, chunks: impl Iterator<Item = Chunk>) {
         if self.chunks_max == 0 {
             return;

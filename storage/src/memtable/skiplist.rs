@@ -38,12 +38,13 @@ use crate::key::{Kind, SeqNo};
 use crate::sync::Ordering;
 use crate::sync::in_place::{AtomicUsize, Complete};
 
-/// The greatest size of a value that is copied to each reader, so that it keeps no memtable alive.
-/// Larger values lie outside of the arena, and readers share their memory.
+/// The greatest size of a value that each reader copies, so that a value which a reader keeps does
+/// not keep the memtable in memory. Larger values lie outside of the arena, and readers share their
+/// memory.
 pub(super) const COPIED_BYTES_MAX: usize = 4 << 10;
 
-/// The greatest number of steps that a search takes from the place of an earlier one: beyond that,
-/// a search from the top costs less.
+/// The greatest number of steps by which a search goes on from the result of an earlier search:
+/// beyond that, a search from the top level costs less.
 const STEPS_MAX: usize = 4;
 
 /// A place in the order of the versions: by key, then newest first.
@@ -63,7 +64,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Whether this position lies after the entry, in the order of the list.
+    /// Returns whether this position comes after `entry`, in the order of the list.
     #[inline(always)]
     fn is_after(&self, entry: Entry<'_>) -> bool {
         let header = entry.header();
@@ -116,7 +117,7 @@ impl<'a> Entry<'a> {
         header.get()
     }
 
-    /// The user key.
+    /// Returns the user key.
     #[inline(always)]
     pub(crate) fn key(self) -> &'a [u8] {
         let header = self.header();
@@ -136,7 +137,7 @@ impl<'a> Entry<'a> {
         self.header().kind
     }
 
-    /// The value, empty for a tombstone.
+    /// Returns the value, empty for a tombstone.
     pub(crate) fn value(self) -> &'a [u8] {
         let header = self.header();
         if let Some(shared) = self.shared_value() {
@@ -149,7 +150,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The value, which does not keep the list alive: a copy, or shared memory outside of the list.
+    /// Returns the value as bytes that do not keep the list in memory: a copy, or shared memory
+    /// outside of the list.
     pub(crate) fn to_value(self) -> Bytes {
         let shared = self.shared_value().cloned();
         shared.unwrap_or_else(|| Bytes::copy_from_slice(self.value()))
@@ -176,7 +178,7 @@ impl<'a> Entry<'a> {
         self.tower().next(level.into())
     }
 
-    /// The next version of the list.
+    /// Returns the version that follows in the list.
     pub(crate) fn next(self) -> Option<Self> {
         self.tower().next(0)
     }
@@ -261,7 +263,7 @@ struct SharedValue(NonNull<Bytes>);
 unsafe impl Send for SharedValue {}
 
 impl SkipList {
-    /// An empty list that takes its memory from `pool` where it can.
+    /// Returns an empty list that takes its memory from `pool` where it can.
     pub(crate) fn new(pool: Arc<ChunkPool>) -> Self {
         Self {
             head: Default::default(),
@@ -275,7 +277,7 @@ impl SkipList {
         self.arena.pool()
     }
 
-    /// Bytes of memory that the versions take.
+    /// Returns the bytes of memory that the versions take.
     pub(crate) fn bytes(&self) -> usize {
         self.arena.bytes() + self.shared_bytes.load(Ordering::Relaxed)
     }
@@ -403,7 +405,7 @@ impl SkipList {
         }
     }
 
-    /// The first version that is not before (key, seq).
+    /// Returns the first version that is not before (key, seq).
     pub(crate) fn seek(&self, key: &[u8], seq: SeqNo) -> Option<Entry<'_>> {
         let target = Target::new(key, seq);
         let (_, found) = self.descend(|entry| target.is_after(entry), |_, _, _| {});
@@ -411,7 +413,8 @@ impl SkipList {
     }
 
     /// Seeks as [`Self::seek`] does, but starts from `found`, the result of an earlier seek for the
-    /// same or a smaller target: mostly the new target is there, or a few steps on.
+    /// same or a smaller target. Mostly `found` is the result again, or the result is a few steps
+    /// on.
     pub(crate) fn seek_on<'a>(
         &'a self,
         found: Entry<'a>,
@@ -429,24 +432,24 @@ impl SkipList {
         self.seek(key, seq)
     }
 
-    /// The last version before (key, seq).
+    /// Returns the last version before (key, seq).
     pub(crate) fn seek_before(&self, key: &[u8], seq: SeqNo) -> Option<Entry<'_>> {
         let target = Target::new(key, seq);
         self.last_of(|entry| target.is_after(entry))
     }
 
-    /// The first version.
+    /// Returns the first version.
     pub(crate) fn first(&self) -> Option<Entry<'_>> {
         self.head().next(0)
     }
 
-    /// The last version.
+    /// Returns the last version.
     pub(crate) fn last(&self) -> Option<Entry<'_>> {
         self.last_of(|_| true)
     }
 
-    /// All versions in order. A version that is inserted meanwhile, ahead of the iterator, is
-    /// included.
+    /// Returns all versions in order. A version that is inserted meanwhile is included if the
+    /// iterator has not passed its position.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         std::iter::successors(self.first(), |entry| entry.next())
     }
@@ -548,7 +551,7 @@ impl Position {
         Self { list, node: None }
     }
 
-    /// The version at this position.
+    /// Returns the version at this position.
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
         // SAFETY: found in the list by `settle`, and the list lives for as long as
         // `self`.

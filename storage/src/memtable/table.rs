@@ -16,8 +16,8 @@ use crate::read::{MergeOperator, TimestampBounds, timestamps_of};
 use crate::runs::Run;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
 
-/// The number by which the memory of all versions is divided to get the limit on the memory of
-/// folds: merge results that readers store at an operand, for later readers.
+/// Folds (merge results that readers store at an operand, for later readers) take at most 1 /
+/// `FOLDS_PART` of the memory of all versions.
 const FOLDS_PART: usize = 4;
 
 /// The largest fold (merge result) that readers store, in bytes: each reader that uses a fold
@@ -98,8 +98,8 @@ impl Memtable {
         memtable
     }
 
-    /// The ingested run that stands in the place of this memtable's entries, unless its commit
-    /// failed.
+    /// Returns the ingested run that this memtable is the placeholder of; `None` for an ordinary
+    /// memtable, or if the commit that ingested the run failed.
     pub(crate) fn run(&self) -> Option<&Arc<Run>> {
         let abandoned = self.abandoned.load(Memory::Relaxed);
         self.run.as_ref().filter(|_| !abandoned)
@@ -209,7 +209,7 @@ impl Memtable {
         }
     }
 
-    /// The newest sequence number `<= seq` of a range tombstone over `key`.
+    /// Returns the newest sequence number `<= seq` of a range tombstone over `key`.
     pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
         if !self.has_range_tombstones.load(Memory::Acquire) {
             return None;
@@ -233,9 +233,10 @@ impl Memtable {
         }
     }
 
-    /// Stores a fold of `operand`, a version of this memtable, and the versions below it, unless
-    /// the folds of the memtable would take too much of its memory. Readers that see `operand` use
-    /// the fold, so no version below it may be added any more.
+    /// Stores a fold: the result of merging `operand`, a version of this memtable, with the
+    /// versions below it. Does nothing if the folds of the memtable would take too much of its
+    /// memory. Readers that see `operand` use the fold, so no version below `operand` may be added
+    /// any more.
     pub(crate) fn leave_fold(&self, operand: Entry<'_>, kind: Kind, value: &[u8]) {
         let budget = self.entries.bytes() / FOLDS_PART;
         let folds = self.fold_bytes.load(Memory::Relaxed) + value.len();
@@ -253,18 +254,19 @@ impl Memtable {
         (found.key() == key).then(|| version_of(found))
     }
 
-    /// All versions in order. Used to flush a memtable: no version may be inserted meanwhile that
-    /// the caller would miss.
+    /// Returns all versions in order. Called to flush a memtable, when no more versions are
+    /// inserted that the flush must write.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         self.entries.iter()
     }
 
-    /// Memory that the entries take; that of range tombstones is estimated.
+    /// Returns the bytes of memory that the entries take. The bytes of range tombstones are
+    /// estimated.
     pub(crate) fn bytes(&self) -> usize {
         self.entries.bytes() + self.tombstone_bytes.load(Memory::Relaxed)
     }
 
-    /// Number of versions and range tombstones.
+    /// Returns the number of versions and range tombstones.
     pub(crate) fn len(&self) -> u64 {
         self.count.load(Memory::Relaxed)
     }
@@ -275,7 +277,8 @@ impl Memtable {
         self.first_segment.get_or_init(|| segment);
     }
 
-    /// The oldest WAL segment that this memtable still needs; `None` if it never got a write.
+    /// Returns the oldest WAL segment that this memtable still needs; `None` if it never got a
+    /// write.
     pub(crate) fn first_segment(&self) -> Option<FileNumber> {
         self.first_segment.get().copied()
     }
@@ -285,7 +288,7 @@ impl Memtable {
         self.end_seq.get_or_init(|| end);
     }
 
-    /// The last sequence number of a frozen memtable; `None` until it is frozen.
+    /// Returns the last sequence number of a frozen memtable; `None` until it is frozen.
     pub(crate) fn end_seq(&self) -> Option<SeqNo> {
         self.end_seq.get().copied()
     }
@@ -295,7 +298,7 @@ impl Memtable {
         self.begins_after < seq
     }
 
-    /// A cursor that keeps the versions alive.
+    /// Returns a cursor over the versions, which keeps them in memory.
     pub(crate) fn cursor(&self) -> MemtableCursor {
         MemtableCursor {
             position: Position::new(self.entries.clone()),

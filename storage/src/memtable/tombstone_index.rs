@@ -179,9 +179,9 @@ impl TombstoneIndex {
         seen.max()
     }
 
-    /// Returns whether every key of `range` has a newest tombstone with a number above
-    /// `largest_seq`, and up to `seq`. Returns false, too, if more than [`PIECES_MAX`] intervals
-    /// overlap the range.
+    /// Returns whether, over each key of `range`, the newest tombstone of this index has a number
+    /// above `largest_seq` and at most `seq`. Returns false, too, if more than [`PIECES_MAX`]
+    /// intervals overlap the range.
     pub(super) fn hide(&self, range: &KeyRange, largest_seq: SeqNo, seq: SeqNo) -> bool {
         let Some(first) = self.points_up_to(&range.start).checked_sub(1) else {
             return false;

@@ -21,8 +21,8 @@ pub(crate) struct RunBuilder<'a> {
     /// The table and the part of its history that each file records as its origin. The key range is
     /// set for each file by itself.
     origin: Origin,
-    /// The first key of the range that the open file (if none is open, the next one) records as its
-    /// part of the table; `None` for the start of all keys.
+    /// The start of the key range that the open file records as its part of the table, or the next
+    /// file if none is open; `None` for the start of all keys.
     start: Option<Bytes>,
     /// The merge operator, which reads the timestamps and the expiries in the values.
     operator: Option<&'a dyn MergeOperator>,
@@ -136,7 +136,7 @@ impl<'a> RunBuilder<'a> {
         Ok(writer)
     }
 
-    /// Bytes that were written to the finished files and the open one.
+    /// Returns the bytes that were written to the finished files and the open one.
     pub(crate) fn written_bytes(&self) -> u64 {
         let open = self
             .writer
@@ -217,7 +217,7 @@ impl<'a> RunBuilder<'a> {
     }
 }
 
-/// Bytes of a key and a value, before compression.
+/// Returns the bytes of a key and a value, before compression.
 pub(crate) fn plain_bytes(key: &[u8], value: &[u8]) -> u64 {
     (key.len() + value.len()) as u64
 }

@@ -118,8 +118,8 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Whether the run was ingested by a commit after `seq`. Its version of a key then comes before
-    /// `(key, seq)`, although its file gives it the number 0.
+    /// Returns whether the run was ingested by a commit after `seq`. The run's version of a key
+    /// then comes before `(key, seq)`, although the file gives the version the number 0.
     fn is_newer_than(&self, seq: SeqNo) -> bool {
         self.ingested_at.is_some_and(|at| at > seq)
     }
@@ -164,7 +164,7 @@ impl RunCursor {
     }
 
     /// Makes the cursor stand on no version if its key is outside of the run's key range. `counts`
-    /// checks one end of the range, the one in the direction of the move.
+    /// returns whether the key is within the range at the end in whose direction the cursor moved.
     fn leave_unless(&mut self, counts: impl FnOnce(&KeyRange, &[u8]) -> bool) {
         if let Some(keys) = self.run.keys_that_count()
             && self.valid()
@@ -209,8 +209,8 @@ impl RunCursor {
         self.position = Position::Damaged(Box::new(Damaged { key, seq, error }));
     }
 
-    /// After a move from `from` to larger keys: puts the cursor on the first gap (key range of an
-    /// unreadable file) that the move passed, if there is one.
+    /// Puts the cursor on the first gap (key range of an unreadable file) between `from` and the
+    /// position that a move to larger keys reached, if there is one.
     #[cold]
     fn fall_into_gap_above(&mut self, from: Start<'_>) {
         let run = self.run.clone();
@@ -328,7 +328,7 @@ impl RunCursor {
     }
 }
 
-/// Whether `end` is the smallest key above `key`, so that no key is between them.
+/// Returns whether `end` directly follows `key`, so that no key is between them.
 fn is_right_behind(end: &[u8], key: &[u8]) -> bool {
     end.split_last() == Some((&0, key))
 }

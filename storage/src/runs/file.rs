@@ -34,17 +34,18 @@ impl RunFile {
         })
     }
 
-    /// The open file; `None` if it does not open.
+    /// Returns the open file; `None` if it does not open.
     pub(crate) fn table(&self) -> Option<&Arc<SsTable>> {
         self.table.as_ref().ok()
     }
 
-    /// The error that the opening of the file returned; `None` if the file is open.
+    /// Returns the error that the opening of the file returned; `None` if the file is open.
     pub(crate) fn error(&self) -> Option<&Error> {
         self.table.as_ref().err()
     }
 
-    /// The error with which the file does not open, unless the error is damage.
+    /// Returns the error with which the file could not be opened; `None` if the file is open, or if
+    /// the error is damage.
     pub(crate) fn unreadable(&self) -> Option<&Error> {
         let is_damage = |error: &&Error| matches!(error, Error::Corruption { .. });
         self.error().filter(|error| !is_damage(error))

@@ -51,7 +51,7 @@ pub(crate) struct Quarantine {
 }
 
 impl Quarantine {
-    /// The damage in an error; `None` if the error is no damage.
+    /// Returns the damage in an error; `None` if the error is no damage.
     pub(crate) fn of(error: &Error) -> Option<Self> {
         match error {
             Error::Corruption { offset, detail, .. } => Some(Self {
@@ -84,7 +84,7 @@ impl FileMeta {
         }
     }
 
-    /// The key ranges of the file's versions and of its range tombstones.
+    /// Returns the key ranges of the file's versions and of its range tombstones.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = &KeyRange> {
         let all = self.keys.iter().chain(&self.range_tombstones);
         all.map(KeyBounds::range)
@@ -131,7 +131,7 @@ impl FileMeta {
         Ok(())
     }
 
-    /// A record of a file that does not exist, for tests.
+    /// Returns a record of a file that does not exist, for tests.
     #[cfg(test)]
     pub(crate) fn of_nothing(number: u64) -> Self {
         Self {

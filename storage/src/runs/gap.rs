@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::key::{KeyRange, SeqNo};
 use crate::read::TimestampBounds;
 
-/// Keys for which a run may have versions or range tombstones that cannot be read. A reader that
-/// needs them fails; it never returns the answer of an older source instead.
+/// Keys for which a run may have versions or range tombstones that cannot be read. A read that
+/// needs them fails: it never returns the result of older runs instead.
 #[derive(Debug, Clone)]
 pub(crate) struct Gap {
     pub(super) range: KeyRange,

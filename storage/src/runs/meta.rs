@@ -9,13 +9,13 @@ use crate::key::{
 };
 use crate::mutation::{self, Mutation};
 
-/// A run as it stands in the manifest.
+/// The manifest's record of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunMeta {
     pub(crate) id: RunId,
-    /// The smallest sequence number that versions in the run may have; `largest_seq` is the
-    /// largest. They span the ranges of all sources of the run, so they are never too narrow.
+    /// A lower bound of the sequence numbers in the run; `largest_seq` is the upper bound. The two
+    /// include the ranges of all memtables and runs that the run was made from.
     pub(crate) smallest_seq: SeqNo,
     pub(crate) largest_seq: SeqNo,
     /// The files of the run, ascending by key.
@@ -35,8 +35,8 @@ pub(crate) struct RunMeta {
     pub(crate) kept_for: Vec<KeptFor>,
 }
 
-/// Versions of a run that only readers at boundaries (snapshots and views) numbered
-/// `from..=to` can see: a newer version of each is in the same run.
+/// Versions of a run that only readers at boundaries (snapshots and views) numbered `from..=to` can
+/// see: a newer version or a range tombstone of the same run hides each of them from later readers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeptFor {
@@ -61,7 +61,7 @@ impl RunMeta {
         Ok(())
     }
 
-    /// Whether a file of the run is damaged.
+    /// Returns whether a file of the run is damaged.
     pub(crate) fn is_quarantined(&self) -> bool {
         self.files.iter().any(|file| file.quarantine.is_some())
     }
@@ -70,13 +70,14 @@ impl RunMeta {
         self.files.iter().map(|file| file.number)
     }
 
-    /// Bytes of the run's files, including those of keys outside of the run's key range.
+    /// Returns the bytes of the run's files, including those of keys outside of the run's key
+    /// range.
     pub(crate) fn bytes(&self) -> u64 {
         self.sum(|file| file.bytes)
     }
 
-    /// Versions and range tombstones in the run's files, including those outside of the run's key
-    /// range.
+    /// Returns the number of versions and range tombstones in the run's files, including those
+    /// outside of the run's key range.
     pub(crate) fn entries(&self) -> u64 {
         self.sum(|file| file.entries)
     }
@@ -86,13 +87,13 @@ impl RunMeta {
         each.fold(0, u64::saturating_add)
     }
 
-    /// The key at which the run's key range begins; `None` if it has no start.
+    /// Returns the key at which the run's key range begins; `None` if it has no start.
     pub(crate) fn begins_at(&self) -> Option<&Bytes> {
         let keys = self.keys.as_ref()?.range();
         (!keys.start.is_empty()).then_some(&keys.start)
     }
 
-    /// The key before which the run's key range ends; `None` if it has no end.
+    /// Returns the key before which the run's key range ends; `None` if it has no end.
     pub(crate) fn ends_before(&self) -> Option<&Bytes> {
         self.keys.as_ref()?.range().end.as_ref()
     }
@@ -132,8 +133,8 @@ impl RunMeta {
         }
     }
 
-    /// Scales the estimates of the bytes that are kept for snapshots and views, after files were
-    /// replaced. `before` is the size of the run's files before that.
+    /// Scales the estimates in `kept_for`, the bytes that are kept for snapshots and views, to the
+    /// new size of the run's files after some were replaced. `before` is the earlier size.
     fn scale_kept(&mut self, before: u64) {
         let after = self.bytes();
         for kept in &mut self.kept_for {
@@ -178,9 +179,9 @@ impl RunMeta {
         }
     }
 
-    /// Joins two neighbouring entries of `kept_for`, to have fewer of them: the two that have the
-    /// fewest bytes together. The versions that either entry counts then count as garbage only once
-    /// no snapshot or view is left that either entry is kept for.
+    /// Joins the two neighbouring entries of `kept_for` that have the fewest bytes together, to
+    /// have one entry less. The joined entry counts as garbage only once no snapshot or view reads
+    /// at a commit between the start of the former range and the later of the two ends.
     fn join_smallest_kept(&mut self) {
         self.kept_for.sort_by_key(|kept| (kept.from, kept.to));
         let pairs = self.kept_for.windows(2).enumerate();

@@ -30,7 +30,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// A run of these files, ascending by key, at least one.
+    /// Creates a run of these files, ascending by key, at least one.
     pub(crate) fn new(meta: RunMeta, files: Vec<Arc<RunFile>>) -> Arc<Self> {
         debug_assert_eq!(meta.files.len(), files.len());
         let keys = keys_that_count(&meta);
@@ -75,8 +75,8 @@ impl Run {
         &self.files
     }
 
-    /// The run's key range, if its files may have keys outside of it, such as keys that a merge has
-    /// moved to another run; `None` if all keys of the files are part of the run.
+    /// Returns the run's key range, if its files may have keys outside of it, such as keys that a
+    /// merge has moved to another run; `None` if all keys of the files are part of the run.
     #[inline]
     pub(crate) fn keys_that_count(&self) -> Option<&KeyRange> {
         keys_that_count(&self.meta)
@@ -93,7 +93,7 @@ impl Run {
         self.files.iter().filter_map(|file| file.table())
     }
 
-    /// The keys that cannot be read.
+    /// Returns the keys that cannot be read.
     #[inline]
     pub(super) fn gaps(&self) -> &[Gap] {
         mutation::replace(&self.gaps, Mutation::PassOverGaps, &[])
@@ -118,9 +118,9 @@ impl Run {
         Some(Self::new(meta, files))
     }
 
-    /// Returns this run with the files of `rest` in the place of a lost file, which is removed once
-    /// no reader holds it. The new run is `None` if no file is left; the result is `None` if the
-    /// run has no such file.
+    /// Returns this run with the files of `rest` in place of the file `lost`, which is removed once
+    /// no reader holds it. Returns `Some(None)` if no file is left, and `None` if the run does not
+    /// have the file `lost`.
     pub(crate) fn without_lost(
         &self,
         lost: FileNumber,
@@ -137,14 +137,15 @@ impl Run {
         Some((!files.is_empty()).then(|| Self::new(meta, files)))
     }
 
-    /// Returns whether an unreadable file may have keys in a range for which `fits` returns true.
+    /// Returns whether a file that could not be opened may have keys in a range for which `fits`
+    /// returns true.
     fn may_hold(&self, fits: impl Fn(&KeyRange) -> bool) -> bool {
         let none = mutation::is(Mutation::NothingInGaps);
         !none && self.gaps.iter().any(|gap| fits(&gap.range))
     }
 
-    /// Returns this run without the keys before `key`, and the files that have no other keys;
-    /// `None` for the run if nothing is left of it.
+    /// Returns this run without the keys before `key`, and the files that the new run does not
+    /// contain, because they have no other keys. The new run is `None` if no file is left.
     pub(crate) fn beginning_at(&self, key: &Bytes) -> (Option<Arc<Self>>, Vec<Arc<RunFile>>) {
         let mut meta = self.meta.clone();
         let gone = meta.begin_at(key);
@@ -192,13 +193,14 @@ impl Run {
         files.filter_map(|(number, file)| Some((number, file.table()?)))
     }
 
-    /// Whether every file of the run is readable: none is in quarantine, and each could be read
-    /// when it was opened.
+    /// Returns whether every file of the run is readable: none is in quarantine, and each could be
+    /// read when it was opened.
     pub(crate) fn is_mergeable(&self) -> bool {
         self.is_mergeable
     }
 
-    /// The files that are missing or could not be read when they were opened, with the errors.
+    /// Returns the files that are missing or could not be read when they were opened, with the
+    /// errors.
     pub(crate) fn unreadable(&self) -> impl Iterator<Item = (&FileMeta, &Error)> {
         let files = self.meta.files.iter().zip(&self.files);
         files.filter_map(|(file_meta, file)| Some((file_meta, file.unreadable()?)))
@@ -235,7 +237,7 @@ impl Run {
         self.meta.smallest_seq < seq || self.meta.smallest_seq == seq && !blind
     }
 
-    /// Marks the files as obsolete, so that each is removed once its last reader is done. Called
+    /// Marks the files as obsolete, so that each is removed once its last reader has ended. Called
     /// when the manifest no longer names the files.
     pub(crate) fn retire(&self) {
         self.files.iter().for_each(|file| file.retire());
@@ -276,14 +278,14 @@ impl Run {
         Ok(false)
     }
 
-    /// A sketch of the keys whose older versions the run hides. `None` if the run may hide versions
-    /// of other keys (by range tombstones or in files that do not open), or if its own versions
-    /// expire.
+    /// Returns a sketch of the keys whose older versions the run hides. `None` if the run may hide
+    /// versions of other keys (by range tombstones or in files that do not open), or if its own
+    /// versions expire.
     pub(crate) fn overwrites(&self) -> Option<&Arc<KeySketch>> {
         self.overwrites.as_ref()
     }
 
-    /// A sketch of the keys of the run's versions.
+    /// Returns a sketch of the keys of the run's versions.
     pub(crate) fn key_sketch(&self) -> KeySketch {
         if let Some(keys) = &self.overwrites {
             return KeySketch::clone(keys);
@@ -313,13 +315,14 @@ impl Run {
         self.sum(|properties| properties.expiring) > 0
     }
 
-    /// Whether values of the run have timestamps that may make them garbage.
+    /// Returns whether a file of the run has values with timestamps, so that merges may find some
+    /// of them to be garbage.
     pub(crate) fn has_timestamps(&self) -> bool {
         let mut tables = self.sorted.iter();
         tables.any(|table| table.properties().timestamps.is_some())
     }
 
-    /// Number of different user keys in the run, by the properties of its files.
+    /// Returns the number of different user keys in the run, by the properties of its files.
     pub(crate) fn keys(&self) -> u64 {
         self.sum(|properties| properties.keys)
     }
@@ -328,7 +331,7 @@ impl Run {
         self.sum(|properties| properties.tombstones)
     }
 
-    /// Bytes of the run's keys and values, before compression.
+    /// Returns the bytes of the run's keys and values, before compression.
     pub(crate) fn plain_bytes(&self) -> u64 {
         self.sum(|of| of.raw_key_bytes.saturating_add(of.raw_value_bytes))
     }
@@ -370,7 +373,7 @@ impl Run {
         !self.sorted.is_empty() || !self.gaps.is_empty()
     }
 
-    /// Whether a version of `key`, or a range tombstone over it, may be in the run.
+    /// Returns whether a version of `key`, or a range tombstone over it, may be in the run.
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         let counts = |keys: &KeyRange| keys.contains(key);
         if !self.keys_that_count().is_none_or(counts) {
@@ -386,7 +389,7 @@ impl Run {
                 .is_some_and(|tombstones| !tombstones.over(key).is_empty())
     }
 
-    /// Whether a version or a range tombstone may be in the run for a key of `range`.
+    /// Returns whether a version or a range tombstone may be in the run for a key of `range`.
     pub(crate) fn overlaps(&self, range: &KeyRange) -> bool {
         let counting = (self.keys_that_count()).map(|keys| range.intersection(keys));
         let range = counting.as_ref().unwrap_or(range);
@@ -403,8 +406,8 @@ impl Run {
                 .is_some_and(|tombstones| tombstones.overlaps(range))
     }
 
-    /// Whether the run may have a version in the range of `sought`. Calls `excluded` if only the
-    /// prefixes in a filter show that it has none.
+    /// Returns whether the run may have a version in the range of `sought`. Calls `excluded` if
+    /// only the prefixes in a filter show that it has none.
     pub(crate) fn may_have(&self, sought: &Sought<'_>, excluded: impl FnOnce()) -> bool {
         let counting = (self.keys_that_count()).map(|keys| sought.keys.intersection(keys));
         let keys = counting.as_ref().unwrap_or(&sought.keys);
@@ -433,7 +436,7 @@ impl Run {
         !is_excluded
     }
 
-    /// A range that contains all keys for which the run has, or may have, versions or range
+    /// Returns a range that contains all keys for which the run has, or may have, versions or range
     /// tombstones; empty if there are none.
     pub(crate) fn bounds(&self) -> KeyRange {
         let versions = self.sorted.first().zip(self.sorted.last());
@@ -456,23 +459,23 @@ impl Run {
         })
     }
 
-    /// Whether the files have keys behind the end of the run's key range.
+    /// Returns whether the files have keys behind the end of the run's key range.
     pub(super) fn ends_early(&self) -> bool {
         let end = self.keys_that_count().and_then(|keys| keys.end.as_ref());
         let last = self.sorted.last();
         last.is_some_and(|last| !is_before(largest_key(last), end))
     }
 
-    /// The position, among the open files of the run, of the first file that does not end before
-    /// `key`.
+    /// Returns the position, among the open files of the run, of the first file that does not end
+    /// before `key`.
     #[inline]
     pub(super) fn first_file_reaching(&self, key: &[u8]) -> usize {
         self.sorted
             .partition_point(|table| largest_key(table) < key)
     }
 
-    /// A cursor for a reader at `seq`. It may also stand on newer versions, which the reader passes
-    /// over.
+    /// Returns a cursor for a reader at `seq`. The cursor may also stop at versions that are newer
+    /// than `seq`, which the reader has to skip.
     pub(crate) fn cursor(self: &Arc<Self>, seq: SeqNo, fill_cache: bool) -> RunCursor {
         RunCursor::new(self.clone(), seq, fill_cache)
     }
@@ -487,9 +490,9 @@ fn keys_of(table: &SsTable) -> KeyRange {
     KeyRange::spanning(smallest_key(table), largest_key(table))
 }
 
-/// The range tombstones over the run's key range. A run that was written at once has all of them in
-/// one file. If a run was merged in parts, one file of each part has those over the keys of the
-/// part.
+/// Returns the range tombstones over the run's key range. A run that was written at once has all of
+/// them in one file. If a run was merged in parts, one file of each part has those over the keys of
+/// the part.
 fn range_tombstones<'a>(
     open: impl Iterator<Item = &'a Arc<SsTable>>,
     keys: Option<&KeyRange>,

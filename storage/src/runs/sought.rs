@@ -22,7 +22,7 @@ pub(super) struct SoughtPrefix<'a> {
 }
 
 impl<'a> Sought<'a> {
-    /// A search of all keys.
+    /// Returns a search of all keys.
     pub(crate) fn all() -> Self {
         Self {
             keys: KeyRange::all(),
@@ -35,7 +35,7 @@ impl<'a> Sought<'a> {
         &self.keys
     }
 
-    /// A search of the keys between two bounds, with their common prefix if they have one.
+    /// Returns a search of the keys between two bounds, with their common prefix if they have one.
     pub(crate) fn between(
         lower: &Bound<Vec<u8>>,
         upper: &Bound<Vec<u8>>,

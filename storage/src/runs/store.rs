@@ -38,7 +38,7 @@ const RESERVED_AT_ONCE: u64 = 256;
 
 /// Gives out the numbers of new files.
 pub(crate) trait FileNumbers {
-    /// A number that no file of the database ever had.
+    /// Returns a number that no file of the database ever had.
     fn next_file_number(&self) -> Result<FileNumber>;
 }
 
@@ -85,7 +85,7 @@ impl RunStore {
         Ok(number)
     }
 
-    /// The number of the next new file: all files so far have smaller numbers.
+    /// Returns the number of the next new file: all files so far have smaller numbers.
     pub(crate) fn files_below(&self) -> FileNumber {
         self.numbers.lock().unwrap().next
     }
@@ -123,7 +123,7 @@ impl RunStore {
         finished.map_err(Error::no_space_or_io("sync", &self.name(last)))
     }
 
-    /// Makes the names of the files of new runs durable, of all of them with one sync.
+    /// Makes the names of the files of all these runs durable, with one sync.
     pub(crate) fn finish_runs<'a>(
         &self,
         runs: impl IntoIterator<Item = &'a Arc<Run>>,
@@ -148,8 +148,9 @@ impl RunStore {
         Ok((meta, RunFile::new(Ok(table), number, self.tables.clone())))
     }
 
-    /// Opens the file `number`. The file must have been written under this number, or outside of a
-    /// database, or have the id `id`: a file that was restored from a backup has a new number.
+    /// Opens the file `number`. The file must record this number or no number (it was written
+    /// outside of a database), or have the id `id`: a file that was restored from a backup has a
+    /// new number.
     pub(crate) fn open_table(
         &self,
         number: FileNumber,
@@ -164,7 +165,7 @@ impl RunStore {
     /// Opens the file of this record.
     ///
     /// # Errors
-    /// As [`Self::open_table`]; `Corruption` also if it is another file.
+    /// As [`Self::open_table`]; `Corruption` also if the file is not the one of the record.
     pub(crate) fn open_known(&self, meta: &FileMeta) -> Result<Arc<SsTable>> {
         let table = self.open_table(meta.number, Some(meta.id))?;
         meta.check_file(&table)?;
@@ -227,8 +228,9 @@ impl RunStore {
         Ok(Run::new(meta, files))
     }
 
-    /// Reads what can be read of the file of this record, past the system's cache. If it or a part of
-    /// it cannot be read, reads all of it again, until a reading loses no less than the one before.
+    /// Reads the readable part of the file of this record, past the system's cache. If a part
+    /// cannot be read, reads the whole file again, and repeats that as long as a reading loses less
+    /// than the best one before.
     ///
     /// # Errors
     /// As [`Salvage::open`].
@@ -254,7 +256,7 @@ impl RunStore {
     }
 
     /// Asks the system to drop its cached pages of a file, so that the next read comes from the
-    /// disk. If the system does not, the next read may come from the cache.
+    /// disk. If the system refuses, the next read may come from the cache.
     fn forget_cached(&self, number: FileNumber) {
         let file = self.open_files.open(&self.tables, number.0);
         let _ = file.and_then(|file| file.forget_cached());

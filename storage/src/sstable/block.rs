@@ -93,7 +93,7 @@ impl Block {
         Ok(block)
     }
 
-    /// A block without entries, as the index of a table without data blocks is.
+    /// Returns a block without entries, as the index of a table without data blocks is.
     pub(super) fn empty() -> Self {
         Self {
             bytes: Bytes::new(),
@@ -102,12 +102,12 @@ impl Block {
         }
     }
 
-    /// Number of restart points, at least 1 unless it is [`Self::empty`].
+    /// Returns the number of restart points, at least 1 unless the block is [`Self::empty`].
     pub(super) fn restarts(&self) -> usize {
         self.restarts
     }
 
-    /// Offset of a restart point, below [`Self::entries_end`].
+    /// Returns the offset of a restart point, below [`Self::entries_end`].
     pub(super) fn restart(&self, i: usize) -> Result<usize, Damage> {
         let offset = self
             .bytes
@@ -128,7 +128,7 @@ impl Block {
         self.entries_end
     }
 
-    /// The value of an entry, at `range` in the block; it shares the block's memory.
+    /// Returns the value of an entry, at `range` in the block; it shares the block's memory.
     pub(super) fn value(&self, range: Range<usize>) -> Bytes {
         self.bytes.slice(range)
     }
@@ -147,7 +147,7 @@ impl Block {
         &self.bytes[range]
     }
 
-    /// The length of the block in bytes.
+    /// Returns the length of the block in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -157,8 +157,8 @@ impl Block {
         self.bytes
     }
 
-    /// The keys and sequence numbers of two entries that are stored with their full keys: the first
-    /// entry, and the one at the last restart point.
+    /// Returns the keys and sequence numbers of two entries that are stored with their full keys:
+    /// the first entry, and the one at the last restart point.
     pub(super) fn full_keys(&self) -> Result<[(&[u8], SeqNo); 2], Damage> {
         let full = |at: usize| {
             let entry = self.entry(at)?;
@@ -240,8 +240,8 @@ impl Block {
         Ok(None)
     }
 
-    /// Returns the entry at the offset `start` if it is of `key`; `None` if it is not. The entry
-    /// before it must be of `key`, too.
+    /// Returns the entry at the offset `start` if its key is `key`; `None` if it has another key.
+    /// The entry before it must have the key `key`, too.
     pub(super) fn find_older(&self, key: &[u8], start: usize) -> Result<Option<Found<'_>>, Damage> {
         let entry = self.entry(start)?;
         let Some(rest) = key.get(entry.shared..) else {
@@ -251,7 +251,7 @@ impl Block {
         Ok(same_key.then_some(Found { entry, same_key }))
     }
 
-    /// The last restart point `< (key, seq)`, or the first one.
+    /// Returns the last restart point `< (key, seq)`, or the first one.
     fn restart_before(&self, key: &[u8], seq: SeqNo) -> Result<usize, Damage> {
         // Restart points below `low` are smaller; from `high` on none is.
         let (mut low, mut high, mut best) = (0, self.restarts, 0);
@@ -281,7 +281,7 @@ impl Block {
     }
 }
 
-/// The number of leading bytes that are the same.
+/// Returns the number of leading bytes in which `a` and `b` are equal.
 pub(super) fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     let (a_words, _) = a.as_chunks::<8>();
     let (b_words, _) = b.as_chunks::<8>();

@@ -57,22 +57,22 @@ impl BlockBuilder {
         self.last_seq = seq;
     }
 
-    /// Whether the block has no entry yet.
+    /// Returns whether the block has no entry yet.
     pub(super) fn is_empty(&self) -> bool {
         self.restarts.is_empty()
     }
 
-    /// Number of restart points so far.
+    /// Returns the number of restart points so far.
     pub(super) fn restarts(&self) -> usize {
         self.restarts.len()
     }
 
-    /// Size of the block if it were finished now, in bytes.
+    /// Returns the size of the block if it were finished now, in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() + (self.restarts.len() + 1) * size_of::<u32>()
     }
 
-    /// The version that was added last, even if its block was cleared since.
+    /// Returns the version that was added last, even if its block was cleared since.
     pub(super) fn last(&self) -> (&[u8], SeqNo) {
         (&self.last_key, self.last_seq)
     }

@@ -8,7 +8,8 @@ use super::block::Block;
 use super::damage::Damage;
 use crate::key::{Kind, SeqNo};
 
-/// Walks a [`Block`]. A new cursor stands on no entry, nor does one that has met damage.
+/// Walks a [`Block`]. A new cursor stands on no entry, and neither does a cursor that has found
+/// damage.
 ///
 /// Unlike [`Block::find`] it assembles the whole key, because [`Cursor`](crate::key::Cursor)
 /// returns it as a slice; the buffer lives as long as the cursor.
@@ -68,7 +69,7 @@ impl BlockCursor {
         self.kind
     }
 
-    /// The value of the current entry; it shares the block's memory and keeps it alive.
+    /// Returns the value of the current entry; it shares the block's memory and keeps it alive.
     #[inline]
     pub(super) fn value(&self) -> Bytes {
         debug_assert!(self.valid);
@@ -130,8 +131,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Moves to the entry before, by walking from the restart point before it:
-    /// an entry does not know where its predecessor starts.
+    /// Moves to the entry before, by walking from the restart point before the current entry: an
+    /// entry does not contain the position of its predecessor.
     ///
     /// # Panics
     /// When not valid.

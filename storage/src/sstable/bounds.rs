@@ -119,8 +119,8 @@ impl Bounds {
         low
     }
 
-    /// Returns whether the bound at `position` is below `(key, seq)`; `rest` is the part of the key
-    /// behind the prefix.
+    /// Returns whether the bound at `position` is below `(key, seq)`. `rest` is the part of `key`
+    /// behind the common prefix of all bounds.
     fn is_below(&self, position: usize, key: &[u8], rest: &[u8], seq: SeqNo) -> bool {
         match self.lengths[position] {
             LONG => {
@@ -139,7 +139,7 @@ impl Bounds {
         &self.long[at.expect("its length says that it is there")]
     }
 
-    /// The bound at a position below [`Self::len`].
+    /// Returns the bound at a position below [`Self::len`].
     pub(super) fn get(&self, position: usize) -> Bound {
         match self.lengths[position] {
             LONG => {

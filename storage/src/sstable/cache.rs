@@ -130,7 +130,7 @@ impl BlockCache {
     /// for every small table that is opened or closed.
     const STEP_FRACTION: u64 = 256;
 
-    /// A cache of `capacity_bytes`, overhead included; 0 keeps nothing.
+    /// Creates a cache of `capacity_bytes`, overhead included; 0 for a cache that keeps nothing.
     pub(crate) fn new(capacity_bytes: u64) -> Self {
         let partitions_bytes = Arc::<AtomicU64>::default();
         let blocks = (capacity_bytes > 0).then(|| {
@@ -162,8 +162,8 @@ impl BlockCache {
         }
     }
 
-    /// A cache that gets the part of `shared_bytes` that open tables do not take, and at least an
-    /// eighth of `shared_bytes`.
+    /// Creates a cache that gets the part of `shared_bytes` that open tables do not take, and at
+    /// least an eighth of `shared_bytes`.
     pub(crate) fn beside_tables(shared_bytes: u64) -> Self {
         Self {
             shared_bytes: Some(shared_bytes),
@@ -198,12 +198,13 @@ impl BlockCache {
         }
     }
 
-    /// Memory of open tables: the top levels of their indexes, properties, and range tombstones.
+    /// Returns the memory of open tables: the top levels of their indexes, properties, and range
+    /// tombstones.
     pub(crate) fn tables_bytes(&self) -> u64 {
         self.tables_bytes.load(Ordering::Relaxed)
     }
 
-    /// The capacity of the cache now, in bytes.
+    /// Returns the capacity of the cache now, in bytes.
     pub(crate) fn bytes_max(&self) -> u64 {
         *self.blocks_bytes_max.lock().unwrap()
     }
@@ -225,7 +226,8 @@ impl BlockCache {
         found
     }
 
-    /// Puts a verified, uncompressed block in; returns an evicted block, if there was one.
+    /// Adds a verified, uncompressed block. Returns a block that was evicted for it, if there was
+    /// one.
     pub(super) fn insert(&self, file_number: u64, offset: u64, block: Block) -> Option<Block> {
         let mut evicted = Evicted::default();
         let (blocks, key) = (self.blocks.as_ref()?, (file_number, offset));
@@ -233,9 +235,9 @@ impl BlockCache {
         evicted.blocks[0].take()
     }
 
-    /// Puts a partition that was just read into its slot and into the cache, and returns it. If
-    /// another thread was faster, returns that thread's partition. If there is no cache, the
-    /// partition is not kept.
+    /// Adds a partition that was just read to its slot and to the cache, and returns it. If another
+    /// thread has filled the slot before, returns that thread's partition. If there is no cache,
+    /// the partition is not kept.
     pub(super) fn keep(
         &self,
         file_number: u64,
@@ -278,27 +280,28 @@ impl BlockCache {
         }
     }
 
-    /// Partitions that lookups and cursors read from the disk, since the cache was made.
+    /// Returns the number of partitions that lookups and cursors read from the disk, since the
+    /// cache was made.
     pub(crate) fn partitions_read(&self) -> u64 {
         self.partitions_read.load(Ordering::Relaxed)
     }
 
-    /// The part of [`Self::used_bytes`] that partitions take.
+    /// Returns the part of [`Self::used_bytes`] that partitions take.
     pub(crate) fn partitions_bytes(&self) -> u64 {
         self.partitions_bytes.load(Ordering::Relaxed)
     }
 
-    /// Lookups that found their data block, since the cache was made.
+    /// Returns the number of lookups that found their data block, since the cache was made.
     pub(crate) fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// Lookups that did not find their data block, since the cache was made.
+    /// Returns the number of lookups that did not find their data block, since the cache was made.
     pub(crate) fn misses(&self) -> u64 {
         self.misses.load(Ordering::Relaxed)
     }
 
-    /// Bytes in the cache now, overhead included.
+    /// Returns the bytes in the cache now, overhead included.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.blocks.as_ref().map_or(0, Cache::weight)
     }
@@ -311,7 +314,7 @@ mod tests {
     use super::*;
     use crate::sstable::block_builder::BlockBuilder;
 
-    /// A block of about 1000 bytes.
+    /// Returns a block of about 1000 bytes.
     fn block() -> Block {
         let mut builder = BlockBuilder::new(1);
         builder.add(b"k", crate::SeqNo(1), crate::key::Kind::Put, &[0; 985]);

@@ -24,17 +24,17 @@ use crate::mutation::{self, Mutation};
 pub enum Compression {
     /// No compression.
     None,
-    /// LZ4: cheap enough to pay for itself on almost every disk. A block that
-    /// it makes less than an eighth smaller is stored as it is.
+    /// LZ4: cheap enough to pay for itself on almost every disk. A block that LZ4 makes less than
+    /// an eighth smaller is stored uncompressed.
     #[default]
     Lz4,
     /// Zstandard, at its usual level: a quarter to a third smaller than LZ4, and several times as
-    /// expensive to write and to read. A block that it makes less than an eighth smaller is stored
-    /// as it is.
+    /// expensive to write and to read. A block that Zstandard makes less than an eighth smaller is
+    /// stored uncompressed.
     Zstd,
 }
 
-/// Bytes of type and checksum after a payload.
+/// The number of bytes behind a payload: one for the compression type, four for the checksum.
 pub(super) const TRAILER_BYTES: usize = 5;
 
 /// Largest payload before compression: the largest value (256 MiB) with its key
@@ -147,8 +147,8 @@ pub(super) fn unseal(stored: Bytes, place: BlockPlace) -> Result<Bytes, Damage> 
 }
 
 /// Like [`unseal`], for bytes that are about to be overwritten. The payload is put into the memory
-/// of `spare` if nothing else refers to that memory and it is at most an eighth too large: a cache
-/// counts the length of the payload, not of its memory.
+/// of `spare` if nothing else refers to this memory and it is at most an eighth larger than the
+/// payload: a cache counts the length of the payload, not of its memory.
 pub(super) fn unseal_into(stored: &[u8], place: BlockPlace, spare: Bytes) -> Result<Bytes, Damage> {
     let memory = |len: usize| match spare.try_into_mut().map(Vec::from) {
         Ok(memory) if (len..=len + len / 8).contains(&memory.capacity()) => memory,
@@ -174,7 +174,8 @@ pub(super) fn check_stored(stored: &[u8], place: BlockPlace) -> Result<(), Damag
     Ok(())
 }
 
-/// Checks a stored block; returns its payload as it is stored.
+/// Checks a stored block against its checksum. Returns its compression and its payload, which is
+/// still compressed.
 fn check(stored: &[u8], place: BlockPlace) -> Result<(Compression, &[u8]), Damage> {
     let Some(payload_bytes) = stored.len().checked_sub(TRAILER_BYTES) else {
         return Err(Damage(format!(

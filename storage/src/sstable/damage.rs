@@ -12,7 +12,8 @@ use crate::error::Error;
 pub(super) struct Damage(pub(super) String);
 
 impl Damage {
-    /// The error to return to callers: the damaged bytes are at `offset` of the file `path`.
+    /// Converts the damage to the error for callers: the damaged bytes are at `offset` of the file
+    /// `path`.
     pub(super) fn at(self, path: &Path, offset: u64) -> Error {
         Error::corruption(path, offset, self.0)
     }

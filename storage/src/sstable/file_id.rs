@@ -47,7 +47,7 @@ impl FileId {
         header
     }
 
-    /// The id in the header at the start of a file, if that is whole.
+    /// Returns the id in the header at the start of a file, if that is whole.
     pub(super) fn of_header(file: &[u8]) -> Option<Self> {
         let header = file.first_chunk::<HEADER_BYTES>()?;
         let id = Self(*header.first_chunk()?);
@@ -99,7 +99,7 @@ impl BlockPlace {
         hasher.finalize()
     }
 
-    /// A hasher for the checksum of a block that comes piece by piece.
+    /// Returns a hasher for the checksum of a block that comes piece by piece.
     pub(super) fn hasher(self) -> Hasher {
         let mut place = [0; FileId::BYTES + 8];
         let (file, offset) = place.split_at_mut(FileId::BYTES);

@@ -12,7 +12,8 @@ use super::damage::Damage;
 /// The greatest number of bits that a key sets.
 const PROBES_MAX: u8 = 30;
 
-/// The hash that [`Filter::may_contain`] takes: xxh3, 64 bits, no seed.
+/// Returns the hash of a key that [`Filter::may_contain`] takes: xxh3 with 64 bits and without a
+/// seed.
 pub(crate) fn key_hash(key: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(key)
 }
@@ -46,7 +47,8 @@ impl Filter {
         self.bits.len()
     }
 
-    /// False when no key with this hash is in the partition.
+    /// Returns false only if no key and no key prefix with this hash is in the partition. True
+    /// proves nothing.
     pub(super) fn may_contain(&self, hash: u64) -> bool {
         positions(hash, self.probes, self.bits.len()).all(|bit| {
             self.bits
@@ -78,7 +80,7 @@ impl FilterBuilder {
         }
     }
 
-    /// Size of the filter if it were finished now, in bytes.
+    /// Returns the size of the filter if it were finished now, in bytes.
     pub(super) fn len(&self) -> usize {
         match self.bits_per_key {
             0 => 1,
@@ -86,7 +88,8 @@ impl FilterBuilder {
         }
     }
 
-    /// Bytes of the bits: at least 64 bits, or a tiny filter passes nearly everything.
+    /// Returns the size of the bits in bytes, at least 8: a smaller filter would let nearly every
+    /// key pass.
     fn bytes(&self) -> usize {
         let bits = self.hashes.len() * self.bits_per_key as usize;
         bits.div_ceil(8).max(8)
@@ -112,7 +115,7 @@ impl FilterBuilder {
     }
 }
 
-/// The positions of the bits that a key sets in a filter of `bytes` bytes.
+/// Returns the positions of the bits that a key sets in a filter of `bytes` bytes.
 fn positions(hash: u64, probes: u8, bytes: usize) -> impl Iterator<Item = usize> {
     // The step's high half is the hash's low half: position and step are
     // independent where the multiplication below looks.

@@ -13,7 +13,7 @@ pub(super) struct BlockHandle {
 }
 
 impl BlockHandle {
-    /// Offset of the first byte after the block; `None` when it does not fit.
+    /// Returns the offset of the first byte after the block; `None` when it does not fit.
     pub(super) fn end(self) -> Option<u64> {
         self.offset.checked_add(self.len)
     }

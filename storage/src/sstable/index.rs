@@ -77,7 +77,7 @@ impl Index {
         self.ends.len()
     }
 
-    /// The offset at which the last data block ends.
+    /// Returns the offset at which the last data block ends.
     pub(super) fn end(&self) -> u64 {
         self.ends.last().copied().unwrap_or(self.start)
     }
@@ -137,24 +137,25 @@ impl IndexBuilder {
         }
     }
 
-    /// Size of the index if it were finished now, in bytes, before compression.
+    /// Returns an upper bound of the size that the index of the open partition would have if it
+    /// were finished now, in bytes before compression.
     pub(super) fn len(&self) -> usize {
         let last = self.last.as_ref();
         self.block.len() + last.map_or(0, |(key, ..)| key.len() + ENTRY_BYTES_MAX)
     }
 
-    /// The number of index entries of the open partition: one for each of its data blocks but the
-    /// last, whose upper bound depends on the key with which the next block begins.
+    /// Returns the number of index entries of the open partition: one for each of its data blocks
+    /// but the last, whose upper bound depends on the key with which the next block begins.
     pub(super) fn entries(&self) -> usize {
         self.block.restarts()
     }
 
-    /// The last bound that is known.
+    /// Returns the last bound that is known.
     pub(super) fn last_bound(&self) -> (&[u8], SeqNo) {
         self.block.last()
     }
 
-    /// The offset at which the data block of [`Self::last_bound`] ends.
+    /// Returns the offset at which the data block of [`Self::last_bound`] ends.
     pub(super) fn data_end(&self) -> u64 {
         self.data_end
     }
@@ -197,8 +198,8 @@ impl IndexBuilder {
     }
 }
 
-/// A short key that is at least `low` and below `high`, which is greater than `low`: `low` itself,
-/// or a prefix of `high`.
+/// Returns a short key that is at least `low` and below `high`: `low` itself, or a prefix of
+/// `high`. `high` must be greater than `low`.
 fn separator<'a>(low: &'a [u8], high: &'a [u8]) -> &'a [u8] {
     let parted = common_prefix_len(low, high) + 1;
     if parted < high.len() {

@@ -21,12 +21,12 @@ const RANK_MAX: u8 = (u64::BITS - INDEX_BITS + 1) as u8;
 /// little endian, and its rank.
 const SPARSE_BYTES: usize = 3;
 
-/// An estimate of a number of different keys.
+/// A HyperLogLog sketch of a set of keys. It gives an estimate of the number of different keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeySketch {
     /// The registers of HyperLogLog. The first bits of a key's hash are the index of its register,
-    /// which has one more than the largest number of zeros that follow the index in any such hash;
-    /// 0 without such a key.
+    /// which is one more than the largest number of zeros that follow the index in the hash of any
+    /// key of this register; 0 without such a key.
     ranks: Box<[u8; REGISTERS]>,
 }
 
@@ -56,8 +56,8 @@ impl KeySketch {
         }
     }
 
-    /// About how many different keys were added. The error is below 3.3% with a probability of two
-    /// thirds.
+    /// Returns about how many different keys were added. The error is below 3.3% with a probability
+    /// of two thirds.
     pub fn distinct(&self) -> u64 {
         let mut counts = [0_u32; RANK_MAX as usize + 1];
         for &rank in &*self.ranks {
@@ -71,7 +71,7 @@ impl KeySketch {
         (registers * registers / (2.0 * std::f64::consts::LN_2 * sum)).round() as u64
     }
 
-    /// The standard error of an estimate of `distinct` keys, as a number of keys.
+    /// Returns the standard error, in keys, of an estimate of `distinct` keys.
     pub(crate) fn error(distinct: u64) -> u64 {
         distinct.saturating_mul(33) / 1000
     }
@@ -123,8 +123,8 @@ impl fmt::Debug for KeySketch {
     }
 }
 
-/// The weight of the empty registers in Ertl's estimator, if `x` is their fraction: x + the sum of
-/// x^(2^k) 2^(k-1) over k from 1 on.
+/// Returns the weight of the empty registers in Ertl's estimator, if `x` is their fraction: x + the
+/// sum of x^(2^k) 2^(k-1) over k from 1 on.
 fn sigma(x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;

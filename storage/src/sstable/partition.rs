@@ -137,13 +137,13 @@ impl Slots {
         Arc::new(Self((0..partitions).map(|_| Default::default()).collect()))
     }
 
-    /// The memory of the slots (pointers to the partitions that are in memory), without the
+    /// Returns the memory of the slots (pointers to the partitions that are in memory), without the
     /// partitions, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.0)
     }
 
-    /// The partition at a position, if it is in memory.
+    /// Returns the partition at a position, if it is in memory.
     #[inline]
     pub(super) fn get(&self, position: usize) -> Option<PartitionGuard> {
         let guard = self.0[position].load();

@@ -81,8 +81,9 @@ impl PartitionBuilder {
         self.index.end_block(key, seq, handle);
     }
 
-    /// Whether the filter of the open partition has a key already. If not, even a key that the
-    /// partition before has, too, must be added: its versions go on in this partition.
+    /// Returns whether the filter of the open partition has a key already. If it has none, even a
+    /// key that is in the filter of the partition before must be added, because its versions go on
+    /// in this partition.
     pub(super) fn has_key(&self) -> bool {
         self.has_key
     }
@@ -120,19 +121,20 @@ impl PartitionBuilder {
         });
     }
 
-    /// Size of all partitions and of the top level if they were finished now, in bytes, before
-    /// compression.
+    /// Returns an upper bound of the size of all partitions and of the top level if they were
+    /// finished now, in bytes before compression.
     pub(super) fn len(&self) -> usize {
         self.done_bytes + self.index.len() + self.filter.len() + self.top_bytes
     }
 
-    /// An upper bound of the size of the top level, in bytes before compression, with one more
-    /// entry whose key has `key_bytes`.
+    /// Returns an upper bound of the size of the top level, in bytes before compression, with one
+    /// more entry whose key has `key_bytes`.
     pub(super) fn top_bytes_with(&self, key_bytes: usize) -> usize {
         self.top_bytes + key_bytes + ENTRY_BYTES_MAX
     }
 
-    /// All partitions, in order; none of a table without data blocks.
+    /// Ends the last partition, and returns all partitions in order; none for a table without data
+    /// blocks.
     pub(super) fn finish(mut self) -> Vec<BuiltPartition> {
         self.index.end_blocks();
         if self.index.entries() > 0 {

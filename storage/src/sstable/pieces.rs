@@ -12,7 +12,7 @@ use crate::key::{KeyRange, SeqNo, is_before};
 pub(crate) type Piece = (Vec<u8>, u64);
 
 impl SsTable {
-    /// The number of partitions that may have keys of a range.
+    /// Returns the number of partitions that may have keys of a range.
     pub(crate) fn partitions_in(&self, range: &KeyRange) -> usize {
         self.partitions_over(range).count()
     }

@@ -93,7 +93,7 @@ pub(crate) struct Origin {
     pub(crate) created_after: SeqNo,
     /// The first sequence number that the file covers: for its `keys`, the file has all versions
     /// and tombstones numbered from here to `largest_seq` that readers still need. The memtables
-    /// and files that it was made from have no others.
+    /// and files that it was made from have no other versions and tombstones that readers need.
     pub(crate) smallest_seq: SeqNo,
     /// The largest sequence number that the file covers.
     pub(crate) largest_seq: SeqNo,
@@ -130,7 +130,7 @@ impl TombstoneProperties {
 }
 
 impl Properties {
-    /// The properties of a table without entries.
+    /// Returns the properties of a table without entries.
     pub(super) fn new((file_number, table_id): (u64, u32), options: SsTableOptions) -> Self {
         Self {
             format_version: SSTABLE.version,
@@ -173,7 +173,7 @@ impl Properties {
         });
     }
 
-    /// Number of versions and range tombstones.
+    /// Returns the number of versions and range tombstones.
     pub(crate) fn entries_with_tombstones(&self) -> u64 {
         let tombstones = self.range_tombstones.as_ref();
         self.entries + tombstones.map_or(0, |tombstones| tombstones.count)
@@ -184,7 +184,7 @@ impl Properties {
         self.largest_seq = self.largest_seq.max(seq);
     }
 
-    /// The payload that [`Self::decode`] reads.
+    /// Returns the payload that [`Self::decode`] reads.
     pub(super) fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("numbers and strings always become JSON")
     }

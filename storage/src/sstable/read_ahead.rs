@@ -39,7 +39,7 @@ pub(super) struct ReadAhead {
     start: u64,
     /// Start and end of the last requested block.
     last: Option<(u64, u64)>,
-    /// The length of the next piece, and the largest length.
+    /// The length of the next piece; `bytes_max` is the largest length. Both in bytes.
     bytes: usize,
     bytes_max: usize,
     once: bool,
@@ -60,7 +60,7 @@ impl ReadAhead {
         }
     }
 
-    /// Limits the length of a piece, which a larger block exceeds.
+    /// Sets the largest length of a piece, in bytes. A block that is larger is still read whole.
     pub(super) fn with_bytes_max(self, bytes_max: usize) -> Self {
         Self { bytes_max, ..self }
     }
@@ -72,8 +72,8 @@ impl ReadAhead {
         self.last = self.last.is_some().then_some((end, HEADER_BYTES as u64));
     }
 
-    /// The stored bytes of a block of at most [`BLOCK_BYTES_MAX`]. `end` is the offset at which the
-    /// last data block of the `file` ends.
+    /// Returns the stored bytes of a block of at most [`BLOCK_BYTES_MAX`]. `end` is the offset at
+    /// which the last data block of the `file` ends.
     ///
     /// # Errors
     /// `Io`; `Corruption` if the file ends within this block. A failure to read the blocks around
@@ -100,7 +100,8 @@ impl ReadAhead {
         Ok(&self.buffer[range])
     }
 
-    /// The stored bytes of a block that is larger than [`BLOCK_BYTES_MAX`], read past the buffer.
+    /// Returns the stored bytes of a block that is larger than [`BLOCK_BYTES_MAX`], read past the
+    /// buffer.
     pub(super) fn stored_large(
         &self,
         file: &dyn ReadFile,

@@ -342,9 +342,9 @@ impl SsTable {
         Ok((block, false))
     }
 
-    /// Returns the data block with this payload, after it has checked that the block belongs at
-    /// this position of the partition's index: versions of another block would not be found, or be
-    /// out of order.
+    /// Creates the data block of this payload. Checks that the block belongs at this position of
+    /// the partition's index: if another block were there, versions would not be found, or be out
+    /// of order.
     pub(super) fn block_at(
         &self,
         (number, partition): (usize, &Partition),
@@ -405,7 +405,8 @@ impl SsTable {
         }
     }
 
-    /// Returns the memory of the block that the cache evicted when this thread last added a block.
+    /// Takes the memory of the block that the cache evicted when this thread last added a block, so
+    /// that the next block can be read into it.
     pub(super) fn take_evicted(&self) -> Bytes {
         SPARE.take()
     }
@@ -501,7 +502,8 @@ enum Looked {
 
 thread_local! {
     /// The memory of the block that the cache evicted when this thread last added a block. The
-    /// thread reads the next block into it. To free memory that another thread allocated takes a
-    /// lock that the other thread needs to allocate: readers would wait for each other.
+    /// thread reads the next block into it instead of freeing it. Freeing memory that another
+    /// thread allocated takes a lock that the other thread needs to allocate, so readers would wait
+    /// for each other.
     static SPARE: Cell<Bytes> = const { Cell::new(Bytes::new()) };
 }

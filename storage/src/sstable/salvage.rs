@@ -60,7 +60,7 @@ impl LostBlock {
     }
 }
 
-/// A file with its good blocks.
+/// A file of which a part may be unreadable, with its good blocks.
 #[derive(Debug)]
 pub(crate) struct Salvage {
     path: PathBuf,
@@ -280,7 +280,7 @@ impl Salvage {
 
     /// Salvages the data blocks of a partition whose index cannot be read. `last` is the bound of
     /// the partition before, if there is one, and `bound` that of this partition: the versions must
-    /// be behind the one, and not above the other.
+    /// be above the former bound, and not above the latter.
     fn without_partition(
         &mut self,
         bytes: &Bytes,
@@ -381,8 +381,8 @@ impl Salvage {
     }
 }
 
-/// Finds the blocks that are stored one behind the other from an offset on, without an index: each
-/// ends with the first four bytes that are the checksum of the bytes before.
+/// Finds the blocks that are stored one behind the other from an offset on, without an index. A
+/// block is taken to end with the first four bytes that are the checksum of the bytes before them.
 fn stored_blocks(bytes: &Bytes, id: FileId, start: u64) -> impl Iterator<Item = BlockHandle> {
     let mut offset = start;
     std::iter::from_fn(move || {
@@ -456,9 +456,9 @@ fn ordered_after(
     Ok(versions)
 }
 
-/// Returns the length of the stored block with which `bytes` begins: it ends with the first four
-/// bytes that are the checksum of the bytes before. The checksum includes `place`, the file and the
-/// offset of the block. `None` if there is no such end.
+/// Returns the length of the stored block with which `bytes` begins: the block is taken to end with
+/// the first four bytes that are the checksum of the bytes before them. The checksum includes
+/// `place`, the file and the offset of the block. `None` if there is no such end.
 fn stored_block_len(bytes: &[u8], place: BlockPlace) -> Option<usize> {
     const TYPES: u8 = 2;
     let mut crc = place.hasher();

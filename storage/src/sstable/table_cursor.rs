@@ -14,9 +14,9 @@ use super::reader::SsTable;
 use crate::error::{Error, Result};
 use crate::key::{Cursor, Kind, SeqNo};
 
-/// The surplus of cache misses over hits from which on a cursor counts as one that reads much: more
-/// than a short scan needs. Its further blocks are not put into the cache, so that they do not
-/// displace others.
+/// The surplus of cache misses over hits from which on a cursor neither searches the cache nor adds
+/// blocks to it, so that a long scan does not displace the blocks of others. A short scan stays
+/// below.
 const SHORT_BLOCKS_MAX: u32 = 64;
 
 /// Walks a table; see [`Cursor`]. Holds the table, a partition, a block, and the bytes that were
@@ -26,7 +26,7 @@ pub(crate) struct SsTableCursor {
     table: Arc<SsTable>,
     fill_cache: bool,
     /// The number of loaded blocks that were not in the cache, minus those that were, at least 0:
-    /// from [`SHORT_BLOCKS_MAX`] on, the cursor adds no more blocks to the cache.
+    /// from [`SHORT_BLOCKS_MAX`] on, the cursor neither searches the cache nor adds blocks to it.
     misses: u32,
     ahead: ReadAhead,
     /// The position in the top level of the partition that the cursor was moved to last; the length
@@ -48,9 +48,9 @@ pub(crate) struct SsTableCursor {
 }
 
 impl SsTable {
-    /// A cursor over all versions, which does not stand on any version yet. With `fill_cache` its
-    /// blocks go through the block cache until the cursor turns out to read much: a scan of the
-    /// table must not displace the blocks that lookups need.
+    /// Returns a cursor over all versions, which does not stand on any version yet. With
+    /// `fill_cache` its blocks go through the block cache until the cursor turns out to read much:
+    /// a scan of the table must not displace the blocks that lookups need.
     ///
     /// Without `fill_cache` the cursor does not even look into the block cache: it may run on a
     /// thread that loses its core at any moment, and must not lose it while it holds a lock that a
@@ -107,7 +107,7 @@ impl SsTableCursor {
         Ok(self.here().map(|partition| partition.index.len()))
     }
 
-    /// The partition that the cursor was moved to last, unless the move failed.
+    /// Returns the partition that the cursor was moved to last, unless the move failed.
     #[inline]
     fn here(&self) -> Option<&Partition> {
         let partition = self.partition.as_ref();
@@ -242,7 +242,7 @@ impl SsTableCursor {
         (below, above)
     }
 
-    /// The error for damage in the loaded block.
+    /// Converts damage in the loaded block to an error.
     #[cold]
     fn damage(&self, damage: Damage) -> Error {
         damage.at(self.table.path(), self.data_offset.unwrap_or_default())

@@ -16,7 +16,7 @@ use super::damage::Damage;
 use crate::key::{Fragment, KeyRange, RangeTombstones, SeqNo};
 use crate::varint;
 
-/// The payload that [`decode`] reads.
+/// Returns the payload that [`decode`] reads.
 pub(super) fn encode(tombstones: &RangeTombstones) -> Vec<u8> {
     let mut out = Vec::new();
     let put_key = |out: &mut Vec<u8>, key: &[u8]| {

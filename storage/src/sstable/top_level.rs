@@ -79,13 +79,13 @@ impl TopLevel {
         self.bounds.memory_bytes() + size_of_val(&*self.places)
     }
 
-    /// The number of partitions of the index and the filter; 0 when the table has range tombstones
-    /// only.
+    /// Returns the number of partitions of the index and the filter; 0 when the table has range
+    /// tombstones only.
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// The offset at which the last data block ends.
+    /// Returns the offset at which the last data block ends.
     pub(super) fn data_end(&self) -> u64 {
         self.places
             .last()
@@ -100,12 +100,12 @@ impl TopLevel {
         self.bounds.position(key, seq)
     }
 
-    /// The bound of the partition at a position below [`Self::len`].
+    /// Returns the bound of the partition at a position below [`Self::len`].
     pub(super) fn bound(&self, position: usize) -> Bound {
         self.bounds.get(position)
     }
 
-    /// The place of the partition at a position below [`Self::len`].
+    /// Returns the place of the partition at a position below [`Self::len`].
     pub(super) fn place(&self, position: usize) -> PartitionPlace {
         let (data, filter) = match position {
             0 => (HEADER_BYTES as u64, self.start),
@@ -183,7 +183,7 @@ impl TopLevelBuilder {
         self.block.add(key, seq, Kind::Put, &self.value);
     }
 
-    /// The payload that [`TopLevel::decode`] reads.
+    /// Returns the payload that [`TopLevel::decode`] reads.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.block.finish().to_vec()
     }

@@ -20,8 +20,8 @@ use crate::read::{FilterPrefix, KeyPrefixes, PrefixesOf};
 
 /// The stored bytes after which [`SsTable::check_blocks`] calls its callback. A backup takes locks
 /// and reads the clock in the callback, which would cost too much after each block of the default
-/// size. It also lets other threads have the core there, about every 50 microseconds, so two calls
-/// may not be much further apart. The check of 32 KiB takes some ten microseconds.
+/// size. It also lets other threads have the core there, about every 50 microseconds, so the time
+/// between two calls must not be much longer. The check of 32 KiB takes some ten microseconds.
 const STEP_BYTES: u64 = 32 << 10;
 
 /// The length of the pieces that [`SsTable::check_blocks`] reads, unless a block is larger. A backup
@@ -31,7 +31,7 @@ const PIECE_BYTES: usize = 128 << 10;
 impl SsTable {
     /// Reads the whole file, past the cache, and checks every checksum, the order of the versions,
     /// the index, filters and properties against the data, and that no byte lies outside of a
-    /// block. Cost: the file read once.
+    /// block. This costs one reading of the file.
     ///
     /// Calls `found` for each error. Calls `step` after each data block, with the block's length,
     /// and after each partition whose index cannot be read, with the length of its data. Ends early

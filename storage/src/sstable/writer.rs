@@ -40,8 +40,8 @@ const TOP_LEVEL_BYTES_MAX: usize = u32::MAX as usize;
 /// sequence number, a restart point and the number of them.
 const ENTRY_OVERHEAD_BYTES_MAX: usize = 3 * 5 + 1 + 10 + 4 + 4;
 
-/// A table being written. Dropped without [`Self::finish`], or after an error,
-/// it leaves a useless file behind, which the caller removes.
+/// A table being written. If it is dropped without [`Self::finish`], or an error occurs, the
+/// unfinished file stays, and the caller has to remove it.
 pub(crate) struct SsTableWriter {
     data: BlockBuilder,
     partitions: PartitionBuilder,
@@ -122,9 +122,9 @@ impl SsTableWriter {
     /// Appends a version.
     ///
     /// # Errors
-    /// `InvalidRequest` when key and value together are too large for a block
-    /// (some 257 MiB), or the key has too many versions for an index (4 GiB of one
-    /// key's); `Io`.
+    /// `InvalidRequest` when key and value together are too large for a block (some 257 MiB), or
+    /// the key has so many versions that the top level of the index would exceed 4 GiB (all
+    /// versions of a key must be in one file); `Io`.
     ///
     /// # Panics
     /// When the version is not greater than the one before (see [`crate::key`]),
@@ -372,8 +372,9 @@ impl Output {
 
     /// Writes the footer, syncs, and returns the length of the file.
     ///
-    /// A sync that finds no space is a full disk, as a write that finds none: no reader and no manifest
-    /// relies on the file yet, so it is removed, and written anew under another name.
+    /// A sync that finds no space is reported as a full disk, like a write that finds none, and not
+    /// as a failed sync: no reader and no manifest relies on the file yet, so the caller removes it
+    /// and writes it anew under another name.
     fn finish(mut self, footer: &Footer) -> Result<u64> {
         self.pending.extend_from_slice(&footer.encode());
         self.append_pending()?;

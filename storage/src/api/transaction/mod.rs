@@ -184,8 +184,7 @@ impl Transaction {
         self.own_mut(table)?.put(key, value)
     }
 
-    /// Sets a key for a time, counted from the commit: see
-    /// [`Table::put_with_ttl`].
+    /// Sets a key that expires `ttl` after the commit: see [`Table::put_with_ttl`].
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a key or value that is too long.
@@ -218,9 +217,9 @@ impl Transaction {
         self.own_mut(table)?.delete(key)
     }
 
-    /// Removes all keys of a range. The commit is in conflict with any write in
-    /// the range since the transaction began, merges too. An empty range is no
-    /// write; a bound that is too long is reported by the commit.
+    /// Removes all keys of a range. The commit fails with a conflict if another commit wrote a key
+    /// of the range since the transaction began, even by a merge. An empty range is no write. A
+    /// bound that is too long is an error of the commit.
     pub fn delete_range<K, R>(&mut self, table: &Table, range: R) -> Result<()>
     where
         K: AsRef<[u8]>,

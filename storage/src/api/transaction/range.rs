@@ -56,8 +56,9 @@ impl<'txn> TransactionRange<'txn> {
         self
     }
 
-    /// Searches for the next entry upwards, as [`Range::next_within`] does, in at most `keys_max` keys
-    /// with own writes or entries of the view, and in as many of the view before each of them.
+    /// Searches for the next entry upwards, as [`Range::next_within`] does. Passes at most
+    /// `keys_max` keys that the transaction wrote or that are entries of its view, and before each
+    /// of them at most `keys_max` keys of the view without an entry.
     pub fn next_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
         self.search_from(End::Front, keys_max)
     }
@@ -67,8 +68,8 @@ impl<'txn> TransactionRange<'txn> {
         self.search_from(End::Back, keys_max)
     }
 
-    /// Returns the next entry from `end`, out of the transaction's own writes and the entries of
-    /// its view. If both have the same key, the own write counts. Stops after `keys_max` keys.
+    /// Returns the next entry from `end`: from the transaction's own writes, or from its view. If
+    /// both have a key, the own write takes precedence. Stops after `keys_max` keys.
     fn step(&mut self, end: End, keys_max: u32) -> Result<Option<Search>> {
         for _ in 0..keys_max.max(1) {
             if !self.view.search(end, keys_max) {

@@ -268,8 +268,7 @@ fn some_of(rng: &mut ChaCha8Rng, range: std::ops::Range<u64>, chance: f64) -> Ve
     range.rev().filter(|_| rng.random_bool(chance)).collect()
 }
 
-/// Compares what every reader that there is, or may come, reads of the kept versions with what it
-/// reads of all versions.
+/// Asserts that every possible reader reads the same from the kept versions as from all versions.
 #[test]
 fn every_reader_reads_the_same_as_if_all_versions_were_kept() {
     let test = "every_reader_reads_the_same_as_if_all_versions_were_kept";

@@ -6,7 +6,7 @@ use super::*;
 use crate::key::{RunId, SeqNo};
 use crate::sstable::{KeySketch, key_hash};
 
-/// A run without a key sketch: the keys that it overwrites are unknown.
+/// Returns a run without a key sketch: the keys that it overwrites are unknown.
 fn run(bytes: u64, smallest_seq: u64) -> RunShape {
     RunShape {
         id: RunId(0),
@@ -23,7 +23,7 @@ fn run(bytes: u64, smallest_seq: u64) -> RunShape {
     }
 }
 
-/// A run with one byte for each of these keys, and with a sketch of the keys.
+/// Returns a run with one byte for each of these keys, and with a sketch of the keys.
 fn run_of(keys: Range<u64>) -> RunShape {
     let mut overwrites = KeySketch::default();
     let bytes = keys.end - keys.start;

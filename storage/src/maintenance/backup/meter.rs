@@ -47,7 +47,7 @@ impl Meter {
         }
     }
 
-    /// Raises the total by `bytes`, which it did not include at the start.
+    /// Raises the total by `bytes` that the total did not include at the start.
     pub(super) fn expect(&mut self, bytes: u64) {
         self.bytes_total += bytes;
     }

@@ -8,8 +8,8 @@ use crate::file_system::ReadFile;
 use crate::key::FileNumber;
 use crate::wal::{SEGMENT_HEADER_BYTES, Segment, renumbered_header};
 
-/// A segment of the log that is read as if it had another number, the one that it gets in the
-/// backup.
+/// A reader of a log segment that replaces the number in the segment's header by the number that
+/// the segment gets in the backup.
 #[derive(Debug)]
 pub(super) struct Renumbered<'a> {
     source: &'a dyn ReadFile,
@@ -36,8 +36,8 @@ impl<'a> Renumbered<'a> {
         Ok(header.map(|header| Self { source, header }))
     }
 
-    /// Replaces those of `bytes`, read at `offset`, that belong to the segment's header by bytes of
-    /// the new header.
+    /// Replaces the part of `bytes`, which were read at `offset`, that belongs to the segment's
+    /// header by the bytes of the new header.
     fn put_header(&self, bytes: &mut [u8], offset: u64) {
         let header = usize::try_from(offset).ok();
         let header = header

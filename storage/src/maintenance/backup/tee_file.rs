@@ -15,8 +15,8 @@ use std::sync::Arc;
 use crate::file_system::{ReadFile, WriteFile};
 use crate::sync::Mutex;
 
-/// A file whose bytes are appended to a copy when they are read. Bytes are copied in their order:
-/// bytes of a read that does not begin in the copied part, or at its end, are not copied.
+/// A file that appends to a copy the bytes that are read from it. A read appends only the bytes
+/// that directly follow the part that was copied so far, so the copy has the bytes in their order.
 #[derive(Debug)]
 pub(super) struct TeeFile {
     source: Arc<dyn ReadFile>,
@@ -33,7 +33,7 @@ struct PartialCopy {
 }
 
 impl TeeFile {
-    /// A tee from `source` to the empty file `copy`.
+    /// Creates a tee from `source` to the empty file `copy`.
     pub(super) fn new(source: Arc<dyn ReadFile>, copy: Box<dyn WriteFile>) -> Self {
         Self {
             source,
@@ -63,7 +63,8 @@ impl TeeFile {
 }
 
 impl PartialCopy {
-    /// Appends those of `bytes`, which the source has at `offset`, that follow the copied part.
+    /// Appends the part of `bytes` that directly follows the copied part. `offset` is the position
+    /// of `bytes` in the source.
     fn append(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if let Some(failure) = &self.failure {
             return Err(failure.kind().into());
@@ -109,7 +110,7 @@ mod tests {
     use crate::file_system::FileSystem;
     use crate::simulation::{FaultOp, MemDisk};
 
-    /// A tee from a file with these bytes to the new file "/copy".
+    /// Creates a tee from a file with these bytes to the new file "/copy".
     fn tee(mem: &MemDisk, bytes: &[u8]) -> TeeFile {
         let source = Path::new("/source");
         mem.create(source).unwrap().append(bytes).unwrap();

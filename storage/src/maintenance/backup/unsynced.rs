@@ -14,16 +14,16 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::file_system::{WriteFile, sync_copied};
 
-/// The most files that may not be durable yet while the next one is copied. Each has a file
-/// descriptor.
+/// The largest number of files that may not be durable yet while the next file is copied. Each of
+/// them keeps a file descriptor open.
 const FILES_MAX: usize = 1;
 
 /// Copied files whose bytes may not be durable yet, with their paths, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Unsynced {
     files: VecDeque<(PathBuf, Box<dyn WriteFile>)>,
-    /// The first failure of a sync, which all later calls return, too: the bytes may be lost, and
-    /// the system reports that only once.
+    /// The first failure of a sync. All later calls return it, too: the bytes may be lost, and the
+    /// system reports a failed sync only once.
     failure: Option<Error>,
 }
 

@@ -22,8 +22,8 @@ pub(super) struct TableNames {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AssignedNames {
     pub(super) named: Vec<(TableId, TableName)>,
-    /// The tables that stay without a name. Each has the name that was found for it and that
-    /// another table has now, or `None`.
+    /// The tables that stay without a name. Each has the name that was found for it, if another
+    /// table has this name now; otherwise `None`.
     pub(super) unnamed: Vec<(TableId, Option<TableName>)>,
 }
 

@@ -16,8 +16,8 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// The progress before the first read. Files whose length cannot be found out are left out of
-    /// the total: they cannot be read.
+    /// Returns the progress before the first read. The total leaves out files whose length cannot
+    /// be determined, because they cannot be read.
     pub(super) fn of(files: &DbFiles, tables: &dyn TableStore) -> Self {
         let bytes = |number: u64| tables.open(number).and_then(|file| file.len());
         let sstables = files.sstables.iter();
@@ -29,7 +29,7 @@ impl Reading {
         }
     }
 
-    /// Raises the total by `bytes`, which it did not include at the start.
+    /// Raises the total by `bytes` that the total did not include at the start.
     pub(super) fn expect(&self, bytes: u64) {
         self.total.set(self.total.get() + bytes);
     }

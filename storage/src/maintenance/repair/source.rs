@@ -34,7 +34,8 @@ use crate::table_store::TableStore;
 /// The keyspace of tables whose names are lost.
 const RECOVERED: &str = "recovered";
 
-/// The largest id of a table in a database that opens: one more id is left for the next new table.
+/// The largest id that a table may have if the database is to open: the next new table needs one
+/// more id.
 const TABLE_ID_MAX: TableId = TableId(u32::MAX - 1);
 
 /// A source (a file or the log) of a table's versions, sorted by key, and the known facts about

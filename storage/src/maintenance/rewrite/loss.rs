@@ -60,8 +60,8 @@ pub(super) fn lost_parts(
     parts
 }
 
-/// Returns the lost part of a file that had the range tombstones, or else, if that is not known,
-/// the first lost part, to report the loss of the tombstones by it.
+/// Returns the lost part of a file that had the range tombstones, to report their loss. If it is
+/// not known which part had them, returns the first lost part.
 fn tombstone_part(lost: &[LostBlock]) -> LostBlock {
     if let Some(part) = lost.iter().find(|part| part.is_of_tombstones) {
         return part.clone();

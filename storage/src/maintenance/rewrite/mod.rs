@@ -116,7 +116,7 @@ impl Damaged {
         Ok(all)
     }
 
-    /// Rewrites the file if the keys of it that are lost are still those that were accepted.
+    /// Rewrites the file if its lost keys are still those whose loss was accepted.
     fn rewrite(&mut self, engine: &Engine) -> Result<()> {
         let (table, file) = (&self.table, &self.file);
         let (mut loss, mut kept_as) = (self.loss.clone(), None);

@@ -20,7 +20,7 @@ pub struct LossReport {
 }
 
 impl LossReport {
-    /// The number of versions and range tombstones that are lost, over all files.
+    /// Returns the number of versions and range tombstones that are lost, over all files.
     pub fn entries_lost(&self) -> u64 {
         self.files.iter().map(|file| file.entries_lost).sum()
     }

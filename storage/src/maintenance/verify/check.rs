@@ -178,7 +178,7 @@ impl<'a> Check<'a> {
     }
 
     /// Finishes the check of the manifest's own files, and adds their damage to the report. The
-    /// files are not counted.
+    /// report does not count these files.
     fn manifest(&mut self, manifest: Inspection) -> ControlFlow<()> {
         // A caller may enter another class of threads in its first step.
         self.advance(0)?;

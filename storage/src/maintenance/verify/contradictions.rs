@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use crate::key::SeqNo;
 use crate::manifest::State;
 
-/// Returns the contradictions in the manifest's state: the first that keeps the database from
-/// opening, if there is one, and all that do not.
+/// Returns the contradictions in the manifest's state: of those that keep the database from opening
+/// only the first, and all others.
 pub(super) fn contradictions(state: &State) -> Vec<String> {
     let mut found: Vec<_> = state.check().err().into_iter().collect();
     let mut names = HashSet::new();

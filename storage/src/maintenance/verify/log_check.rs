@@ -9,7 +9,7 @@ use crate::runs::RunMeta;
 use crate::snapshots::Bookmarks;
 use crate::wal::Lsn;
 
-/// The contents of the log, as far as it has been read.
+/// The state of a check of the log, after the part of the log that has been read.
 #[derive(Debug)]
 pub(crate) struct LogCheck {
     /// The largest id that a table ever had; `None` if the manifest is not readable.

@@ -18,7 +18,7 @@ pub struct Finding {
     pub detail: String,
 }
 
-/// The number of things checked, and the findings.
+/// The result of a verification: the numbers of what was checked, and the findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VerifyReport {
     /// Everything that is wrong; empty when all is well.

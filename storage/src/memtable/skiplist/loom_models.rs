@@ -39,7 +39,8 @@ fn places<'a>(
     places
 }
 
-/// The sequence numbers whose nodes are on both levels of the list, which has only two in models.
+/// Returns the sequence numbers whose nodes are on both levels of the list, which has only two in
+/// models.
 fn tall() -> impl Iterator<Item = SeqNo> {
     (1..).map(SeqNo).filter(|seq| height_of(*seq) == HEIGHT_MAX)
 }

@@ -11,7 +11,7 @@ use crate::sstable::block_cursor::BlockCursor;
 use crate::sstable::damage::Damage;
 use crate::sstable::handle::BlockHandle;
 
-/// A table of several blocks, small enough to be damaged in every place.
+/// Returns a table of several blocks, small enough to be damaged in every place.
 fn small_table(compression: Compression) -> (TestDisk, Oracle) {
     let mut oracle = Oracle::new();
     for i in 0..12_u64 {
@@ -90,7 +90,7 @@ fn every_flipped_bit_is_noticed_and_never_read_as_data() {
     }
 }
 
-/// A backup checks its files in this way.
+/// Tests the check that a backup does of its files.
 #[test]
 fn a_check_of_the_stored_bytes_notices_every_flipped_bit_of_a_block() {
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
@@ -240,7 +240,7 @@ fn parts_that_lie_neither_panic_nor_loop() {
     });
 }
 
-/// Start and end of each stored block of a table.
+/// Returns the start and the end of each stored block of a table.
 fn stored_blocks(table: &Arc<SsTable>) -> Vec<(usize, usize)> {
     let footer = table.reread_parts().unwrap().footer;
     let mut handles = vec![footer.top, footer.properties];

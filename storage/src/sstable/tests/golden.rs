@@ -43,7 +43,7 @@ const FILE_ID: &str = "7369787465656e2072616e646f6d2062";
 const VERSION_AND_CHECKSUM: &str = "08000000 70eec5a4";
 const MAGIC: &str = "656262535354626c";
 
-/// The expected bytes of the file, cut at the borders of its parts.
+/// Returns the expected bytes of the file, cut at the borders of its parts.
 fn parts() -> [Vec<u8>; 11] {
     [
         hex(HEADER),

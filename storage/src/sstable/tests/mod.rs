@@ -41,8 +41,8 @@ fn with_rng(test: &str, mut check: impl FnMut(&mut ChaCha8Rng)) {
     });
 }
 
-/// A key of few different bytes: such keys share prefixes, and are often
-/// neighbours or empty.
+/// Returns a key of few different bytes: such keys share prefixes, and are often neighbours or
+/// empty.
 fn random_key(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let len = rng.random_range(0..12);
     (0..len)
@@ -124,7 +124,7 @@ fn open(disk: &TestDisk, cache_bytes: u64) -> Result<Arc<SsTable>> {
     SsTable::open(disk, Path::new(FILE), FILE_NUMBER, cache)
 }
 
-/// The newest version of a key.
+/// Returns the newest version of a key up to the sequence number `seq`.
 fn get(table: &SsTable, key: &[u8], seq: u64) -> Result<Option<Version>> {
     Ok(versions(table, key, seq, 1)?.pop())
 }
@@ -162,7 +162,7 @@ fn expected_version(oracle: &Oracle, key: &[u8], seq: u64) -> Option<Version> {
     })
 }
 
-/// The row under a cursor.
+/// Returns the row under a cursor.
 fn row(cursor: &SsTableCursor) -> Option<Row> {
     cursor.valid().then(|| {
         (
@@ -180,7 +180,7 @@ fn oracle_rows(oracle: &Oracle) -> Vec<Row> {
         .collect()
 }
 
-/// All rows, forward.
+/// Returns all rows, forward.
 fn scan(table: &Arc<SsTable>) -> Result<Vec<Row>> {
     let mut cursor = table.cursor(false);
     let mut rows = Vec::new();
@@ -192,7 +192,7 @@ fn scan(table: &Arc<SsTable>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// All rows, read backwards and returned in ascending order.
+/// Returns all rows, read backwards and returned in ascending order.
 fn scan_back(table: &Arc<SsTable>) -> Result<Vec<Row>> {
     let mut cursor = table.cursor(true);
     let mut rows = Vec::new();

@@ -12,7 +12,7 @@ fn key(i: u64) -> Vec<u8> {
     format!("key {:06}", 2 * i).into_bytes()
 }
 
-/// A table of many small blocks: about as much index and filter as data.
+/// Returns a table of many small blocks: about as much index and filter as data.
 fn table(cache: &Arc<BlockCache>) -> (TestDisk, Arc<SsTable>) {
     let disk = TestDisk::default();
     let options = SsTableOptions {

@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use super::*;
 use crate::error::Error;
 
-/// Most that is read at once, in bytes.
+/// The most bytes that are read at once.
 const PIECE_BYTES_MAX: usize = 256 << 10;
 
-/// A table of 1 MiB that LZ4 makes little of, in some 250 blocks.
+/// Returns a table of 1 MiB that LZ4 makes little of, in some 250 blocks.
 fn table(rng: &mut ChaCha8Rng) -> (TestDisk, Oracle) {
     let mut oracle = Oracle::new();
     for i in 0..1000 {
@@ -22,7 +22,7 @@ fn table(rng: &mut ChaCha8Rng) -> (TestDisk, Oracle) {
     (disk, oracle)
 }
 
-/// Offset and length of each data block.
+/// Returns the offset and length of each data block.
 fn blocks(table: &Arc<SsTable>) -> Vec<(u64, usize)> {
     let entries = table.index_entries().unwrap().into_iter();
     let handles = entries.map(|entry| entry.handle);

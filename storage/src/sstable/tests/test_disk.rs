@@ -32,7 +32,7 @@ impl TestDisk {
         self.files.lock().unwrap().insert(path, Arc::new(bytes));
     }
 
-    /// Offset and length of each read since the last call.
+    /// Returns the offset and length of each read since the last call.
     pub(super) fn take_reads(&self) -> Vec<(u64, usize)> {
         std::mem::take(&mut self.reads.lock().unwrap())
     }
@@ -58,7 +58,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The file's current bytes: a test may damage a file that is open.
+    /// Returns the file's current bytes: a test may damage a file that is open.
     fn bytes(&self) -> Arc<Vec<u8>> {
         Arc::clone(&self.files.lock().unwrap()[&self.path])
     }

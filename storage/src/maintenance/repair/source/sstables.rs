@@ -18,7 +18,7 @@ use crate::sstable::{FileId, KeyVersion, LostBlock, Salvage};
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     table: TableId,
-    /// The id of the file: another file may have come under its number.
+    /// The id of the file. It shows whether another file has got the same number since.
     id: FileId,
     /// The smallest and the largest sequence number that the run of the file may have.
     span: (SeqNo, SeqNo),
