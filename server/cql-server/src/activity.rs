@@ -41,13 +41,13 @@ pub struct Client {
     info: Mutex<ClientInfo>,
 }
 
-/// The driver, protocol version and keyspace that a client has chosen by its requests, its role,
-/// and the encryption of its connection.
+/// The properties of a client: its driver, protocol version, keyspace and role, and the encryption
+/// of its connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientInfo {
     pub driver_name: Option<Box<str>>,
     pub driver_version: Option<Box<str>>,
-    /// The protocol version of STARTUP.
+    /// The protocol version that the client chose by its STARTUP request.
     pub version: Version,
     pub keyspace: Option<Arc<str>>,
     /// The role that the client has logged in as; `None` without a login.
@@ -71,7 +71,7 @@ pub struct TraceSession {
     pub client: SocketAddr,
     /// The opcode, for example `QUERY`.
     pub command: &'static str,
-    /// A description of the request in words.
+    /// A description of the request in words, for example `Preparing CQL3 query`.
     pub request: &'static str,
     /// The parameters of the request (the statement, the consistency and so on) as names and
     /// values, sorted by name.
@@ -269,7 +269,7 @@ mod tests {
         ([127, 0, 0, 1], 1234).into()
     }
 
-    /// Regression: a cut statement kept the memory of the whole, and events were not cut.
+    /// Regression: a cut statement kept the memory of the whole text, and events were not cut.
     #[test]
     fn only_the_newest_traces_are_kept_and_long_texts_are_cut() {
         let activity = Arc::new(Activity::default());

@@ -52,9 +52,9 @@ pub trait Service: Send + Sync + 'static {
     fn prepare(&self, keyspace: Option<&str>, text: &str)
     -> Result<Self::Statement, ErrorResponse>;
 
-    /// Whether a statement is valid under the current schema, and its markers have the names and
-    /// types that they had when it was prepared. Otherwise its clients have to prepare it again. True
-    /// also for a statement that only its execution can check.
+    /// Returns whether a statement is valid under the current schema, with markers of the same
+    /// names and types as when it was prepared. Otherwise its clients have to prepare it again.
+    /// True also for a statement that only its execution can check.
     fn is_current(&self, _statement: &Self::Statement) -> bool {
         true
     }
@@ -135,8 +135,7 @@ pub struct StatementKind {
     /// The lane (threads with a queue) in which the statement begins. A statement that takes long
     /// may be moved to another one.
     pub lane: Lane,
-    /// The type of the write that the error of a timeout contains. Reads have
-    /// [`WriteType::Simple`].
+    /// The write type that the error of a timeout reports. Reads have [`WriteType::Simple`].
     pub write_type: WriteType,
 }
 
@@ -162,7 +161,7 @@ impl StatementKind {
         matches!(self.lane, Lane::Scan | Lane::Range)
     }
 
-    /// The error that an execution at this consistency level gets if its time is over.
+    /// Returns the error of an execution at this consistency level that exceeds its time limit.
     pub fn time_out(self, consistency: Consistency) -> TimeOut {
         match self.lane {
             Lane::Write => TimeOut::Write(consistency, self.write_type),

@@ -27,7 +27,7 @@ use super::snapshots::{find, keyspace_at};
 use super::system::cells::{list, map, text};
 use super::system::{Facts, LOCAL_KEYSPACES, PARTITIONER, SnapshotRow, snapshot_rows};
 
-/// The keyspace and table that the metadata of a result of DESCRIBE contains.
+/// The keyspace and table in the metadata of the results of DESCRIBE.
 const TABLE: (&str, &str) = ("system", "describe");
 
 /// The value of the column `type` for tables.
@@ -109,8 +109,9 @@ impl Describer<'_> {
     /// Finds the elements that a DESCRIBE names.
     ///
     /// # Errors
-    /// If the keyspace or the object that `target` names does not exist, or its record is unreadable.
-    /// Where `target` is a list or a whole keyspace, unreadable objects are elements of it.
+    /// If the keyspace or the object that `target` names does not exist, or its record is
+    /// unreadable. Where `target` is a list or a whole keyspace, the result contains unreadable
+    /// objects, too.
     fn elements(&self, target: &DescribeTarget) -> Result<Answer, ErrorResponse> {
         Ok(match target {
             DescribeTarget::Cluster => Answer::Cluster,
@@ -195,8 +196,8 @@ impl Describer<'_> {
     }
 
     /// Describes the object with this name, when the statement does not give the kind of the
-    /// object: an unqualified name is that of a keyspace, or else a table or index in the keyspace
-    /// in use; a qualified one is a table or index.
+    /// object. An unqualified name means a keyspace or, if there is no such keyspace, a table or
+    /// index in the keyspace in use. A qualified name means a table or index.
     fn any(&self, name: &QualifiedName) -> Result<Vec<Element>, ErrorResponse> {
         let wanted = name.name.as_str();
         let within = match &name.keyspace {

@@ -45,8 +45,7 @@ pub fn of_encoding(error: EncodeError<ErrorResponse>) -> ErrorResponse {
     }
 }
 
-/// Returns the error for an invalid key: for a damaged one that was read from the store, or an
-/// invalid one in a statement.
+/// Returns the error for an invalid key, either a damaged one from the store or one in a statement.
 pub fn of_key(error: KeyError) -> ErrorResponse {
     match error {
         KeyError::Corrupt { .. } => damaged(&error),

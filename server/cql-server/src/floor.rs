@@ -59,7 +59,7 @@ enum Place {
 struct Account {
     /// The total CPU time of the thread at the last charge.
     cpu: Duration,
-    /// The time of the next charge: of the CPU time since the last one.
+    /// The time of the next charge, which charges the CPU time since the last one.
     settle_at: Instant,
 }
 

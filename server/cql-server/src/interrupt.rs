@@ -124,9 +124,9 @@ impl Interrupt {
         }
     }
 
-    /// Limits the CPU time of a statement to `cpu_max`, and its duration to ten times that from
-    /// `now` on, waits for the disk included. The limits are for threads on which other requests
-    /// wait.
+    /// Limits the CPU time of a statement to `cpu_max`, and its duration from `now` on to ten times
+    /// `cpu_max`. The duration includes waits for the disk. The limits are for threads on which
+    /// other requests wait.
     #[must_use]
     pub fn capped(&self, now: Instant, cpu_max: Duration) -> Self {
         Self {
@@ -215,7 +215,7 @@ struct Current {
     /// again.
     left: u64,
     /// The limits to compare with the clocks, computed when the clock is read for the first time.
-    /// Most statements end before.
+    /// Most statements end before that.
     looks: Option<Looks>,
 }
 
@@ -284,8 +284,8 @@ impl Drop for Restore {
     }
 }
 
-/// Executes a statement on this thread within the limits of `interrupt`. If they end the statement,
-/// its error is `time_out`.
+/// Executes a statement on this thread within the limits of `interrupt`. If these limits end the
+/// statement, its error is `time_out`.
 pub fn scope<T>(interrupt: &Interrupt, time_out: TimeOut, execute: impl FnOnce() -> T) -> T {
     let current = Current {
         interrupt: interrupt.clone(),
@@ -319,7 +319,7 @@ pub fn charge(units: u64) -> Result<()> {
     })
 }
 
-/// Charges the statement of this thread for a step whose time grows with the length of a value.
+/// Charges the statement of this thread for copying, comparing or decoding `bytes` bytes.
 ///
 /// # Errors
 /// The error of [`charge`].

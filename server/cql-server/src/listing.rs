@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use ebb_cql::protocol::{ColumnSpec, Columns, Metadata, RowsWriter, Version};
 use ebb_model::types::CqlType;
 
-/// Rows under named columns, on a single page.
+/// The result of a statement that is never paged: its columns and its rows.
 #[derive(Debug, Clone)]
 pub struct Listing {
     columns: Columns,

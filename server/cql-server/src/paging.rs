@@ -14,7 +14,7 @@ use super::error::Result;
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 1 + 8 + 1 + 8 + 8;
 const HAD_ROWS: u8 = 1;
-/// The longest key of the engine.
+/// The length in bytes of the longest key that the storage engine accepts.
 const KEY_BYTES_MAX: usize = 256 * 1024;
 
 /// The position at which a page ended.
@@ -22,11 +22,13 @@ const KEY_BYTES_MAX: usize = 256 * 1024;
 pub struct PagingState {
     /// A hash of the statement. It must be the same for all pages of a result.
     pub statement: u64,
-    /// The key after which the next page begins: of a row or of a partition's header (its static
-    /// columns), which the reader need not see, or behind all rows of a partition.
+    /// The key after which the next page begins. It is the key of a row or of a partition's header
+    /// (which has the static columns), even if the read does not see that row or header; or a key
+    /// that sorts behind all rows of a partition.
     pub key: Vec<u8>,
-    /// True if the page has read live rows of the key's partition, no static columns, or the whole
-    /// partition. Later pages then return no separate row with the static columns of the partition.
+    /// True if the read has passed live rows of the key's partition or the whole partition, or if
+    /// the partition had no static columns. Later pages then return no separate row with the static
+    /// columns of the partition.
     pub had_rows: bool,
     /// The number of rows that LIMIT still permits.
     pub left: u64,

@@ -54,8 +54,8 @@ pub(super) struct Query {
 /// result, and operators.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// True if the result of the request has one of the connection's slots: the number of results
-    /// that may wait until the client reads them is limited.
+    /// True if the request has one of the connection's slots for results. The slots limit the
+    /// number of results that wait until the client reads them.
     pub has_place: AtomicBool,
     /// True if the request has passed the queue of its lane, and has a thread.
     pub has_turn: AtomicBool,

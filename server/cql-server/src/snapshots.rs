@@ -58,7 +58,7 @@ pub struct SnapshotTarget {
 }
 
 /// Returns whether `name` can only be the name of a snapshot: it contains `@`, or has the form
-/// `ks__at__s` with an existing keyspace `ks`. There need not be such a snapshot.
+/// `ks__at__s` with an existing keyspace `ks`. The snapshot need not exist.
 pub fn names_snapshot(state: &CatalogState, name: &str) -> bool {
     name.contains(SNAPSHOT_SIGN) || splits(state, name).next().is_some()
 }
@@ -226,9 +226,10 @@ pub(super) fn objects<'a>(
     types.chain(tables).collect()
 }
 
-/// Returns the events when a snapshot that clients see as a keyspace is created or gone: one for
-/// the keyspace, and one for each of `objects`, unless there are too many. Drivers read an object
-/// when they get its event; after the event of a new keyspace alone they would read no tables.
+/// Returns the events for the creation or the end of a snapshot that clients see as a keyspace: one
+/// for the keyspace, and one for each of `objects`, unless there are too many. Drivers read an
+/// object when they get its event; after the event of a new keyspace alone they would read no
+/// tables.
 pub(super) fn changed(
     kind: SchemaChangeKind,
     (keyspace, snapshot): (&str, &str),

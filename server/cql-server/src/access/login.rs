@@ -17,9 +17,11 @@ use super::Passwords;
 use super::user::{User, not_permitted};
 use crate::error::Result;
 
-/// The authenticator that AUTHENTICATE names: drivers have an implementation of it.
+/// The class name of the authenticator in the AUTHENTICATE response. Drivers recognize the class,
+/// and log in with a name and a password.
 pub const AUTHENTICATOR: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
-/// The end of the error message of a rejected login while some roles cannot be read.
+/// The text that is appended to the error message of a rejected login while some roles cannot be
+/// read.
 const UNREADABLE_ROLES: &str = "; some roles cannot be read, see the server's log";
 /// The longest accepted token in bytes, far above any real name and password.
 pub(super) const TOKEN_BYTES_MAX: usize = 4096;
@@ -42,7 +44,7 @@ struct Credentials<'t> {
 }
 
 impl Login {
-    /// Creates the authentication of clients by the roles of `catalog`.
+    /// Creates a `Login` that authenticates clients by the roles of `catalog`.
     pub fn new(catalog: Arc<Catalog>) -> Self {
         Self {
             catalog,

@@ -135,8 +135,8 @@ impl NeedsContext<'_> {
         Ok(Resource::table(keyspace, name.name.as_str()))
     }
 
-    /// Returns the permissions that a SELECT requires. For a read at a snapshot they are those on
-    /// the live table.
+    /// Returns the permissions that a SELECT requires. A read at a snapshot requires the
+    /// permissions on the live table.
     fn select(&self, select: &Select) -> Result<Vec<Need>> {
         let name = in_keyspace(&select.from, self.keyspace)?;
         let table = select.from.name.as_str();
@@ -176,9 +176,9 @@ impl NeedsContext<'_> {
         }
     }
 
-    /// Returns the resource that the snapshot in a DROP SNAPSHOT covers or, if there is no such
-    /// snapshot, the resource that the statement names. `None` if the statement names no keyspace
-    /// and none is in use.
+    /// Returns the resource on which DROP SNAPSHOT requires its permission: the resource that the
+    /// snapshot covers or, if there is no such snapshot, the one that the statement names. Returns
+    /// `None` if the statement names no keyspace and none is in use.
     fn snapshot(&self, name: &str, scope: Option<&Scope>) -> Result<Option<Resource>> {
         let keyspace = match scope {
             Some(Scope::Keyspace(keyspace)) => keyspace.as_str(),

@@ -17,17 +17,19 @@ use blake2::digest::{KeyInit, Mac};
 
 /// The number of entries of the cache of verified passwords. A new entry replaces the oldest one.
 const CACHE_ENTRIES: usize = 1024;
-/// The most memory, in KiB, that a hash from CREATE ROLE WITH HASHED PASSWORD may take.
+/// The most memory, in KiB, that a hash from HASHED PASSWORD (in CREATE or ALTER ROLE) may take.
+/// The server needs as much to verify a login of the role.
 const MEMORY_KIB_MAX: u32 = 64 << 10;
-/// The most passes over its memory that a hash from CREATE ROLE may need.
+/// The most passes over its memory that a hash from HASHED PASSWORD may need.
 const PASSES_MAX: u32 = 10;
-/// The most lanes of a hash from CREATE ROLE: parts of its memory that can be computed in parallel.
+/// The most lanes of a hash from HASHED PASSWORD: parts of its memory that can be computed in
+/// parallel.
 const LANES_MAX: u32 = 4;
 
 pub(super) struct Passwords {
     key: [u8; 32],
-    /// A hash that is verified in place of that of a missing role, so that the verification takes
-    /// as long as for an existing role.
+    /// The hash that is verified if a role does not exist, so that the verification takes as long
+    /// as for an existing role.
     missing_role: String,
     verified_cache: Mutex<VerifiedCache>,
 }

@@ -15,7 +15,8 @@ use crate::error::{Result, invalid, of_catalog};
 use crate::outcome::Outcome;
 use crate::system::cells::text;
 
-/// Executes a statement about permissions, if the user may, and appends the body of the RESULT.
+/// Executes a statement about permissions, if the user has the required ones, and appends the body
+/// of the RESULT.
 pub(crate) fn execute(
     context: &AccessContext<'_>,
     statement: &PermissionStatement,
@@ -134,8 +135,8 @@ fn permissions(named: &Permissions, on: &Resource) -> Result<PermissionSet> {
     }
 }
 
-/// Lists permissions: of one role and the roles granted to that role, or of all roles; on one
-/// resource and the resources that contain it, or on all resources.
+/// Lists the permissions of one role and of the roles granted to that role, or of all roles. They
+/// are the permissions on one resource and on the resources that contain it, or on all resources.
 fn list(
     context: &AccessContext<'_>,
     list: &ListPermissions,

@@ -21,7 +21,8 @@ use crate::system::cells::{boolean, map, text};
 /// The option of a role that limits the number of snapshots that the role may have.
 const SNAPSHOTS_MAX: &str = "snapshots_max";
 
-/// Executes a statement about roles, if the user may, and appends the body of the RESULT.
+/// Executes a statement about roles, if the user has the required permissions, and appends the body
+/// of the RESULT.
 pub(crate) fn execute(
     context: &AccessContext<'_>,
     statement: &RoleStatement,
@@ -68,8 +69,7 @@ pub(super) fn change(
     Ok(())
 }
 
-/// Checks that the user has a permission on a role. The error is the one that Cassandra has for
-/// roles.
+/// Checks that the user has a permission on a role. The error has Cassandra's message for roles.
 pub(super) fn may(context: &AccessContext<'_>, permission: Permission, on: Resource) -> Result<()> {
     let roles = context.schema.catalog.roles();
     if context.user.may(roles, &Need { permission, on })? {
@@ -269,7 +269,7 @@ fn snapshots_max(options: &[(Constant, Constant)]) -> Result<Option<u32>> {
     Ok(max)
 }
 
-/// Returns whether the user may see roles that the user does not have.
+/// Returns whether the user may see roles that are not granted to the user.
 fn sees_all(context: &AccessContext<'_>) -> Result<bool> {
     let describe = Need {
         permission: Permission::Describe,
@@ -345,7 +345,7 @@ fn list_users(context: &AccessContext<'_>, out: &mut BytesMut) -> Result<Outcome
     answer(("system_auth", "users"), &columns, rows.collect(), out)
 }
 
-/// Appends the rows of a result. Without rows the result is void, as in Cassandra.
+/// Appends the body of a RESULT with these rows. Without rows the RESULT is void, as in Cassandra.
 pub(super) fn answer(
     table: (&str, &str),
     columns: &[(&str, CqlType)],
@@ -360,7 +360,7 @@ pub(super) fn answer(
     Ok(Outcome::default())
 }
 
-/// Parses a type without user-defined types.
+/// Parses the name of a type that contains no user-defined type.
 fn parse(ty: &str) -> CqlType {
     CqlType::parse(ty, &|_| None).expect("a type")
 }

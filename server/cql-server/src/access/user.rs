@@ -49,12 +49,13 @@ impl fmt::Debug for User {
 }
 
 impl User {
-    /// The user of every connection of a server without authentication: may do everything.
+    /// Returns the user of every connection of a server without authentication, who may do
+    /// everything.
     pub const fn anyone() -> Self {
         Self { who: Who::Anyone }
     }
 
-    /// The user of a connection before its login: may do nothing.
+    /// Returns the user of a connection before its login, who may do nothing.
     pub const fn nobody() -> Self {
         Self { who: Who::Nobody }
     }

@@ -41,9 +41,9 @@ pub fn prepare_call(
     call(function, args, markers)
 }
 
-/// Returns the function that a call with these arguments stands for. A function with parameters of
-/// the types that the arguments have is preferred: of those with the name `floor`, the one of dates
-/// for `floor(toDate(now()), 1mo, '2016-01-01')`.
+/// Returns the function that a call means. Of several functions with this name, one whose
+/// parameters have exactly the types of the arguments is preferred: `floor(toDate(now()), 1mo,
+/// '2016-01-01')` calls the `floor` of dates.
 ///
 /// # Errors
 /// Cassandra's errors, or the timeout of the statement.
@@ -140,7 +140,8 @@ pub fn prepare_expression(
     call(function, args, markers)
 }
 
-/// Prepares a call of `function`, each of whose arguments becomes a value of its parameter's type.
+/// Prepares a call of `function`. Each argument is prepared as a value of the type of its
+/// parameter.
 fn call<'a>(
     function: Function,
     args: impl IntoIterator<Item = &'a ast::Term>,
@@ -217,7 +218,8 @@ fn is_constant(term: &ast::Term) -> bool {
     }
 }
 
-/// Returns whether every constant in a term is a valid value of the receiver's type.
+/// Returns whether a term consists only of constants whose kinds (string, integer and so on) fit
+/// the receiver's type. The values of the constants are not checked.
 fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
     match term {
         ast::Term::Constant(constant) => constant.kind.fits(&receiver.ty),
@@ -230,7 +232,7 @@ fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
     }
 }
 
-/// Returns the type that a term has independent of its receiver; `None` for markers, null, and
+/// Returns the type that a term has independently of its receiver; `None` for markers, null, and
 /// literals of collections, tuples and user-defined types. Each operator of an expression, and each
 /// call, calls this function for its operands, so the work is quadratic in the operators and the
 /// nesting, both of which the parser limits.

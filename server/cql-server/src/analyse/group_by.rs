@@ -23,15 +23,16 @@ use crate::functions::Function;
 /// The condition by which rows belong to one group.
 #[derive(Debug)]
 pub struct GroupBy {
-    /// The number of columns of the primary key, from the first, that all rows of a group share.
+    /// The number of leading columns of the primary key whose values all rows of a group share.
     pub columns: usize,
-    /// A function of the clustering column behind these, whose value all rows of a group share, too.
+    /// A function of the clustering column that follows these columns. All rows of a group share
+    /// its result, too.
     pub function: Option<Output>,
 }
 
 impl GroupBy {
-    /// Analyses the GROUP BY of a SELECT; `None` if it has none. The column of a function gets a
-    /// slot in `outputs`.
+    /// Analyses the GROUP BY of a SELECT. Returns `None` without GROUP BY. A column that is the
+    /// argument of a function is added to the columns that the statement reads (`outputs`).
     ///
     /// # Errors
     /// Cassandra's errors, or the timeout of the statement.
@@ -86,8 +87,9 @@ impl GroupBy {
     }
 }
 
-/// Analyses an element of GROUP BY. Returns the index of its column among the columns of the table,
-/// which is one of the primary key; and the function of the column, if the element is a call.
+/// Analyses an element of GROUP BY, which must be a column of the primary key or a call. Returns
+/// the index of the column (for a call, of the column in it) among the columns of the table and,
+/// for a call, the prepared call.
 fn element(
     selector: &Selector,
     outputs: &mut Outputs,
@@ -133,7 +135,8 @@ fn check_key(schema: &TableSchema, at: usize) -> Result<()> {
     }
 }
 
-/// Returns the index, among the columns of the table, of the only column in a call.
+/// Returns the index, among the columns of the table, of the clustering column in a call. Returns
+/// an error if the call contains no column, several columns, or a column of another kind.
 fn column_of(call: &Output, outputs: &Outputs, schema: &TableSchema) -> Result<usize> {
     let columns = schema.columns();
     let mut found = Vec::new();
@@ -159,8 +162,8 @@ fn column_of(call: &Output, outputs: &Outputs, schema: &TableSchema) -> Result<u
     Ok(at)
 }
 
-/// Appends the columns in an expression to `found`, as indexes among the columns of the table, each
-/// once.
+/// Appends the columns in an expression to `found`, each column once, as its index among the
+/// columns of the table.
 fn collect_columns(output: &Output, outputs: &Outputs, found: &mut Vec<usize>) {
     match output {
         Output::Column(slot) | Output::WriteTime(slot) | Output::Ttl(slot) => {
@@ -187,8 +190,8 @@ fn collect_columns(output: &Output, outputs: &Outputs, found: &mut Vec<usize>) {
     }
 }
 
-/// Checks that an expression never decreases while its column increases: a column, or a monotonic
-/// function of such an expression and of constants.
+/// Checks that the value of an expression never decreases while its column increases: the
+/// expression must be a column, or a monotonic function of such an expression and of constants.
 fn check_monotonic(output: &Output) -> Result<()> {
     match output {
         Output::Column(_) => Ok(()),

@@ -8,8 +8,8 @@ use crate::error::{Result, invalid};
 use crate::functions::digits_units;
 use crate::interrupt;
 
-/// Returns the type of a constant without a receiver type: an argument of a function, or a selected
-/// constant.
+/// Returns the type of a constant that has no receiver type, such as an argument of a function or a
+/// selected constant.
 pub fn own_type(kind: ConstantKind, text: &str) -> CqlType {
     match kind {
         ConstantKind::String => CqlType::Text,

@@ -50,8 +50,8 @@ pub struct Restrictions {
     pub clustering: ClusteringRestrictions,
     /// The restrictions that no range of keys expresses, which each row has to pass.
     pub predicates: Vec<Predicate>,
-    /// The columns that have a single value in all rows of the statement, as indexes among the
-    /// columns of the table.
+    /// The columns that the WHERE clause restricts to a single value, as indexes among the columns
+    /// of the table.
     single_valued: Vec<usize>,
     /// True if the statement restricts a clustering column, by a range or by a predicate.
     pub on_clustering: bool,
@@ -192,9 +192,9 @@ pub fn place(schema: &TableSchema, column: &Column) -> usize {
     place.expect("a column of this table")
 }
 
-/// The size of a set of keys or of parts of keys, each of which is a list of values: the number of
-/// lists, and their total bytes. IN relations on several columns give the product of such sets; the
-/// product's size is limited before it is built.
+/// The size of a set of keys, or of parts of keys: the number of keys, and the total bytes of their
+/// values. Each key is a list of values. IN relations on several columns combine such sets to their
+/// product, whose size is limited before it is built.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     lists: usize,

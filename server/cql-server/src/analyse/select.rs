@@ -33,7 +33,7 @@ pub struct SelectPlan {
     /// which rows are sorted after the read. `None` if rows are returned in the order in which they
     /// are read.
     pub sorted: Option<usize>,
-    /// `None` without GROUP BY.
+    /// The condition by which rows belong to one group; `None` without GROUP BY.
     pub group_by: Option<GroupBy>,
     pub limit: Option<Term>,
     pub per_partition_limit: Option<Term>,
@@ -264,8 +264,8 @@ fn order(
     Ok((reversed.unwrap_or(false), Some(next)))
 }
 
-/// Returns the orderings in effect. As in Cassandra, a column that is named twice counts at its
-/// first position, with the order that is given last.
+/// Returns the orderings in effect. If a column is named twice, its first position and its last
+/// order are used, as in Cassandra.
 fn last_of_each(orderings: &[(Name, Order)]) -> Vec<(&Name, Order)> {
     let mut kept: Vec<(&Name, Order)> = Vec::with_capacity(orderings.len());
     let mut places = HashMap::with_capacity(orderings.len());

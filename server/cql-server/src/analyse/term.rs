@@ -222,7 +222,7 @@ fn with_nulls<'v>(list: &CqlType, bytes: Cow<'v, [u8]>) -> Result<Cow<'v, [u8]>>
     Ok(Cow::Owned(out))
 }
 
-/// Prepares the literal of a user-defined type. Of a field that is given twice the last value counts.
+/// Prepares the literal of a user-defined type. If a field is given twice, its last value counts.
 fn prepare_fields(
     given: &[(ast::Name, ast::Term)],
     definition: &Arc<UserType>,
@@ -293,7 +293,9 @@ pub fn fits(term: &ast::Term, ty: &CqlType) -> bool {
     }
 }
 
-/// Whether every value of type `from` is also a value of type `to`.
+/// Whether a value of type `from` may stand where a value of type `to` is expected, because its
+/// bytes are a valid value of `to`, too. Except for `frozen`, types of elements and fields must be
+/// equal.
 pub fn is_value_compatible(from: &CqlType, to: &CqlType) -> bool {
     let same = from.clone().freeze() == to.clone().freeze();
     same || matches!(

@@ -13,8 +13,8 @@ use crate::functions::{Conditions, Function};
 pub struct VolatileCalls(Vec<Function>);
 
 impl VolatileCalls {
-    /// Returns whether a function is volatile: a function without arguments can only depend on the
-    /// call.
+    /// Returns whether a function is volatile: its result differs from call to call. These are the
+    /// functions without arguments.
     pub fn is_volatile(function: &Function) -> bool {
         function.args().is_empty()
     }

@@ -33,8 +33,8 @@ use super::harness::Server;
 /// The distance in bytes between the bits that the tests flip: about the size of a block. The whole
 /// script runs for each bit, so a shorter distance takes long.
 const STEP_BYTES: usize = 251;
-/// The largest number of keys that count as few if one flipped bit makes them unreadable. A block
-/// holds fewer keys.
+/// The test requires that in most of the damaged blocks at most this many keys are unreadable. A
+/// data block holds fewer keys.
 const FEW_KEYS: usize = 20;
 
 fn answer(server: &mut Server, text: &str) -> Result<String, ErrorResponse> {

@@ -227,8 +227,7 @@ impl Server {
         });
     }
 
-    /// Executes a statement, and returns one page of its rows. `state` is the paging state that the
-    /// page before returned; `None` for the first page.
+    /// Makes each page end when the read first checks how long the page has taken.
     #[track_caller]
     pub(crate) fn page(
         &mut self,

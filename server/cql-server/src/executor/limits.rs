@@ -58,8 +58,8 @@ fn error(server: &mut Server, text: &str) -> ErrorResponse {
     ended.err().unwrap_or_else(|| panic!("{text} is executed"))
 }
 
-/// A statement reads the clock once in `UNITS_PER_LOOK` units of work. Executes each loop that a client's data
-/// can lengthen, with rounds of more units than that together, to show that the loop reports its work.
+/// A statement reads the clock once in `UNITS_PER_LOOK` units of work. The test executes each loop that
+/// a client's data can lengthen, with more units than that, to show that the loop reports its work.
 #[test]
 fn an_interrupted_read_ends_soon_in_every_loop() {
     let mut server = server();

@@ -78,8 +78,8 @@ impl Executor {
         Ok((meaning, partition_key))
     }
 
-    /// Returns the analysis of a SELECT on a table with this schema: the earlier one, or a new one
-    /// if the schema has changed since.
+    /// Returns the analysis of a SELECT on a table with this schema. Analyses the statement again
+    /// only if the schema has changed since its last analysis.
     ///
     /// # Errors
     /// The error of the analysis. UNPREPARED, if the bind markers now have other types than in the

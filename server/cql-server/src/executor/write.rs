@@ -41,8 +41,8 @@ impl Executor {
         })
     }
 
-    /// Returns the meaning of a write under the current schema, and analyses the write again if the
-    /// schema has changed.
+    /// Returns the analysis of a write under the current schema. Analyses the write again only if
+    /// the schema has changed since its last analysis.
     ///
     /// # Errors
     /// The error of the analysis. UNPREPARED, if the markers are not those of PREPARE.

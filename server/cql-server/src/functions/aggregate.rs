@@ -71,8 +71,8 @@ struct DecimalSum {
 }
 
 impl DecimalSum {
-    /// Adds a number to the sum. The size of the sum is limited in the same way as that of an
-    /// operand of arithmetic.
+    /// Adds a number to the sum. The size of the sum has the same limit as the size of an operand
+    /// of arithmetic.
     fn add(&mut self, number: BigDecimal) -> Checked {
         check_decimal(&number)?;
         let power = |places: u64| BigInt::from(10).pow(places as u32);

@@ -20,11 +20,11 @@ use crate::interrupt;
 
 /// The most bytes of a concatenated text: the length of the largest request, by default.
 const TEXT_BYTES_MAX: usize = 16 << 20;
-/// The least number of significant digits in the computation of a quotient of decimals, and of
-/// digits after the point, as in Cassandra's `DecimalType`.
+/// The least number of significant digits, and the least number of digits after the point, in the
+/// computation of a quotient of decimals, as in Cassandra's `DecimalType`.
 const QUOTIENT_DIGITS_MIN: i64 = 32;
-/// The most digits after the point in the computation of a quotient of decimals, as in Cassandra's
-/// `DecimalType`.
+/// The greatest number of digits after the point in the computation of a quotient of decimals, as
+/// in Cassandra's `DecimalType`.
 const QUOTIENT_SCALE_MAX: i64 = 1000;
 
 /// Returns the function that computes an operator for operands of two types; `None` if the operator

@@ -27,7 +27,7 @@ const NUMBERS: [CqlType; 9] = [
     CqlType::Varint,
 ];
 
-/// The types beside numbers that can be cast to text, in the order of Cassandra's messages.
+/// The types that can be cast to text, besides numbers, in the order of Cassandra's messages.
 const PRINTED: [CqlType; 7] = [
     CqlType::Inet,
     CqlType::Boolean,

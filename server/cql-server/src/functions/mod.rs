@@ -47,8 +47,8 @@ pub use self::uuids::TimeUuids;
 use super::error::{Result, invalid, result_too_large};
 use super::interrupt;
 
-/// The code of a function. Its parameters are the arguments (`None` is null), and the time of the call
-/// with the greatest length of its result. Returns the result; `None` is null.
+/// The code of a function. The parameters are the arguments (`None` is null) and the [`Conditions`]
+/// of the call. Returns the result; `None` is null.
 type Body = dyn Fn(&[Option<&[u8]>], Conditions) -> Result<Option<Vec<u8>>> + Send + Sync;
 
 /// The data beside the arguments that a call may depend on: the time, and the limit on the result.

@@ -12,7 +12,8 @@ use ebb_model::types::number::{DIGITS_BYTES_MAX, minimal, split_decimal};
 /// The most bytes of operands and results: about ten thousand digits, the limit of Cassandra's
 /// decimals. With longer ones a short statement could fill the memory.
 const NUMBER_BYTES_MAX: u64 = 4160;
-/// The most decimal places before or after the point, as the scale gives them.
+/// The largest absolute value of a decimal's scale: its digits after the point or, for a negative
+/// scale, its zeros before the point.
 const SCALE_MAX: u64 = 10_000;
 
 /// The result of a check of a number. The error is the reason why the number is rejected.

@@ -59,14 +59,14 @@ pub fn float(number: f32) -> String {
     floating(number)
 }
 
-/// Prints as `Double.toString` does: with a point from a thousandth to ten million, otherwise with
-/// an exponent, and with at least one digit after the point.
+/// Prints as `Double.toString` does: with a point from a thousandth to less than ten million,
+/// otherwise with an exponent, and with at least one digit after the point.
 pub fn double(number: f64) -> String {
     floating(number)
 }
 
-/// Converts a number to Java's form from its shortest digits, as Rust prints them: `-1.25e-7`,
-/// `0e0`, `inf`, `NaN`.
+/// Converts a number to Java's form, from the form in which Rust prints its shortest digits:
+/// `-1.25e-7`, `0e0`, `inf`, `NaN`.
 fn floating(number: impl LowerExp + Copy) -> String {
     let mut shortest = format!("{number:e}");
     if !shortest.contains('.') {
@@ -189,7 +189,7 @@ pub fn timestamp(ms: i64, separator: char) -> String {
     )
 }
 
-/// Prints as `Duration.toString` does: an empty duration prints as nothing.
+/// Prints as `Duration.toString` does: a duration of zero prints as an empty text.
 fn duration(mut bytes: &[u8]) -> Option<String> {
     let months = vint::read_signed(&mut bytes)?;
     let days = vint::read_signed(&mut bytes)?;

@@ -34,8 +34,8 @@ pub fn functions(name: &str) -> Vec<Function> {
     all
 }
 
-/// Creates the function for a `timestamp`, a `timeuuid` or a `date`. A start has the type of the
-/// result, `to`.
+/// Creates the function `floor` for a `timestamp`, a `timeuuid` or a `date`. The optional third
+/// argument, the start, has the type of the result, `to`.
 fn of_instant(name: &str, args: Vec<CqlType>, to: &CqlType) -> Function {
     let (from, returns) = (args[0].clone(), to.clone());
     let floor = Function::new(name, args, to.clone(), move |args, _| {
@@ -55,7 +55,7 @@ fn of_instant(name: &str, args: Vec<CqlType>, to: &CqlType) -> Function {
     floor.monotonic()
 }
 
-/// Creates the function for a `time`.
+/// Creates the function `floor` for a `time`.
 fn of_time(name: &str) -> Function {
     let args = [CqlType::Time, CqlType::Duration];
     let floor = Function::new(name, args, CqlType::Time, |args, _| {
@@ -138,10 +138,13 @@ fn floor_of_day_ns(time_ns: i64, duration: Duration) -> Result<i64> {
 /// Rounds a time down to `start_ms` plus a multiple of a duration; all times are in milliseconds
 /// since 1970.
 ///
-/// The result is Cassandra's, also where a month is too short for the day of the start. Months are
-/// counted without a look at the days. So with a duration of months alone, the result is after the
-/// time if the time is earlier in its month than the start in its own. With other parts the multiple
-/// then decreases, and a day that one of the months on the way lacks is shortened for good.
+/// The result is Cassandra's, also where a month is too short for the day of the start. Cassandra
+/// counts the months between the two times without regard to their days. So if the duration
+/// consists of months alone, and the time is earlier in its month than the start is in its own, the
+/// result is later than the time. If the duration also has days or hours, say, the multiple is then
+/// reduced until the result is not later. Each step goes back by whole months from the day before
+/// it, so if one of these months lacks the day, the results of all further steps have an earlier
+/// day, too.
 fn floor_ms(time_ms: i64, duration: Duration, start_ms: i64) -> Result<i64> {
     if start_ms > time_ms {
         return invalid("The floor function starting time is greater than the provided time");
@@ -198,7 +201,7 @@ fn write_ms(ms: i64, ty: &CqlType) -> Result<Vec<u8>> {
     }
 }
 
-/// The error of a floor that is after its time ([`floor_ms`]), and out of range.
+/// Returns the error for a floor that is later than the time ([`floor_ms`]) and out of range.
 fn after_all_times<T>() -> Result<T> {
     invalid("The floor is out of range; choose a start that is earlier in its month")
 }

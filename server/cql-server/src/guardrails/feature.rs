@@ -1,6 +1,7 @@
 //! Guardrails that forbid a feature, with the names of their settings and their error messages.
 
-/// A feature that the configuration can forbid, by its name in Cassandra 5.0.
+/// A feature that the configuration can forbid. The variants have the names of Cassandra 5.0's
+/// guardrails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feature {
     AllowFiltering,

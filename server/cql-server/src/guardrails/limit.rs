@@ -2,38 +2,39 @@
 
 use super::Threshold;
 
-/// A number that guardrails limit, mostly for one statement, by its name in Cassandra 5.0.
+/// A quantity that a guardrail limits, mostly of one statement. The variants have the names of
+/// Cassandra 5.0's guardrails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// The number of keyspaces that users have created, including the new one.
     Keyspaces,
     /// The number of tables that users have created, including the new one.
     Tables,
-    /// Columns of a table that is created or altered.
+    /// The number of columns of a table that is created or altered.
     ColumnsPerTable,
     /// The number of indexes of a table, including the new one.
     SecondaryIndexesPerTable,
-    /// Fields of a user-defined type that is created or altered.
+    /// The number of fields of a user-defined type that is created or altered.
     FieldsPerUdt,
-    /// Rows of a page, as the client requests.
+    /// The page size that a client requests, in rows.
     PageSize,
     /// The number of partitions that the IN of a SELECT selects.
     PartitionKeysInSelect,
     /// The number of partition keys, or of clustering keys, that the INs of a SELECT combine to.
     InSelectCartesianProduct,
-    /// Bytes of one written value, or of one element of a collection.
+    /// The bytes of one written value, or of one element of a collection.
     ColumnValueSize,
-    /// Elements of a collection in one write.
+    /// The number of elements of a collection in one write.
     ItemsPerCollection,
-    /// Stored bytes of the elements of a collection in one write.
+    /// The stored bytes of the elements of a collection in one write.
     CollectionSize,
-    /// Bytes of a partition that one flush or merge writes.
+    /// The bytes of one partition that one flush or merge writes.
     PartitionSize,
-    /// Bytes of a batch over several partitions.
+    /// The bytes of a batch that writes to several partitions.
     BatchSize,
-    /// Partitions of an unlogged batch.
+    /// The number of partitions that a batch writes to, unless it is a logged batch.
     UnloggedBatchAcrossPartitions,
-    /// Tombstones that a read comes across.
+    /// The number of tombstones that a read passes in one page.
     Tombstones,
 }
 
@@ -233,8 +234,8 @@ impl Limit {
     }
 }
 
-/// Returns the message for the creation of the keyspace or table `what`: the number `count` of such
-/// objects is above the threshold. `one` is "keyspace" or "table".
+/// Returns the message for creating the keyspace or table `what`, when `count`, the number of all
+/// keyspaces or tables, is above the threshold. `one` is "keyspace" or "table".
 fn made(one: &str, is_warning: bool, what: &str, count: u64, threshold: u64) -> String {
     if is_warning {
         format!(

@@ -19,7 +19,8 @@ use crate::read::StatementPace;
 /// of older views may still see it.
 const MARGIN_S: i64 = 60;
 
-/// The most rows of a partition that are read to find a live one.
+/// The most rows of a partition that are read to find a live one. If none of them is live and the
+/// partition has more rows, the index entry is kept.
 const ROWS_MAX: usize = 64;
 
 /// Removes those of these index entries that are stale: their rows no longer have the value. After

@@ -79,7 +79,7 @@ pub struct LiveRow<'r> {
     pub cells: &'r [Option<LiveColumn<'r>>],
 }
 
-/// The next step of a walk over rows, after a page was given a row.
+/// The next step of a walk over rows, after it has passed a row to a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// Continue with the next row.
@@ -102,7 +102,7 @@ pub struct Page<'s> {
     pub left: u64,
     /// The number of rows that PER PARTITION LIMIT still permits in the current partition.
     left_in_partition: u64,
-    /// True if another row came although the page was full: so there is a next page.
+    /// True if the page was full when a further row came, so that there is a next page.
     pub is_cut: bool,
     /// The key of the last row that was added to the page.
     pub last_key: Vec<u8>,
@@ -114,8 +114,8 @@ pub struct Page<'s> {
     sorted_bytes: usize,
 }
 
-/// A row or group that is buffered for sorting: the clustering columns by which it is sorted,
-/// encoded, and its cells.
+/// A row or group that is buffered for sorting: its sort key (the encoded clustering columns of
+/// ORDER BY), and its cells.
 type SortedRow = (Vec<u8>, Vec<Option<Vec<u8>>>);
 
 /// The group that the last row belongs to.
@@ -440,8 +440,9 @@ impl<'s> Page<'s> {
         })
     }
 
-    /// The key columns by which a row is grouped, and the value of the function of GROUP BY: rows
-    /// with the same ones are a group. Without GROUP BY all rows form one group.
+    /// Returns the key of a row's group: the key columns by which the row is grouped, and the value
+    /// of the function of GROUP BY. Rows with equal keys form a group. Without GROUP BY all rows
+    /// form one group.
     ///
     /// # Errors
     /// If the function fails, or the statement's time is over.
@@ -536,11 +537,13 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
-    /// Returns where the caller has to continue without this row: in the next partition if PER PARTITION
-    /// LIMIT is reached, nowhere if the page is full. `None` if the page takes the row.
+    /// Returns where the caller has to continue if the page does not take this row: in the next
+    /// partition if PER PARTITION LIMIT is reached, nowhere if the page is full. Returns `None` if
+    /// the page takes the row.
     ///
-    /// The limit comes first, because rows beyond it need no further page. The row's partition is
-    /// entered later, so that the paging state of a full page is about the row before.
+    /// PER PARTITION LIMIT is checked first, because rows beyond it need no further page. The page
+    /// enters the row's partition only later, so that the paging state of a full page is about the
+    /// row before.
     fn skip_or_stop(&mut self, row: &LiveRow<'_>) -> Option<Flow> {
         if self.left_in_partition == 0 && self.is_in_partition_of(row) {
             return Some(Flow::Partition);

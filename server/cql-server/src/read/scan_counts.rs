@@ -35,7 +35,7 @@ pub struct ScanCounts<'s> {
 struct PageCounts {
     live_rows: u64,
     tombstones: u64,
-    /// The number of live rows that passed the filter.
+    /// The number of live rows of the page that passed the filter.
     passed_rows: u32,
 }
 

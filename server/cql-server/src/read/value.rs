@@ -23,8 +23,8 @@ pub struct Context<'r> {
     pub bound: &'r Bound<'r>,
     /// The results of the aggregates of a group; empty while the rows of the group are read.
     pub aggregates: &'r [Option<Vec<u8>>],
-    /// The greatest length of a computed value, and of all computed arguments together that are kept
-    /// until their functions are called.
+    /// The most bytes of a computed value. The same limit holds for the total of the computed
+    /// arguments that are kept until their functions are called.
     pub bytes_max: usize,
     /// The bytes of the computed arguments that are kept until their functions are called.
     pub waiting_bytes: usize,
@@ -170,8 +170,9 @@ fn slice_end<'v>(end: Option<&'v Term>, name: &str, bound: &Bound<'v>) -> Result
     }
 }
 
-/// Computes the arguments of a call. Those that are computed first wait for the others, however deep
-/// the calls are nested, so their bytes have a limit together.
+/// Computes the arguments of a call. The first ones are kept in memory while the next ones are
+/// computed, also by calls in which this one is nested. So the bytes of all kept arguments together
+/// are limited.
 fn arguments<'r>(args: &'r [Output], context: &Context<'r>) -> Result<Vec<Value<'r>>> {
     let mut context = *context;
     let mut values = Vec::with_capacity(args.len());

@@ -44,9 +44,9 @@ pub enum End {
     Done,
     /// The page is full, or a limit of the statement is reached.
     Stopped,
-    /// The walk has used up the time of the page. The next page begins after `key`, which may be a key
-    /// without an entry; `had_rows` is true if the walk has met live rows in the key's partition, even
-    /// if the filter rejected them, or no static columns.
+    /// The walk has used up the time of the page. The next page begins after `key`, which need not
+    /// be a stored key. `had_rows` is true if the walk has met live rows in the key's partition,
+    /// even if the filter rejected them, or no static columns.
     Cut { key: Vec<u8>, had_rows: bool },
 }
 
@@ -64,8 +64,8 @@ impl End {
     }
 }
 
-/// Returns the first key of the page after one that ended at `key`. The first `prefix_len` bytes of
-/// `key` are the prefix of its partition.
+/// Returns the key at which the next page begins if a page ended at `key`. The first `prefix_len`
+/// bytes of `key` are the prefix of its partition.
 pub(super) fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
     let (prefix, place) = key.split_at(prefix_len);
     // The cut of `End::after`. Keys of rows may begin with 0xff, too, so the next partition is the
@@ -85,12 +85,12 @@ pub struct Entries<'e> {
     pub prefix: &'e [u8],
     /// True if each entry of the index refers to a partition, false if it refers to a row.
     pub of_partitions: bool,
-    /// The position, among the statement's predicates, of the one that the index stands for: if a
+    /// The position, among the statement's predicates, of the relation that the index serves: if a
     /// row does not pass it, the entry is stale. `None` if ranges of keys express the relation.
     pub predicate: Option<usize>,
 }
 
-/// The keys of index entries whose rows may no longer have the value.
+/// The keys of index entries whose rows may no longer have the indexed value.
 pub type Stale = Vec<Vec<u8>>;
 
 /// A walk over partitions, which passes their rows to a page.
@@ -286,9 +286,10 @@ impl<'w> Walk<'w> {
     }
 
     /// Reads the rows of a partition by calls of `advance`, and passes the live rows that pass the
-    /// filter to the page; at the end also the static columns, if they are a row of their own.
-    /// `had_rows` is true if an earlier page has read live rows of the partition, or no static columns.
-    /// If the rows are found by the entries of `index`, the stale entries are collected.
+    /// filter to the page. At the end also passes the static columns, if they are a row of their
+    /// own. They are not if `had_rows` is true: an earlier page has read live rows of the
+    /// partition, or has found no static columns. If the rows are found by the entries of `index`,
+    /// the stale entries are collected.
     pub(super) fn take_rows(
         &mut self,
         partition: &ProjectedPartition<'_>,

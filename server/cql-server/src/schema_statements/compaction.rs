@@ -27,7 +27,7 @@ const THRESHOLDS: [(&str, &str); 2] = [("max_threshold", "32"), ("min_threshold"
 /// value.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Any value. Some options with any value are checked together with others.
+    /// Any value. Some of these options are checked later, together with other options.
     Any,
     /// One of these words, in upper or lower case, and the error for other values.
     Word(&'static [&'static str], &'static str),

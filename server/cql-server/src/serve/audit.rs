@@ -30,7 +30,8 @@ pub struct AuditedStatement<'a> {
     pub administration: Administration<'a>,
 }
 
-/// Writes the entry with the result of a statement: `done`, `unauthorized`, `invalid` or `failed`.
+/// The callback that writes the audit entry with the result of a statement: `done`, `unauthorized`,
+/// `invalid` or `failed`.
 pub type AuditEnd = Box<dyn FnOnce(&'static str)>;
 
 type Begin = Arc<dyn Fn(AuditedStatement<'_>) -> io::Result<AuditEnd> + Send + Sync>;

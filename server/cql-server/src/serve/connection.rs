@@ -540,8 +540,8 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Appends the response of a request that has run on another thread, and those of other such
-    /// requests that are ready.
+    /// Appends the response `first` to a request that has run on another thread, and the responses
+    /// to further such requests that are ready.
     fn take_results(&mut self, first: LaneResult) {
         let mut next = Some(first);
         while let Some(LaneResult { stream, reply }) = next {

@@ -35,7 +35,8 @@ pub struct Counts {
 /// server, and do not keep it alive.
 #[derive(Debug, Clone)]
 pub struct Counters {
-    /// The permits for connections, one for each. Those that are taken show how many are open.
+    /// The permits for connections. Each open connection holds one, so the permits in use are the
+    /// number of open connections.
     pub(super) connections: Arc<Semaphore>,
     pub(super) connections_max: usize,
     pub(super) connections_refused: Arc<AtomicU64>,
@@ -71,7 +72,7 @@ impl Counters {
     }
 
     /// The latencies of scans and of reads of ranges, by the names of their lanes: from the receipt
-    /// of the request's last byte until the response with a page was ready.
+    /// of the request's last byte until the response, a page or an error, was ready.
     pub fn scans(&self) -> [(&'static str, LatencyCounts); 2] {
         let Traffic { scans, ranges, .. } = &*self.traffic;
         [("scan", scans.counts()), ("range", ranges.counts())]

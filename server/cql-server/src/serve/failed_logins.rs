@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 /// The time in which an empty bucket refills. In unit tests it is an hour, so that no bucket
 /// refills while a test runs.
 const FILLS_IN: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 60 });
-/// The most addresses with a bucket of their own. All other addresses share one bucket.
+/// The most addresses with a bucket of their own, which bounds the memory. All other addresses
+/// share one bucket.
 const ADDRESSES_MAX: usize = 1 << 16;
 
 #[derive(Debug)]
 pub(super) struct FailedLogins {
-    /// The tokens of a full bucket: the most wrong passwords of one address within [`FILLS_IN`].
-    /// `None` for no limit.
+    /// The tokens of a full bucket: the most wrong passwords that one address may try in a row. An
+    /// empty bucket is full again after [`FILLS_IN`]. `None` for no limit.
     failures_max: Option<u32>,
     buckets: Mutex<HashMap<IpAddr, Bucket>>,
     verified: AtomicU64,
@@ -29,7 +30,7 @@ pub(super) struct FailedLogins {
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    /// The number of tokens in the bucket at the time `at`: each permits an attempt with a
+    /// The number of tokens in the bucket at the time `at`. Each token permits one attempt with a
     /// password.
     tokens: f64,
     at: Instant,
@@ -46,10 +47,10 @@ impl Bucket {
 }
 
 impl FailedLogins {
-    /// Permits `failures_max` wrong passwords of one address within a minute; zero for no limit.
-    /// The limit is at least `logins_max` + 1, where `logins_max` is the number of passwords that
-    /// are verified at once: each takes a token of its address while it is verified, and right
-    /// passwords alone must not use up the tokens.
+    /// Permits one address `failures_max` wrong passwords in a row, and on average as many per
+    /// minute; zero for no limit. The limit is at least `logins_max` + 1, where `logins_max` is the
+    /// number of passwords that are verified at once: each takes a token of its address while it is
+    /// verified, and right passwords alone must not use up the tokens.
     pub(super) fn new(failures_max: u32, logins_max: usize) -> Self {
         let least = u32::try_from(logins_max).map_or(u32::MAX, |most| most.saturating_add(1));
         Self {

@@ -186,8 +186,8 @@ impl<S: Service> LaneRequest<S> {
         }
     }
 
-    /// The user in whose name the request waits for a thread of its lane (a queue with threads for
-    /// one kind of request): the role or, without one, the address.
+    /// Returns the user of the request for the queue of its lane, which shares the threads of the
+    /// lane among users: the role or, without a role, the address.
     fn scan_user(&self) -> ScanUser {
         let sender = &self.work.sender;
         match sender.user.name() {
@@ -317,9 +317,9 @@ fn no_memory(bytes: usize) -> ErrorResponse {
 }
 
 /// Runs a request on a thread of `lane` (a queue with threads for one kind of request), and sends
-/// its result. At the deadline of a scan its client gets a timeout, even while the scan waits or
-/// runs; a waiting scan then does not begin, and a running one ends soon. The stop of the server
-/// and KILL QUERY end a scan in the same way.
+/// its result. At the deadline of a scan or of a moved statement its client gets a timeout, even
+/// while the statement waits or runs; a waiting one then does not begin, and a running one ends
+/// soon. The stop of the server and KILL QUERY end reads in the same way.
 ///
 /// A scan whose thread the kernel keeps in the idle class when the [floor](crate::floor), the CPU
 /// share of scans, is turned on begins anew, but only once: otherwise it might never end while the

@@ -37,15 +37,15 @@ use crate::queries::Queries;
 const EVENTS_KEPT: usize = 256;
 /// The time before the next accept if the system has run out of a resource, such as open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// The time after which the kernel probes a silent client. Load balancers and translated addresses
-/// forget a silent connection after some minutes.
+/// The time after which the kernel probes a silent client. Load balancers and NAT gateways forget a
+/// silent connection after some minutes.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 /// The time between two keepalive probes of a silent client.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// The number of keepalive probes without an answer after which the connection ends.
 const PROBES_MAX: u32 = 6;
-/// The time in which threads have to end after the server was drained, or a third of the `patience`
-/// of [`CqlServer::drain`] if that is less.
+/// The most time that the threads get to end after the server was drained. They get a third of the
+/// `patience` of [`CqlServer::drain`] if that is less.
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
 
 /// A server on a socket, with threads of its own. Dropping this stops the server.
@@ -245,7 +245,8 @@ async fn serve<S: Service>(socket: TcpStream, peer: SocketAddr, shared: Arc<Shar
 }
 
 /// Lets the kernel probe a client that is silent, and end the connection if nothing answers. A
-/// client that lost its power or its network cannot end it, and would take a place for ever.
+/// client that lost its power or its network cannot end its connection, which would count towards
+/// the limits on connections for ever.
 fn probe_when_silent(socket: &TcpStream) -> io::Result<()> {
     sockopt::set_tcp_keepidle(socket, PROBE_AFTER)?;
     sockopt::set_tcp_keepintvl(socket, PROBE_EVERY)?;

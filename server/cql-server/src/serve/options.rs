@@ -18,7 +18,7 @@ use crate::activity::Activity;
 pub struct ServeOptions {
     /// The address to listen on; port 0 is any free one.
     pub address: SocketAddr,
-    /// The number of threads that serve connections, at least two.
+    /// The number of threads that serve connections. The server starts at least two.
     pub threads: usize,
     /// The most scans of one user that run at once while no other user scans. Beside them may run
     /// as many reads of ranges, and as many statements that took long on a thread on which other
@@ -33,9 +33,9 @@ pub struct ServeOptions {
     /// class, beneath requests. Tests turn it off: on busy cores a thread of that class makes
     /// hardly any progress.
     pub idle_class: bool,
-    /// The floor, a small share of the CPU time for reads of ranges and long scans, in place of the
-    /// idle class while other processes keep the CPU busy; `None` for no floor. Without the idle
-    /// class it has no effect.
+    /// The floor, a small share of the CPU time for reads of ranges and long scans. It replaces the
+    /// idle class while other processes keep the CPU busy. `None` for no floor. Without
+    /// [`idle_class`](Self::idle_class) it has no effect.
     pub floor: Option<Arc<FloorShare>>,
     /// The most open connections; further ones are closed at once.
     pub connections_max: usize,
@@ -71,8 +71,9 @@ pub struct ServeOptions {
     pub logins_max: usize,
     /// The time from STARTUP until the client has logged in.
     pub login_timeout: Duration,
-    /// The most wrong passwords that an address may try within a minute; zero for no limit. If the
-    /// limit is not greater than [`logins_max`](Self::logins_max), it is that number plus one.
+    /// The most wrong passwords that an address may try in a row, and on average per minute; zero
+    /// for no limit. If the limit is not greater than [`logins_max`](Self::logins_max), it is that
+    /// number plus one.
     pub login_failures_max: u32,
     /// The queueing time that counts as overload. While most requests wait longer than this, the
     /// server rejects requests that have waited longer than a twentieth of this time. Zero turns

@@ -45,15 +45,15 @@ use wakeup::Wakeup;
 /// The limit divided by the target. An overload begins when most requests wait longer than the
 /// limit. In an overload, requests are rejected if they have waited longer than the target.
 const LIMIT_OVER_TARGET: u32 = 20;
-/// The number of last measurements of the time that a ready connection waits until it is served.
-/// The longest of them is used, since they vary.
+/// The number of latest measurements that are kept, of the time that a ready connection waits until
+/// it is served. They vary, so the longest one is used.
 const TURNS: usize = 4;
-/// The number of reads over which the moving mean of unserved bytes is taken. The mean is kept in
-/// units of 1 / READS bytes.
+/// The number of reads over which the moving mean of unserved bytes is taken. The mean is stored
+/// multiplied by `READS`, so that the integer keeps fractions of a byte.
 const READS: u64 = 16;
-/// A connection is small, and none of its requests are rejected, if the mean of unserved bytes is
-/// more than this many times its own. Connections that share a load differ by far less, and all of
-/// them must have requests rejected.
+/// A connection is small, and none of its requests are rejected, if its unserved bytes are fewer
+/// than the mean divided by this number. Connections that share a load differ by far less, and all
+/// of them must have requests rejected.
 const MEAN_OVER_SMALL: u64 = 4;
 /// The interval at which the probe, a task, measures how long a ready connection waits until it is
 /// served.
@@ -81,8 +81,9 @@ pub(super) struct Overload {
     /// is served.
     turns_us: [AtomicU64; TURNS],
     turns: AtomicU32,
-    /// The moving mean of the bytes that a connection has received but not served, taken after each
-    /// read during an overload, in units of 1 / READS bytes.
+    /// The moving mean, over about the last [`READS`] reads of all connections during overloads, of
+    /// the bytes that a connection had received but not served after the read. It is stored
+    /// multiplied by [`READS`], so that the integer keeps fractions of a byte.
     unserved: AtomicU64,
     wakeup: Wakeup,
     wake: Notify,

@@ -82,8 +82,8 @@ impl WritePace {
         at.saturating_duration_since(self.epoch).as_micros() as u64
     }
 
-    /// Returns whether a write that begins at `now` may be slow, because a recent one was or the
-    /// present one is.
+    /// Returns whether a write that begins at `now` may be slow, because a recent write was slow or
+    /// the write in progress is.
     pub(super) fn is_slow(&self, now: Instant) -> bool {
         let now_us = self.micros(now);
         if now_us < self.slow_until_us.load(Ordering::Relaxed) {

@@ -107,8 +107,8 @@ impl Requests {
     }
 
     /// Takes memory for a request that waits for another thread (in a lane): for its frame, with a
-    /// body of `body_bytes`, and for its parsed statements. If they need more than all of the
-    /// memory, it takes all.
+    /// body of `body_bytes`, and for its parsed statements. A request that needs more than the
+    /// total takes all of it.
     ///
     /// # Errors
     /// OVERLOADED, if other requests have taken the memory.
@@ -143,8 +143,8 @@ impl Requests {
         })
     }
 
-    /// Takes memory for waiting requests. `units_left` is the memory that the request has not taken
-    /// yet. If it needs more, it takes that.
+    /// Takes the memory of `bytes` bytes for a waiting request, but no more than `units_left`, the
+    /// rest of what the request may take in all, and subtracts what it takes from `units_left`.
     ///
     /// # Errors
     /// OVERLOADED, if other requests have taken the memory.
@@ -166,8 +166,8 @@ impl Requests {
         }
     }
 
-    /// Adjusts `held` to the received bytes of an incomplete frame. Waits while other connections
-    /// have taken all memory.
+    /// Adjusts the memory `held` to the received bytes of an incomplete frame. If it needs more,
+    /// waits while other connections have taken all memory.
     pub(super) async fn hold(&self, held: &mut RequestMemory, received_bytes: usize) {
         let wanted = if received_bytes > LARGE_BYTES {
             units(received_bytes)
@@ -201,8 +201,9 @@ impl Requests {
     }
 }
 
-/// Leaves out each shared statement that follows itself. A batch often has one statement for all of
-/// its rows: such a batch stays a small request, and does not lock the statement for each row.
+/// Leaves out each shared statement that directly follows the same statement. A batch often has one
+/// statement for all of its rows: such a batch stays a small request, and does not lock the
+/// statement for each row.
 fn without_repetitions<'s>(
     statements: impl Iterator<Item = WaitingStatement<'s>> + Clone,
 ) -> impl Iterator<Item = WaitingStatement<'s>> + Clone {

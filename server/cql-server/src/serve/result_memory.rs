@@ -23,8 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(super) struct ResultPool {
     free_pages: AtomicUsize,
-    /// The number of pages that only the first page of a result may take. Large results leave them
-    /// free for other clients, even if their own clients do not read.
+    /// The number of pages that are reserved for the first pages of results. Large results leave
+    /// these pages free for other clients, even if the clients of the large results do not read.
     reserved_pages: usize,
     sleeping: Mutex<()>,
     /// Wakes threads that wait for a free page of memory.

@@ -50,8 +50,8 @@ pub(super) struct Started<W> {
     pub is_low: bool,
 }
 
-/// The CPU time of a scan, as a class by which the next scan of the same user begins in the normal
-/// or the low scheduling class.
+/// The length of a scan, by its CPU time. It decides whether the next scan of the same user begins
+/// in the normal or in the low scheduling class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
     /// The scan used little CPU time, but ended early: the user's next one may be long or short.
@@ -77,8 +77,8 @@ impl<W> Default for OfUser<W> {
     }
 }
 
-/// A user with a queued scan. The smallest user starts the next scan; the derived order compares
-/// the fields one after the other.
+/// A user with a queued scan. The derived order compares the fields one after the other; the first
+/// user in this order starts the next scan.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
     running: usize,

@@ -55,7 +55,8 @@ pub(super) struct Session<S: Service> {
     /// True while another thread verifies a password.
     is_verifying: bool,
     pub coding: Coding,
-    /// The segments of all frames after the response to STARTUP, from version 5 on.
+    /// The segment format of all frames after the response to STARTUP, from version 5 of the
+    /// protocol on; `None` for frames without segments.
     pub segments: Option<Segments>,
     pub events: EventTypes,
     /// Set to true when the client is gone.

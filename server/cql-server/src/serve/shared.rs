@@ -61,7 +61,8 @@ impl<S: Service> Shared<S> {
         }
     }
 
-    /// Reports that a login with this token, or with a certificate, was rejected.
+    /// Reports that a login was rejected. `token` has the client's credentials; `None` if the
+    /// client sent none, or a certificate instead.
     pub(super) fn report_login(
         &self,
         sender: &Sender,

@@ -14,7 +14,7 @@ use bytes::{Buf, BytesMut};
 use ebb_cql::protocol::{FrameError, HEADER_BYTES};
 use tokio::time::{Sleep, sleep_until};
 
-/// The longest body, in bytes, that is received and discarded. The protocol permits no longer ones.
+/// The longest body, in bytes, that is received and discarded. The protocol permits no longer body.
 pub(super) const SKIPPED_BYTES_MAX: usize = 256 << 20;
 /// The bytes of a skipped body (or the rest of it) that a client has to send within the time limit
 /// of a request. So skipping the longest body takes at most 256 times that limit.

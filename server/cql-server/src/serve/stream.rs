@@ -130,8 +130,8 @@ impl Stream {
     }
 }
 
-/// Waits for `future`, for at most `patience`. The future is mostly ready at once, and only
-/// otherwise a timer is created.
+/// Waits for `future`, for at most `patience`. Creates a timer only if the future is not ready at
+/// once, which is rare.
 ///
 /// # Errors
 /// The errors of `future`, or a timeout.

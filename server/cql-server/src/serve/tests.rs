@@ -61,7 +61,7 @@ struct Fake {
     /// The number of syncs that have ended.
     syncs: AtomicUsize,
     sync_fails: AtomicBool,
-    /// The number of further executions of conditional writes that the service lets end in a
+    /// The number of the next executions of conditional writes that the service ends with a
     /// conflict.
     conflicts: AtomicUsize,
     /// True after a statement with the verb `alter`. From then on, prepared statements whose text
@@ -98,7 +98,7 @@ struct FakeStatement {
     text: String,
     columns: Columns,
     /// True if the statement was analysed after a change of the schema. Such a change gives the
-    /// markers of statements with `marked` other types.
+    /// markers of statements whose text contains `marked` other types.
     is_of_altered: bool,
 }
 

@@ -26,10 +26,10 @@ pub struct TlsOptions {
     pub certificate: PathBuf,
     /// The PEM file of the certificate's private key, unencrypted.
     pub key: PathBuf,
-    /// The PEM file of the authorities of client certificates. Without it the server requests no
-    /// certificates.
+    /// The PEM file of the authorities of client certificates. `None` if the server requests no
+    /// certificates from clients.
     pub client_authorities: Option<PathBuf>,
-    /// True if clients need no certificate. A client's certificate is verified in any case.
+    /// True if clients need no certificate. If a client sends a certificate, it must be valid.
     pub is_client_optional: bool,
     /// True if clients without TLS are accepted on the same port.
     pub is_optional: bool,

@@ -58,9 +58,9 @@ pub(super) fn begin<S: Statement>(
     Some(activity.begin_trace(client, received_at, ("QUERY", request), parameters))
 }
 
-/// Returns as much of a text as a trace keeps, and cuts a statement after the word before a
-/// password, since more users may read traces than should read passwords. Reads and writes of rows
-/// contain no password of a role, and stay whole.
+/// Returns as much of a text as a trace keeps. Cuts a statement after the word PASSWORD, since more
+/// users may read traces than should read passwords. Reads and writes of rows contain no password
+/// of a role, and are not cut there.
 pub(super) fn without_password(text: &str) -> String {
     const ROWS: [&str; 5] = ["select", "insert", "update", "delete", "begin"];
     const PASSWORD: &str = "password";

@@ -17,8 +17,9 @@
 
 use tokio::sync::{Mutex, MutexGuard};
 
-/// The number of stripes, which partitions share by hash; a power of two. A request shares
-/// its stripe with one of 63 others, at different partitions, with a probability of 1.5%.
+/// The number of stripes (locks that partitions share by hash); a power of two. If 63 other
+/// requests are in progress for other partitions, a request shares its stripe with one of them with
+/// a probability of 1.5%.
 const STRIPES: usize = 4096;
 
 #[derive(Debug)]
@@ -26,8 +27,8 @@ pub(super) struct Turns {
     stripes: Vec<Mutex<()>>,
 }
 
-/// The numbers of the stripes, that is locks, of the partitions that a request has to wait for,
-/// ascending and distinct.
+/// The numbers of the stripes (locks) of the partitions that a request has to wait for, ascending
+/// and distinct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stripes(Vec<usize>);
 

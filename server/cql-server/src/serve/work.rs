@@ -58,7 +58,8 @@ pub(super) struct Work<S: Service> {
     pub kind: StatementKind,
     pub consistency: Consistency,
     /// The locks of the partitions that the request reads and then writes ([turns](super::turns)).
-    /// It takes them before it runs on a thread that serves connections; `None` if it needs none.
+    /// The request takes the locks before it runs on a thread that serves connections; `None` if it
+    /// needs none.
     pub turns: Option<Stripes>,
     pub interrupt: Interrupt,
     pub received_at: Instant,
@@ -265,7 +266,8 @@ impl<S: Service> Work<S> {
         }
     }
 
-    /// The parsed statements of the request, as memory that it takes while it waits.
+    /// Returns the parsed statements of the request, for the memory that they take while the
+    /// request waits.
     pub(super) fn waiting_statements(&self) -> impl Iterator<Item = WaitingStatement<'_>> + Clone {
         let statements = self.statements.as_slice().iter();
         statements.map(|entry| WaitingStatement {

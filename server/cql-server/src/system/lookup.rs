@@ -11,8 +11,8 @@ pub struct Lookup {
     pub keyspaces: Option<BTreeSet<String>>,
     /// The values of the column `table_name` that the statement permits; `None` for all.
     pub tables: Option<BTreeSet<String>>,
-    /// The names in `keyspaces` that are snapshots, which `system_schema` shows as keyspaces, each
-    /// with the names of its keyspace and of the snapshot.
+    /// The snapshots among the names in `keyspaces`, since `system_schema` shows snapshots as
+    /// keyspaces. Each has the names of its keyspace and of the snapshot.
     pub snapshots: BTreeMap<String, (String, String)>,
     /// The rows that the page needs.
     pub page: PageRows,

@@ -86,8 +86,9 @@ fn size_estimates(
     })
 }
 
-/// Estimates the number of partitions of a table from the tokens of its first partitions, `sample`
-/// of them or fewer: the sample ends before an unreadable partition.
+/// Estimates the number of partitions of a table from the tokens of its first `sample` partitions.
+/// If the table has fewer, returns their exact number. An unreadable partition counts as the end of
+/// the table.
 ///
 /// # Errors
 /// If the statement's time is over.
@@ -104,8 +105,8 @@ fn estimate_partitions(rows: &dyn TableReader, sample: u32) -> Result<u64, Error
     Ok(scaled(sample, last))
 }
 
-/// Returns the number of partitions on the whole ring if the token of partition number `sample`, in
-/// the order of tokens, is `last`. For random tokens, (n - 1) / (the part of the ring up to the
+/// Estimates the number of partitions on the whole ring if the token of partition number `sample`,
+/// in the order of tokens, is `last`. For random tokens, (n - 1) / (the part of the ring up to the
 /// n-th) is an unbiased estimate.
 fn scaled(sample: u32, last: Token) -> u64 {
     let part = u128::from(last.0.abs_diff(Token::MIN.0)).max(1);

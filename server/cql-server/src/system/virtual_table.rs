@@ -21,7 +21,7 @@ pub(super) struct Definition {
     pub(super) comment: &'static str,
     /// The columns, each as `name type`.
     pub(super) columns: &'static [&'static str],
-    /// The column of the partition key, which is a single one, and then the clustering columns.
+    /// The single column of the partition key, followed by the clustering columns.
     pub(super) primary_key: &'static [&'static str],
     /// Computes the rows that a statement reads, and possibly others, in any order.
     pub(super) rows: RowComputation,

@@ -28,15 +28,14 @@ use crate::read::serialize;
 /// The name of the column that is true if a conditional write was applied.
 const APPLIED: &str = "[applied]";
 
-/// The number of keys, deleted ones included, among which the first live row of a partition is
-/// searched. If none of these keys has a live row, the response contains at most the static
-/// columns.
+/// The most keys, deleted ones included, that are read to find the first live row of a partition.
+/// If none of them has a live row, the response contains at most the static columns.
 const FIRST_ROW_KEYS_MAX: usize = 1_000;
 
 /// The columns that the response to a conditional write contains after `[applied]`.
 #[derive(Debug)]
 pub(super) struct ResponseColumns {
-    /// The columns of the row that the response contains, in its order.
+    /// The columns of the row in the response, in the order of the response.
     slots: Slots,
     projection: Projection,
     /// The indexes, among the columns of the table, of static columns with a condition or a change.
@@ -171,8 +170,9 @@ impl<'a> Answer<'a> {
         self.or_statics(shown)
     }
 
-    /// Returns the cells of the first live row of the partition. If none is live, returns at most
-    /// one row, that of the static columns.
+    /// Returns the cells of the first live row of the partition. For statements on static columns,
+    /// only rows that an INSERT has written count. If there is none, returns at most one row, that
+    /// of the static columns.
     ///
     /// # Errors
     /// If the store cannot read an entry, or if a row is damaged.

@@ -74,7 +74,7 @@ impl BatchPlan {
         self.kind
     }
 
-    /// The type of the write that errors contain.
+    /// Returns the write type that errors report.
     pub(super) fn write_type(&self) -> WriteType {
         write_type_of(self.kind)
     }
@@ -88,7 +88,7 @@ impl BatchPlan {
     }
 }
 
-/// The type of the write that the errors of a batch without conditions contain.
+/// Returns the write type that the errors of a batch without conditions report.
 pub fn write_type_of(kind: BatchKind) -> WriteType {
     match kind {
         BatchKind::Logged => WriteType::Batch,

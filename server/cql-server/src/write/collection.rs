@@ -17,8 +17,8 @@ use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_encoding, of_row, of_type};
 use crate::interrupt;
 
-/// The stored elements of a list: the value of each, by the path of its cell. The paths have the
-/// order of the elements.
+/// The elements of a list as earlier changes of the same statement leave them: the value of each,
+/// by the path of its cell. The paths have the order of the elements.
 type Present = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl Operation {
@@ -34,10 +34,10 @@ impl Operation {
     }
 }
 
-/// Adds the effect of a change to a row. `before` is the stored row; it may be `None` if no operation
-/// of the statement has to read it. `came` has the time of the request in microseconds, and the number
-/// of operations of the request so far that have added to lists. The [sort keys](list_place) of new
-/// list elements are made from both.
+/// Adds the effect of a change to a row. `before` is the stored row; it may be `None` if no
+/// operation of the statement has to read it. `came` has the time of the request in microseconds,
+/// and the number of operations of the request so far that have added to lists: parts of the [sort
+/// keys](list_place) of new list elements.
 ///
 /// # Errors
 /// Cassandra's errors, for null values where null is not permitted, and for indexes beyond the
@@ -276,9 +276,9 @@ fn is_among(ty: &CqlType, others: &[&[u8]], value: &[u8]) -> Result<bool> {
 }
 
 /// Adds each element or field of a value to a row, as a separate cell of the column. New elements
-/// of a list are added at `end`. Their [sort keys](list_place) are made from `came_us`, the time of
-/// the request in microseconds, and `operation`, the number of operations of the request so far
-/// that have added to lists.
+/// of a list are added at `end`. Their [sort keys](list_place) contain `came_us`, the time of the
+/// request in microseconds, and `operation`, the number of operations of the request so far that
+/// have added to lists, besides the end of the list, the element's index and a hash of its value.
 fn add(
     ty: &CqlType,
     column: u32,

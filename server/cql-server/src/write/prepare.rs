@@ -22,7 +22,7 @@ pub(super) fn table_of(write: &Write) -> &QualifiedName {
     }
 }
 
-/// Plans a statement on its table, and notes in `markers` the receiver of each: the column,
+/// Plans a statement on its table, and stores in `markers` the receiver of each marker: the column,
 /// argument or limit that its value is for.
 pub(super) fn prepare(
     write: &Write,

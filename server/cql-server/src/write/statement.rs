@@ -99,7 +99,7 @@ impl WriteStatement {
         self.plans().iter().all(is_same)
     }
 
-    /// The type of the write that errors contain.
+    /// Returns the write type that errors report.
     pub fn write_type(&self) -> WriteType {
         match &self.plan {
             _ if self.plans().iter().any(|plan| plan.conditions.is_some()) => WriteType::Cas,

@@ -13,8 +13,8 @@ use super::session::{
 };
 
 const ROWS: i32 = 1_000;
-/// The rows of a page. The rows of a partition are no multiple of this number, so that the last
-/// page is short.
+/// The number of rows of a page. The number of rows of a partition is no multiple of it, so that
+/// the last page is short.
 const PAGE_ROWS: i32 = 77;
 
 /// Returns the value of the column `name` in the row with this number.

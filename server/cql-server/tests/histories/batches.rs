@@ -12,7 +12,7 @@ use super::clients::run;
 /// The tables that each batch writes to.
 pub const TABLES: [&str; 3] = ["ks.a", "ks.b", "other.c"];
 
-/// Writes batches with the numbers `first`, `first + 1` and so on, `requests` of them or until the
+/// Writes `requests` batches with the numbers `first`, `first + 1` and so on. Stops early if the
 /// connection ends. Returns the numbers of the acknowledged batches.
 fn client(address: SocketAddr, requests: usize, first: i32) -> Vec<i32> {
     let mut acknowledged = Vec::new();

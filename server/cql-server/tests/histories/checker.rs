@@ -24,8 +24,9 @@ impl Done {
     }
 }
 
-/// Checks that a history, which begins with the row `row`, is linearizable. `None` is a missing
-/// row. The error is the longest sequence of operations that is possible.
+/// Checks that the history of a row is linearizable. `row` is the value of the row before the
+/// history; `None` is a missing row. The error is the longest sequence of operations that is
+/// possible.
 pub fn check(history: &[Operation], row: Option<i32>) -> Result<(), Vec<Operation>> {
     let mut operations = history.to_vec();
     operations.sort_by_key(|operation| operation.began);

@@ -80,7 +80,7 @@ fn execute(client: &mut Client, row: &str, action: Action) -> Option<Outcome> {
     })
 }
 
-/// Executes random actions of one client on `row`, `requests` of them or until the connection ends.
+/// Executes `requests` random actions of one client on `row`. Stops early if the connection ends.
 /// Returns the operations.
 pub fn client(
     address: SocketAddr,

@@ -28,8 +28,9 @@ impl Expected {
     }
 }
 
-/// Adds to the counters, singly and in batches over partitions, by `requests` requests or until the
-/// connection ends. Returns the bounds of the sums that the client has added.
+/// Sends `requests` requests that add to the counters, singly and in batches over several
+/// partitions. Stops early if the connection ends. Returns the bounds of the sum that the client
+/// has added to each counter.
 fn client(address: SocketAddr, requests: usize, seed: u64) -> [Expected; ROWS] {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut expected = [Expected::default(); ROWS];

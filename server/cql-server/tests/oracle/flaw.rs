@@ -89,13 +89,13 @@ pub enum Flaw {
     PagesLoseAGroup,
     /// A page begins after the first row of the last group of the previous page.
     PagesRepeatGroups,
-    /// LIMIT counts the rows of groups.
+    /// LIMIT counts the rows in the groups, and not the groups.
     LimitCountsRowsOfGroups,
-    /// PER PARTITION LIMIT counts the rows of groups.
+    /// PER PARTITION LIMIT counts the rows in the groups, and not the groups.
     PartitionLimitCountsRowsOfGroups,
     /// Aggregates take nulls for zeros.
     AggregatesCountNulls,
-    /// floor() returns its time.
+    /// floor() returns its argument unchanged.
     FloorsKeepTheTime,
 }
 

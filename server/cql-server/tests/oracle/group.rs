@@ -60,7 +60,8 @@ impl Select {
             .then_some("Grouping on clustering columns is not allowed for SELECT DISTINCT")
     }
 
-    /// Returns whether `=` restricts a column of the primary key, so that GROUP BY may leave it out.
+    /// Returns whether a column of the primary key is restricted to a single value (by `=`, or by
+    /// IN with one value), so that GROUP BY may leave it out.
     pub fn has_one_value(&self, column: usize, schema: &Schema) -> bool {
         let Some(clustering) = column.checked_sub(schema.partition) else {
             return match &self.at.partitions {
@@ -107,8 +108,8 @@ impl Model {
             .collect()
     }
 
-    /// Makes one row of the result of the rows of a group. The values in `rows` of an aggregate are
-    /// those of its argument.
+    /// Makes one row of the result of the rows of a group. In `rows`, the value of an aggregate is
+    /// that of its argument.
     fn fold(&self, select: &Select, rows: &[Found]) -> Found {
         let shown = if self.has(Flaw::GroupsShowTheirLastRow) {
             rows.last()

@@ -10,7 +10,7 @@ use super::value::Type;
 /// The indexed column of a table, and the indexed part of that column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexOn {
-    /// A column of the partition key, by its index there, if the key has several columns.
+    /// A column of a partition key with several columns, by its index in the key.
     Partition(usize),
     Clustering(usize),
     Column(ColumnId, What),

@@ -19,15 +19,15 @@ pub struct Model {
     /// The keys of partitions that were written before the last index was created, and not since:
     /// only the build of that index adds their entries.
     pub from_before: BTreeSet<Vec<i32>>,
-    /// All values that single cells of rows have ever had, for a flaw: an index that finds rows by
-    /// earlier values.
+    /// All values that single cells of rows have ever had, for the mistake
+    /// [`Flaw::IndexesShowOldValues`].
     pub ever: BTreeSet<Once>,
     /// For each dropped column, the timestamp up to which its cells are gone.
     dropped: BTreeMap<ColumnId, i64>,
     /// The position of the next element that is added at the end of any list.
     back: i64,
-    /// The position of the last element that was added at the front of any list. All lists take
-    /// their positions from here, so each is lower than the one before.
+    /// The position of the last element that was added at the front of any list. Each of these
+    /// positions, in all lists together, is lower than the one before.
     front: i64,
 }
 
@@ -331,8 +331,8 @@ impl Model {
         self.change(partition, row, id, &change, when, None, effects)
     }
 
-    /// Returns the elements, entries or fields of a written value, without null fields: the place
-    /// of each in its column, and its bytes.
+    /// Returns the elements, entries or fields of a written value, without null fields: each as its
+    /// place in the column, and its bytes.
     fn parts(&mut self, value: &Value) -> Vec<(Place, Option<Vec<u8>>)> {
         let int = |value: i32| Some(value.to_be_bytes().to_vec());
         match value {

@@ -112,8 +112,8 @@ impl Rules {
         key(new) > key(old)
     }
 
-    /// Returns whether a write with this timestamp is visible, although there is a deletion with
-    /// the timestamp `deletion`.
+    /// Returns whether a write with this timestamp is not hidden by a deletion with the timestamp
+    /// `deletion`. `None` is no deletion.
     fn is_above(self, timestamp_us: i64, deletion: Option<i64>) -> bool {
         if self.has(Flaw::DeletionLeavesItsTimestamp) {
             Some(timestamp_us) >= deletion

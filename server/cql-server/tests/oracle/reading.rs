@@ -184,8 +184,8 @@ impl Model {
         }
     }
 
-    /// The value of an item in a row with this partition key, clustering and cells; the value of its
-    /// argument for an aggregate.
+    /// Returns the value of an item in a row with this partition key, clustering and cells. For an
+    /// aggregate, this is the value of its argument.
     fn item(
         &self,
         item: &Item,
@@ -302,7 +302,7 @@ impl Cursor {
         matches!(self.after, Some((_, None)))
     }
 
-    /// Returns the next page: at most `size` rows, or groups of the rows, that follow the last
+    /// Returns the next page: at most `size` of the rows, or groups of rows, that follow the last
     /// returned row in the present table.
     pub fn page(
         &mut self,
@@ -381,8 +381,8 @@ impl Cursor {
         page
     }
 
-    /// Returns whether a row is behind the last returned one. `keys` are the keys of the partitions,
-    /// in their order.
+    /// Returns whether a row follows the last returned one, so that a later page has to return it.
+    /// `keys` are the keys of the partitions, in their order.
     fn is_left(&self, row: &Found, model: &Model, select: &Select, keys: &[Vec<i32>]) -> bool {
         let Some((partition, clustering)) = &self.after else {
             return true;

@@ -99,8 +99,8 @@ impl Where {
         }
     }
 
-    /// Returns the distinct keys of the partitions that are given by keys, in the order of their
-    /// values; `None` if they are given in another way.
+    /// Returns the distinct keys of the partitions, in the order of their values. Returns `None` if
+    /// the WHERE does not give the partitions by their keys.
     pub fn keys(&self) -> Option<Vec<Vec<i32>>> {
         let Partitions::Keys(columns) = &self.partitions else {
             return None;

@@ -426,8 +426,8 @@ impl Run {
         }
     }
 
-    /// Executes a write to another table, and returns the timestamp after that of this write: the
-    /// next one that the server will assign.
+    /// Executes a write to another table, and returns its timestamp plus one: the next timestamp
+    /// that the server will assign.
     fn next_of_server(&mut self) -> Result<i64> {
         let text = |error: ErrorResponse| error.to_string();
         (self
@@ -451,8 +451,9 @@ impl Run {
     /// Returns whether the effect of writes with these timestamps is defined, and notes the
     /// timestamps if so.
     ///
-    /// A write whose timestamp is not above one that was used more than gc_grace ago may come too
-    /// late for a purged deletion.
+    /// A deletion may be purged gc_grace after it was written. So the effect is undefined if a
+    /// timestamp is not above one that was used that long ago: the write may come too late to be
+    /// hidden by the deletion.
     fn may_come(&mut self, whens: &[When]) -> bool {
         let grace_s = self.now_s - self.model.schema.gc_grace_s;
         let too_old = self.used.range(..=grace_s).map(|(_, at)| *at).max();

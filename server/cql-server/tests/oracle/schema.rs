@@ -45,7 +45,7 @@ impl ClusteringColumn {
         if self.is_time { "timestamp" } else { "int" }
     }
 
-    /// Writes the value of the column with this number.
+    /// Appends the value of the column that the model represents by `number`.
     pub fn write(self, number: i32, text: &mut Text) {
         let value = if self.is_time {
             Value::Bigint(i64::from(number) * STEP_MS)
@@ -85,8 +85,8 @@ pub struct Schema {
 pub const PARTITION: [&str; 2] = ["k", "j"];
 pub const CLUSTERING: [&str; 3] = ["c", "d", "g"];
 
-/// Returns the `CREATE TYPE` of the user-defined type `pair`. Columns of [`Type::Udt`] have this
-/// type, frozen or not.
+/// Returns the `CREATE TYPE` of the user-defined type `pair`, the type of the columns of
+/// [`Type::Udt`] and, frozen, of [`Type::FrozenUdt`].
 pub fn create_type() -> String {
     let fields = FIELDS.map(|field| format!("{field} int"));
     format!("CREATE TYPE pair ({})", fields.join(", "))

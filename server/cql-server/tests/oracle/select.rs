@@ -179,7 +179,7 @@ impl Select {
         columns.all(|id| schema.column(id).is_some())
     }
 
-    /// The most rows, or groups of rows, that the statement returns from one partition.
+    /// Returns the most rows, or groups of rows, that the statement returns from one partition.
     pub fn rows_of_partition(&self) -> u64 {
         if self.distinct {
             1

@@ -99,11 +99,11 @@ struct Case {
 enum Requirement {
     /// No permission: any logged-in user may execute the statement.
     Nothing,
-    /// Every permission of the list, each on at least one of the resources beside it. The narrowest
-    /// resource comes first.
+    /// All permissions of the list. Each must be granted on at least one of the resources paired
+    /// with it. The narrowest of these resources comes first.
     Each(&'static [(Permission, &'static [&'static str])]),
-    /// Every permission of the list, each on at least one of the resources beside it, as for
-    /// `Each`. The error for a user without them has the message that Cassandra has for roles.
+    /// All permissions of the list, as for `Each`. The error for a user without them has
+    /// Cassandra's message for roles.
     Role(&'static [(Permission, &'static [&'static str])]),
     /// A superuser; other users get this error.
     Superuser(&'static str),
@@ -114,7 +114,8 @@ enum Requirement {
 /// The resources on which a permission covers the table `ks.t`: the table itself and those that
 /// contain it.
 const T: &[&str] = &["data/ks/t", "data/ks/*", "data/ks", "data"];
-/// The resources on which a permission covers the table `ks.u`, of statements on a second table.
+/// The resources on which a permission covers the table `ks.u`, which some statements use instead
+/// of `ks.t` or besides it.
 const OTHER: &[&str] = &["data/ks/u", "data/ks/*", "data/ks", "data"];
 const TABLES: &[&str] = &["data/ks/*", "data/ks", "data"];
 const KS: &[&str] = &["data/ks", "data"];
@@ -386,7 +387,8 @@ fn set(server: &mut Server) {
     server.user = user;
 }
 
-/// Executes a statement as `u`; the error is the message of Unauthorized.
+/// Executes a statement as the role `u`. Returns the error message if the statement is rejected as
+/// Unauthorized.
 fn try_case(server: &mut Server, case: &Case) -> Result<(), String> {
     match server.try_run(case.text) {
         Err(error) if error.kind == ErrorKind::Unauthorized => Err(error.message),
@@ -395,7 +397,8 @@ fn try_case(server: &mut Server, case: &Case) -> Result<(), String> {
     }
 }
 
-/// Executes a statement as part of a protocol batch; the error is the message of Unauthorized.
+/// Executes a statement as part of a protocol batch. Returns the error message if it is rejected as
+/// Unauthorized.
 fn try_in_batch(server: &Server, case: &Case) -> Result<(), String> {
     let prepared = Arc::new(server.prepare(case.text).unwrap());
     let values = ValuesBuf::new();

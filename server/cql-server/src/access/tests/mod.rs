@@ -35,7 +35,7 @@ impl Server {
         changed.unwrap().unwrap();
     }
 
-    /// From now on sends statements as the role `name`, from a new connection.
+    /// Sends all later statements as the role `name`, on a new connection.
     fn log_in(&mut self, name: &str) {
         let state = self.executor.catalog().roles().state();
         let role = state.roles().get(name).expect("there is such a role");

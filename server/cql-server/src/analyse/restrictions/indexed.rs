@@ -22,7 +22,7 @@ use crate::error::{Result, invalid, of_type};
 #[derive(Debug, Clone)]
 pub struct IndexedRelation {
     pub id: u32,
-    /// The index of the indexed column among the columns of the table.
+    /// The position of the indexed column among the columns of the table.
     column: usize,
     target: IndexTarget,
     /// The terms to look up in the index: a value, or the key and the value of a map entry.
@@ -176,8 +176,8 @@ impl Usable {
 /// Cassandra's limit on the bytes of an indexed value in a statement.
 const VALUE_LEN_MAX: usize = 65_535;
 
-/// The highest rank: that of an index on a column of the partition key. Of several usable indexes
-/// the one with the lowest rank is read.
+/// The rank of an index on a column of the partition key, which is the highest one. Of several
+/// usable indexes the one with the lowest rank is read.
 const RANK_OF_KEY: u8 = 5;
 
 /// Returns the terms that an index looks up for a relation, and the rank of the index; `None` if

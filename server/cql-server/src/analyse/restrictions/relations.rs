@@ -146,8 +146,9 @@ impl Parsed {
             .filter(move |restriction| columns[restriction.columns[0]].kind == kind)
     }
 
-    /// Returns the columns that `=`, or IN with a list of one value, restricts, as indexes among the
-    /// columns of the table. A bound IN list does not count: its length is known only at execution.
+    /// Returns the columns that `=`, or IN with a list of one value, restricts, as indexes among
+    /// the columns of the table. Leaves out columns with a bound IN list, whose length is known
+    /// only at execution.
     pub fn single_valued(&self) -> Vec<usize> {
         let is_one = |restriction: &&Restriction| match &restriction.kind {
             RestrictionKind::Equal(_) => true,

@@ -78,8 +78,8 @@ impl Number {
         }
     }
 
-    /// Converts as Java's `longValue()`: an integer or decimal keeps its low 64 bits, and a
-    /// `double` becomes the nearest `long`, without a fraction.
+    /// Converts as Java's `longValue()` does: an integer or decimal keeps the low 64 bits of its
+    /// integer part, and a `double` loses its fraction and is clamped to the range of `long`.
     pub fn to_i64(&self) -> Option<i64> {
         match self {
             Self::Integer(n) => Some(*n),
@@ -117,8 +117,8 @@ impl Number {
     }
 
     /// Converts to a decimal; `None` if the number is not finite. The decimal of a `double` has the
-    /// digits of the printed number, as from Java's `BigDecimal.valueOf`: that of 1.0 has one digit
-    /// after the point.
+    /// digits of the printed number, as from Java's `BigDecimal.valueOf`. For example, the decimal
+    /// of 1.0 has one digit after the point.
     pub fn to_decimal(&self) -> Option<BigDecimal> {
         match self {
             Self::Integer(n) => Some(BigDecimal::from(*n)),

@@ -17,7 +17,8 @@ fn duration(text: &str) -> Duration {
     Duration::parse(text).unwrap()
 }
 
-/// Asserts the floors in a table, each line of which has a time, a duration, a start and the floor.
+/// Asserts that `floor` returns the results in a table. Each line has a time, a duration, a start
+/// and the floor.
 #[track_caller]
 fn assert_floors(table: &str) {
     for line in table.lines() {
@@ -59,8 +60,8 @@ fn timestamps_are_rounded_down_as_in_cassandra() {
     );
 }
 
-/// Computed by hand from `Duration.floorTimestamp`. The first two are after the time. The third goes
-/// from April 30th back to March 30th, and not to March 31st.
+/// Computed by hand from `Duration.floorTimestamp`. The first two floors are later than their
+/// times. The third goes from April 30th back to March 30th, and not to March 31st.
 #[test]
 fn months_that_lack_the_day_of_the_start_have_cassandras_floors() {
     assert_floors(

@@ -38,7 +38,8 @@ fn table(ty: &str, order: &str) -> Server {
     server
 }
 
-/// The result that has a row for each line: a partition, a time on 2016-09-27, and other columns.
+/// Returns the expected result of a SELECT, with a row for each line. A line has a partition, a
+/// time on 2016-09-27, and other columns.
 fn groups(lines: &[&str]) -> String {
     let line = |line: &&str| {
         let mut parts = line.splitn(3, ' ');

@@ -51,7 +51,8 @@ fn partition() -> PartitionKey {
 
 /// Executes a SELECT from a table with two deleted partitions while a merge purges both, and checks
 /// that the SELECT returns no row. A read of both partitions meets the second one in the middle of
-/// its walk.
+/// its walk. If `resumes_behind` is set, the SELECT reads the page after the row with this
+/// clustering in partition 1.
 fn assert_returns_nothing(select: &str, resumes_behind: Option<i32>) {
     let mut server = Server::with(&[
         "CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c)) WITH gc_grace_seconds = 0",

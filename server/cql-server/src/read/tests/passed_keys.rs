@@ -13,8 +13,9 @@ use crate::executor::harness::Server;
 use crate::interrupt::tests::{cancelled, charged};
 use crate::testing::never;
 
-/// The number of keys that the reads pass: in searches of 32 keys, of four units each, 124 units. A page
-/// that ends at each look at the clock makes 8 searches.
+/// The number of keys that the reads pass. A search passes at most 32 keys, and a walk is charged
+/// four units for each search, about 124 units in all. A page that ends when the walk first checks
+/// its time makes 8 searches.
 const KEYS: usize = 1000;
 
 const READS: [&str; 5] = [
@@ -43,8 +44,8 @@ fn stored_keys(server: &Server) -> Vec<Bytes> {
     entries.map(|entry| entry.unwrap().0).collect()
 }
 
-/// Deletes some keys from the store. Unlike after DELETE, there are then no entries that a read looks at:
-/// only keys that the search for an entry passes.
+/// Deletes some keys from the store. A DELETE statement would leave tombstones, which a read looks
+/// at as entries. Without them the search for an entry only passes the deleted keys.
 fn delete_keys(server: &Server, keys: &[Bytes]) {
     let state = server.executor.catalog().state();
     let table = state.table("ks", "t").unwrap().rows();
@@ -77,7 +78,8 @@ fn a_read_charges_for_the_deleted_keys_that_it_passes_in_either_direction() {
     }
 }
 
-/// Regression: a SELECT of a snapshot passed the rows that were written later in one call.
+/// Regression: a SELECT of a snapshot passed all rows that were written after the snapshot in a
+/// single call.
 #[test]
 fn a_read_of_a_snapshot_charges_for_newer_rows() {
     let mut server = server();
@@ -210,8 +212,8 @@ fn no_page_separates_static_columns_from_a_row_that_is_written_before_it() {
     }
 }
 
-/// Creates a table in which most keys are deleted: from the store, in stretches that may reach over
-/// several partitions, and by statements.
+/// Creates a table in which most keys are deleted: some directly from the store, in stretches that
+/// may span several partitions, and others by statements.
 fn sparse_table(random: &mut ChaCha8Rng) -> Server {
     let create = "CREATE TABLE t (k int, c int, s int STATIC, v int, PRIMARY KEY (k, c))";
     let mut server = Server::with(&[create]);

@@ -4,17 +4,19 @@
 
 use std::time::Duration;
 
-/// The length of the intervals after each of which it is decided whether requests are rejected.
+/// The length of an interval. At the end of each interval it is decided whether requests are
+/// rejected in the next one.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
-/// The number of intervals in a row, in each of which most served requests had waited too long,
-/// after which requests are rejected. A single such interval may be the burst after a pause.
+/// The number of late intervals in a row after which requests are rejected. An interval is late if
+/// most of its served requests had waited too long. A single late interval may be the burst after a
+/// pause.
 const LATE_INTERVALS: u32 = 3;
 /// The number of intervals (two seconds) after an overload in which a single late interval makes
 /// the server reject requests again. An interval is late if most of its served requests had waited
 /// too long. If the demand exceeds the capacity, the overload returns as soon as rejecting stops.
 const ALERT_INTERVALS: u32 = 20;
 
-/// The numbers of requests in an interval. Only requests that may be rejected count.
+/// The numbers of those requests of an interval that overload control may reject.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Interval {
     /// The number of requests that waited no longer than the limit.

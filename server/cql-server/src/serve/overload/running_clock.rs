@@ -12,8 +12,8 @@ pub(super) const TICK_EVERY: Duration = Duration::from_millis(10);
 /// a sleeping thread is often woken late, and the clock must not stop in an overload.
 pub(super) const TICK_MAX: Duration = Duration::from_millis(20);
 
-/// A clock whose times are `Instant`s behind the real time, by as long as the clock has stood
-/// still.
+/// A clock that is behind real time by the total time for which it has stood still. Its times are
+/// `Instant`s.
 #[derive(Debug)]
 pub(super) struct RunningClock {
     epoch: Instant,

@@ -203,8 +203,8 @@ fn serial_reads_wait_for_a_sync_of_the_writes_that_they_read() {
 #[test]
 fn writes_that_have_waited_for_several_groups_are_rejected() {
     const CLIENTS: usize = 50;
-    /// The number of batches of writes of each client. A client waits for the responses after each
-    /// batch, so that no write has waited too long when the server reads it.
+    /// The number of batches of writes of each client. After each batch a client waits until the
+    /// server has queued the writes, so that no write has waited too long when the server reads it.
     const BATCHES: i16 = 4;
     const BATCH: i16 = 32;
     const EACH: i16 = BATCHES * BATCH;

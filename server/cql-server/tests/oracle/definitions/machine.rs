@@ -48,8 +48,8 @@ pub struct Memory {
     executor: Option<Executor>,
 }
 
-/// The power is lost at one of the first 2^b calls of the disk, for a random b below this number.
-/// The longest statements make about two to the power of this number of calls.
+/// The power is lost at one of the first 2^b calls of the disk, where b is random and less than
+/// this number. The longest statements make about two to the power of this number of calls.
 const CALLS_BITS_MAX: u32 = 8;
 
 impl Memory {

@@ -63,8 +63,8 @@ const LIVES: u64 = 20;
 /// server waits for a real disk at every change.
 const KILLED_LIVES: u64 = 2;
 
-/// The number of seeds within which the test must detect a loss of statements: for each kind, that
-/// all statements of this kind had no effect.
+/// The number of seeds within which the test must detect lost statements. For each kind of
+/// statement, it must notice if all statements of this kind had no effect.
 const LOSS_SEEDS: u64 = 20;
 
 /// The most runs that are tried to shorten a failing one.

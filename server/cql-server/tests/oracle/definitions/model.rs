@@ -556,8 +556,8 @@ impl NewColumn {
 }
 
 impl Replication {
-    /// The options of a replication strategy as `system_schema` has them, but with the class
-    /// without its package.
+    /// Returns the options of a replication strategy as `system_schema` has them, except that the
+    /// class has no package.
     fn options(self) -> BTreeMap<String, String> {
         BTreeMap::from([
             ("class".to_owned(), self.class.to_owned()),

@@ -5,7 +5,7 @@ use std::fmt;
 use super::names::quoted;
 use super::types::Type;
 
-/// The name of a table, a type or an index, with that of its keyspace.
+/// The name of a table, a type or an index, and the name of its keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
     pub keyspace: String,

@@ -15,7 +15,7 @@ use crate::step::Step;
 use crate::value::Type;
 
 impl Generator {
-    /// Adds a SELECT of groups to `steps`, or a page of one, in some of the calls.
+    /// In some of the calls, adds a SELECT of groups, or the next page of one, to `steps`.
     pub(super) fn grouped(&mut self, steps: &mut Vec<Step>) {
         mem::swap(&mut self.rng, &mut self.rng_of_groups);
         match self.rng.random_range(0..20) {
@@ -151,7 +151,7 @@ impl Generator {
     }
 }
 
-/// Returns whether an aggregate takes the values of an item, by their type.
+/// Returns whether an aggregate accepts values of an item's type.
 fn takes(aggregate: Aggregate, item: &Item, schema: &Schema) -> bool {
     let is_number = match item {
         Item::Partition(_) => true,

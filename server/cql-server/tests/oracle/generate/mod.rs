@@ -16,13 +16,15 @@ use crate::step::{At, Form, Request, Scope, SnapshotId, Source, Step};
 use crate::value::Type;
 use crate::write::Write;
 
-/// The exclusive upper bound of the keys of partitions and rows. It is small, so that writes affect
-/// the same rows.
+/// The number of values of each clustering column, and of the first column of a partition key with
+/// two columns. A partition key with one column has one value more. It is small, so that writes
+/// affect the same rows.
 const KEYS: i32 = 3;
 
 pub struct Generator {
     rng: ChaCha8Rng,
     /// Another stream of the same seed, for SELECTs of groups and the types of clustering columns.
+    /// Draws from it do not change the other draws of the seed.
     rng_of_groups: ChaCha8Rng,
     schema: Schema,
     now_s: i64,

@@ -54,8 +54,8 @@ impl Run {
         }
     }
 
-    /// Reads a page. If there are more, stores the SELECT as `id`, so that a later step continues
-    /// it.
+    /// Reads a page. If there are more pages, stores the SELECT as `id`, so that a later step
+    /// continues it.
     pub(super) fn advance(&mut self, id: CursorId, mut open: Open) -> Result<()> {
         let goes_on = self.next(&mut open)?;
         if goes_on && !open.cursor.is_ambiguous() {

@@ -51,7 +51,7 @@ impl Flag for Place {
 
 thread_local! {
     /// The results of those operations that the current thread has already executed in the model
-    /// and now replays; the next one last.
+    /// and now replays, in reverse order: the result of the next operation is the last one.
     static REPLAY: RefCell<Vec<bool>> = RefCell::default();
 }
 

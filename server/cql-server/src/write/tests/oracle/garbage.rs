@@ -28,7 +28,8 @@ use super::model::Model;
 use super::{ExpectedSnapshot, open};
 use crate::executor::harness::Server;
 
-/// The shortest grace period of the table in seconds. No write is late by as much.
+/// The shortest grace period of the table in seconds. The timestamps of writes are never that far
+/// behind the clock.
 const GRACE_S: i64 = 20;
 /// The most seconds by which the timestamps of writes are ahead of the clock.
 const SKEW_S: i64 = 2;

@@ -8,8 +8,8 @@ use crate::definitions::names::{COLUMNS, TYPES};
 use crate::definitions::statement::Statement;
 use crate::definitions::types::{NATIVE, Type, Types};
 
-/// The greatest size of most generated types. The size is the number of types that a type consists
-/// of, with those of the fields of user-defined types.
+/// The greatest size of most generated types. The size of a type is the number of types that it
+/// consists of, including those of the fields of user-defined types.
 const NODES_MAX: usize = 60;
 /// The greatest size, as a number of types, of the few generated types that may be large. The limit
 /// of the server is lower.
@@ -171,7 +171,7 @@ impl Generator {
         })
     }
 
-    /// Returns the type or, if it is too large, a smaller one.
+    /// Returns the type or, if it is too large, a native type.
     fn of_fair_size(&mut self, ty: Type, types: &Types) -> Type {
         let max = if self.chance(0.15) {
             NODES_ANY_MAX
