@@ -119,8 +119,8 @@ impl Client {
         &self.stream
     }
 
-    /// Returns only the socket, for a caller that reads and writes frames itself. No request may be
-    /// in flight, because responses that were already read are lost.
+    /// Returns the socket and drops the client, for a caller that reads and writes frames itself. No
+    /// request may be in flight: bytes of responses that the client has already read are lost.
     pub fn into_socket(self) -> TcpStream {
         self.stream
     }

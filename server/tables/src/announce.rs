@@ -22,8 +22,8 @@ pub enum Announcement<'a> {
         /// The name of the expired snapshot.
         snapshot: &'a str,
         /// The keyspace as it was at the snapshot. `None` if no client has read tables of
-        /// `system_schema` that listed the snapshot, so that none has to learn about the tables in
-        /// it.
+        /// `system_schema` that listed the snapshot: then no client has metadata of the snapshot's
+        /// tables.
         then: Option<&'a KeyspaceSchema>,
     },
 }

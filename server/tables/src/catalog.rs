@@ -27,10 +27,11 @@ use super::unreadable::in_snapshots;
 use crate::names::SYSTEM_KEYSPACE;
 
 /// The number of snapshots per keyspace, the newest ones, that [`Catalog::unreadable_in_snapshots`]
-/// checks.
+/// checks. It bounds the files that a call reads.
 const SNAPSHOTS_CHECKED_MAX: usize = 32;
 
-/// The catalog of an open database, at most one for each.
+/// The catalog of an open database: its schema, roles, identity and timestamps. A database must not
+/// have two catalogs, because the second one would assign the timestamps of the first one again.
 #[derive(Debug)]
 pub struct Catalog {
     db: Db,

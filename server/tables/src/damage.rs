@@ -25,7 +25,7 @@ pub(super) fn readable<T>(read: ebb_storage::Result<T>) -> Result<Readable<T>> {
     }
 }
 
-/// Returns whether a range has no entry. A damaged entry counts as an entry.
+/// Returns whether a range has no entry. A range with a damaged entry is not empty.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.

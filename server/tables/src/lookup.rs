@@ -108,7 +108,7 @@ pub fn unknown_snapshot(keyspace: &Keyspace, snapshot: &str) -> Unknown {
     }
 }
 
-/// Replaces the store's error for a missing object by `unknown`.
+/// Replaces the store's error for a missing object by the result of `unknown`.
 ///
 /// # Errors
 /// [`LookupError::Unknown`] in place of [`ErrorKind::NotFound`]; all other errors of the store.

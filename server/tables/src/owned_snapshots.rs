@@ -23,9 +23,9 @@ use super::error::Result;
 /// The table of the records, in [`SYSTEM_KEYSPACE`](crate::names::SYSTEM_KEYSPACE).
 pub(super) const ROLE_SNAPSHOTS_TABLE: &str = "role_snapshots";
 
-/// The maximal number of records of a role's vanished snapshots that are removed when the role
-/// creates a snapshot. So such records become fewer, while a creation still writes a bounded number
-/// of bytes.
+/// When a role creates a snapshot, at most this many of its records are removed whose snapshots no
+/// longer exist (because they expired, say). The limit bounds the bytes that a creation writes. It is
+/// above 1, because each creation adds one record: so the stale records become fewer.
 const GONE_MAX: usize = 8;
 
 /// The snapshots that roles created. Some may be gone.
@@ -40,7 +40,8 @@ pub(super) struct OwnedSnapshots {
 type ByRole = HashMap<u64, BTreeMap<u64, OwnedSnapshot>>;
 
 impl OwnedSnapshots {
-    /// Reads the records. Leaves out unreadable ones: such a snapshot does not count for its role.
+    /// Reads the records. Leaves out unreadable ones: the snapshot of such a record does not use up the
+    /// quota of its role.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.

@@ -38,8 +38,8 @@ pub struct SnapshotRoom<'a> {
 }
 
 impl RoleStore {
-    /// Checks that a role may create one more snapshot. Snapshots that the role created count while
-    /// they exist.
+    /// Checks that a role may create one more snapshot. The quota limits the number of existing
+    /// snapshots that the role created.
     ///
     /// # Errors
     /// If the role has reached its quota.

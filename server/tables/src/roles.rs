@@ -212,8 +212,8 @@ impl RolesState {
 }
 
 impl RoleStore {
-    /// Reads the roles of a database, and the snapshots that they created. Permissions on objects that are
-    /// not in `schema` are removed: a crash interrupted a drop between the object and its permissions.
+    /// Reads the roles of a database, and the snapshots that they created. Removes permissions on objects
+    /// that are not in `schema`: a crash after the drop of an object may have left them.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -247,8 +247,8 @@ impl RoleStore {
         Ok(store)
     }
 
-    /// Reads the roles that were unreadable again, and the records of who created which snapshot.
-    /// Roles that are in service stay as they are.
+    /// Reads the unreadable roles again, and the records of the snapshots that roles created. Roles
+    /// that are in service stay unchanged.
     ///
     /// # Errors
     /// If the store failed: the same roles are in service as before.
@@ -426,8 +426,8 @@ impl RoleStore {
     }
 }
 
-/// Returns whether a keyspace, table or role exists. Objects of the system count as existing, and so do
-/// unreadable keyspaces, tables and roles.
+/// Returns whether a keyspace, table or role exists, readable or not. Returns true for every name in a
+/// system keyspace, and, if names of roles are unreadable, for every role.
 fn is_there(
     schema: &Schema,
     (roles, unreadable): (&Roles, &UnreadableRoles),

@@ -45,8 +45,8 @@ pub(super) struct SchemaStore {
 pub(super) struct ChangedTable {
     pub(super) table: Table,
     pub(super) record: Vec<u8>,
-    /// If the indexes changed, the ranges of ids, the ends exclusive, that no index has. Entries under these ids
-    /// are removed.
+    /// The ranges of ids (with exclusive ends) that no index has, if the indexes changed; otherwise empty.
+    /// Index entries with these ids are removed.
     pub(super) ids_of_no_index: Vec<(u32, u32)>,
 }
 
@@ -188,7 +188,7 @@ impl SchemaStore {
     }
 
     /// Sets the options for new files of a table. If the statement fails after this, the table
-    /// keeps them until the database is opened again.
+    /// keeps the new options until the database is opened again.
     ///
     /// # Errors
     /// If the table does not exist, or the store refuses the options.

@@ -40,9 +40,9 @@ pub struct Timestamps {
 }
 
 impl Timestamps {
-    /// Continues above all timestamps ever assigned for this database. If the stored upper bound on
-    /// them is unreadable, also returns the reason. Timestamps then begin at the current time plus
-    /// [`AHEAD_US`], which is above all assigned ones unless the clock went back since.
+    /// Creates a source whose timestamps are above all that were ever assigned for this database. If
+    /// the stored upper bound on them is unreadable, also returns the reason. Timestamps then begin at
+    /// the current time plus [`AHEAD_US`], which is above all assigned ones unless the clock was set back.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.

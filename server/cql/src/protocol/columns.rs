@@ -16,7 +16,8 @@ pub(super) const GLOBAL_TABLE: i32 = 0x0001;
 pub(super) const HAS_MORE_PAGES: i32 = 0x0002;
 pub(super) const NO_METADATA: i32 = 0x0004;
 pub(super) const METADATA_CHANGED: i32 = 0x0008;
-/// The maximal nesting of a received type.
+/// The maximal nesting of a received type. It bounds the recursion of [`skip_type`], because a server
+/// can send any bytes.
 const TYPE_DEPTH_MAX: usize = 64;
 
 /// Encoded columns. They are encoded once, when a statement is prepared, and copied into each result;
@@ -123,8 +124,8 @@ impl Columns {
         self.count == 0
     }
 
-    /// Returns the memory that the encoded columns take, in bytes. The metadata of a result takes at
-    /// most as much.
+    /// Returns the memory that the encoded columns take, in bytes. Their names and types in a result
+    /// take at most as much.
     pub fn metadata_bytes(&self) -> usize {
         if self.has_durations() {
             self.bytes.len() + self.bytes_v4.len()
@@ -156,7 +157,8 @@ impl Columns {
         });
     }
 
-    /// Reads `count` columns from `reader`. They share the memory of `body`, which `reader` reads.
+    /// Reads `count` columns from `reader`, which must be a reader of `body`: the columns share the
+    /// memory of `body`.
     pub(super) fn read(
         reader: &mut Reader<'_>,
         body: &Bytes,

@@ -7,8 +7,8 @@ use super::fault::ProtocolError;
 use super::frame::{Direction, Frame, HEADER_BYTES, RESPONSE_BIT, flag};
 use super::version::Version;
 
-/// The default limit of a body. Cassandra's limits are 256 MiB for the frame and 16 MiB for one
-/// mutation; a connection must hold a frame in memory, so this is the smaller one.
+/// The default limit of a body, in bytes. Cassandra's limits are 256 MiB for a frame and 16 MiB for
+/// one mutation. This is the smaller one, because a connection must hold a frame in memory.
 pub const BODY_BYTES_MAX_DEFAULT: usize = 16 << 20;
 
 /// Received bytes that are not a valid frame.
@@ -81,9 +81,9 @@ impl FrameError {
         }
     }
 
-    /// Returns whether the decoder cannot continue after this error by itself, because the bad
-    /// frame is still in the buffer. The receiver then closes the connection after its response, or
-    /// discards the frame if the error is [`TooLong`](Self::TooLong).
+    /// Returns true if the bad frame is still in the buffer, so that the decoder would fail again.
+    /// The receiver then closes the connection after its response. After
+    /// [`TooLong`](Self::TooLong) it may discard the frame instead, and continue.
     pub fn is_fatal(&self) -> bool {
         !matches!(self, Self::TooLongPlain { .. } | Self::Body { .. })
     }

@@ -20,7 +20,7 @@ pub struct ErrorResponse {
     pub message: String,
 }
 
-/// The kind of an error, by the reaction that drivers need.
+/// The kind of an error. Drivers choose their reaction by it, such as a retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorKind {
     /// A bug, or a failure of the system.
@@ -29,7 +29,7 @@ pub enum ErrorKind {
     Protocol,
     /// The credentials are wrong.
     BadCredentials,
-    /// Too few replicas are alive to start.
+    /// Too few replicas are alive for the consistency level, so the request was not started.
     Unavailable {
         consistency: Consistency,
         required: i32,
@@ -86,7 +86,7 @@ pub enum ErrorKind {
     Unauthorized,
     /// The statement is CQL, but does not fit the schema or the data.
     Invalid,
-    /// The statement has invalid settings.
+    /// The statement has an invalid option, such as the replication of a keyspace.
     Config,
     /// The object that CREATE names exists.
     AlreadyExists {
@@ -114,7 +114,7 @@ words! {
     Cas = "CAS",
     /// A write to a materialized view.
     View = "VIEW",
-    /// A write to a log of changes.
+    /// A write to a log for change data capture.
     Cdc = "CDC",
 }
 
@@ -217,8 +217,8 @@ impl ErrorResponse {
 }
 
 impl ErrorKind {
-    /// Reads the rest of an error after its code and message, for clients: the server only writes
-    /// errors. Kinds without more fields have no rest.
+    /// Reads the fields that follow the code and the message of an error; some kinds have none.
+    /// Only clients read errors.
     fn read(code: i32, reader: &mut Reader<'_>, version: Version) -> Result<Self> {
         // Rust evaluates fields in the order in which they are written, which is their order on the
         // wire.
@@ -292,7 +292,7 @@ impl ErrorKind {
         })
     }
 
-    /// Writes the rest of an error after its code and message.
+    /// Writes the fields that follow the code and the message of an error.
     fn write(&self, out: &mut BytesMut, version: Version) {
         let counts = |out: &mut BytesMut, consistency: &Consistency, counts: &[i32]| {
             out.put_u16(consistency.code());
@@ -391,7 +391,7 @@ fn read_failures(reader: &mut Reader<'_>, version: Version) -> Result<i32> {
 
 /// Writes the number of failed replicas and, since version 5, the address and the reason of each.
 fn write_failures(out: &mut BytesMut, version: Version, count: i32) {
-    /// The address of the only replica: the server itself.
+    /// The address of the only replica, the server itself: its length, then 127.0.0.1.
     const SELF: [u8; 5] = [4, 127, 0, 0, 1];
     const UNKNOWN_REASON: u16 = 0x0000;
     out.put_i32(count);

@@ -97,7 +97,7 @@ pub struct SchemaChange {
     pub target: SchemaTarget,
 }
 
-/// The changed object. A change of an index is a change of its table.
+/// The changed object. A change of an index is sent as a change of its table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchemaTarget {
     Keyspace,

@@ -10,9 +10,10 @@ pub enum ProtocolError {
     #[error("the body ends in {what}: {needed_bytes} bytes needed, {left_bytes} left")]
     Truncated {
         what: &'static str,
-        /// The length in bytes of the item that is cut off by the end of the body, as far as known.
+        /// The length of the part that could not be read: the length field of the item, or the
+        /// bytes after it.
         needed_bytes: usize,
-        /// The bytes that the body has left for the item.
+        /// The number of bytes that were left in the body for this part.
         left_bytes: usize,
     },
     /// A length or a count that is invalid for the item.

@@ -21,7 +21,7 @@ pub const EVENT_STREAM: i16 = -1;
 pub mod flag {
     /// The body is compressed with the algorithm of STARTUP.
     pub const COMPRESSION: u8 = 0x01;
-    /// A request requires a trace; a response's body starts with the id of the trace.
+    /// In a request: the client asks for a trace. In a response: the body starts with the trace's id.
     pub const TRACING: u8 = 0x02;
     /// The body contains a map for a custom query handler.
     pub const CUSTOM_PAYLOAD: u8 = 0x04;
@@ -62,7 +62,8 @@ pub struct Frame {
     /// The number of the opcode. The response to an unknown one is an error, and the connection
     /// continues.
     pub opcode: u8,
-    /// The bytes after the header. They share the memory of the receive buffer.
+    /// The bytes after the header. They share the memory of the receive buffer unless the body arrived
+    /// compressed.
     pub body: Bytes,
 }
 

@@ -44,7 +44,7 @@ fn again(direction: Direction, encode: impl FnOnce(&mut BytesMut)) -> Frame {
     frame.expect("a whole frame")
 }
 
-/// Decodes the frames of a client.
+/// Decodes the requests in any bytes, and checks that each survives encoding and decoding.
 pub fn requests(bytes: &[u8]) {
     frames(bytes, Direction::Request, |frame| {
         let Ok(request) = Request::decode(frame) else {
@@ -57,7 +57,7 @@ pub fn requests(bytes: &[u8]) {
     });
 }
 
-/// Decodes the frames of a server.
+/// Decodes the responses in any bytes, and checks that each survives encoding and decoding.
 pub fn responses(bytes: &[u8]) {
     frames(bytes, Direction::Response, |frame| {
         let Ok(answer) = Answer::decode(frame) else {

@@ -9,7 +9,7 @@ use super::response::Response;
 use super::version::{Coding, Version};
 use super::writer;
 
-/// The start of a response's body.
+/// The start of a response's body, before the response itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Head<'a> {
     /// The id of the trace, if the request required one.

@@ -13,8 +13,8 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Reads items in sequence. Results borrow from the bytes, and nothing is allocated. The position
-/// after a failed read is undefined.
+/// Reads items in sequence. Results borrow from the bytes; only lists and maps allocate, a `Vec` of
+/// borrowed items. The position after a failed read is undefined.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
     left: &'a [u8],
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         self.array(what)
     }
 
-    /// Reads an `[int]` that is a count.
+    /// Reads an `[int]` that is a count; a negative one is an error.
     pub fn count(&mut self, what: &'static str) -> Result<usize> {
         let count = self.int(what)?;
         usize::try_from(count).map_err(|_| ProtocolError::length(what, count))
@@ -114,21 +114,21 @@ impl<'a> Reader<'a> {
         Consistency::from_code(self.short("consistency level")?)
     }
 
-    /// Reads a `[string list]`. The result takes at most eight times the memory of the encoded
-    /// list.
+    /// Reads a `[string list]`. Each string takes 16 bytes of the result, and at least 2 bytes of the
+    /// encoded list, so that a short message cannot make the reader allocate much memory.
     pub fn string_list(&mut self, what: &'static str) -> Result<Vec<&'a str>> {
         let count = self.short(what)?;
         (0..count).map(|_| self.string(what)).collect()
     }
 
-    /// Reads a `[string map]`, in the order sent, with repeated keys.
+    /// Reads a `[string map]`. Keeps the order sent, and repeated keys.
     pub fn string_map(&mut self, what: &'static str) -> Result<Vec<(&'a str, &'a str)>> {
         let count = self.short(what)?;
         let pair = |_| Ok((self.string(what)?, self.string(what)?));
         (0..count).map(pair).collect()
     }
 
-    /// Reads a `[string multimap]`, in the order sent, with repeated keys.
+    /// Reads a `[string multimap]`. Keeps the order sent, and repeated keys.
     pub fn string_multimap(&mut self, what: &'static str) -> Result<Vec<(&'a str, Vec<&'a str>)>> {
         let count = self.short(what)?;
         let pair = |_| Ok((self.string(what)?, self.string_list(what)?));

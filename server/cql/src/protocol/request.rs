@@ -33,8 +33,8 @@ pub enum Request<'a> {
     /// PREPARE: prepares a statement, to be executed later.
     Prepare {
         text: &'a str,
-        /// The keyspace of table names without one; `None` for the connection's keyspace. Since
-        /// version 5.
+        /// The keyspace of tables that the text names without a keyspace; `None` for the
+        /// connection's keyspace. Since version 5.
         keyspace: Option<&'a str>,
     },
     /// EXECUTE: runs a prepared statement.
@@ -63,7 +63,8 @@ pub struct Startup<'a> {
 }
 
 impl<'a> Startup<'a> {
-    /// Returns the last value of an option, by its name in upper or lower case.
+    /// Returns the value of an option, or the last one if the client sent several. The name may be
+    /// in upper or lower case.
     pub fn option(&self, name: &str) -> Option<&'a str> {
         let mut options = self.options.iter().rev();
         let found = options.find(|(key, _)| key.eq_ignore_ascii_case(name));

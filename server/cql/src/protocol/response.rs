@@ -72,8 +72,8 @@ pub struct Prepared {
     pub columns: Option<Columns>,
 }
 
-/// A response, with the id of its trace and the warnings, which come before it in the body of the
-/// frame.
+/// A response, with its trace id and its warnings. In the body of the frame the trace id and the
+/// warnings precede the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The id of the trace, if the request required one.

@@ -10,7 +10,7 @@ use super::response::result_kind;
 use super::version::Version;
 use super::writer;
 
-/// The column metadata in a result.
+/// Determines whether a result contains the names and types of its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metadata {
     Full,
@@ -22,8 +22,8 @@ pub enum Metadata {
 }
 
 impl Metadata {
-    /// Chooses the metadata in a result with `columns`. A client that has these columns already may
-    /// skip them. It has the columns whose id it sent or, without an id, those of `prepared`.
+    /// Returns the metadata for a result with `columns`. A client may skip them if it has them: if it
+    /// sent their id or, without an id, if they equal `prepared`. A different id requires `Changed`.
     pub fn of(
         parameters: &QueryParameters<'_>,
         prepared: Option<&Columns>,
@@ -162,7 +162,7 @@ fn patch(out: &mut BytesMut, at: usize, number: i32) {
 pub struct Rows {
     /// The columns; `None` if the response omits them.
     pub columns: Option<Columns>,
-    /// The start of the next page, if there is one.
+    /// The paging state with which to request the next page, if there is one.
     pub paging_state: Option<Bytes>,
     /// The new id of the columns, if they differ from those that the client knew. Since version 5.
     pub new_metadata_id: Option<Bytes>,
@@ -241,7 +241,7 @@ impl Rows {
         (0..count).map_while(move |_| reader.bytes("a cell").ok())
     }
 
-    /// Appends the body from which the rows were read.
+    /// Appends the body of a RESULT with these rows.
     pub(super) fn write(&self, out: &mut BytesMut, version: Version) {
         out.put_i32(result_kind::ROWS);
         let metadata = self.columns.as_ref().map_or(NO_METADATA, Columns::flags);

@@ -30,7 +30,8 @@ const CRC32_BYTES: usize = 4;
 pub const SEGMENT_BYTES_MORE_MAX: usize = 5 + CRC24_BYTES + CRC32_BYTES;
 const CRC24_INITIAL: u32 = 0x87_50_60;
 const CRC24_POLYNOMIAL: u32 = 0x1_97_4F_0B;
-/// The bytes that the CRC-32 covers before the payload, so that the checksum of zeros is not zero.
+/// The bytes that the CRC-32 covers before the payload, as in Cassandra. Without them the CRC-32 of an
+/// empty payload would be 0.
 const CRC32_PREFIX: [u8; 4] = [0xFA, 0x2D, 0x55, 0xCA];
 
 /// Received bytes that are not a valid segment. The start of the next segment is then unknown, so the
@@ -118,7 +119,8 @@ impl Segments {
     }
 
     /// Returns the length of the segment at the start of `sealed`, or `None` while it is incomplete.
-    /// Returns 0 if the header is damaged or announces a payload above the limit.
+    /// Returns 0 if the header is damaged or announces a payload above the limit; [`open`](Self::open)
+    /// then returns the error.
     pub fn first_bytes(self, sealed: &[u8], payload_bytes_max: usize) -> Option<usize> {
         let bytes = match self.header(sealed, payload_bytes_max) {
             Ok(None) => return None,
@@ -177,7 +179,7 @@ impl Segments {
         Ok(Some(end + CRC32_BYTES))
     }
 
-    /// Appends segments with all these frames, as many to a segment as fit.
+    /// Appends segments that contain `frames`, with as many whole frames in each segment as fit.
     ///
     /// # Panics
     /// If the last frame is not whole.

@@ -5,8 +5,8 @@ use std::fmt;
 /// The error of a text that is not a valid statement.
 ///
 /// It is printed like Cassandra's messages, which drivers and people search for:
-/// `line 1:9 no viable alternative at input 'FORM' (SELECT * [FORM] t...)`. Lines count from 1,
-/// columns from 0, in characters.
+/// `line 1:9 mismatched input 'FORM' expecting K_FROM (SELECT * [FORM]...)`. Lines count from 1,
+/// columns from 0, in characters. Only syntax errors print the line and the column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     kind: ParseErrorKind,
@@ -20,12 +20,12 @@ pub struct ParseError {
 pub enum ParseErrorKind {
     /// `SyntaxError`, 0x2000.
     Syntax,
-    /// `Invalid`, 0x2200: well formed, but invalid with every schema.
+    /// `Invalid`, 0x2200: the syntax is right, but the statement is invalid whatever the schema is.
     Invalid,
 }
 
 impl ParseError {
-    /// Returns a syntax error at a byte of `text`, which must be the start of a character.
+    /// Returns a syntax error at the byte `offset` of `text`, where a character must begin.
     pub(super) fn syntax(text: &str, offset: usize, message: impl Into<String>) -> Self {
         let before = &text[..offset];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -37,7 +37,7 @@ impl ParseError {
         }
     }
 
-    /// Returns the error of a statement that is invalid with every schema.
+    /// Returns the error of a statement that is invalid whatever the schema is.
     pub(super) fn invalid(text: &str, offset: usize, message: impl Into<String>) -> Self {
         ParseError {
             kind: ParseErrorKind::Invalid,

@@ -241,7 +241,7 @@ impl<'a> Lexer<'a> {
         self.token(kind, start, len)
     }
 
-    /// Reads up to the closing quote; a doubled quote does not close.
+    /// Reads up to the closing quote; a doubled quote is part of the text.
     fn quoted(&mut self, start: usize, quote: u8, kind: TokenKind) -> Result<Token, ParseError> {
         let mut at = start + 1;
         loop {
@@ -318,8 +318,8 @@ fn is_uuid(bytes: &[u8]) -> bool {
     uuid.iter().enumerate().all(|(at, &byte)| digit(at, byte))
 }
 
-/// Returns the length of a duration such as `1h30m`, if there is one that does not continue as a
-/// word.
+/// Returns the length of a duration such as `1h30m`, if `bytes` begin with one, and no letter, digit
+/// or `_` follows it.
 fn duration(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -374,8 +374,8 @@ fn iso_duration(bytes: &[u8]) -> Option<usize> {
     (end > 1).then_some(end)
 }
 
-/// Returns the length of a sequence of numbers, each followed by one of the designators in this
-/// order.
+/// Returns the length of the sequence of numbers with which `bytes` begin. Each is followed by one of
+/// the designators; they have this order, and any may be missing.
 fn designated(bytes: &[u8], designators: &[u8]) -> usize {
     let mut at = 0;
     for &designator in designators {

@@ -33,11 +33,11 @@ pub use masked::masked;
 pub const NESTING_MAX: usize = 100;
 
 /// The maximal number of operators in one outermost expression. Each operator makes the tree one
-/// level higher, because `1 + 1 + 1` nests to the left.
+/// level higher, because `1 + 1 + 1` nests to the left, and recursion over the tree takes stack.
 pub const OPERATORS_MAX: usize = 500;
 
-/// The maximal number of tokens in a statement. The parser takes tens of bytes for each. Bound
-/// values do not count.
+/// The maximal number of tokens in a statement, to bound the memory of the parser, which takes tens
+/// of bytes for each. Bound values are not part of the statement.
 pub const TOKENS_MAX: usize = 1 << 20;
 
 /// Parses one statement, with or without a final semicolon.
@@ -68,8 +68,8 @@ pub fn parse(text: &str) -> Result<ast::Parsed, ParseError> {
     parse_counted(text).map(|(parsed, _)| parsed)
 }
 
-/// Parses one statement like [`parse`], and returns the number of its tokens, too: the memory of
-/// the tree grows with it, and hardly with the length of the text.
+/// Parses one statement like [`parse`], and returns the number of its tokens, too. The memory of
+/// the tree depends on this number, and hardly on the length of the text.
 ///
 /// # Errors
 /// The errors of [`parse`].

@@ -32,13 +32,13 @@ pub struct Granted {
 pub struct ActingRole {
     /// The name of the role.
     pub name: String,
-    /// The permissions of the role, with those of the roles that were granted to it.
+    /// The effective permissions of the role, including those of the roles that were granted to it.
     pub granted: Arc<Granted>,
 }
 
 impl Granted {
-    /// Returns whether the role has the permission on the resource itself, or on another resource
-    /// that contains it.
+    /// Returns whether the role is a superuser, or has the permission on the resource itself or on
+    /// another resource that contains it.
     pub fn permits(&self, need: &Need) -> bool {
         let on = |resource: &Resource| {
             let set = self.permissions.get(resource);

@@ -19,8 +19,8 @@ use crate::schema::{SchemaError, read_record};
 /// The only format of records that this version writes and reads.
 const FORMAT: u32 = 1;
 
-/// A snapshot that a role created. It is deserialized from the list in a role's record of an earlier
-/// version.
+/// A snapshot that a role created. It implements `Deserialize` for roles' records of earlier versions,
+/// which contain a list of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnedSnapshot {
@@ -28,7 +28,7 @@ pub struct OwnedSnapshot {
     pub keyspace: String,
     /// The snapshot's name in this keyspace.
     pub name: String,
-    /// The sequence number of the snapshot. A later snapshot of the same name has another one.
+    /// The sequence number of the snapshot. A later snapshot of the same name has another number.
     pub seq: u64,
 }
 
@@ -42,7 +42,7 @@ struct Record {
 
 impl OwnedSnapshot {
     /// Returns the key of the record of the snapshot with this sequence number, created by the role
-    /// with this id. Integers are big-endian, so the records of a role are neighbours.
+    /// with this id. Integers are big-endian, so the keys of a role's records form one range.
     pub fn key(role: u64, seq: u64) -> [u8; 16] {
         ((u128::from(role) << 64) | u128::from(seq)).to_be_bytes()
     }

@@ -21,12 +21,13 @@ pub enum Permission {
     Describe,
     /// Calling functions. It cannot be granted, because ebb has no functions.
     Execute,
-    /// Creating and dropping snapshots, which Cassandra does not have. Reading one requires SELECT.
+    /// Creating and dropping snapshots, a permission that Cassandra does not have. Reading a snapshot
+    /// requires SELECT.
     Snapshot,
 }
 
 impl Permission {
-    /// All permissions, in Cassandra's order.
+    /// All permissions: those of Cassandra in its order, then SNAPSHOT.
     pub const ALL: [Self; 9] = [
         Self::Create,
         Self::Alter,
@@ -107,7 +108,7 @@ impl PermissionSet {
         Self(self.0 & other.0)
     }
 
-    /// Returns the permissions that are not in `other`.
+    /// Returns the permissions of this set that are not in `other`.
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }

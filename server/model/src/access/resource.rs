@@ -27,7 +27,7 @@ pub enum Resource {
     Role(Arc<str>),
 }
 
-/// The first part of [`Resource::path`].
+/// The first part of [`Resource::path`] for keyspaces and tables.
 const DATA: &str = "data";
 const ROLES: &str = "roles";
 

@@ -24,18 +24,17 @@ pub enum RoleError {
     /// No role has this identity.
     #[error("identity '{0}' doesn't exist")]
     NoIdentity(String),
-    /// One of the two roles is a member of the other one already: the grant would change nothing, or
-    /// close a circle.
+    /// The grant would change nothing, because the role is granted already, or it would close a circle,
+    /// because the two roles are the same one, or granted in the other direction.
     #[error("{member} is a member of {role}")]
     IsMember {
-        /// The role that is a member of `role` already, so that the grant would change nothing. If
-        /// the grant would close a circle, this is the role that was to be granted, and `role` the
-        /// one that was to get it.
+        /// The role that is a member of `role` already. If the grant would close a circle, this is
+        /// the role that was to be granted.
         member: String,
-        /// The role that has the member.
+        /// The role that is granted to `member`.
         role: String,
     },
-    /// The role to be revoked is not granted to the other one.
+    /// REVOKE names a role that is not granted to the member.
     #[error("{member} is not a member of {role}")]
     NotMember {
         /// The role that is not a member.
@@ -55,7 +54,7 @@ impl FromIterator<(Arc<str>, Role)> for Roles {
 }
 
 impl Roles {
-    /// Returns these roles, and those of `others` that have other names.
+    /// Returns these roles, and those of `others` whose names do not occur among these.
     #[must_use]
     pub fn joined(&self, others: Self) -> Self {
         let Self(mut all) = others;
@@ -213,7 +212,7 @@ impl Roles {
     /// Returns the roles with `role` granted to `member`.
     ///
     /// # Errors
-    /// If one of them does not exist, or if either is a member of the other.
+    /// If one of them does not exist, if either is a member of the other, or if they are the same.
     pub fn with_member(&self, role: &str, member: &str) -> Result<Self> {
         self.find(role)?;
         self.find(member)?;
@@ -243,8 +242,8 @@ impl Roles {
         })
     }
 
-    /// Returns the roles after one of them got more permissions, and those of the permissions that
-    /// this role did not have before.
+    /// Grants the permissions `set` on `on` to the role `name`. Returns all roles as they are then,
+    /// and the permissions that are new to the role: those in `set` that it did not have.
     ///
     /// # Errors
     /// If there is no such role.

@@ -47,8 +47,9 @@ use crate::types::TypeError;
 pub const SCHEMA_KEY: &[u8] = &[0];
 
 /// The maximal length in bytes of a partition key, and of the sum of a row's clustering values.
-/// With both at their maximum a key stays below the engine's limit of 256 KiB, because the ordered
-/// form at most doubles the length of a value.
+/// With both at their maximum a key stays below the engine's limit of 256 KiB: the partition key is
+/// stored unchanged, and the ordered forms of the clustering values take about twice their length at
+/// most.
 pub const KEY_LEN_MAX: usize = 65_535;
 
 /// The error of a key that cannot be encoded or decoded.
@@ -60,7 +61,7 @@ pub enum KeyError {
     /// The partition key is longer than [`KEY_LEN_MAX`].
     #[error("Key length of {0} is longer than maximum of 65535")]
     TooLong(usize),
-    /// The clustering values are longer than [`KEY_LEN_MAX`].
+    /// The clustering values of a row are together longer than [`KEY_LEN_MAX`].
     #[error("The sum of all clustering columns is too long ({0} > 65535)")]
     ClusteringTooLong(usize),
     /// A value is invalid for its type.

@@ -242,7 +242,7 @@ fn are_reconstructible<E>(
 }
 
 /// Returns whether [`decode`] restores a tuple byte for byte from its ordered form, so that the
-/// original need not be stored beside the form. It does if it restores each component, if no
+/// original need not be stored beside the form. This is so if each component can be restored, if no
 /// component is missing, and if each null has the length -1.
 fn is_reconstructible_tuple<'t, E>(
     value: &[u8],

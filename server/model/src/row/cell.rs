@@ -46,9 +46,9 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// Orders expiries by their time, Cassandra's only criterion. Of equal times, the one with the
-    /// shorter time to live, which was written later, is the greater, so that no two different ones
-    /// are equal.
+    /// Orders expiries by their time, Cassandra's only criterion. If the times are equal, the expiry
+    /// with the shorter time to live, which was written later, is greater, so that different
+    /// expiries never compare as equal.
     fn cmp(self, other: Self) -> Ordering {
         let key = |expiry: Self| (expiry.expiry_s, std::cmp::Reverse(expiry.ttl_s));
         key(self).cmp(&key(other))
@@ -70,7 +70,7 @@ pub enum Lifetime {
     Expiring(Expiry),
     /// The cell is deleted.
     Tombstone {
-        /// The time of the deletion.
+        /// The time of the deletion by the server's clock, in seconds since the Unix epoch.
         local_time_s: i64,
     },
 }
@@ -87,9 +87,10 @@ pub struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Compares two versions of one cell; the greater one wins. Greater is, in this order of
-    /// criteria: the newer one; a tombstone before an expiring cell before a permanent one; the one
-    /// that expires later; the greater value.
+    /// Compares two versions of one cell; the greater one wins. The greater timestamp decides first.
+    /// If they are equal, a tombstone wins over an expiring cell, and this over a permanent one. Of
+    /// the same kind, the later expiry or deletion wins, then the greater value, then the shorter
+    /// time to live.
     pub fn reconcile(&self, other: &Self) -> Ordering {
         let rank = |lifetime: Lifetime| match lifetime {
             Lifetime::Permanent => 0,
@@ -130,7 +131,8 @@ pub struct Element<'a> {
     /// The key of a map's entry, the member of a set, the place in a list or the number of a field,
     /// as bytes in the order of its type.
     pub path: &'a [u8],
-    /// The key or member as it was written, if it cannot be decoded from `path` (1.0 or 1.00).
+    /// The key or member as it was written, if it cannot be decoded from `path`: the decimals 1.0 and
+    /// 1.00 have the same path.
     pub original: Option<&'a [u8]>,
     /// The element's cell; its value is empty in a set.
     pub cell: Cell<'a>,
@@ -155,8 +157,9 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// Compares two markers; the greater one wins. Greater is, in this order of criteria: the newer
-    /// one; an expiring one before a permanent one; the one that expires later.
+    /// Compares two markers; the greater one wins. The greater timestamp decides first. If they are
+    /// equal, an expiring marker wins over a permanent one, and of expiring ones the later expiry,
+    /// then the shorter time to live.
     pub fn reconcile(&self, other: &Self) -> Ordering {
         self.timestamp
             .cmp(&other.timestamp)
@@ -174,9 +177,9 @@ impl Marker {
     }
 }
 
-/// The clustering as it was written, if it cannot be decoded from the key (1.0 or 1.00). The
-/// encoding is up to the caller. Of two versions, the newer one wins; if their timestamps are
-/// equal, the one with the greater bytes.
+/// The clustering as it was written, if it cannot be decoded from the key: the decimals 1.0 and 1.00
+/// have the same key. The caller chooses the encoding. Of two versions, the newer one wins; if their
+/// timestamps are equal, the one with the greater bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Original<'a> {
     /// The client's timestamp.

@@ -37,9 +37,9 @@ pub(super) mod tag {
     /// For elements only: the map key or set member as the client wrote it follows, because it
     /// cannot be decoded from the path, the ordered form under which elements are stored.
     pub(in super::super) const ORIGINAL: u8 = 16;
-    /// For columns only: the position of the first of the upper four bits. They contain the
-    /// difference between the column's id and the id of the column before, less one. If the
-    /// difference is too large for them, they contain [`ID_FOLLOWS`], and the rest of it follows.
+    /// For columns only: the position of the first of the upper four bits. They contain the number
+    /// of column ids that are skipped between the column before and this one. If the number is 15 or
+    /// more, they contain [`ID_FOLLOWS`], which is 15, and the number less 15 follows.
     pub(in super::super) const ID_SHIFT: u32 = 4;
     pub(in super::super) const ID_FOLLOWS: u8 = 15;
 }
@@ -140,8 +140,8 @@ impl<'a> RowRef<'a> {
         })
     }
 
-    /// Returns an upper bound of the timestamps in the operand; [`i64::MIN`] if it is empty. For a
-    /// merged operand it is exact.
+    /// Returns an upper bound of the timestamps in the operand. For a merged operand it is exact, and
+    /// [`i64::MIN`] if the operand is empty.
     pub fn greatest_timestamp(&self) -> i64 {
         self.base
     }

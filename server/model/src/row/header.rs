@@ -220,7 +220,8 @@ pub struct HeaderBuilder<'o> {
 }
 
 impl<'o> HeaderBuilder<'o> {
-    /// Begins the encoded header of a partition at the end of `out`. It is valid after every call.
+    /// Begins the encoded header of a partition at the end of `out`. After every call of the
+    /// builder, the bytes there are a valid header.
     pub fn new(out: &'o mut Vec<u8>) -> Self {
         let start = out.len();
         out.extend([HEADER_FORMAT, 0]);

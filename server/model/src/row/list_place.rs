@@ -18,16 +18,16 @@ use crate::key::hash3_x64_128;
 /// The end of a list that new elements are added to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListEnd {
-    /// Before all existing elements.
+    /// Before all elements that earlier requests added.
     Front,
-    /// After all existing elements.
+    /// After all elements that earlier requests added.
     Back,
 }
 
 /// Returns the place (the sort key) of the `element`th value that the `operation`th operation of a
 /// request adds to a list, both counted from 0. `came_us` is the time of the request, in
-/// microseconds since 1970. The place contains a hash of `value`, so other values of the same time
-/// have other places.
+/// microseconds since 1970. The place contains a hash of `value`, so that different values of the same
+/// time have different places (unless their hashes collide).
 pub fn list_place(
     side: ListEnd,
     came_us: i64,

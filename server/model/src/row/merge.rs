@@ -119,8 +119,8 @@ impl Rules {
         row.finish_with_greatest()
     }
 
-    /// Merges a column of two operands of a row; `None` if an operand lacks the column. Writes the
-    /// result without the cells that the deletion `shadow` hides.
+    /// Merges one column of two operands of a row, and writes the result without the cells that the
+    /// deletion `shadow` hides. `left` or `right` is `None` if that operand lacks the column.
     #[inline]
     fn column(
         self,

@@ -10,7 +10,7 @@ use crate::types::{Charge, CqlType, TypeError, elements};
 pub struct Part<'v> {
     /// The path, which identifies and sorts elements: see [`Element::path`](super::Element::path).
     pub path: Vec<u8>,
-    /// The map's key or the set's member as the value has it, if it cannot be decoded from `path`.
+    /// The map's key or the set's member as it was written, if it cannot be decoded from `path`.
     pub original: Option<&'v [u8]>,
     /// The value of the cell; empty for an element of a set.
     pub value: &'v [u8],

@@ -66,8 +66,8 @@ pub fn purge_row(
 }
 
 /// Returns whether the original clustering of a row (the clustering as it was written) can be
-/// dropped: the row has neither marker nor columns here, and operands of the row in other sources
-/// are newer, and each contains the original clustering itself.
+/// dropped: the row has neither marker nor columns here, and it is older than all operands of the row
+/// in other sources. No content needs it then, because each write of content writes its own.
 fn has_useless_original(row: &RowRef<'_>, garbage: Garbage) -> bool {
     row.original()
         .is_some_and(|original| original.timestamp < garbage.oldest_elsewhere)

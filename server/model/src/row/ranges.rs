@@ -20,7 +20,7 @@ use super::cell::Deletion;
 pub struct RangeDeletion<'a> {
     /// The first clustering; empty for the start of the partition.
     pub start: &'a [u8],
-    /// The first bytes after the range; `None` for the end of the partition.
+    /// The first clustering after the range; `None` for the end of the partition.
     pub end: Option<&'a [u8]>,
     /// The deletion that applies to the rows in the interval.
     pub deletion: Deletion,

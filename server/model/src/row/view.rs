@@ -67,8 +67,9 @@ impl<'a> RowView<'a> {
         Self { dropped, ..self }
     }
 
-    /// Returns whether the row exists. If columns were dropped, `known` contains the ids of the
-    /// table's columns, ascending: cells of other columns do not count. See
+    /// Returns whether the row exists: whether it has a live marker or a live cell. If columns were
+    /// dropped, `known` contains the ids of the table's columns, ascending, and only cells of these
+    /// columns let the row exist. See
     /// [`TableSchema::ids_beside_dropped`](crate::schema::TableSchema::ids_beside_dropped).
     ///
     /// # Errors
@@ -183,8 +184,8 @@ impl<'a> RowView<'a> {
         }
     }
 
-    /// Returns the greatest deletion that covers the cells of a column; the drop of a column counts
-    /// as one.
+    /// Returns the greatest deletion that covers the cells of a column. The drop of the column is such
+    /// a deletion, too.
     #[inline]
     fn deletion_of(&self, id: u32) -> Option<Deletion> {
         if self.dropped.is_empty() {

@@ -15,8 +15,9 @@ impl TableSchema {
     /// back, and so the cells that were written to it after [`DroppedColumn::dropped_us`].
     ///
     /// # Errors
-    /// If the name is taken, if the type does not fit the table, or if a column of this name was
-    /// dropped whose kind was another or whose values the new type cannot read.
+    /// If the name is taken, or the type does not fit the table. If a column of this name was dropped
+    /// that was a counter, that was static and the new one is not (or the other way round), or whose
+    /// values the new type cannot read.
     pub fn add_column(
         &self,
         name: &str,
@@ -98,8 +99,8 @@ impl TableSchema {
         next.checked()
     }
 
-    /// Returns the table without a column, whose cells up to the timestamp `dropped_us` are gone.
-    /// Cells that an earlier drop hid stay hidden.
+    /// Returns the table without a column. The column's cells up to the timestamp `dropped_us` stay
+    /// hidden if it is added again, and so do cells that an earlier drop hid.
     ///
     /// # Errors
     /// If there is no such column, or it is part of the key.
@@ -125,7 +126,7 @@ impl TableSchema {
 
     /// Returns the table with key columns renamed, as pairs of old and new names. As in Cassandra,
     /// the names of this table are taken even if the columns get other names at the same time, so
-    /// two columns cannot swap their names. Of two new names for one column the later counts.
+    /// two columns cannot swap their names. If a column is renamed twice, the last name applies.
     ///
     /// # Errors
     /// If there is no such column, it is not part of the key, or a new name is taken.

@@ -16,7 +16,7 @@ use crate::types::CqlType;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     keyspaces: BTreeMap<Arc<str>, Arc<KeyspaceSchema>>,
-    /// Keyspaces that cannot be read, by name with the reason.
+    /// The names of the keyspaces that cannot be read, with the reasons.
     pub(super) unreadable: BTreeMap<Arc<str>, Arc<str>>,
     version: Uuid,
 }
@@ -61,7 +61,7 @@ impl Schema {
         }
     }
 
-    /// The MD5 of all records as a uuid of version 3: equal schemas have equal versions.
+    /// Returns the MD5 of all records as a uuid of version 3: equal schemas have equal versions.
     pub fn version(&self) -> Uuid {
         self.version
     }
@@ -388,8 +388,8 @@ impl Schema {
     }
 
     /// Returns the schema with fields of a user-defined type renamed, as pairs of old and new names.
-    /// All are renamed at once, so two fields can swap their names. Of two new names for one field
-    /// the later counts.
+    /// All are renamed at once, so two fields can swap their names. If a field is renamed twice, the
+    /// last name applies.
     ///
     /// # Errors
     /// If there is no such field, or two fields would have the same name.

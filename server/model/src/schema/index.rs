@@ -233,8 +233,8 @@ impl IndexedColumn<'_> {
         Ok(self.prefix_of(Indexed::Cell(values[self.column.position]))?)
     }
 
-    /// Returns whether the entries lead to partitions, not to rows. An entry then exists while the
-    /// partition has a header.
+    /// Returns whether an entry refers to a partition, not to a row, because the column is static or
+    /// part of the partition key. An entry then exists while the partition has a header.
     pub fn is_of_partitions(&self) -> bool {
         matches!(
             self.column.kind,

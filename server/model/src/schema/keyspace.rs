@@ -17,7 +17,7 @@ pub struct KeyspaceSchema {
     pub(super) tables: BTreeMap<Arc<str>, Arc<TableSchema>>,
     /// The unreadable types, by name.
     pub(super) unreadable_types: BTreeMap<Arc<str>, UnreadableType>,
-    /// The unreadable tables, by name with the reason.
+    /// The names of the unreadable tables, with the reasons.
     pub(super) unreadable_tables: BTreeMap<Arc<str>, Arc<str>>,
     /// The snapshot that the tables belong to; `None` for the current tables.
     pub(super) snapshot: Option<Arc<str>>,
@@ -25,7 +25,7 @@ pub struct KeyspaceSchema {
 
 impl KeyspaceSchema {
     /// Creates a keyspace without types and tables. Replication is stored and shown but has no
-    /// effect: there is one copy.
+    /// effect, because ebb keeps one copy.
     ///
     /// # Errors
     /// If the name is invalid, or `replication` has no class.

@@ -45,7 +45,7 @@ pub use unreadable::{ObjectKind, Unreadable};
 pub use crate::types::UserType;
 use crate::types::{CqlType, TypeError};
 
-/// The maximal length of the name of a keyspace or table.
+/// The maximal length of the name of a keyspace or table in characters, as in Cassandra.
 pub const NAME_LEN_MAX: usize = 48;
 
 /// The error of a rejected change or an unreadable record.

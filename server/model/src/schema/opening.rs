@@ -21,9 +21,9 @@ impl KeyspaceSchema {
         }
     }
 
-    /// Adds a table by its record. `record` is the reason if the record could not be read. In this
-    /// case, and if the record cannot be decoded or contradicts other records, the table becomes an
-    /// unreadable one.
+    /// Adds a table by its record, or, if the record could not be read, by the reason. In this case,
+    /// and if the record cannot be decoded or contradicts other records, the table is added as
+    /// unreadable.
     #[must_use]
     pub fn with_record(mut self, name: &str, record: Result<&[u8], String>) -> Self {
         let opened = record.and_then(|record| {

@@ -47,7 +47,7 @@ pub(super) enum Kind {
 /// one, a single pair of an empty key and the value.
 pub(super) type Entries = &'static [(&'static str, &'static str)];
 
-/// The maximal TTL in Cassandra: 20 years.
+/// The maximal TTL in Cassandra, in seconds: 20 years.
 pub const TTL_MAX_SECS: i32 = 20 * 365 * 24 * 60 * 60;
 
 /// Names, kinds and defaults, in the order of DESCRIBE. The defaults are those of Cassandra 4.1,

@@ -101,7 +101,7 @@ fn as_record(error: SchemaError) -> SchemaError {
     SchemaError::Record(error.reason())
 }
 
-/// Reads a record, which is JSON. Its field `format` is checked first: this version reads one format.
+/// Reads a record, which is JSON. Its field `format` is checked first, and must be `known`.
 ///
 /// # Errors
 /// [`SchemaError::Record`].
@@ -320,8 +320,8 @@ fn check_names_of_types(
     }
 }
 
-/// Returns whether this build prints the type of a field otherwise than the stored record has it.
-/// Then an earlier version wrote the record.
+/// Returns whether this build prints the type of a field differently from the text in the stored
+/// record. Then an earlier version wrote the record.
 fn is_respelled(record: &TypeRecord, types: &Types) -> bool {
     let definition = types.get(record.name.as_str());
     let fields = definition.into_iter().flat_map(|ty| ty.fields());

@@ -12,8 +12,8 @@ use crate::key::{ClusteringColumn, KeyLayout, Order};
 use crate::row::DroppedCells;
 use crate::types::CqlType;
 
-/// The id of a column in stored rows, unique within the table forever. A column that is dropped and
-/// added again gets its old id back, and its cells from before stay hidden.
+/// The id of a column in stored rows. No other column of the table ever has this id. A column that is
+/// dropped and added again gets its old id back, but its cells from before the drop stay hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ColumnId(pub u32);
@@ -303,8 +303,8 @@ impl TableSchema {
     }
 
     /// Returns the index of a column among all [columns](Self::columns), by its name; `None` if the
-    /// table has no column of this name now. It does not look at all columns, because a statement
-    /// calls it for each column that it names.
+    /// table has no column of this name now. Outside of the key this is a binary search, because a
+    /// statement calls it for each column that the statement names.
     pub fn place(&self, name: &str) -> Option<usize> {
         let (keys, others) = (self.columns).split_at(self.place_behind(ColumnKind::Clustering));
         if let Some(place) = keys.iter().position(|c| *c.name == *name) {
@@ -351,7 +351,7 @@ impl TableSchema {
         &self.options
     }
 
-    /// Returns the layout of the table's keys.
+    /// Returns the layout of the keys of rows: the types and orders of the key columns.
     pub fn layout(&self) -> &KeyLayout {
         &self.layout
     }

@@ -165,8 +165,8 @@ pub(super) struct UnreadableType {
 }
 
 impl UnreadableType {
-    /// Returns whether a field may have the type `name`. If a field's type does not parse, any
-    /// occurrence of the name in its text counts.
+    /// Returns whether a field may have the type `name`. If the text of a field's type does not
+    /// parse, the field may have this type if the name occurs anywhere in the text.
     fn may_use(&self, name: &str) -> bool {
         let quoted = Quoted(name).to_string();
         let mut types = self.fields.iter().map(|(_, ty)| ty);
@@ -185,8 +185,8 @@ impl Schema {
         self
     }
 
-    /// Returns the error for an existing but unreadable keyspace, or for such a table of a
-    /// keyspace; `None` for readable and for missing objects.
+    /// Returns the error for a keyspace that exists but is unreadable, or for such a table of a
+    /// readable keyspace; `None` for readable and for missing objects.
     pub fn unreadable(&self, keyspace: &str, table: Option<&str>) -> Option<SchemaError> {
         if let Some(why) = self.unreadable.get(keyspace) {
             return Some(Unreadable::keyspace(keyspace, why).into());
@@ -221,8 +221,8 @@ impl Schema {
         self.keyspace(name).is_some() || self.unreadable.contains_key(name)
     }
 
-    /// Returns whether the table exists, readable or not. An unreadable keyspace counts as having
-    /// every table.
+    /// Returns whether the table exists, readable or not. Returns true for any table of an
+    /// unreadable keyspace, because it may exist.
     pub fn has_table(&self, keyspace: &str, name: &str) -> bool {
         self.table(keyspace, name).is_some() || self.unreadable(keyspace, Some(name)).is_some()
     }

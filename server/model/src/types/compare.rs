@@ -15,8 +15,8 @@ impl CqlType {
     /// blobs by bytes, `uuid` by version and then time or bytes, `timeuuid` by time and then
     /// signed bytes, `inet` by bytes, collections and tuples element by element.
     ///
-    /// A `duration` has no order in CQL; it goes by its bytes here, so that equal ones are
-    /// equal.
+    /// A `duration` has no order in CQL. It is compared by its bytes here, so that at least the
+    /// equality of durations is right.
     ///
     /// The order is total over all bytes. Invalid bytes of the types that go by bytes lie among the
     /// others. Of the other types, these come last: bytes of a wrong length, collections without a

@@ -14,8 +14,8 @@ use super::TypeError;
 /// Reads the elements of a list or set. For a map use [`pairs`].
 ///
 /// # Errors
-/// If there is no count or a negative one. A count above the real number of elements appears only
-/// during the iteration, which ends with an error at the end of the bytes.
+/// If there is no count or a negative one. A count above the real number of elements is detected only
+/// by the iteration, which ends with an error at the end of the bytes.
 pub fn elements(bytes: &[u8]) -> Result<Elements<'_>, TypeError> {
     let (count, rest) = split_count(bytes)?;
     Ok(Elements {
@@ -63,7 +63,8 @@ pub(super) fn split_i32(bytes: &[u8]) -> Option<(i32, &[u8])> {
     Some((i32::from_be_bytes(*head), rest))
 }
 
-/// Takes one element off the front: `Some(None)` is null; `None` means too few bytes.
+/// Removes one element from the front of `rest`, and returns it: `Some(None)` is a null, and `None`
+/// means that there are too few bytes.
 fn take<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     let (len, after) = split_i32(rest)?;
     let Ok(len) = usize::try_from(len) else {
@@ -133,7 +134,7 @@ impl<'a> Iterator for Components<'a> {
 /// Appends one element: its length and its bytes, or null.
 ///
 /// # Panics
-/// If the element is longer than `i32::MAX`; frames are far smaller.
+/// If the element is longer than `i32::MAX`. Elements come in frames, which are far smaller.
 pub fn write_element(element: Option<&[u8]>, out: &mut Vec<u8>) {
     match element {
         Some(bytes) => {

@@ -129,7 +129,8 @@ impl fmt::Display for CqlType {
     }
 }
 
-/// Names that take other types as parameters. `set` is missing, because it is reserved everywhere.
+/// Names of types that have other types as parameters. `set` is missing, because it is reserved
+/// everywhere.
 const GENERIC_TYPES: [&str; 5] = ["frozen", "list", "map", "tuple", "vector"];
 
 /// The name of a user-defined type, quoted if it would otherwise read as one of CQL's own types:

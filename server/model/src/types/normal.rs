@@ -9,9 +9,10 @@ use std::convert::Infallible;
 use super::{Charge, CqlType, elements, sort_once};
 
 impl CqlType {
-    /// Returns a valid value with the elements of all sets and the keys of all maps in it in the
-    /// type's order, each once: the first of equal elements, and the last of equal keys with its
-    /// value, as in a literal. Other bytes are returned unchanged.
+    /// Returns the normal form of a valid value: the elements of each set and the keys of each map
+    /// within it are in the order of their type, each once. Of equal elements the first one stays,
+    /// and of equal keys the last one with its value, as in a literal. Invalid bytes are returned
+    /// unchanged.
     pub fn normalize<'v>(&self, value: &'v [u8]) -> Cow<'v, [u8]> {
         let Ok(normal) = self.try_normalize(value, &mut |_| Ok::<_, Infallible>(()));
         normal

@@ -8,7 +8,8 @@ use std::cmp::Ordering;
 
 use super::CqlType;
 
-/// A callback that charges the work of comparing this many bytes; its error interrupts the work.
+/// A callback that is called before work that takes as long as comparing this many bytes. Its error
+/// interrupts the work.
 pub type Charge<'c, E> = &'c mut dyn FnMut(usize) -> Result<(), E>;
 
 /// Returns items in the order of `ty`, by the value that `value` returns for an item. Of items with

@@ -29,7 +29,8 @@ pub const PASSED_MAX: u32 = 32;
 /// The error with which a caller ends its read.
 pub type Ended = Arc<dyn Error + Send + Sync>;
 
-/// The pace of a reader's caller: its checks while a search passes keys that the reader does not see.
+/// A callback of the caller of a read, for instance to check a time-out. It is called while a search
+/// passes keys that the reader does not see (deleted ones, say).
 pub trait Pace: Debug {
     /// Is called each time a search has passed [`PASSED_MAX`] keys without an entry.
     ///
@@ -38,7 +39,7 @@ pub trait Pace: Debug {
     fn passed(&self) -> Result<(), Ended>;
 }
 
-/// The pace of a caller without limits. Its reads end when they are done.
+/// The pace of a caller without limits: it never ends a read early.
 #[derive(Debug)]
 pub struct Unpaced;
 

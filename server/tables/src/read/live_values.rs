@@ -22,8 +22,8 @@ impl<'s> LiveValues<'s> {
     }
 
     /// Calls `each` with the key of every index entry of one stored row or partition header. `key` is
-    /// the key of that row or header, and `row` its bytes. `header` is the partition's header, which
-    /// may delete rows of the partition; it is ignored if `key` is the header's own.
+    /// the key of this row or header, and `row` contains its bytes. `header` is the partition's header,
+    /// whose deletions may hide the row; it is ignored if `key` is the key of the header.
     ///
     /// # Errors
     /// If stored bytes that the entries depend on are damaged.

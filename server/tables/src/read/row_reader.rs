@@ -10,8 +10,7 @@ use super::error::Result;
 use super::partition::Partition;
 use super::source::Source;
 
-/// A reader of some columns of a table's rows. What has expired is decided by one time for all of
-/// them.
+/// A reader of some columns of a table's rows. One time decides for all rows what has expired.
 #[derive(Debug, Clone, Copy)]
 pub struct RowReader<'r> {
     /// The stored rows of the table, and the headers (deletions and static columns) of its partitions.
@@ -21,14 +20,14 @@ pub struct RowReader<'r> {
     pub projection: &'r Projection,
     /// The time that expiries are compared with, in seconds since 1970.
     pub read_time_s: i64,
-    /// True if the static columns of a partition without rows count as a row.
+    /// True if the reader returns the static columns of a partition without rows as a row.
     pub static_rows: bool,
 }
 
 impl RowReader<'_> {
-    /// Reads the header of a partition and one of its rows at once, or only as much of both as decides
-    /// the requested columns. `keys` are the keys of the header and of the row; `partition` is either
-    /// of them.
+    /// Reads the header of a partition and one of its rows at once. Does not read older sources that
+    /// cannot change the requested columns. `keys` are the keys of the header and of the row;
+    /// `partition` is either of them, decoded.
     ///
     /// # Errors
     /// If the store cannot read a key. Damage shows when the operands are decoded.

@@ -12,8 +12,8 @@ use super::error::Result;
 /// encoded as merge operands, by keys of the engine.
 #[derive(Debug, Clone, Copy)]
 pub enum Source<'s> {
-    /// A table of the store, the use of the block cache by reads of its ranges, and the pace of these
-    /// reads among keys that the reader does not see.
+    /// A table of the store. Reads of its ranges use the block cache as [`Cache`] states, and call the
+    /// [`Pace`] while they pass keys that the reader does not see.
     Stored(&'s dyn TableReader, Cache, &'s dyn Pace),
     /// Computed rows, in the order of their keys.
     Memory(&'s [Entry]),

@@ -309,8 +309,8 @@ fn a_role_whose_name_is_not_utf_8_is_dropped_and_no_other_one() {
     assert!(catalog.roles().state().roles().get(healthy).is_some());
 }
 
-/// While a role is unreadable, its members count as possible superusers: they may be superusers
-/// again once the role is restored.
+/// While a role is unreadable, its members are treated as possible superusers, because they may be
+/// superusers again once the role is restored.
 #[test]
 fn a_member_of_a_role_that_cannot_be_read_may_be_a_superuser() {
     let disk = MemDisk::new();

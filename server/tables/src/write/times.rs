@@ -7,7 +7,7 @@ use ebb_model::row::{Cell, Deletion, Expiry, Lifetime, Marker};
 pub struct WriteTimes {
     /// The timestamp of the client or of the server, in microseconds since 1970; not `i64::MIN`.
     pub timestamp_us: i64,
-    /// The time in seconds since 1970 from which times to live and grace periods count.
+    /// The time, in seconds since 1970, at which times to live and grace periods begin.
     pub now_s: i64,
     /// The time to live of the values in seconds, not 0; `None` if they do not expire.
     pub ttl_s: Option<u32>,

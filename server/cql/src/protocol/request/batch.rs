@@ -48,9 +48,10 @@ pub struct Batch<'a> {
     /// The timestamp of writes without `USING TIMESTAMP`, in microseconds since 1970. Never
     /// `i64::MIN`.
     pub timestamp_us: Option<i64>,
-    /// The keyspace of table names without one; `None` for the connection's keyspace. Since version 5.
+    /// The keyspace of tables that the statements name without a keyspace; `None` for the connection's
+    /// keyspace. Since version 5.
     pub keyspace: Option<&'a str>,
-    /// The time that counts as the present, in seconds since 1970; `None` for the server's clock.
+    /// The time to use as the current time, in seconds since 1970; `None` for the server's clock.
     /// Since version 5.
     pub now_s: Option<i32>,
 }

@@ -36,9 +36,10 @@ pub struct QueryParameters<'a> {
     /// The timestamp of writes without `USING TIMESTAMP`, in microseconds since 1970. Never
     /// `i64::MIN`.
     pub timestamp_us: Option<i64>,
-    /// The keyspace of table names without one; `None` for the connection's keyspace. Since version 5.
+    /// The keyspace of tables that the statement names without a keyspace; `None` for the connection's
+    /// keyspace. Since version 5.
     pub keyspace: Option<&'a str>,
-    /// The time that counts as the present, in seconds since 1970; `None` for the server's clock.
+    /// The time to use as the current time, in seconds since 1970; `None` for the server's clock.
     /// Since version 5.
     pub now_s: Option<i32>,
     /// The id of the result columns that the client knows, from the response to PREPARE or from a
@@ -47,7 +48,8 @@ pub struct QueryParameters<'a> {
 }
 
 impl<'a> QueryParameters<'a> {
-    /// Reads the parameters of EXECUTE and the id of the columns before them.
+    /// Reads the id of the result columns that the client knows (since version 5), then the
+    /// parameters of EXECUTE.
     pub(super) fn read_of_execute(reader: &mut Reader<'a>, version: Version) -> Result<Self> {
         let result_metadata_id = match version {
             Version::V4 => None,

@@ -9,7 +9,7 @@ use super::super::fuzzing;
 use super::super::*;
 use super::samples::*;
 
-/// The number of mutations of each frame, unless the environment sets another.
+/// The number of mutations of each frame, unless `EBB_ROUNDS` sets another.
 const ROUNDS: u64 = 400;
 
 /// Damages bytes like attackers, bugs and bad connections do.

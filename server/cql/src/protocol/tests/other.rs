@@ -35,7 +35,7 @@ fn envelope(bytes: &[u8], compression: OtherCompression) -> Envelope {
 }
 
 /// The requests are encoded without the flag to leave out metadata, because `cassandra-protocol`,
-/// the other implementation, has no such flag in its form of a request.
+/// the other implementation, has no such flag in its type for requests.
 #[test]
 fn our_requests_survive_the_other_implementation() {
     each_request(|mut request| {

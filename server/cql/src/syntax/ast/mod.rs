@@ -77,7 +77,7 @@ pub enum Statement {
 /// A statement of which only the first words are parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
-    /// The name in capitals: `CREATE MATERIALIZED VIEW`, `CREATE TRIGGER`.
+    /// The first words in capitals: `CREATE MATERIALIZED VIEW`, `CREATE TRIGGER`.
     pub what: &'static str,
     /// The whole statement unchanged, without surrounding white space and final semicolons.
     pub text: String,
@@ -87,7 +87,7 @@ pub struct Unsupported {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
     pub statement: Statement,
-    /// The name of each marker, `None` for `?`; [`Marker::index`] is an index into this list. A
-    /// name that occurs twice in a statement is two markers.
+    /// The name of each marker, `None` for `?`; [`Marker::index`] is an index into this list. If a
+    /// name occurs twice in a statement, the list contains it twice.
     pub markers: Vec<Option<Name>>,
 }

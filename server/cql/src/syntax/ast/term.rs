@@ -83,7 +83,7 @@ pub struct Constant {
 /// A placeholder for a value in the request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Marker {
-    /// The number of markers before this one in the statement; a batch counts as one statement.
+    /// The number of markers before this one in the statement; a batch is one statement.
     pub index: u16,
     /// The name of a marker `:name`; `None` for `?`.
     pub name: Option<Name>,

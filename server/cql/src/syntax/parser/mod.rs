@@ -22,8 +22,8 @@ use super::{NESTING_MAX, OPERATORS_MAX, ParseError, ParseErrorKind, TOKENS_MAX};
 
 type Result<T> = std::result::Result<T, Fault>;
 
-/// An error at a token. The place in the text is computed only when the error is reported, because
-/// most errors come from attempts that may fail.
+/// An error at a token. Its line and column are computed only when it is reported, because most of
+/// these errors are dropped: the parser tries an alternative, and then another one.
 struct Fault {
     kind: ParseErrorKind,
     at: usize,
@@ -32,7 +32,7 @@ struct Fault {
 
 /// The number of tokens before the wrong one that an error shows.
 const SNIPPET_TOKENS: usize = 5;
-/// The maximal length of a token that an error shows in full, in bytes.
+/// The maximal number of bytes that an error shows of the wrong token, and of the text before it.
 const SNIPPET_BYTES_MAX: usize = 256;
 
 /// Parses the statement in `text`, and returns the number of its tokens, too.
@@ -325,7 +325,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Adds the place to an error. A syntax error shows the token among its neighbours.
+    /// Adds the position to an error, and to a syntax error the wrong token after the tokens before it.
     fn report(&self, fault: Fault) -> ParseError {
         let Fault { kind, at, message } = fault;
         let token = self.tokens[at];

@@ -41,7 +41,7 @@ impl Parser<'_> {
     }
 
     /// Parses the name of an existing column, in statements that do not define, rename or drop it.
-    /// The name may be empty, for old tables.
+    /// The name may be empty, because columns of old tables may have such a name.
     pub(super) fn column(&mut self) -> Result<Name> {
         if !self.at_name() {
             return Err(self.no_viable());
@@ -50,8 +50,8 @@ impl Parser<'_> {
         Ok(self.name_of(token))
     }
 
-    /// Parses `[ks.]name`. `what` is the kind of name for the error about markers, which are not
-    /// allowed here.
+    /// Parses `[ks.]name`. `what` is the kind of the object. The error for a marker, which is not
+    /// allowed here, contains it.
     pub(super) fn qualified(&mut self, what: &str) -> Result<QualifiedName> {
         self.refuse_marker(match self.ahead(1).kind {
             TokenKind::Dot => "keyspace",

@@ -57,7 +57,7 @@ impl Parser<'_> {
                 || self.ahead(1).kind == TokenKind::Comma)
     }
 
-    /// Returns the permission of the next word.
+    /// Returns the permission that the next word names, without consuming the word.
     pub(super) fn permission_ahead(&self) -> Option<Permission> {
         let mut all = Permission::ALL.into_iter();
         all.find(|permission| self.at_word(permission.word()))

@@ -51,9 +51,9 @@ impl Parser<'_> {
         })
     }
 
-    /// Consumes `word`, which is `JSON` or `DISTINCT`, and returns true if it is a modifier. It is
-    /// the name of a selected column if the token after it cannot begin a selector, as in `SELECT
-    /// json, a`.
+    /// Consumes `word`, which is `JSON` or `DISTINCT`, and returns true if the word is a modifier. If
+    /// the token after it cannot begin a selector, as in `SELECT json, a`, the word is the name of a
+    /// selected column, and stays.
     fn eat_modifier(&mut self, word: &str) -> bool {
         let column = match self.ahead(1).kind {
             TokenKind::Star => !self.word_ahead(2, "FROM"),

@@ -59,7 +59,7 @@ impl Display for Term {
     }
 }
 
-/// The name of a function before its parenthesis.
+/// Prints the name of a function before its parenthesis, in quotes if the word alone would not be a call.
 pub(super) struct FunctionName<'a>(pub &'a QualifiedName);
 
 impl Display for FunctionName<'_> {
@@ -76,7 +76,7 @@ impl Display for FunctionName<'_> {
     }
 }
 
-/// The name of a user-defined type, printed so that it does not parse as a type of CQL.
+/// Prints the name of a user-defined type, in quotes if it would be parsed as another type otherwise.
 pub(super) struct TypeReference<'a>(pub &'a QualifiedName);
 
 impl Display for TypeReference<'_> {

@@ -8,9 +8,9 @@ use rand_chacha::ChaCha8Rng;
 use super::corpus::statements;
 use crate::syntax::fuzzing;
 
-/// The number of mutations of each statement, unless the environment sets another.
+/// The number of mutations of each statement, unless `EBB_ROUNDS` sets another.
 const ROUNDS: u64 = 200;
-/// The number of statements that are made of random pieces, for each statement that is mutated.
+/// The number of statements of random pieces, per mutation of one statement ([`rounds`]).
 const RANDOM: u64 = 25;
 
 fn rounds() -> u64 {

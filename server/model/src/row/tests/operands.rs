@@ -13,7 +13,7 @@ use super::model::{Fact, HeaderFact, Value, VisibleRow, VisibleValue};
 pub(super) const SIMPLE: [u32; 4] = [0, 1, 17, 4_000_000_000];
 pub(super) const COLLECTIONS: [u32; 3] = [2, 16, 900];
 
-/// The first of the random timestamps, and their number.
+/// A range of random timestamps: the first one, and their number.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timestamps {
     pub(super) from: i64,

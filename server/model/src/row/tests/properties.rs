@@ -7,7 +7,7 @@ use super::super::*;
 use super::model::{self, Fact, HeaderFact};
 use super::operands::*;
 
-/// Runs `check` with `release` seeds, or a twenty-fifth of them in a debug build.
+/// Runs `check` with `release` seeds, or with a twenty-fifth of them in a debug build, which is slow.
 pub(super) fn cases(test: &str, release: u64, mut check: impl FnMut(&mut Rng)) {
     let count = if cfg!(debug_assertions) {
         release / 25

@@ -38,7 +38,8 @@ fn schema() -> Schema {
     schema.create_type(address).unwrap()
 }
 
-/// Returns a definition from columns such as `a int static`, and a key from names.
+/// Returns the definition of the table `ks.t`. Each of `columns` is a text such as `a int static`;
+/// `partition` and `clustering` are the names of the columns of its primary key.
 fn definition(columns: &[&str], partition: &[&str], clustering: &[&str]) -> TableDefinition {
     let schema = schema();
     let keyspace = schema.keyspace("ks").unwrap();

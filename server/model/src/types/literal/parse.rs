@@ -18,8 +18,8 @@ const DIGITS_MAX: usize = 100_000;
 impl CqlType {
     /// Parses the text of a value: `12`, `2024-02-29`, `1h30m`; the hex digits of a blob; the parts
     /// of a tuple between `:`, where `@` is null and a backslash escapes both. An empty text is the
-    /// empty value if the type has one, so that texts of [`write_text`](Self::write_text) read back, although
-    /// Cassandra makes it false for a boolean.
+    /// empty value if the type has one, as [`write_text`](Self::write_text) prints it. (Cassandra reads an
+    /// empty text as false for a boolean.)
     ///
     /// # Errors
     /// Cassandra's messages; always for collections and user-defined types.

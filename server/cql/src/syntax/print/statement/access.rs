@@ -10,7 +10,7 @@ use crate::syntax::ast::{
 use crate::syntax::print::term::string;
 use crate::syntax::print::{Pairs, comma};
 
-/// The name of a role; an empty one cannot be in double quotes.
+/// Prints the name of a role. An empty name is printed as `''`, because it cannot be in double quotes.
 struct Role<'a>(&'a Name);
 
 impl Display for Role<'_> {

@@ -12,7 +12,7 @@ use crate::syntax::ast::{
 use crate::syntax::print::term::{TypeReference, string};
 use crate::syntax::print::{JoinedItems, Pairs, comma, quoted};
 
-/// Words after DESCRIBE that cannot be names of objects.
+/// Words that are keywords after DESCRIBE, so that an object with such a name needs quotes.
 const DESCRIBED: &[&str] = &[
     "aggregates",
     "cluster",

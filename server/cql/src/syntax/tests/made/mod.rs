@@ -13,7 +13,7 @@ use rand::{Rng, RngExt};
 
 use crate::syntax::ast::*;
 
-/// A generator of trees of bounded height.
+/// A generator of random syntax trees of bounded height.
 pub(super) struct Maker<R> {
     pub rng: R,
     pub markers: Vec<Option<Name>>,
