@@ -24,7 +24,7 @@ use crate::seed::rng;
 use crate::session::{Session, Setup, read_everything};
 use crate::setup::drawn;
 
-/// Number of operations in a list: small, because the list runs once for each of its I/O calls.
+/// Number of operations in a list: small, because the list runs twice for each of its I/O calls.
 const OPERATIONS: std::ops::Range<usize> = 15..50;
 /// Approximate number of bytes that a list of operations writes; the sizes of memtables and files
 /// are derived from it.
@@ -72,8 +72,9 @@ pub fn durability(seed: u64) -> Durability {
     DURABILITIES[(seed % DURABILITIES.len() as u64) as usize]
 }
 
-/// Runs this seed's list of operations once for each I/O call that the list makes, and cuts the
-/// power at that call.
+/// Runs this seed's list of operations again and again, and cuts the power at another I/O call each
+/// time. Each call is tried twice: the second time another power loss follows during the recovery.
+/// If threads flush and compact, only a sample of the calls is tried.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let case = match caught(|| Case::new(seed)) {
@@ -304,8 +305,8 @@ impl Case {
         Ok(())
     }
 
-    /// Checks that no file is left once all tables are dropped and all snapshots deleted, also
-    /// after a power loss in between.
+    /// Checks that no unneeded file is left once all tables are dropped and all snapshots deleted,
+    /// also if the power fails in between.
     fn empties(&self, mem: &MemDisk, acknowledged: usize, crash_at: u64) -> Result<()> {
         let open = || {
             let mut setup = self.setup(mem, acknowledged);

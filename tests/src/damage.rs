@@ -73,7 +73,8 @@ impl Damage {
     }
 }
 
-/// Tries every damage to the database of this seed, each on a copy.
+/// Tries every flipped bit and every cut of each file of this seed's database, each on a copy of
+/// the database, until the budget is spent.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let case = match caught(|| Case::new(seed)) {

@@ -361,8 +361,8 @@ impl Case {
         Ok(())
     }
 
-    /// Closes the database or cuts the power, reopens it, writes more, and loses power (again).
-    /// Returns whether the fault occurred at all.
+    /// Closes the database or cuts the power, reopens the database, writes more, and cuts the
+    /// power. Returns whether the fault occurred at all.
     fn survives_the_end(
         &self,
         mem: &MemDisk,
@@ -413,7 +413,7 @@ impl Case {
 
 impl Expected {
     /// If there are two possible states, drops the one for which `is` returns false; keeps both if
-    /// it returns true for both.
+    /// `is` returns true for both.
     fn choose(&mut self, is: impl Fn(&World) -> bool) {
         let Some(twin) = self.twin.take() else {
             return;

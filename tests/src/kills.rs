@@ -35,11 +35,12 @@ use script::Script;
 pub const WRITER_COMMAND: &str = "write-until-killed";
 /// The number of processes that [`run`] kills, one after the other in one directory.
 pub const KILLS: u32 = 8;
-/// The bound of the random number of acknowledgements, of any kind, after which a process with an
-/// even number is killed.
+/// The upper bound (exclusive) of the random number of acknowledgements, of any kind, after which a
+/// process with an even number is killed.
 const LINES_MAX: usize = 4000;
-/// The bound of the random number of acknowledged operations of scripts after which a process with
-/// an odd number is killed. Such operations are slower than batches.
+/// The upper bound (exclusive) of the random number of acknowledged operations of scripts after
+/// which a process with an odd number is killed. It is lower, because such operations are slower
+/// than batches.
 const OPERATIONS_MAX: usize = 200;
 
 /// A process that writes until it is killed. Several write to the same directory, one after the
@@ -303,8 +304,8 @@ mod tests {
         assert!(check(root, &life(), &mut acked).is_err());
     }
 
-    /// The store may have the operation after the last acknowledged one, but not the one after
-    /// that, and none may be missing.
+    /// The store may have one operation beyond the last acknowledged one, but not two, and no
+    /// acknowledged operation may be missing.
     #[test]
     fn an_operation_lost_or_out_of_nowhere_is_caught() {
         let root = tempfile::tempdir().unwrap();

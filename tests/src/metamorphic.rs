@@ -29,7 +29,8 @@ const SHRINK_TRIES: usize = 2000;
 const SNAPSHOTS_MAX: [usize; 4] = [2, 8, 8, 80];
 
 /// Runs this seed's list of operations under every named configuration, and under one that is drawn
-/// from the seed. A long list stops once the budget is spent; a case is one configuration.
+/// from the seed. A case of the budget is one configuration. Only long lists are limited by it:
+/// short ones run under all configurations.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let operations = list(seed);

@@ -203,8 +203,9 @@ impl Model {
         Outcome::Done
     }
 
-    /// Commits a transaction. The first transaction that commits a key wins: a later one with the
-    /// same key is refused.
+    /// Commits a transaction. The commit is refused if, since the transaction began, another commit
+    /// has written a key that the transaction writes or guards. Two merges into the same key do not
+    /// conflict.
     fn commit(&mut self, transaction: Transaction) -> Outcome {
         // An empty range writes no key. A transaction without writes cannot conflict, whatever it
         // guards.
@@ -249,7 +250,7 @@ fn close<T>(slot: &mut Option<T>) -> Outcome {
     }
 }
 
-/// Returns the table of a read.
+/// Returns the table that `read` reads.
 pub fn table_of(read: &Read) -> TableNo {
     match read {
         Read::Get(table, _) | Read::Range(table, ..) => *table,

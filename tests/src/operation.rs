@@ -41,29 +41,29 @@ impl TableNo {
         (0..TABLES.len() as u8).map(Self)
     }
 
-    /// The position in [`TABLES`].
+    /// Returns the position in [`TABLES`].
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// The merge operator with which the table is created.
+    /// Returns the merge operator with which the table is created.
     pub fn merge_operator(self) -> Option<&'static str> {
         [None, Some("append"), Some("max"), None][self.index()]
     }
 
-    /// The name of the table's keyspace.
+    /// Returns the name of the table's keyspace.
     pub fn keyspace(self) -> &'static str {
         TABLES[self.index()].0
     }
 
-    /// The position of the table's keyspace in [`KEYSPACES`].
+    /// Returns the position of the table's keyspace in [`KEYSPACES`].
     pub fn keyspace_index(self) -> usize {
         let mut keyspaces = KEYSPACES.iter();
         let index = keyspaces.position(|name| *name == self.keyspace());
         index.expect("every table is of a keyspace")
     }
 
-    /// The name of the table in its keyspace.
+    /// Returns the name of the table in its keyspace.
     pub fn name(self) -> &'static str {
         TABLES[self.index()].1
     }
@@ -182,7 +182,7 @@ pub enum Write {
 }
 
 impl Write {
-    /// The table that the write changes.
+    /// Returns the table that the write changes.
     pub fn table(&self) -> TableNo {
         match self {
             Self::Put(table, ..)
@@ -348,8 +348,9 @@ pub enum Operation {
     /// Guards a range of keys in the transaction under this slot number: the commit is refused if
     /// others write one of them.
     GuardRange(u8, TableNo, Bounds),
-    /// Commits the transaction under this slot number. The first transaction that commits a key
-    /// wins: a later one with the same key is refused.
+    /// Commits the transaction under this slot number. The commit is refused if, since the
+    /// transaction began, another commit has written a key that the transaction writes or guards,
+    /// unless both only merge into the key.
     Commit(u8),
     /// Rolls the transaction under this slot number back.
     Rollback(u8),

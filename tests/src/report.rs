@@ -10,13 +10,13 @@ pub enum Counter {
     CrashPoints,
     /// Failed calls, full disks, and operations refused for lack of space.
     Faults,
-    /// The number of flipped bits, one in each database.
+    /// The number of flipped bits, one in each copy of a database.
     BitsFlipped,
-    /// The number of files that were cut short, one in each database.
+    /// The number of files that were cut short, one in each copy of a database.
     FilesCut,
     /// Operations that were run and compared, over all configurations.
     MetamorphicOps,
-    /// Ways in which a list of operations was run.
+    /// Configurations under which a list of operations was run.
     Configurations,
     /// Transactions whose history was checked.
     TransactionsChecked,
@@ -43,7 +43,7 @@ impl Counter {
         Self::FullDisks,
     ];
 
-    /// The name of this counter in reports.
+    /// Returns the name of this counter in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::CrashPoints => "crash_points",
@@ -114,7 +114,8 @@ impl Report {
 }
 
 /// The limit on the work that a randomized test does with one seed: a deadline, or a number of
-/// cases, such as power losses. Every test runs at least one case.
+/// cases, such as power losses. Every test runs at least one case. Tests whose seeds are not
+/// divided into cases ignore it.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     deadline: Option<Instant>,

@@ -22,8 +22,8 @@ use crate::setup::drawn;
 const OPERATIONS: usize = 150;
 /// Number of operations once there is space for good.
 const OPERATIONS_AFTER: usize = 10;
-/// In half of the runs, power is lost at a random I/O call before this one, if the run makes so
-/// many calls.
+/// In half of the runs, power is lost at a random I/O call whose number is below this. A run that
+/// makes fewer calls keeps its power.
 const CALLS: u64 = 2000;
 /// The usual changes, without reopenings: a reopening needs space too, and `faults` covers that.
 const MIX: Mix = Mix {

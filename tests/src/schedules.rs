@@ -19,7 +19,8 @@ const ITERATIONS: u32 = 100;
 pub const HOW_TO_BUILD: &str = "RUSTFLAGS=\"--cfg shuttle\" cargo build --release -p ebb-tests \
      --bin schedules --target-dir target/shuttle";
 
-/// Builds the program in a target folder of its own, with the cargo that runs this process, if any.
+/// Builds the program in a target folder of its own, with the cargo that runs this process, or else
+/// with the cargo in the PATH.
 ///
 /// # Errors
 /// If cargo or the sources are missing, or the build fails. The error describes how to go on.

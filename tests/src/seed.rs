@@ -11,8 +11,8 @@ pub fn rng(seed: u64) -> Rng {
     Rng::seed_from_u64(seed)
 }
 
-/// Returns the `nth` seed that has a property, counted from 1 on. Whether a seed has it must repeat
-/// after `period` seeds.
+/// Returns the `nth` seed that has a property, counted from 1 on. Seeds that are `period` apart
+/// must agree on whether they have the property.
 ///
 /// # Panics
 /// If none of the first `period` seeds has the property.

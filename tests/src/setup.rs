@@ -30,9 +30,10 @@ pub fn tables(mut sstable: impl FnMut() -> SsTableOptions) -> [TableOptions; TAB
     std::array::from_fn(|_| tables.next().expect("there are as many as there are"))
 }
 
-/// Draws the value of every numeric option, and a compaction picker, for lists of operations that
-/// write about `bytes` in total: each memtable and file takes a fraction of `bytes`. A WAL segment
-/// may take nearly all of it, so that a crash finds much in the segment that is not synced.
+/// Draws the sizes of memtables, files, WAL segments and cache, and a compaction picker, for lists
+/// of operations that write about `bytes` in total: each memtable and file takes a fraction of
+/// `bytes`. A WAL segment may take nearly all of it, so that a crash finds much in the segment that
+/// is not synced.
 pub fn drawn_options(rng: &mut Rng, mem: &MemDisk, clock: &ManualClock, bytes: u64) -> Options {
     let mut part = |of: std::ops::Range<u64>| bytes / rng.random_range(of);
     let options = Options {

@@ -20,14 +20,14 @@ use crate::number::fixed;
 pub struct BarChart {
     /// The title, drawn at the top left and read out by screen readers.
     pub title: String,
-    /// The label of the axis on which the groups stand.
+    /// The label of the horizontal axis, along which the groups are placed.
     pub x_label: String,
-    /// The label of the axis of the bars: the quantity and its unit.
+    /// The label of the vertical axis: the quantity that the bars show, and its unit.
     pub y_label: String,
-    /// The upper end of the axis of the bars. Higher bars are cut there and labelled with their
-    /// value. `None` ends the axis above the highest bar.
+    /// The upper end of the vertical axis. Higher bars are cut there and labelled with their value.
+    /// `None` ends the axis above the highest bar.
     pub y_max: Option<f64>,
-    /// The names of the series, at most five.
+    /// The names of the series; at most five, because there are five colours.
     pub series: Vec<String>,
     /// The groups, from left to right.
     pub groups: Vec<Group>,
@@ -61,7 +61,8 @@ pub struct Group {
     pub line: Option<f64>,
 }
 
-/// A bar and the ends of its spread, none of them negative.
+/// A bar, with the ends of its value's spread, which is drawn as an error bar. No number is
+/// negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bar {
     /// The height of the bar.
@@ -100,7 +101,8 @@ const RIGHT_WITH_LINE: f64 = 64.0;
 const LEGEND_STEP: f64 = 140.0;
 /// The fraction of a group's width that its bars fill.
 const FILLED: f64 = 0.84;
-/// The fraction of a bar's place that the bar fills; the rest separates it from the next one.
+/// The fraction of the width available to a bar that the bar fills. The rest is the gap to the next
+/// bar.
 const BAR_FILLED: f64 = 0.9;
 /// The approximate number of horizontal lines of the grid.
 const TICKS: f64 = 6.0;
@@ -222,7 +224,8 @@ impl BarChart {
     }
 }
 
-/// Draws several charts as one picture, the first on top. Only screen readers get `title`.
+/// Draws several charts as one picture, the first on top. `title` is not drawn: only screen readers
+/// read it.
 pub fn stack(title: &str, charts: &[BarChart]) -> String {
     let mut picture = Picture::untitled(title, HEIGHT * charts.len() as f64);
     for (position, chart) in charts.iter().enumerate() {

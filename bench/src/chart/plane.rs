@@ -11,9 +11,9 @@ const MIDDLE: &str = r#"text-anchor="middle""#;
 /// A rectangle in which values are drawn, with a scale for each axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Plane {
-    /// The horizontal axis: values to pixels from the left.
+    /// The scale of the horizontal axis: from values to pixels from the left.
     pub x: Scale,
-    /// The vertical axis: values to pixels from the top.
+    /// The scale of the vertical axis: from values to pixels from the top.
     pub y: Scale,
 }
 
@@ -98,7 +98,7 @@ impl Plane {
         text(svg, at, MIDDLE, &escape(label));
     }
 
-    /// Draws round values below the plane, and the label of the horizontal axis.
+    /// Draws labels at round values below the plane, and the label of the horizontal axis.
     pub fn labels_x(&self, svg: &mut String, label: &str) {
         let ticks = ticks(self.x.values, 8).into_iter();
         self.labels(svg, ticks.map(|tick| (tick, short(tick))));

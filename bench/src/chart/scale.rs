@@ -9,13 +9,13 @@ pub struct Scale {
     pub values: (f64, f64),
     /// The pixels at both ends.
     pub pixels: (f64, f64),
-    /// Whether the scale is logarithmic; then both values must be positive.
+    /// Whether the scale is logarithmic; then both ends in `values` must be positive.
     pub is_log: bool,
 }
 
 impl Scale {
-    /// Returns the place of a value, in pixels. NaN is drawn at the first end, and so is every
-    /// value on an axis without length.
+    /// Returns the position of a value, in pixels. NaN is drawn at the first end. If both ends have
+    /// the same value, every value is drawn there.
     pub fn at(&self, value: f64) -> f64 {
         let scaled = |value: f64| {
             if self.is_log {

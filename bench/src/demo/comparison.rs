@@ -12,10 +12,10 @@ use super::picture;
 use super::report::{STYLE, legend, write_as};
 use crate::chart::escape;
 
-/// The results of all days.
+/// The results of a comparison: one simulated day under each policy.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// A day for each policy, in the order in which they ran.
+    /// The outcome of each day, in the order in which the days ran. Each day has another policy.
     pub runs: Vec<Outcome>,
 }
 

@@ -14,7 +14,7 @@ pub const TEXT_BYTES_MAX: u64 = 64 << 20;
 pub struct Corpus {
     /// A description of the source, for people.
     pub description: String,
-    /// The folders that were searched for text.
+    /// The folders (or the one file) that the text was loaded from.
     pub paths: Vec<PathBuf>,
     /// The number of loaded files.
     pub files: u64,
@@ -24,11 +24,12 @@ pub struct Corpus {
     pub bytes: u64,
 }
 
-/// Finds text: the folder `asked`, or else sources of Rust code, which a machine that built this
-/// program has. Returns a description for people, and the folders.
+/// Finds text: the folder or file `asked` or, if it is `None`, Rust sources of this repository and
+/// of Cargo's registry, which a machine that built this program has. Returns a description for
+/// people, and the paths.
 ///
 /// # Errors
-/// If the folder does not exist, or no sources are found.
+/// If `asked` does not exist, or no Rust sources are found.
 pub fn find(asked: Option<&Path>) -> Result<(String, Vec<PathBuf>)> {
     if let Some(path) = asked {
         if !path.exists() {

@@ -18,7 +18,7 @@ const EBB_SHARE: f64 = 0.05;
 /// The number of steps of the forecast f(t): one for each quarter of an hour.
 const FORECAST_STEPS: usize = 96;
 
-/// A day of 24 hours, run in `seconds`.
+/// A simulated day of 24 hours, compressed to `seconds` of real time.
 #[derive(Debug, Clone, Copy)]
 pub struct Day {
     /// Length of the day in seconds; positive.
@@ -83,8 +83,8 @@ impl LoadCost {
         }
     }
 
-    /// Returns f(t) of the day, the forecast of the capacity for analytics over time, in
-    /// hundredths of a core: (`cores` - load - reserve) times `counted_on`, a fraction.
+    /// Returns f(t) of the day, the forecast of the capacity for analytics over time, in hundredths
+    /// of a core: (`cores` - load - `reserve_cores`) times the fraction `counted_on` (0 to 1).
     ///
     /// # Errors
     /// If a cost is not finite.

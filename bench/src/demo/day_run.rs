@@ -195,8 +195,8 @@ fn start_load(
 }
 
 impl DayRun<'_> {
-    /// Runs the load and the jobs until the day and the jobs are over, or the grace after the day is.
-    /// Returns the measurements.
+    /// Runs the load and the jobs until the day is over and all jobs have ended. Jobs that still
+    /// run when the grace period after the day is over are cancelled. Returns the measurements.
     pub(super) fn run(self) -> Result<DayRecord> {
         let is_served = self.served.is_some();
         let node = match &self.served {
@@ -316,7 +316,8 @@ impl DayRun<'_> {
     }
 }
 
-/// Returns the forecast f(t) for a day that begins at `midnight_s` instead of at 0.
+/// Returns the forecast f(t) of the day, shifted so that the day begins at `midnight_s` instead of
+/// at 0.
 fn begun_at(forecast: &Availability, midnight_s: f64, day: Day) -> Result<Availability> {
     // One for each control cycle of the day.
     const STEPS: u32 = 240;
@@ -392,7 +393,7 @@ fn create_snapshot(setup: &Setup, number: usize) -> Result<u64> {
     Ok(elapsed.as_micros() as u64)
 }
 
-/// Deletes the snapshots of this day, so that the next one begins without them.
+/// Deletes the snapshots of this day, so that the next day begins without snapshots.
 fn delete_hourly_snapshots(setup: &Setup) -> Result<()> {
     delete(setup, hourly_snapshots(setup))
 }

@@ -16,8 +16,8 @@ use super::day::{Day, HOURS, LoadCost};
 use super::day_run::LoadAlone;
 use super::policy::Policy;
 
-/// How much of the forecast capacity for analytics a policy may use in its plans, by the kind of
-/// forecast.
+/// The fractions of the forecast capacity for analytics that a policy may use in its plans, by the
+/// kind of forecast.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Trust {
     /// The fraction of the forecast capacity that a policy may use in its plans, if the forecast is
@@ -32,8 +32,8 @@ pub(super) struct Trust {
 
 impl Trust {
     /// The fractions of the forecast capacity for policies that finish jobs just in time, and for
-    /// the sizing of jobs. They leave a margin: beside the load a task needs up to 1.5 times the
-    /// CPU time that was measured before the day, and merges come at unpredictable times.
+    /// the sizing of jobs. They leave a margin: while the load runs, a task needs up to 1.5 times
+    /// the CPU time that was measured before the day, and merges come at unpredictable times.
     pub(super) const CAUTIOUS: Self = Self {
         known: 0.75,
         measured: 0.85,
@@ -149,8 +149,8 @@ impl ForecastFrom {
     }
 }
 
-/// Returns the capacity that was left on a day, in quarters of an hour: the mean over time of the
-/// granted capacity, times the fraction of a measured forecast that a policy may use in its plans.
+/// Returns a forecast made from the capacity that was left on an earlier run of the day. Each step
+/// is a quarter of an hour: the mean of the granted capacity, times `trust.measured`.
 fn left_on(samples: &[LoadSample], day: Day, trust: Trust) -> Result<Availability> {
     let step_s = day.seconds_of(ORACLE_STEP_HOURS);
     let mut left = LoadHistory::new(step_s);

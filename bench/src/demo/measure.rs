@@ -21,7 +21,7 @@ const AT_PEAK: Duration = Duration::from_millis(2000);
 /// The length of the measurement of the load at about its lowest rate of the day (the ebb).
 const AT_EBB: Duration = Duration::from_millis(700);
 /// The rate of the measurement at the ebb, the lowest rate of the day, as a fraction of the rate at
-/// the peak.
+/// the peak: a load of 5% of the machine, as against 50%.
 const EBB_OF_PEAK: f64 = 0.1;
 /// The rate of the load while tasks are measured, as a fraction of its peak: about its mean over
 /// the day. The load runs because it shares caches and memory with the tasks.
@@ -30,7 +30,7 @@ const BESIDE_TASKS: f64 = 0.5;
 const PIECES: usize = 32;
 /// The number of tasks of a job that is measured.
 const TASKS: u32 = 8;
-/// The timeout of a measured job, which is some seconds of work.
+/// The timeout of a measured job, which needs only a few seconds.
 const TASKS_MAX: Duration = Duration::from_secs(60);
 
 /// Measures the rate at which the load uses the fraction of the machine that is meant for its peak,

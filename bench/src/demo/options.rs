@@ -42,9 +42,9 @@ impl Goals {
         }
     }
 
-    /// Returns how large the jobs are made. The jobs whose goals are at or before a time t need
-    /// together at most this fraction (0 to 1) of the capacity that is forecast until t; the rest
-    /// is slack. The fraction is the same for each goal.
+    /// Returns the fraction (0 to 1) of the forecast capacity that jobs fill; the rest is slack.
+    /// Jobs are sized such that, for each goal, all jobs with this goal or an earlier one need
+    /// together at most this fraction of the capacity before the goal.
     pub(super) fn filled(self) -> f64 {
         match self {
             Self::Example => 0.80,

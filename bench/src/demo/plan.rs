@@ -9,8 +9,8 @@ use super::day::Day;
 const EXTRA: f64 = 0.04;
 /// The approximate number of tasks of a job.
 const TASKS_PER_JOB: f64 = 100.0;
-/// The least and the most CPU time of a task, in seconds; they take precedence over
-/// [`TASKS_PER_JOB`].
+/// The least and the most CPU time of a task, in seconds. The number of tasks differs from
+/// [`TASKS_PER_JOB`] where these limits require it.
 const TASK_CPU_S: (f64, f64) = (0.02, 0.2);
 
 /// The goals of the motivating example (Polo 2014, 5.3.2), as hours of the day,
@@ -31,9 +31,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Sizes the jobs to `forecast` (hundredths of a core). All jobs with a goal have the same
-    /// size: the largest at which the work due by each goal fits into the fraction `filled` of the
-    /// capacity before that goal.
+    /// Sizes the jobs by `forecast` (hundredths of a core). All jobs with a goal have the same
+    /// size: the largest such that, for each goal, the jobs due by then need at most the fraction
+    /// `filled` of the capacity before the goal.
     pub fn new(day: Day, forecast: &Availability, filled: f64) -> Self {
         let cpu_s_before = |hour: f64| forecast.integral(0.0, day.seconds_of(hour)) / 100.0;
         let fits = |(i, hour): (usize, &f64)| cpu_s_before(*hour) / (i + 1) as f64;

@@ -35,7 +35,7 @@ const OTHERS_MUCH: f64 = 0.15;
 /// The snapshot that the jobs read.
 const SNAPSHOT: &str = "midnight";
 
-/// The jobs with a goal, in the order of their goals: name and application.
+/// The jobs with a goal, in the order of submission: name and application.
 const JOBS: [(&str, Application); 3] = [
     ("J1", Application::WordCount),
     ("J2", Application::Grep),

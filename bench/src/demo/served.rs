@@ -43,7 +43,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// seconds.
 const AROUND_S: f64 = 3.0;
 
-/// The result of a demo with a server.
+/// The results of a demo with a server.
 #[derive(Debug)]
 pub struct Served {
     /// The day's results.

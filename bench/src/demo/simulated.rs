@@ -77,8 +77,8 @@ impl Replay<'_> {
     }
 
     /// Converts the report of a job to a job of the simulator, as the runtime does for its
-    /// policies. The goal is earlier by a margin. A slot is only a fraction of a core, so a task
-    /// becomes several pieces that hold one slot each.
+    /// policies: it moves the goal earlier by the runtime's margin, and divides each task into
+    /// pieces that hold one slot each, because a slot is only a fraction of a core.
     fn job(report: &JobReport, options: &RuntimeOptions) -> SimJob {
         let slot_hundredths = options.slot_share_hundredths;
         let pieces = (100 / slot_hundredths).max(1);

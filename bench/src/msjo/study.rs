@@ -56,8 +56,8 @@ pub struct MsjoRow {
     pub objective: &'static str,
     /// The weighted sum of completion times, in seconds.
     pub value: f64,
-    /// The ratio of `value` to the best lower bound; `None` if that bound is 0, as if all weights
-    /// are 0.
+    /// The ratio of `value` to the best lower bound; `None` if that bound is 0, for example because
+    /// all weights are 0.
     pub over_bound: Option<f64>,
     /// The mean time from release to completion of the jobs, in seconds, without weights.
     pub job_mean_s: f64,

@@ -46,7 +46,7 @@ pub struct QueueingRow {
 pub struct QueueingResult {
     pub title: String,
     /// The boundary of the capacity region for the scenario's model, in tasks per slot; `None` if
-    /// there are too many kinds of nodes to plan.
+    /// the model has too many kinds of nodes to compute it.
     pub capacity: Option<f64>,
     /// The number of slots at the start that are not measured.
     pub warmup_slots: u64,

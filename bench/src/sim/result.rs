@@ -168,7 +168,7 @@ pub(super) struct FirstReplica {
 
 impl PolicyResult {
     /// Summarizes the results of all replicas. `listed` has, for each replica, the records of the
-    /// jobs that the scenario lists; `first` has what is kept of the first replica only.
+    /// jobs that the scenario lists; `first` has the detailed records of the first replica.
     pub(super) fn new(
         policy: &str,
         point: &Point,

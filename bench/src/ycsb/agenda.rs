@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::pace::{Arrival, Arrivals};
 
-/// The operations of an open loop and their times. The workers share it behind a lock.
+/// The operations of an open loop and their due times. The workers share this agenda behind a lock.
 #[derive(Debug)]
 pub(super) struct Agenda {
     arrivals: Arrivals,
@@ -111,8 +111,8 @@ impl Agenda {
         }))
     }
 
-    /// Returns when the operation at this place in the order, from 1, is due; `None` if that is not
-    /// before `horizon_s`.
+    /// Returns when the `place`-th operation that no thread has taken is due, counted from 1;
+    /// `None` if that is not before `horizon_s`.
     fn look_ahead(&mut self, place: u64, horizon_s: f64) -> Option<f64> {
         let mut operations = 0;
         for batch in &self.ahead {

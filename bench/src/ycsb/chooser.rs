@@ -21,8 +21,8 @@ use super::workload::Distribution;
 /// The skew of YCSB's zipfian distribution.
 pub const THETA: f64 = 0.99;
 
-/// The number of items among which YCSB draws the zipfian rank that it then hashes to a record,
-/// whatever the number of records.
+/// The number of ranks among which YCSB draws, whatever the number of records. YCSB then hashes the
+/// drawn rank to a record.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
 /// Draws record numbers from a distribution.

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Inserts {
     next: AtomicU64,
     records: AtomicU64,
-    /// The numbers of records whose inserts are acknowledged while that of a record with a lower
-    /// number is not. They count once it is, so that the counted records have no gaps.
+    /// The numbers of inserted records that are not counted yet, because the insert of a record
+    /// with a lower number is not acknowledged: counted records must have no gaps.
     ahead: Mutex<BTreeSet<u64>>,
 }
 
@@ -46,7 +46,7 @@ impl Inserts {
         self.records.store(records, Ordering::Release);
     }
 
-    /// Returns the number of records; all below it can be read.
+    /// Returns the number of records: all records with lower numbers can be read.
     pub fn records(&self) -> u64 {
         self.records.load(Ordering::Acquire)
     }

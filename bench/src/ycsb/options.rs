@@ -55,8 +55,8 @@ pub struct RunOptions {
     /// paused. Requires CAP_SYS_NICE, and has no effect without. The run then keeps 16 bytes of
     /// memory for each operation until its end. Default: false.
     pub leave_out_pauses: bool,
-    /// A recorder that also gets the latencies, from the moment at which operations were due, for a
-    /// latency guard, which limits analytics beside the load. Default: none.
+    /// A recorder that also gets the latencies, for a latency guard, which limits analytics beside
+    /// the load. They count from the moment that `latency_from` selects. Default: none.
     pub latencies: Option<Latencies>,
 }
 

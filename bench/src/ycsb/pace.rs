@@ -48,7 +48,7 @@ impl fmt::Debug for Pace {
     }
 }
 
-/// The step at which a rate is sampled: a change takes effect within this time.
+/// The longest step in which a rate is sampled: a change takes effect within this time.
 const STEP_S: f64 = 0.01;
 
 /// Turns a rate into moments: whenever the integral of the rate has grown by `burst`, that many

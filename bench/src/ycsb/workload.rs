@@ -207,7 +207,7 @@ impl FromStr for Distribution {
     }
 }
 
-/// A name that does not exist, with those that do.
+/// An error: there is no workload or distribution of the given name. Lists the names that exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
     /// "workload" or "distribution".

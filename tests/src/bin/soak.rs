@@ -48,7 +48,9 @@ struct Arguments {
     /// `schedules` does not count.
     #[arg(long, default_value_t = 60, value_name = "N")]
     seconds: u64,
-    /// The first seed; random if not given.
+    /// Tests the storage engine with power losses, failing I/O calls, damaged files, many
+    /// configurations, concurrent transactions, random schedules, killed processes and full disks.
+    /// The same seed repeats a failure, unless the failure depends on the timing of threads.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// Number of seeds of each proof, instead of a time.

@@ -140,8 +140,8 @@ fn list(names: &mut Interner, content: &Content) -> ReadValue {
     )
 }
 
-/// Returns the elements that transactions with a known outcome read, or that were there after the
-/// restart.
+/// Returns the elements that transactions with a known outcome read, and those that the keys had
+/// after the restart.
 fn seen_elements(history: &History) -> HashSet<Element> {
     let steps = |transaction: &Transaction| {
         let read = |step: &Step| match step {

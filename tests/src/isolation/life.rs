@@ -14,7 +14,8 @@ use super::history::{History, KEYS};
 use super::worker::{Done, Shared, Worker, name_of, read_all};
 use crate::disk::{self, MemDisk};
 
-/// The number of lives of one database: it is opened this often.
+/// The number of times that one database is opened. The time until it is closed or loses power is
+/// called a life.
 const LIVES: usize = 3;
 
 /// The parameters of one database, which is opened several times. A life is the time from an

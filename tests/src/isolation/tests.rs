@@ -18,7 +18,7 @@ fn append(key: Key, element: u32) -> Step {
     Step::Append { key, element }
 }
 
-/// The steps that read a list which does not exist yet, and append to it.
+/// Returns the steps that read a list which does not exist yet, and append to it.
 fn first(key: Key, element: u32) -> [Step; 2] {
     [read(key, &[]), append(key, element)]
 }
@@ -305,7 +305,8 @@ fn merges_stand_beside_merges_and_nothing_else() {
     assert_caught(&lost, &["G-single-item-realtime"], "read of key 0 at 2");
 }
 
-/// Regression: a merge counted as the cause of any refusal.
+/// Regression: the check accepted a merge by another transaction as the cause of any refused
+/// commit, although two merges do not conflict.
 #[test]
 fn a_refusal_of_a_merge_beside_merges_is_caught() {
     let merge = |element| Step::Merge { key: X, element };

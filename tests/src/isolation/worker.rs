@@ -235,10 +235,10 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Records a read of the list with this key, and guards the key if the transaction also merges
-    /// into the list: the commit then fails if another transaction has changed the list. Without
-    /// the guard others may merge into the list before the commit, and the content that was read,
-    /// own element included, would never have existed.
+    /// Records a read of this key. If the transaction has merged into the list of this key and has
+    /// not guarded the key, guards it: the commit then fails if another transaction has changed the
+    /// list. Without the guard, others might merge into the list before the commit, and the content
+    /// that was read, with the transaction's own element, would never have existed.
     fn note_read(&mut self, one: &mut Open, key: Key, value: Option<&[u8]>) -> Result<()> {
         let content = value.map(decode);
         one.record.steps.push(Step::Read { key, content });
@@ -383,7 +383,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Returns whether a power loss does not explain the error.
+/// Returns whether the error has another cause than the power loss.
 fn not_of_power(error: &Error) -> bool {
     !matches!(error, Error::Io { .. } | Error::ReadOnly { .. })
 }

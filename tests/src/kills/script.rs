@@ -48,22 +48,22 @@ impl Script {
         }
     }
 
-    /// The number of the thread.
+    /// Returns the number of the thread.
     pub fn thread(&self) -> u32 {
         self.thread
     }
 
-    /// Number of operations done so far.
+    /// Returns the number of operations done so far.
     pub fn done(&self) -> u64 {
         self.done
     }
 
-    /// The next operation to do.
+    /// Returns the next operation to do.
     pub fn next(&self) -> &Operation {
         &self.next
     }
 
-    /// The model after the operations done so far.
+    /// Returns the model after the operations done so far.
     #[cfg(test)]
     pub fn world(&self) -> &World {
         &self.world
@@ -81,7 +81,7 @@ impl Script {
         outcome
     }
 
-    /// Advances until `done` operations are done.
+    /// Marks operations as done until `done` of them are.
     pub fn advance_to(&mut self, done: u64) {
         while self.done < done {
             self.advance();

@@ -49,8 +49,8 @@ impl State {
         self.tables[table.index()].as_ref()
     }
 
-    /// Returns this state with missing tables as empty ones, and all keyspaces as existing. A table
-    /// is created by an edit of the manifest, which has no place in the commit order.
+    /// Returns this state as if all keyspaces and tables existed, the missing tables being empty. A
+    /// table is created by an edit of the manifest, which is not ordered with the commits.
     pub fn without_existence(mut self) -> Self {
         self.keyspaces.fill(true);
         for table in &mut self.tables {

@@ -24,8 +24,8 @@ pub const MAINTENANCE_PERIOD: u64 = 5;
 pub enum Way {
     /// A configuration that has a name.
     Named(&'static Configuration),
-    /// A configuration drawn from this seed: the picker, and the value of each numeric option.
-    /// Options that may change at an opening are drawn again at each one.
+    /// A configuration drawn from this seed: the picker, and the values of many options. Options
+    /// that may change at an opening are drawn again at each one.
     Drawn(u64),
 }
 
@@ -70,7 +70,8 @@ impl Way {
         }
     }
 
-    /// Returns the options for the opening after `reopenings` others; `None` if they do not change.
+    /// Returns the options for the reopening with this number, counted from 1; `None` if the
+    /// options do not change.
     pub fn reopened(self, mem: &MemDisk, reopenings: u64) -> Option<Options> {
         let Self::Drawn(seed) = self else {
             return None;

@@ -11,8 +11,8 @@ use crate::{crash, damage, faults, isolation, kills, metamorphic, scarcity, sche
 const TRANSACTIONS: u64 = 4000;
 /// Number of threads that run the transactions of the isolation proof.
 const TRANSACTION_THREADS: usize = 3;
-/// The most databases that one seed of the isolation proof may use: the seeds of its databases
-/// count up from the seed times this number, so those of different seeds do not overlap.
+/// The most databases that one seed of the isolation proof may use. A seed's databases have
+/// consecutive seeds, starting at the seed times this number, so different seeds share no database.
 const HISTORIES_MAX: u64 = 10_000;
 
 /// Checks the histories of a seed; every second seed has power losses.

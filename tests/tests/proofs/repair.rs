@@ -30,9 +30,9 @@ enum Written {
     Operand(Vec<u8>),
 }
 
-/// Returns whether the value may result from some of the `writes`: from one of the puts, or no
-/// value, and some of the operands merged after it, each at most once and in order. The others may
-/// be lost; a write may also be from before a deletion that is lost.
+/// Returns whether `value` may result from some of the `writes`, while others are lost: from one of
+/// the puts, or no value, and later operands merged into it, each at most once and in order. Writes
+/// from before a deletion are allowed, too, because the deletion may be lost.
 fn was_written(table: TableNo, value: &[u8], writes: &[Written]) -> bool {
     let part = |write: &Written| match write {
         Written::Put(part) | Written::Operand(part) => part[..] == *value,
@@ -287,8 +287,9 @@ fn every_flipped_bit_costs_what_is_named_and_no_more() {
     });
 }
 
-/// Returns whether a loss is of the damaged file. Damage to the manifest or to CURRENT costs
-/// nothing, because a copy exists.
+/// Returns whether the report may list `lost` as a loss because of damage to the file `damaged`:
+/// only if this is the lost file. Damage to the manifest or to CURRENT costs nothing, because a
+/// copy exists.
 fn is_about(lost: &Path, damaged: &Path) -> bool {
     let name = damaged.to_string_lossy();
     lost == damaged && !name.contains("MANIFEST") && !name.contains("CURRENT")

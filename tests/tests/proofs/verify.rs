@@ -134,7 +134,7 @@ fn every_damaged_file_is_named_and_nothing_panics() {
     assert_eq!(look(&mem).findings, []);
 }
 
-/// Returns the offset of the last record of a manifest; the length of any other file.
+/// Returns the offset of the last record of a manifest; for any other file, its length.
 fn last_record(mem: &MemDisk, path: &Path) -> u64 {
     let bytes = mem.read_all(path).unwrap();
     if !path.to_string_lossy().contains("MANIFEST") {

@@ -23,7 +23,8 @@ const TICK: Duration = Duration::from_micros(500);
 /// The client reports its measurements once in each interval of this length.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Sends the load to the server at `address`, as ordered on standard input, until the input ends.
+/// Sends the load to the server at `address`. Reads orders from standard input and executes them
+/// until the input ends.
 ///
 /// # Errors
 /// When a connection fails, the server returns an error, or standard output is closed.

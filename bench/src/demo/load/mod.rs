@@ -260,7 +260,7 @@ enum Order {
         pace: LoadPace,
         seconds: Option<f64>,
     },
-    /// Ends early what the latest command began.
+    /// Ends the latest command early.
     Stop,
 }
 

@@ -82,9 +82,9 @@ pub fn p99_ratio(beside: &Pool, alone: &Pool) -> Estimate {
     p99
 }
 
-/// Returns the number of windows that each of two conditions needs for an interval of at most
-/// `half_width` (such as 0.05) to either side of the ratio of their p99. The estimate is based on
-/// `so_far`, at least two windows of one condition.
+/// Returns the number of windows that each of two conditions needs, so that the confidence interval
+/// of the ratio of their p99 extends at most `half_width` (such as 0.05) to either side. The
+/// estimate is based on `so_far`, at least two windows of one condition.
 pub fn windows_needed(so_far: &Pool, half_width: f64) -> u32 {
     let quantiles = [0.99];
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
@@ -103,8 +103,8 @@ pub fn windows_needed(so_far: &Pool, half_width: f64) -> u32 {
     needed.ceil().max(2.0) as u32
 }
 
-/// Returns the factor by which the spread of resampled results is widened: resampling so few
-/// windows underestimates it.
+/// Returns the factor by which the spread of resampled results is multiplied: with so few windows,
+/// resampling underestimates it.
 fn widening(windows: f64) -> f64 {
     (windows / (windows - 1.0).max(0.5)).sqrt()
 }

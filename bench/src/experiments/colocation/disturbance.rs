@@ -47,7 +47,8 @@ pub struct Observer {
     ticks: Ticks,
 }
 
-/// The machine's CPU time since boot, in clock ticks, over all cores.
+/// CPU times since boot, in clock ticks over all cores: the time that the host took, and the time
+/// of other processes.
 #[derive(Debug, Clone, Copy)]
 struct Ticks {
     steal: u64,

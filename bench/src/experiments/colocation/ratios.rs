@@ -27,12 +27,12 @@ pub struct Ratios {
     pub lead_p99: Option<Estimate>,
     /// CPU used by jobs, divided by the CPU that the load alone left idle.
     pub idle_cpu_used: f64,
-    /// Bytes of rows that jobs read per second; `None` without jobs, and if jobs run in processes.
+    /// Bytes of rows that jobs read per second; `None` without jobs, or if jobs run in processes.
     pub jobs_bytes_per_s: Option<f64>,
     /// Bytes of rows that jobs read, per second of their CPU time.
     pub jobs_bytes_per_cpu_s: Option<f64>,
-    /// The fraction of the windows that was left out because the machine paused; `None` if pauses
-    /// could not be observed.
+    /// The fraction of the time of the windows that was left out because the machine paused; `None`
+    /// if pauses could not be observed.
     pub paused: Option<f64>,
     /// The ratio of the block cache's hit rate to that beside the load alone; `None` if no block
     /// was read.

@@ -184,7 +184,7 @@ impl Parts<'_> {
     }
 
     /// Measures the p99 with and without the means that keep it low: the guard, the idle class, the
-    /// pacing. Returns the objective of the guard, too.
+    /// pacing and the limit of disk reads. Also returns the objective of the guard.
     fn guard(&self) -> Result<(Objective, Trial)> {
         let (load, extent) = (middle(self.setup)?, self.args.extent((2, 12), (2, 2)));
         // The latencies alone, which the objective is relative to.

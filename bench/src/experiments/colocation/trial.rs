@@ -20,9 +20,9 @@ use crate::experiments::statistics::mean;
 
 /// The seed of the windows' order: the same in each run.
 const SEED: u64 = 0xebb;
-/// The half width of a confidence interval that is narrow enough: the report estimates how many
-/// rounds this takes for the ratio of the p99 between two series of windows that both measure the
-/// load alone.
+/// The half width at which a confidence interval counts as narrow enough. The report estimates the
+/// number of rounds until the interval of this ratio is so narrow: the p99 in one series of
+/// windows, divided by that in another, where both series measure the load alone.
 const HALF_WIDTH: f64 = 0.05;
 /// The first two conditions: both are the load alone.
 const ALONE: [&str; 2] = ["alone", "alone again"];
@@ -84,8 +84,9 @@ pub struct Trial {
     /// Whether disturbed (spoiled) windows are included in the results, because a condition had no
     /// other windows.
     pub spoiled_count: bool,
-    /// Median latency of the load alone, in microseconds, over all windows. Windows that were spoiled
-    /// (disturbed by other processes or the host) are left out, unless `spoiled_count` is set.
+    /// Median latency of the load alone, in microseconds, over all windows. Spoiled windows
+    /// (disturbed by other processes, the host or pauses of the machine) are left out, unless
+    /// `spoiled_count` is set.
     pub alone_p50_us: f64,
     pub alone_p99_us: f64,
     pub alone_p999_us: f64,
@@ -115,8 +116,9 @@ pub struct Against {
 }
 
 impl Trial {
-    /// Runs rounds of windows. A round has the load alone twice and the load with each of the
-    /// contenders, in an order that is drawn for the round.
+    /// Runs rounds of windows. A round has the load alone twice, and the load with each contender
+    /// whose turn it is in this round ([`Contender::every`]), in an order that is drawn for the
+    /// round.
     pub fn run(
         setup: &Setup,
         name: impl Into<String>,
@@ -224,7 +226,8 @@ fn turns(conditions: &[&Contender], round: u32, rng: &mut ChaCha8Rng) -> Vec<usi
     turns
 }
 
-/// Returns the windows that neither other processes nor the host disturbed.
+/// Returns the windows that are not spoiled, that is, not disturbed by other processes, the host or
+/// pauses of the machine.
 fn kept(windows: &[Window]) -> Vec<&Window> {
     let quiet = |window: &&Window| !window.is_spoiled();
     windows.iter().filter(quiet).collect()
@@ -239,9 +242,9 @@ fn counted(windows: &[Window], spoiled_count: bool) -> Vec<&Window> {
 }
 
 /// Returns the estimated number of rounds until the confidence interval of the p99's ratio is
-/// narrow enough ([`HALF_WIDTH`]), judged by windows of the load alone. Assumes that as many
-/// windows will be spoiled as before. If fewer than two windows count, returns the number of
-/// windows so far.
+/// narrow enough ([`HALF_WIDTH`]), from the windows of the load alone. Assumes that as large a
+/// fraction of the windows will be spoiled as so far. With fewer than two windows that are not
+/// spoiled, returns the number of windows so far.
 fn needed(alone: &[Vec<Window>]) -> u32 {
     let played = alone.iter().map(Vec::len).sum::<usize>();
     let kept: Vec<_> = alone.iter().flat_map(|windows| kept(windows)).collect();

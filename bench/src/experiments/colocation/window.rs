@@ -33,8 +33,8 @@ pub struct Window {
     /// Cores that the load used, with flushes and merges of the store.
     pub transactional_cores: f64,
     pub analytics_cores: f64,
-    /// Bytes of rows per second that jobs read, as a measure of their work. `None` without jobs,
-    /// and if jobs run in processes.
+    /// Bytes of rows per second that jobs read, as a measure of their work. `None` without jobs, or
+    /// if jobs run in processes.
     pub jobs_bytes_per_s: Option<f64>,
     /// Cores used by other processes, as precisely as the kernel's ticks (10 ms) can show.
     pub others_cores: f64,

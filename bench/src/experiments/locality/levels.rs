@@ -113,8 +113,8 @@ pub fn run(setting: &Setting) -> Result<Part> {
 
 /// The policy that the others are compared with.
 const OURS: &str = "late-binding";
-/// The largest acceptable ratio of the mean task delay of [`OURS`] to the least one of the
-/// published policies.
+/// The largest acceptable ratio of the mean task delay of [`OURS`] to the smallest among the
+/// published policies that do not know the service rates.
 const BAR: f64 = 1.03;
 
 /// Returns the mean task delay of one policy for each load; `None` where the backlog grows.
@@ -133,8 +133,8 @@ fn best(rows: &[QueueingRow]) -> Vec<Option<f64>> {
     (0..LOADS.len()).map(of).collect()
 }
 
-/// Returns for each load the ratio of the delay of [`OURS`] to the least delay of the published
-/// policies; `None` if either does not exist because the backlog grows.
+/// Returns for each load the ratio of the delay of [`OURS`] to that of the [`best`] published
+/// policy; `None` if either does not exist because the backlog grows.
 fn ratios(rows: &[QueueingRow]) -> Vec<Option<f64>> {
     let both = delays_of(rows, OURS).into_iter().zip(best(rows));
     both.map(|(ours, best)| Some(ours? / best?)).collect()
@@ -205,8 +205,9 @@ fn stable_up_to(settings: &[(String, Vec<QueueingRow>)]) -> Table {
     })
 }
 
-/// Returns a table of each policy's mean task delay at the highest load, divided by the least delay
-/// of the published policies. Theorems on optimality in heavy traffic are about this ratio.
+/// Returns a table of each policy's mean task delay at the highest load, divided by the smallest
+/// delay among the published policies that do not know the service rates. Theorems on optimality in
+/// heavy traffic are about this ratio.
 fn near(settings: &[(String, Vec<QueueingRow>)]) -> Table {
     let title = "Mean task delay at the highest load over the least of the published policies";
     by_policy(title, settings, |rows, policy| {

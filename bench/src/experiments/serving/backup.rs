@@ -56,7 +56,7 @@ pub struct Backup {
     pub alone_again: Estimate,
     /// The ratio of the p99 of reads beside backups to that alone.
     pub beside: Estimate,
-    /// The number of backups that completed beside windows.
+    /// The number of backups that completed during the windows.
     pub backups: u64,
     /// The number of windows of each condition (alone, alone again, beside backups) that were not
     /// spoiled (disturbed by other processes or pauses of the machine). If any condition has fewer
@@ -249,7 +249,7 @@ fn other_file_system(target: &Path, data: &Path) -> Result<TempDir> {
 }
 
 /// Runs `work` while the server makes backups into `dir`, one after the other, and removes each.
-/// Returns also how many completed.
+/// Also returns the number of completed backups.
 fn beside_backups<T>(
     jobs: &JobsClient,
     dir: &Path,

@@ -1,7 +1,6 @@
 //! Bars: the numbers that a result must not miss.
 
-/// Returns the word for a number that meets its bar (is within its limit), or for one that misses
-/// it.
+/// Returns the word for a figure within its limit (the bar), or for one beyond it.
 pub(super) fn verdict(is_within: bool) -> &'static str {
     if is_within { "meets" } else { "misses" }
 }

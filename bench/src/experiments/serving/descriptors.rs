@@ -35,8 +35,8 @@ const FILES_MAX: u32 = 1024;
 const CONNECTIONS: u64 = 500;
 /// The largest acceptable ratio of the p99 of reads with the limit to that with all SSTables open.
 const P99_MAX: f64 = 1.05;
-/// The smallest size of a file, as a fraction of the keys and values that were written to it: about
-/// half of a value can be compressed, see `ycsb::records`.
+/// The smallest expected size of an SSTable file, as a fraction of the bytes of keys and values in
+/// it: about half of each value can be compressed, see `ycsb::records`.
 const COMPRESSED_MIN: f64 = 0.4;
 /// The number of rows in a page of the scan.
 const PAGE_ROWS: u32 = 1000;
@@ -75,7 +75,8 @@ pub struct Descriptors {
     pub backup_files: u64,
     /// The number of SSTables after the merges.
     pub sstables_merged: u64,
-    /// The time that calls of the server waited for a descriptor, in seconds.
+    /// The total time for which operations of the server waited for a free file descriptor, in
+    /// seconds.
     pub descriptor_wait_s: f64,
     /// Lines of the limited server's log with level WARN or ERROR.
     pub complaints: Vec<String>,
@@ -236,8 +237,8 @@ fn cut(args: &ServingArgs, from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Overwrites half of the records, and waits until merges have replaced most of the SSTables. Returns
-/// the number of SSTables that are left.
+/// Updates random records, half as many times as there are records, and waits until merges have
+/// left fewer than half of the SSTables. Returns the number of SSTables that are left.
 fn merge(
     setting: &Setting<'_>,
     jobs: &JobsClient,

@@ -204,7 +204,7 @@ impl EndlessStatements {
         lines
     }
 
-    /// The memory that the statements added at most, in bytes.
+    /// Returns the most memory that the statements added, in bytes.
     fn grown_bytes(&self) -> u64 {
         self.most_bytes.saturating_sub(self.before_bytes)
     }
@@ -443,7 +443,7 @@ fn run_statements(address: SocketAddr, user: &str, is_over: &AtomicBool) -> Resu
     Ok(ended)
 }
 
-/// Scans one time after the other until `is_over`.
+/// Repeats the scan until `is_over`.
 fn run_scans(address: SocketAddr, is_over: &AtomicBool) -> Result<EndedRequests> {
     enter_idle_class()?;
     let mut client = connect(address, READER, READER)?;

@@ -28,7 +28,7 @@ use crate::ycsb::cql::{prepare, query};
 const ROWS_OF_VALUE: u64 = 10;
 /// The length of a value of the column without an index, in bytes.
 const TEXT_BYTES: usize = 100;
-/// Seed of the rows that are read and written.
+/// The seed by which the rows to read and write are drawn.
 const SEED: u64 = 19;
 
 /// The result of the part: CPU time of the server in microseconds, round by round.

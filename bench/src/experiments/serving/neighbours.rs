@@ -34,8 +34,8 @@ use crate::experiments::statistics::{median, median_ratio};
 use crate::number::fixed;
 use crate::threads::{pause, value_of};
 
-/// The number of busy programs: as many as the machine of the book's results has cores. The bars below
-/// are for such a machine, too.
+/// The number of busy programs: two, because the results in the book were measured on a machine
+/// with two cores. The limits below are for such a machine, too.
 const PROGRAMS: usize = 2;
 /// The completion time goal of those aggregation jobs that have a goal, in seconds. On that machine
 /// such a job takes some 3 s beside the programs without a goal.
@@ -49,7 +49,7 @@ const P99_MAX: f64 = 1.2;
 /// The time for which the busy programs have run, or have ended, before an aggregate begins: the
 /// server averages the CPU time of other processes over two seconds.
 const NOTICED: Duration = Duration::from_secs(3);
-/// The time that one request waits for the end of a job.
+/// The longest time for which one request waits for the end of a job.
 const LOOK: Duration = Duration::from_millis(100);
 /// The longest wait for the end of a job.
 const JOB_MAX: Duration = Duration::from_secs(600);
@@ -231,7 +231,7 @@ impl Drop for BusyPrograms {
     }
 }
 
-/// The aggregates over one table, each a job of the server.
+/// Runs aggregation jobs over one table in the server.
 #[derive(Debug)]
 struct Aggregates {
     jobs: JobsClient,
@@ -266,7 +266,8 @@ impl Aggregates {
         done.context("nothing has ended it")
     }
 
-    /// Runs `work` while aggregates run, one after the other. Returns also how many completed.
+    /// Runs `work` while aggregation jobs run, one after the other. Also returns how many of these
+    /// jobs completed.
     fn beside<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<(T, u64)> {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -284,7 +285,8 @@ impl Aggregates {
         })
     }
 
-    /// Runs an aggregate to its end, or cancels it once `is_over`; `None` for one that was cancelled.
+    /// Runs an aggregation job to its end, or cancels it once `is_over`; `None` if it was
+    /// cancelled.
     fn run_until(
         &mut self,
         goal_s: Option<f64>,

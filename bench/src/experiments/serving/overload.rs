@@ -88,8 +88,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// Summarizes a window, whose measured time lasted for `length`; the lead before it does not
-    /// count.
+    /// Summarizes a window, whose measured time lasted for `length`. Latencies and rejections of
+    /// the lead before it are not included.
     ///
     /// # Errors
     /// If the server returned wrong values.

@@ -58,8 +58,8 @@ pub fn binary(named: Option<&Path>) -> Result<PathBuf> {
 }
 
 impl Server {
-    /// Starts `ebb serve` over a directory, on a free port and with `more` arguments; it listens when
-    /// this returns.
+    /// Starts `ebb serve` over a directory, on a free port and with `more` arguments. The server
+    /// listens when this returns.
     pub fn start(binary: &Path, data: &Path, more: &[String]) -> Result<Self> {
         Self::spawn(serving(&mut Command::new(binary), data, more), data)
     }

@@ -152,7 +152,7 @@ fn create_tables(setting: &Setting<'_>, client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// Connects as the control connection of a driver does.
+/// Opens a connection that is registered for events, like the control connection of a driver.
 fn driver(server: &Server) -> Result<Client> {
     let mut client = Client::connect(server.address, Compression::None)?;
     let all = EventTypes {

@@ -187,8 +187,8 @@ impl Buckets {
         }
     }
 
-    /// Returns a quantile in seconds, as if the requests of a bucket were spread evenly over it; NaN
-    /// without requests. A request above all bounds counts with the last bound.
+    /// Returns a quantile in seconds, as if the requests of a bucket were spread evenly over it;
+    /// NaN without requests. A quantile above the largest finite bound is returned as this bound.
     fn quantile_s(&self, quantile: f64) -> f64 {
         let all = self.0.last().map_or(0, |(_, count)| *count);
         if all == 0 {

@@ -17,7 +17,7 @@ use crate::ycsb::{Distribution, KEY_BYTES, Workload, key};
 /// The name of the database, which all servers of the part open.
 const DATABASE: &str = "startup";
 
-/// The number of records in the database: 1 GB of keys and values.
+/// The number of records in the database: 1 GB of keys and values with the default value length.
 const RECORDS: u64 = 1_000_000;
 
 #[derive(Debug, Clone, Default, Serialize)]

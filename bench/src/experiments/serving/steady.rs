@@ -74,7 +74,7 @@ impl SteadyLoad {
     /// Calls `work` while the load goes on, and returns its result.
     ///
     /// # Errors
-    /// When the load fails or reads a wrong value, and those of `work`.
+    /// When the load fails or reads a wrong value, or `work` fails.
     pub(super) fn beside<T>(
         &self,
         client: &mut RawClient,

@@ -50,12 +50,11 @@ const STREAMS: usize = 200;
 const JOBS: u32 = 1000;
 /// The list of all jobs, in one page.
 const LIST: &str = "/v1/jobs?limit=1000";
-/// The time between two wake-ups of the consoles' thread. At a wake-up it lists jobs, scrapes metrics, reads
-/// streams or does nothing.
+/// The time between two wake-ups of the thread that acts as all consoles.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often the thread that acts as all consoles wakes up in a second. Once a second each, it
-/// lists jobs, scrapes metrics and reads the event streams, at different wake-ups: real consoles
-/// and monitoring systems are not synchronized.
+/// The number of wake-ups per second of the thread that acts as all consoles. Once a second it
+/// lists jobs, scrapes metrics and reads the event streams, each at another wake-up, because real
+/// consoles and monitoring systems are not synchronized.
 const LOOKS: u32 = 10;
 /// The index, among the [`LOOKS`] wake-ups of each second, of the wake-up at which the thread of
 /// the consoles lists the jobs.
@@ -160,8 +159,8 @@ struct Console {
     token: String,
 }
 
-/// The number of events and responses that the consoles received in a window, and the CPU time of both
-/// sides.
+/// The number of events and responses that the consoles received in a window, and the CPU time of
+/// the server's HTTP threads and of the consoles.
 #[derive(Debug, Clone, Copy, Default)]
 struct Received {
     events: u64,
@@ -283,8 +282,8 @@ fn play(
     Window::new(plan, &tally, reads, disturbance, received)
 }
 
-/// Returns the CPU time that threads used between two moments. The time of threads that ended between
-/// them is not known: the server ends one that was idle for ten seconds.
+/// Returns the CPU time that threads used between two moments. The time of threads that ended in
+/// between is not included: the server ends a thread that was idle for ten seconds.
 fn used(before: &BTreeMap<i32, Duration>, after: &BTreeMap<i32, Duration>) -> Duration {
     let of = |(id, after): (&i32, &Duration)| {
         let before = before.get(id).copied().unwrap_or_default();

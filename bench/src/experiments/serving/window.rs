@@ -32,7 +32,7 @@ pub struct Window<M> {
     pub more: M,
 }
 
-/// The measured windows of each condition, such as the load alone, by the condition's number.
+/// The measured windows, by the index of their condition (such as the load alone).
 #[derive(Debug)]
 pub struct Windows<M>(Vec<Vec<Window<M>>>);
 

@@ -20,7 +20,7 @@ pub struct BillArgs {
     #[command(flatten)]
     pub scale: Scale,
 
-    /// Pairs of runs, with and without a snapshot; the medians count
+    /// Pairs of runs, with and without a snapshot; the results are medians over the pairs
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub rounds: u64,

@@ -20,8 +20,8 @@ use crate::ycsb::{
     Driver, Latencies, LatencyFrom, Operation, Pace, ReadFrom, Report, RunOptions, Source, Workload,
 };
 
-/// To warm its cache, a process reads as many records as the data has, divided by this number. At
-/// the usual sizes the reads fill the cache, and all compared processes do the same.
+/// To warm its cache, a process reads a fraction of the records: one in this many. At the usual
+/// sizes this fills the cache. All compared processes warm up in the same way.
 const RECORDS_PER_WARM_UP: u64 = 4;
 
 /// The fewest operations of an execution at a target rate: the mean of fewer is not meaningful.
@@ -60,7 +60,7 @@ pub struct Execution {
     /// the end of the execution.
     pub ops_per_cpu_s: f64,
     pub target_ops_per_s: Option<f64>,
-    /// Latencies of reads from their start, without the reads of read-modify-writes.
+    /// Latencies of reads, each measured from its start, without the reads of read-modify-writes.
     pub reads: Latencies,
     /// Latencies of updates, inserts and read-modify-writes.
     pub writes: Latencies,

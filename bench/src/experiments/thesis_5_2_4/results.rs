@@ -33,7 +33,7 @@ pub struct Spread {
 /// The costs of one way to read, divided by those of another, such as reads without snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Ratio {
-    /// The mean latency of reads, divided by that of the base, the runs with which these are
+    /// The mean latency of reads, divided by that of the base, the runs with which `run` is
     /// compared: the median over the rounds.
     pub mean: f64,
     /// The median latency of reads, divided by that of the base. It is unreliable if about half of
@@ -82,13 +82,14 @@ impl Results {
     }
 
     /// Returns the latencies and other costs of `run`, divided by those of `base` in the same
-    /// iteration: medians of the ratios of the rounds. `None` if there is no result of one of them.
+    /// iteration: for each cost the median over the rounds of the ratio. `None` if `run` or `base`
+    /// has no result.
     pub fn ratio(&self, run: Run, base: Run, iteration: usize) -> Option<Ratio> {
         self.ratio_of((run, iteration), (base, iteration))
     }
 
-    /// Returns the latencies and other costs of `run`, divided by those of `base`. Each is given
-    /// with the index of an iteration. `None` if there is no result of one of them.
+    /// Returns the latencies and other costs of `run`, divided by those of `base`; each is a run
+    /// and the index of an iteration. `None` if `run` or `base` has no result.
     pub fn ratio_of(&self, run: (Run, usize), base: (Run, usize)) -> Option<Ratio> {
         let median_ratio = |of: fn(&Execution) -> f64| {
             let runs = self.executions(run.0, run.1);

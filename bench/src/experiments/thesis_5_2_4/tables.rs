@@ -11,8 +11,8 @@ use super::table::Table;
 use crate::columns::row;
 use crate::number::{NONE, fixed};
 
-/// The snapshots (1 is the first of a series of executions) whose reads Figure 5.13 shows; the
-/// last one of the series is added.
+/// The snapshots whose reads Figure 5.13 shows, in addition to the last one of the series. Snapshot
+/// 1 is the first of a series of executions.
 const SNAPSHOTS_SHOWN: [usize; 3] = [1, 3, 5];
 
 /// Returns the tables of some parts, in the order of the thesis.
@@ -30,8 +30,8 @@ pub fn all(results: &Results, parts: &[Part]) -> Vec<Table> {
     parts.iter().flat_map(of_part).collect()
 }
 
-/// Returns the numbers of the snapshots (1 is the first of a series of executions) for which the
-/// report shows how many SSTables reads searched: some below `iterations`, and `iterations` itself.
+/// Returns the numbers of the snapshots for which the report shows how many SSTables reads
+/// searched: the first, the third and the fifth, if they exist, and the last one, `iterations`.
 pub fn snapshots_shown(iterations: usize) -> Vec<usize> {
     let shown = SNAPSHOTS_SHOWN.into_iter();
     let mut shown: Vec<_> = shown.filter(|count| *count <= iterations).collect();

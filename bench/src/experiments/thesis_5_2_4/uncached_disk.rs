@@ -21,7 +21,7 @@ use rustix::fs::{Advice, fadvise};
 #[derive(Debug, Clone, Default)]
 pub struct UncachedDisk;
 
-/// The kernel drops whole pages of this size.
+/// The size of a page of the page cache, in bytes: the kernel drops only whole pages.
 const PAGE_BYTES: u64 = 4096;
 
 impl FileSystem for UncachedDisk {

@@ -10,8 +10,8 @@ use super::{Part, SEEDS, algorithms, bar};
 use crate::msjo::{Study, run as run_study};
 use crate::sim::in_parallel;
 
-/// The algorithms, each with the mean ratio of the weighted completion time to the lower bound that
-/// the paper prints.
+/// The algorithms. Each has the mean ratio of the weighted completion time to the lower bound, as
+/// printed in the paper.
 const PUBLISHED: [(&str, &str); 4] = [
     ("mars", "1.39"),
     ("mares", "1.96"),

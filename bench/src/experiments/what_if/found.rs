@@ -9,8 +9,8 @@ use crate::number::percent;
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
     trials: Vec<Trial>,
-    /// The number of trials that were given up, because a run took much longer than its work. They
-    /// are in no other field.
+    /// The number of trials that were given up, because a run took much longer than its work. All
+    /// other fields leave these trials out.
     given_up: u32,
     /// The agreement of the predicted victims, the jobs that miss their goals through the
     /// additional job, with the real ones.

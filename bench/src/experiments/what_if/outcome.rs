@@ -60,7 +60,7 @@ pub(super) struct OtherJob {
 }
 
 impl Trial {
-    /// The number of jobs. The additional job, whose effect on them was predicted, does not count.
+    /// Returns the number of jobs, without the additional job, whose effect on them was predicted.
     pub fn jobs(&self) -> usize {
         self.first().map_or(0, |run| run.jobs.len())
     }
@@ -72,8 +72,8 @@ impl Trial {
         self.first().is_some_and(named)
     }
 
-    /// Returns whether the job met its goal in most runs without the additional job, and missed it
-    /// in most runs with that job.
+    /// Returns whether the job still ran at the prediction, met its goal in most runs without the
+    /// additional job, and missed it in most runs with that job.
     pub fn is_victim(&self, job: usize) -> bool {
         let (mut met_with, mut met_without) = (0, 0);
         for pair in &self.pairs {
@@ -84,8 +84,8 @@ impl Trial {
         self.was_running(job) && 2 * met_with < pairs && 2 * met_without > pairs
     }
 
-    /// Returns whether the job met its goal only in the run without the additional job, in this
-    /// pair of runs.
+    /// Returns whether the job still ran at the prediction and, in this pair of runs, met its goal
+    /// only in the run without the additional job.
     pub fn is_victim_in(&self, pair: usize, job: usize) -> bool {
         let lost = |pair: &RunPair| pair.without.jobs[job].met && !pair.with.jobs[job].met;
         self.was_running(job) && self.pairs.get(pair).is_some_and(lost)
@@ -136,8 +136,8 @@ pub(super) mod tests {
         }
     }
 
-    /// A trial of jobs with these predictions. Each of `pairs` has the jobs that meet their goals
-    /// with the other job, and those that meet them without.
+    /// Returns a trial of jobs with these predictions. Each of `pairs` has two lists of whether
+    /// each job meets its goal: in the run with the additional job, and in the run without it.
     pub fn trial(predicted: &[bool], pairs: &[(&[bool], &[bool])]) -> Trial {
         let pair = |&(with, without): &(&[bool], &[bool])| RunPair {
             with: run(true, predicted, with),

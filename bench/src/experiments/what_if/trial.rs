@@ -111,8 +111,9 @@ impl Host {
         latest.map_or(0.0, |latest| latest.others_cores)
     }
 
-    /// Runs jobs to measure how many random points of pi, the work of each job, take a second of
-    /// CPU time. The server bases its predictions on the measurements of these jobs.
+    /// Runs jobs that evaluate random points to compute pi, as all jobs of the experiment do, and
+    /// measures how many points a second of CPU time evaluates. The server bases its predictions on
+    /// the measurements of these jobs, too.
     pub fn warm_up(&mut self) -> Result<()> {
         for _ in 0..2 {
             let job = DrawnJob {

@@ -163,8 +163,9 @@ fn ends_after(job: &JobResult, t_s: f64) -> bool {
     job.record.finished_s.is_none_or(|end_s| t_s <= end_s)
 }
 
-/// Returns the end of the time axis: the end of the last job, or a goal shortly after it. If a job
-/// never ended, the last recorded time counts, too.
+/// Returns the end of the time axis, 2% after the last event in the picture: the end of a job or,
+/// if a job never ended, of a recorded task or share. A goal counts as an event, too, if it is at
+/// most 1.5 times as late as these.
 fn end_s(result: &PolicyResult) -> f64 {
     let ends_s = result.jobs.iter().filter_map(|job| job.record.finished_s);
     let some_never_ended = result
@@ -244,8 +245,8 @@ fn draw(title: &str, end_s: f64, rows: &[Row]) -> String {
 }
 
 impl Trace {
-    /// Returns a point at the middle of each of the [`PARTS`] into which the time is divided.
-    /// Leaves out the points inside a stretch of equal values.
+    /// Returns a point in the middle of each of the [`PARTS`] of the time axis, except for points
+    /// whose neighbours on both sides have the same value.
     fn points(&self, end_s: f64) -> impl Iterator<Item = (f64, f64)> {
         let is_within = |part: usize| {
             let neighbours = [part.wrapping_sub(1), part + 1].map(|part| self.values.get(part));

@@ -17,7 +17,7 @@ use crate::ycsb::{Driver, Report, WatchGroup};
 const AROUND: &str = "around a snapshot";
 /// The name, in the report, of the time windows in which no snapshot is created, for comparison.
 const BETWEEN: &str = "between snapshots";
-/// The length of a window before and after its middle.
+/// Half the length of a time window: a snapshot is created in the middle of its window.
 const HALF_WINDOW: Duration = Duration::from_millis(5);
 
 /// Takes snapshots at even intervals of a run's progress.
@@ -27,8 +27,8 @@ pub struct SnapshotProbe<'a> {
     /// The prefix of the snapshots' names, which differs from that of earlier runs on the same
     /// directory.
     prefix: String,
-    /// The number of time windows so far. A snapshot is created in the first one and in every
-    /// second one after it; the others have none, for comparison.
+    /// The number of time windows so far. Snapshots are created in the first window, the third, and
+    /// so on; no snapshot is created in the windows between them, for comparison.
     windows: u64,
     creation_us: Vec<f64>,
 }
@@ -63,8 +63,9 @@ impl<'a> SnapshotProbe<'a> {
         }
     }
 
-    /// If the next window is due by the progress of the run, waits until it is over, and creates a
-    /// snapshot in the middle of every other one. Otherwise returns at once.
+    /// Returns at once if the next window is not due yet by the progress of the run. Otherwise
+    /// waits until the window is over, and creates a snapshot in its middle, except in every second
+    /// window.
     pub fn poll(&mut self, driver: &Driver) -> Result<()> {
         let windows_all = 2 * self.requested;
         let due = (self.windows + 1) as f64 / (windows_all + 1) as f64;

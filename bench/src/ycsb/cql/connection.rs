@@ -31,7 +31,7 @@ pub(super) struct Connection {
     pub stream: Socket,
     decoder: FrameDecoder,
     received: BytesMut,
-    /// Frames to be sent.
+    /// The bytes of frames that are still to be sent.
     pub out: Vec<u8>,
     sent: usize,
     /// Requests under way, by stream.

@@ -77,7 +77,7 @@ impl DriverClient {
         Ok(Self { threads })
     }
 
-    /// Runs a plan. Calls `progress` at intervals with the number of operations done.
+    /// Runs a plan. Calls `progress` at intervals with the number of operations begun so far.
     pub(super) fn run(
         &mut self,
         plan: &Plan,

@@ -59,7 +59,8 @@ pub(crate) enum Operations {
 }
 
 impl Plan {
-    /// A closed loop without an end, with one request under way on each connection.
+    /// Creates the plan of a closed loop without an end, with one request under way on each
+    /// connection.
     pub(crate) fn new(operations: Operations) -> Self {
         Self {
             operations,
@@ -79,7 +80,7 @@ impl Plan {
         }
     }
 
-    /// A load of records, with several requests under way on each connection.
+    /// Creates the plan of a load of records, with several requests under way on each connection.
     pub(crate) fn load(numbers: Range<u64>) -> Self {
         Self {
             in_flight: 8,

@@ -169,5 +169,5 @@ impl RawClient {
     }
 }
 
-/// The length of written values that is passed where statements are prepared only to read.
+/// The value length for statements that are prepared only to read, and so write no value.
 const VALUE_BYTES_NONE: usize = 0;

@@ -16,7 +16,8 @@ pub(super) enum Step {
     Scan { number: u64, records: u32 },
 }
 
-/// The clients' state of the table: the existing records, and the next version.
+/// The state of the table as all threads of a client share it: the existing records, and the
+/// version of the next write.
 #[derive(Debug)]
 pub(super) struct Records {
     pub inserts: Inserts,
@@ -47,7 +48,7 @@ impl Records {
         Step::Write { stamp }
     }
 
-    /// The number of records that reads may choose from.
+    /// Returns the number of records that reads may choose from.
     pub(super) fn readable(&self) -> u64 {
         self.in_snapshot.unwrap_or_else(|| self.inserts.records())
     }

@@ -31,7 +31,7 @@ pub(super) struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// Returns whether operations no longer begin.
+    /// Returns whether the run is over at `now`, so that no further operation may begin.
     pub(super) fn is_over_at(&self, now: Instant) -> bool {
         let lasted = now.saturating_duration_since(self.start);
         self.plan.stop.load(Ordering::Relaxed)
@@ -39,7 +39,8 @@ impl Shared<'_> {
             || (self.plan.duration).is_some_and(|duration| lasted >= duration)
     }
 
-    /// Counts an operation that is about to begin. Returns false if the plan has no more.
+    /// Counts an operation that is about to begin. Returns false if the plan has no more
+    /// operations: then it must not begin.
     pub(super) fn begins(&self) -> bool {
         let before = self.issued.fetch_add(1, Ordering::Relaxed);
         self.plan.operations_max.is_none_or(|max| before < max)
@@ -51,7 +52,7 @@ impl Shared<'_> {
     }
 }
 
-/// Ends the run for all threads when dropped, unless its own thread has succeeded.
+/// Ends the run for all threads when dropped, unless the thread that owns this value has succeeded.
 struct Ending<'a> {
     failed: &'a AtomicBool,
     is_well: bool,

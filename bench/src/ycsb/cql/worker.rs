@@ -28,7 +28,7 @@ use crate::ycsb::pace::{Arrival, Arrivals};
 const STOP_CHECK: Duration = Duration::from_millis(20);
 /// The timeout for responses that are outstanding at the end.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// The number of responses between two reports of progress.
+/// The number of operations that the thread completes between two reports of progress.
 const PROGRESS_EVERY: u64 = 1024;
 
 /// A place for one request: a stream of a connection.
@@ -50,9 +50,9 @@ pub(super) struct Worker<'a> {
     /// The moments at which this thread's operations are due in an open loop; `None` in
     /// a closed loop.
     arrivals: Option<Arrivals>,
-    /// The moments at which operations were due that have not begun.
+    /// The due times of operations that have not begun.
     due: VecDeque<Instant>,
-    /// Whether operations no longer begin.
+    /// Whether the run is over for this thread: it begins no further operation.
     is_over: bool,
     intervals: Option<Intervals>,
     tally: Tally,
@@ -170,8 +170,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Appends the first request of the next operation. Returns false if there is no next
-    /// operation.
+    /// Takes the next operation, and appends its first request to the bytes that the connection of
+    /// `slot` will send. Returns false if there is no next operation.
     fn begin(&mut self, slot: Slot, from: Instant) -> bool {
         let next = if self.shared.begins() {
             self.feed.next()

@@ -163,7 +163,8 @@ fn content(range: ebb_storage::Range) -> Content {
     Content(entries.collect())
 }
 
-/// Returns the content of both tables, which must be equal: every batch writes to both.
+/// Checks that both tables have the same content, because every batch writes to both, and returns
+/// this content.
 fn whole(a: Content, b: Content) -> Content {
     assert_eq!(a, b, "half a batch is visible");
     a
