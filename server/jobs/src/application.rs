@@ -124,8 +124,7 @@ pub(crate) struct PublicationSite<'a> {
     /// The target of the publication; if it is a folder, its path is as this process sees it.
     pub(crate) target: PublishTarget,
     pub(crate) task_memory_bytes: usize,
-    /// The handle by which the publication notes in the history, in the record of its job, that the
-    /// commit is about to begin.
+    /// The handle with which the publication records in the history that its commit is about to begin.
     pub(crate) commits: CommitRecord,
 }
 

@@ -38,8 +38,8 @@ pub trait Chain: Send {
     /// When `next` has not returned a job yet.
     fn describe(&self) -> Result<Vec<u8>, TaskError>;
 
-    /// Returns the job of the description `step` (see `describe`), without its output. A process that
-    /// runs tasks of the job calls this.
+    /// Returns the job that `step` (see `describe`) describes, without its output. A process that runs
+    /// tasks of the job calls this.
     ///
     /// # Errors
     /// When `step` describes no job.

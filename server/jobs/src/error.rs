@@ -44,7 +44,7 @@ pub enum JobError {
     /// The co-location loop, which runs jobs, does not start.
     #[error("{0}")]
     Colocate(#[from] ColocateError),
-    /// A scenario cannot be read.
+    /// A scenario for a simulation cannot be read.
     #[error("{0}")]
     Scenario(#[source] anyhow::Error),
     /// The operating system rejects an operation on a folder or a file, or does not start a thread.
@@ -55,7 +55,7 @@ pub enum JobError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// A request names a table, and there is no database.
+    /// A request names a table, but the job has no database.
     #[error("{0} is a table, and this node has no database")]
     NoDatabase(String),
     #[error("the backup was cancelled, and everything that it had made is removed")]
@@ -99,7 +99,7 @@ impl JobError {
     }
 }
 
-/// The error that stored bytes are no valid key, header or row of their table. Its text does not
+/// The error that stored bytes are not a valid key, header or row of their table. Its text does not
 /// contain the key, because everyone with an access token of scope `read` can see why a job failed.
 #[derive(Debug, thiserror::Error)]
 #[error("a row of table {table} is damaged: {reason}; check the database with `ebb verify`")]

@@ -40,8 +40,8 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Returns the class of `error`: of the error itself and its chain of causes, the first class
-    /// that there is.
+    /// Returns the class of the first error that has one, in the chain from `error` to its root
+    /// cause; [`Other`](Self::Other) if none has a class.
     pub fn of(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {

@@ -81,8 +81,8 @@ impl Pattern {
     }
 }
 
-/// Returns a job without reduces that finds the rows whose value matches the pattern. Its
-/// rows are those rows unchanged, in the order of the input and in the format `schema`.
+/// Returns a job without reduces that finds the rows whose value matches the pattern. It writes
+/// these rows unchanged, in the order of the input and in the format `schema`.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,

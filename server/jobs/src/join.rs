@@ -85,7 +85,8 @@ impl Application for JoinRequest {
     }
 }
 
-/// The largest size of the left values of one key, which are held in memory, in bytes.
+/// The largest total size, in bytes, of the left values of one key. A reduce task holds these values in
+/// memory.
 const LEFT_BYTES_MAX: usize = 64 << 20;
 
 /// The choice of left rows that the result of a join contains.
@@ -249,8 +250,8 @@ impl SideMapper {
     }
 
     /// Returns the key of the record of a left row that has no join key: one of
-    /// [`unpaired_keys`](Self::unpaired_keys), by a hash of the row's own key and value. Such rows may be
-    /// most of the left side, and one key for all of them would send them to one reduce task.
+    /// [`unpaired_keys`](Self::unpaired_keys) keys, chosen by a hash of the row's own key and value. Such
+    /// rows may be most of the left side, and one key for all of them would send them to one reduce task.
     fn unpaired_key(&self, key: &[u8], value: &[u8]) -> [u8; 3] {
         let hash = xxh3_64_with_seed(value, xxh3_64(key));
         let [.., first, second] = (hash % self.unpaired_keys).to_be_bytes();
@@ -320,9 +321,8 @@ struct PairReducer {
 }
 
 impl PairReducer {
-    /// Emits the left rows without a join key under one key of their records as rows of the result, with
-    /// an empty key. No right row matches them, so they are not held in memory: they may be most of the
-    /// left side.
+    /// Emits a row of the result, with an empty key, for each left row in a group of left rows without a join
+    /// key. No right row matches them, so they need not be held in memory. They may be most of the left side.
     fn reduce_unpaired(
         &self,
         values: &mut Values<'_>,

@@ -10,8 +10,8 @@ use crate::error::JobError;
 pub const SPILLS: &str = "spill";
 
 /// Checks that `path` lies outside of `data`, the directory of the database, with symbolic links followed.
-/// Neither of the two has to exist yet. A backup or an output in the directory would be lost with it, and ebb
-/// makes and removes files there.
+/// Neither of the two has to exist yet. A backup or an output in this directory would be lost together with
+/// the database, and ebb makes and removes files there.
 ///
 /// # Errors
 /// When `path` lies in `data`. The error names both.
@@ -27,8 +27,8 @@ pub fn check_outside(data: &Path, path: &Path) -> Result<(), JobError> {
 }
 
 /// Checks that the file `path` lies in a folder of the spills of the database in `data`, with symbolic links
-/// followed. A client that prints the rows of its job has made such a folder for them. A request that names
-/// another path would have the server write anywhere.
+/// followed. A client that prints the rows of its job has made such a folder for them. Without this check, a
+/// request could make the server write to any path.
 ///
 /// # Errors
 /// When `path` lies elsewhere. The error names it and the folder of the spills.

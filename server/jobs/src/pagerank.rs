@@ -138,8 +138,8 @@ pub fn rows() -> RecordFormat {
 pub enum Edges {
     /// Two names with blanks between them; lines that begin with `#` are comments.
     Text,
-    /// Two columns: the node that the link goes from, and the node that it goes to. Rows that lack
-    /// one of them are no links.
+    /// Two columns: the node that the link goes from, and the node that it goes to. A row that
+    /// lacks one of the columns is not a link.
     Columns(Columns),
 }
 
@@ -148,7 +148,7 @@ impl Edges {
     /// `from` and `to`, or in plain text if the rows have no columns.
     ///
     /// # Errors
-    /// When `schema` has columns, and none with one of these names.
+    /// When `schema` has columns, but not both `from` and `to`.
     pub fn new(schema: &RecordFormat, from: &str, to: &str) -> Result<Self, UnknownColumn> {
         match Columns::new(schema, &[from, to]) {
             Ok(columns) => Ok(Self::Columns(columns)),
@@ -166,9 +166,9 @@ impl Edges {
         })
     }
 
-    /// Returns the names of the two nodes of a link. `None` if the row is no link: a comment, an
-    /// empty line, or a row without one of the two names. Marks in `seen` which of the two columns
-    /// the row has.
+    /// Returns the names of the two nodes of a link. `None` if the row is not a link, but a
+    /// comment, an empty line, or a row without one of the two names. Marks in `seen` which of the
+    /// two columns the row has.
     fn read(
         &self,
         key: &[u8],
@@ -303,7 +303,8 @@ impl PageRank {
     }
 
     /// Returns the sum of the ranks of all nodes without links. It is in the output of the job
-    /// before, as the first row of one of the partitions.
+    /// before, as the first row of one of the partitions. If all nodes have links, there is no such
+    /// row, and the sum is 0.
     fn dangling(&self) -> Result<f64, TaskError> {
         for split in self.relay.splits()? {
             let mut found = None;

@@ -96,9 +96,8 @@ pub struct Selection {
     conditions: Vec<Condition>,
     /// The columns that the conditions read, then the columns of the result.
     columns: Columns,
-    /// The columns of the result, and a reader of their members that leaves each member in the form
-    /// that it has in the input; `None` unless the rows of input and output are JSON and columns
-    /// are selected.
+    /// If rows of JSON are written as JSON, and columns are selected: the columns of the result, and a
+    /// reader that leaves each member in the form that it has in the input. Otherwise `None`.
     json: Option<(Vec<Column>, Columns)>,
     keep: f64,
     schema: Arc<RecordFormat>,

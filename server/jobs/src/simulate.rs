@@ -143,7 +143,7 @@ pub fn spec(
     )
 }
 
-/// One simulation to run, as a record of the input has it: three numbers, LE.
+/// One simulation to run: a record of the input. It consists of three numbers, LE.
 ///
 /// ```text
 ///   point, u32 | policy, u32 | replica, u32

@@ -96,10 +96,10 @@ pub struct Order {
 }
 
 impl Order {
-    /// Creates the order by the columns `by` of rows with the format `schema`, the most
-    /// significant first, or by the whole value if there are none; as numbers if `numeric`,
-    /// else by bytes; the largest first if `reverse`. Rows without a column come first, or
-    /// last if `reverse`; so do empty fields among numbers.
+    /// Creates the order of rows with the format `schema`: by the columns `by`, the most
+    /// significant first, or by the whole value if `by` is empty. Compares numbers if `numeric`,
+    /// else bytes. With `reverse`, the largest comes first. Rows without a column come first, or
+    /// last with `reverse`; so do empty fields if `numeric`.
     ///
     /// # Errors
     /// When there is no such column.
@@ -117,8 +117,8 @@ impl Order {
         })
     }
 
-    /// Returns the format of the result: that of the input, but without the key of rows of files,
-    /// which is the row's file and byte offset.
+    /// Returns the format of the result: that of the input. But a key that is only the file and
+    /// byte offset of a row is left out.
     pub fn rows(&self) -> Arc<RecordFormat> {
         let without = self.schema.without_place();
         without.map_or_else(|| Arc::clone(&self.schema), Arc::new)
@@ -140,8 +140,8 @@ impl Order {
         SeenColumns::new(self.by.names())
     }
 
-    /// Appends the sort key of a row to `ordered`: bytes whose order is that of the rows. Marks in
-    /// `seen` the columns of the order that the row has.
+    /// Appends the sort key of a row to `ordered`: bytes that sort as the rows do. Marks in `seen`
+    /// the columns of the order that the row has.
     ///
     /// # Errors
     /// When the row does not match its schema, or a field is not a number.

@@ -76,7 +76,8 @@ pub fn spec(
         .in_place_combiner(Arc::new(add))
 }
 
-/// Calls `word` with every word of `text`, without changing upper case to lower case.
+/// Calls `word` with every word of `text`. A word is a longest run of ASCII letters, digits and
+/// bytes that are not ASCII. Upper and lower case are different.
 pub(super) fn for_each_word<E>(
     text: &[u8],
     word: impl FnMut(&[u8]) -> Result<(), E>,

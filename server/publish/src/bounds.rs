@@ -9,10 +9,10 @@ use parquet::schema::types::ColumnDescriptor;
 
 use crate::iceberg::manifest::Entry;
 
-/// The greatest size of an upper bound. Parquet's library cuts the bounds of data files to 64 bytes, but one that
-/// begins with the greatest characters or bytes stays as long as its value, which may have megabytes, because no
-/// shorter one is above the value. In files of deletes the bounds of locations are whole: these are shorter than
-/// 8 KiB.
+/// The greatest size of an upper bound in a manifest, in bytes. The Parquet library cuts the bounds of data
+/// files to 64 bytes. But if a value begins with the greatest characters or bytes, no shorter bound is above
+/// it, and the bound is as long as the value, which may have megabytes. The bounds of locations in delete
+/// files are not cut: they are shorter than 8 KiB.
 const BOUND_BYTES_MAX: usize = 8 << 10;
 
 /// The sizes, counts and bounds of the columns of a file, by field id.
@@ -139,11 +139,11 @@ impl Sums {
 enum Form {
     /// An integer with a sign, little endian in both formats.
     LittleEndian,
-    /// A decimal that Parquet stores as an integer of 32 or 64 bits, little endian. Iceberg has the
-    /// digits without the point as an integer too, but big endian, in the fewest bytes.
+    /// A decimal that Parquet stores as an integer of 32 or 64 bits, little endian. Iceberg, too, stores the
+    /// digits without the point as an integer, but big endian, in as few bytes as possible.
     SmallDecimal,
-    /// A decimal that Parquet stores as an integer in a byte array of fixed length, big endian.
-    /// Iceberg's form differs only in that it has the fewest bytes.
+    /// A decimal that Parquet stores as an integer in a byte array of fixed length, big endian. Iceberg's
+    /// form differs only in that it has as few bytes as possible.
     LargeDecimal,
     /// Bytes, ordered as unsigned.
     Bytes,

@@ -2,8 +2,8 @@
 //! makes them visible.
 //!
 //! ```text
-//!   TABLE/data/ebb-N-...               data files and files of deletes, which are there already
-//!   TABLE/metadata/ebb-N-ID-m0.avro    a manifest of data files, or of files of deletes; m1 and so on
+//!   TABLE/data/ebb-N-...               data files and delete files, which are there already
+//!   TABLE/metadata/ebb-N-ID-m0.avro    a manifest of data files, or of delete files; m1 and so on
 //!   TABLE/metadata/ebb-N-ID-list.avro  the list of manifests
 //!   TABLE/metadata/ebb-catalog.txt     the place where the table is committed, from the first commit on
 //!   TABLE/metadata/vN.metadata.json    its creation is the commit: of two publishers one creates it
@@ -19,7 +19,7 @@
 //! change of the metadata, and writes it. Then N is the sequence number of the snapshot.
 //!
 //! A publication replaces the files of the one before it, or it keeps them ([`Base`]). Then the list of its
-//! snapshot has the earlier manifests, too, and rows that changed are named in files of deletes and written
+//! snapshot has the earlier manifests, too, and rows that changed are named in delete files and written
 //! in new data files. Iceberg applies deletes to data files of the same or an earlier publication; those that
 //! ebb writes name files of earlier ones only.
 //!

@@ -31,14 +31,14 @@ pub const ROW_GROUP_BYTES_MAX: usize = 32 << 20;
 
 /// The number of bytes at which a file is full.
 const FILE_BYTES_MAX: usize = 512 << 20;
-/// The number of rows at which a file is full. Writers and readers hold the positions of its deleted rows, of eight
-/// bytes each.
+/// The number of rows at which a file is full. Writers and readers hold the positions of its deleted rows in
+/// memory, eight bytes each.
 const FILE_ROWS_MAX: u64 = 4 << 20;
-/// The number of column chunks at which a file is full. Writers and readers hold the metadata of all of them, about
-/// a KiB each.
+/// The number of column chunks at which a file is full. Writers and readers hold the metadata of all of them
+/// in memory, about a KiB each.
 const FILE_CHUNKS_MAX: usize = 8 << 10;
 
-/// The level of the compression by zstd, which DuckDB uses, too.
+/// The level of the zstd compression. DuckDB compresses at the same level.
 pub(crate) const ZSTD_LEVEL: i32 = 3;
 
 /// The text before the version of ebb in the field `created_by` of Parquet files that ebb writes.
@@ -57,7 +57,7 @@ pub(crate) fn is_of_ebb(file: &FileMetaData) -> bool {
 /// An error while a data file is written.
 #[derive(Debug, thiserror::Error)]
 pub enum DataFileError {
-    /// A value that Iceberg does not have.
+    /// A value that Iceberg cannot represent.
     #[error("column {column}: {error}")]
     Value { column: String, error: ValueError },
     /// The file cannot be written.
@@ -141,8 +141,8 @@ impl<W: Write + Send> DataFileWriter<W> {
         })
     }
 
-    /// Appends a row as [`append`](Self::append) does. `key` is above the keys of all rows before it, and is
-    /// what [`RowKeys`](crate::rows::RowKeys) returns for the row once it is read.
+    /// Appends a row as [`append`](Self::append) does. `key` must be above the keys of all rows before it. It
+    /// must be the key that [`RowKeys`](crate::rows::RowKeys) returns when the row is read.
     ///
     /// # Errors
     /// If the key is not above the one before it, and those of [`append`](Self::append).
@@ -163,8 +163,8 @@ impl<W: Write + Send> DataFileWriter<W> {
     /// Appends a row: the value of each column, in their order. `None` is null.
     ///
     /// # Errors
-    /// If a value has no exact counterpart (the error names its column), or if the sink refuses. The writer is
-    /// of no use afterwards.
+    /// If a value has no exact counterpart (the error names its column), or if the sink refuses. The writer
+    /// cannot be used afterwards.
     ///
     /// # Panics
     /// If there are more values than columns.
@@ -195,8 +195,8 @@ impl<W: Write + Send> DataFileWriter<W> {
         self.rows
     }
 
-    /// Returns whether the file has as many rows, column chunks or bytes as a file should have. Further rows belong
-    /// into another one.
+    /// Returns whether the file has as many rows, column chunks or bytes as a file should have. Further rows
+    /// must go into another file.
     pub fn is_full(&self) -> bool {
         let groups = self.writer.flushed_row_groups();
         let chunks = groups.len() * groups.first().map_or(0, RowGroupMetaData::num_columns);
@@ -229,7 +229,7 @@ impl<W: Write + Send> DataFileWriter<W> {
     }
 
     /// Ends the file as [`finish`](Self::finish) does. Returns the index of its rows, too; `None` if the file
-    /// has no rows, or if one of them came without its key. The index can be [stored](RowIndex::store) once
+    /// has no rows, or if a row was appended without its key. The index can be [stored](RowIndex::store) once
     /// the file is in the target.
     ///
     /// # Errors

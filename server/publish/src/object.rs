@@ -15,7 +15,8 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use crate::target::Target;
 
-/// The least number of bytes that one request fetches. A page of a short column has some ten KiB.
+/// The least number of bytes that one request fetches. A page of a short column has only some ten KiB, so one
+/// request then fetches several pages.
 const FETCH_BYTES_MIN: u64 = 128 << 10;
 
 /// The greatest number of bytes that one request fetches, unless the library reads more at once. With a store

@@ -25,10 +25,11 @@ const FOLDER: &str = "_ebb/.index";
 /// The first bytes of an index. The digits are the version of the format.
 const MAGIC: &[u8; 8] = b"ebbidx01";
 
-/// The bytes of an index in front of its keys: the version, three integers, and the number of keys.
+/// The size of an index without its keys and checksum, in bytes: the version, three integers, and the number
+/// of keys.
 const HEAD_BYTES: usize = MAGIC.len() + 3 * 8 + 4;
 
-/// The bytes of the checksum at the end.
+/// The size of the checksum at the end, in bytes.
 const CRC_BYTES: usize = 4;
 
 /// The size of the length in front of each key, in bytes.
@@ -43,7 +44,7 @@ const STRIDE_MIN: u64 = 256;
 /// keys in memory.
 const KEY_BYTES_MAX: usize = 256 << 10;
 
-/// The greatest size of an index, in hundredths of the size of its data file.
+/// The greatest size of an index, in percent of the size of its data file.
 const PERCENT_MAX: u64 = 3;
 
 /// The keys of every `stride`-th row of a file, beginning with the first, and of its last row.
@@ -183,8 +184,8 @@ impl RowIndex {
         Ok(bytes.and_then(|bytes| Self::of(&bytes, file)))
     }
 
-    /// Reads the indexes of data files, many at once, and returns what `take` makes of each index and of the
-    /// position of its data file in `files`. Indexes that are not there or that are damaged are passed over.
+    /// Reads the indexes of data files, many at once. Calls `take` with the position of each data file in
+    /// `files` and its index, and returns the results. Skips indexes that are missing or damaged.
     ///
     /// # Errors
     /// If the target refuses.

@@ -36,19 +36,20 @@ pub struct JobAdvice {
 /// The reason why there is no estimate for an application.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WhyUnknown {
-    /// No run of the application has left a profile yet.
+    /// No run of the application has left a profile with the measurements of its job and the size of
+    /// its input.
     #[error(
         "how long {0} takes is not known: a run that succeeds leaves a profile in the database"
     )]
     NoProfile(String),
-    /// Profiles are kept in a database, and there is none.
+    /// The job uses no database, and only a database can contain profiles.
     #[error(
         "how long {0} takes is not known: profiles are kept in a database, and this job uses \
          none"
     )]
     NoDatabase(String),
-    /// The application, whose name this contains, is a chain of jobs, and the input sizes of its
-    /// later jobs are not known.
+    /// The application, with its name, is a chain of jobs, and the input sizes of its later jobs are
+    /// not known.
     #[error(
         "how long {0} takes is not known: it is a chain of jobs, each of which reads the output of the one before"
     )]
@@ -56,7 +57,8 @@ pub enum WhyUnknown {
     /// The input of the application has nothing to read.
     #[error("how long {0} takes is not known: there is nothing to read")]
     NothingToRead(String),
-    /// The only profiles are of inputs with far fewer, or far more, bytes than the input of the job.
+    /// The only profiles are of inputs more than ten times larger or smaller, in bytes, than the input
+    /// of the job.
     #[error(
         "how long {name} takes is not known: it reads {asked_bytes} bytes, too far from the \
          {known_bytes} bytes of job {profile_of}, which was measured"
@@ -94,7 +96,7 @@ pub struct Expected<'a> {
     pub publications: &'a [ProfileRecord],
 }
 
-/// The number of a job's tasks and their CPU times, estimated by the profile of an earlier job.
+/// The number of a job's tasks and their CPU times, estimated from the profile of an earlier job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizedJob {
     /// Number of map tasks.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use ebb_colocate::LoadMonitor;
 
-/// The length of the measurement of the CPU use of other processes. The kernel counts CPU use in
-/// ticks of 10 ms.
+/// The time for which the CPU use of other processes is measured. The kernel counts CPU time in
+/// ticks of 10 ms, so a much shorter measurement would be coarse.
 const MEASURE_FOR: Duration = Duration::from_millis(200);
 
 /// The number of cores that other processes leave free on this machine, or the number of cores that
@@ -37,8 +37,8 @@ impl FreeCores {
         }
     }
 
-    /// Creates the free cores from a known CPU use of other processes, `others_cores` cores, for
-    /// callers that measure this use continuously.
+    /// Creates the free cores for callers that measure the CPU use of other processes continuously.
+    /// Other processes use `others_cores` cores.
     pub fn beside(others_cores: f64) -> Self {
         Self::new(Others::Known {
             cores: others_cores,
@@ -63,8 +63,8 @@ impl FreeCores {
     }
 
     /// Returns how many of the `cores` cores of a job are free, on a machine of `machine_cores`
-    /// cores; all of them where the system does not show the CPU use of processes. After
-    /// [`start`](Self::start), waits until a fifth of a second was measured.
+    /// cores. Returns `cores` if the operating system does not report the CPU use of processes.
+    /// After [`start`](Self::start), waits until the measurement has taken a fifth of a second.
     pub fn of(self, cores: u32, machine_cores: u32) -> f64 {
         let others_cores = match self.others {
             Others::Known { cores } => cores,

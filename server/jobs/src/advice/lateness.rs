@@ -16,7 +16,7 @@ use crate::application::Application;
 use crate::history::ProfileRecord;
 use crate::request::PublishRequest;
 
-/// The application by whose profiles the speed of publications is predicted.
+/// The name of the application whose profiles show how fast publications are.
 pub const PUBLICATION: &str = PublishRequest::NAME;
 
 /// The lateness of a job whose predicted end is after its goal.
@@ -25,8 +25,8 @@ pub const PUBLICATION: &str = PublishRequest::NAME;
 pub struct Lateness {
     /// The time from the goal to the predicted end, in seconds; positive.
     pub late_by_s: f64,
-    /// The prediction if the input were published and the job ran over it on other machines; `None`
-    /// if no publication of an input of about this size has left a profile, or if the job reads
+    /// The prediction for the case that the input is published first and the job then runs on other machines.
+    /// `None` if there is no profile of a publication of an input of about this size, or if the job reads
     /// anything that cannot be published.
     pub publication: Option<PublicationOutlook>,
 }
@@ -37,8 +37,7 @@ pub struct Lateness {
 pub struct PublicationOutlook {
     /// The job id of an earlier publication, whose measured CPU time is the basis of this prediction.
     pub profile_of: String,
-    /// The number of bytes of its input that the publication `profile_of` published per second of
-    /// CPU time.
+    /// The bytes of its input that the publication `profile_of` wrote per second of CPU time.
     pub bytes_per_cpu_s: f64,
     /// The predicted time of a publication of the input, in seconds, on the cores that are free for the job on this
     /// machine.
@@ -78,9 +77,10 @@ impl PredictedJob {
         })
     }
 
-    /// Returns the prediction by the profile of the latest publication in `publications` that wrote all rows and
-    /// whose size is like that of the input; `None` if there is none. A publication of changes only, whose job has
-    /// another name, is ignored: its time does not show the time for all rows.
+    /// Returns the prediction from the profile of the latest publication in `publications` that wrote all
+    /// rows and whose input was at most ten times larger or smaller; `None` if there is none. Publications of
+    /// changes only are ignored: they show nothing about the time for all rows. The name of their job
+    /// differs.
     fn publication(&self, publications: &[ProfileRecord]) -> Option<PublicationOutlook> {
         let outlooks = publications.iter().filter_map(|profile| {
             let measured = profile.measured(PUBLICATION)?;

@@ -49,8 +49,9 @@ const SAME_WORK_LOG_SD: f64 = 0.2;
 const OTHER_WORK_LOG_SD: f64 = 0.5;
 
 /// The part of an estimate's assumed error (see `SAME_WORK_LOG_SD`) that is due to the size of the
-/// input: the standard deviation if the input is larger or smaller than the measured one by the
-/// factor e = 2.718. It is not known which part of a task's work is in proportion to its bytes.
+/// input: the standard deviation for each factor of e (2.718) by which the input is larger or
+/// smaller than the measured one. Such an error is assumed because the estimate takes all work as
+/// proportional to bytes, and some of it may not be.
 const LOG_SD_PER_E: f64 = 0.5;
 /// The least number of free cores, in hundredths of a core, that a prediction assumes, however much
 /// other processes use. With less, the simulations would be meaningless.
@@ -99,8 +100,9 @@ pub struct Advice {
     pub map_task_cpu_s: f64,
     /// The estimated CPU time of a reduce task, in seconds.
     pub reduce_task_cpu_s: f64,
-    /// The mean ratio, over earlier executions, of the time that was taken to the time that was
-    /// estimated from the tasks. `median_s` and `safe_goal_s` include this factor.
+    /// The factor by which earlier executions took longer than was estimated from their tasks. It
+    /// is the geometric mean of their ratios and of one assumed ratio of 1. `median_s` and
+    /// `safe_goal_s` include it.
     pub learned_factor: f64,
     /// The standard deviation of the logarithm of the ratio of a run's time to its estimate.
     pub log_sd: f64,

@@ -12,14 +12,15 @@
 use super::sketch::{Sketch, take};
 use crate::records::Number;
 
-/// The mark of the form with a fixed length, behind the number of rows.
+/// The byte that marks the form with a fixed length. It follows the number of rows.
 const FIXED: u8 = 1;
-/// The mark of the compact form.
+/// The byte that marks the compact form.
 const COMPACT: u8 = 0;
 
-/// The length of a column in the form of fixed length.
+/// The length of a column in the form with a fixed length, in bytes.
 const COLUMN_BYTES: usize = size_of::<u64>() + SUM_BYTES + 2 * END_BYTES;
-/// Enough for the sum of 10^18 numbers with mantissas of 64 bits and one scale.
+/// The length of an encoded sum, in bytes: a scale and a mantissa of 128 bits. These are enough for
+/// the sum of 10^18 numbers that have mantissas of 64 bits and the same scale.
 const SUM_BYTES: usize = 1 + size_of::<i128>();
 const END_BYTES: usize = 1 + size_of::<i64>();
 
@@ -65,7 +66,7 @@ impl Measures {
     }
 
     /// Appends the fields of the column to a row of the result: count, sum, smallest, greatest, mean
-    /// and quantiles. Those of no values are empty.
+    /// and quantiles. If there are no values, all fields but the count are empty.
     pub fn push_fields(&self, quantiles: &[f64], fields: &mut Vec<String>) {
         fields.push(self.count.to_string());
         let Some((min, max)) = &self.ends else {
@@ -131,7 +132,7 @@ impl Measures {
         })
     }
 
-    /// Returns the aggregate in the form of fixed length; `None` if a number is too long for it.
+    /// Returns the aggregate in the form with a fixed length; `None` if a number is too long for it.
     fn encode_fixed(&self) -> Option<[u8; COLUMN_BYTES]> {
         let mut bytes = [0; COLUMN_BYTES];
         let (count, numbers) = bytes.split_at_mut(size_of::<u64>());
@@ -188,8 +189,8 @@ impl Group {
         }
     }
 
-    /// Returns the group in the form of fixed length, for [`combine_in_place`]; in the compact form
-    /// if it has sketches, or a number that is too long.
+    /// Encodes the group in the form with a fixed length, which [`combine_in_place`] requires. If the
+    /// group has sketches, or a number that is too long, uses the compact form.
     pub fn encode_for_map(&self, has_sketch: bool) -> Vec<u8> {
         if has_sketch {
             return self.encode(true);
@@ -216,7 +217,7 @@ impl Group {
     }
 
     /// Decodes a group of `columns` columns, which has sketches if `has_sketch`; `None` if the bytes
-    /// are no such group.
+    /// are not an encoded group.
     pub fn decode(mut bytes: &[u8], columns: usize, has_sketch: bool) -> Option<Self> {
         let bytes = &mut bytes;
         let rows = u64::from_le_bytes(take(bytes)?);
@@ -231,8 +232,8 @@ impl Group {
     }
 }
 
-/// Combines the group `value` into `into`, if both have the form of fixed length and the sums still
-/// fit. If not, returns false and leaves `into` as it is.
+/// Combines the group `value` into `into`, if both groups have the form with a fixed length and the
+/// sums still fit. If not, returns false and leaves `into` unchanged.
 pub(super) fn combine_in_place(into: &mut [u8], value: &[u8]) -> bool {
     let (Some((into_rows, [FIXED, into @ ..])), Some((rows, [FIXED, value @ ..]))) = (
         into.split_first_chunk_mut::<8>(),

@@ -90,7 +90,7 @@ impl Application for AggregateRequest {
     }
 }
 
-/// CQL's types of integers.
+/// The integer types of CQL.
 const INTEGERS: [&str; 6] = ["bigint", "counter", "int", "smallint", "tinyint", "varint"];
 
 /// The columns to group by and to aggregate, and the quantiles.
@@ -240,8 +240,8 @@ impl Mapper for GroupMapper {
     }
 }
 
-/// Returns the float that represents a number in a sketch. Numbers that no float can
-/// represent are an error.
+/// Returns the float that represents a number in a sketch. It is an error if the number is beyond
+/// the range of floats: larger than about 1e308, or smaller than about 1e-323 and not 0.
 fn sketched(number: &Number, key: &[u8], column: &str) -> Result<f64, TaskError> {
     let float = number.to_f64();
     let is_there = float.is_finite() && (float != 0.0 || *number == Number::default());

@@ -11,8 +11,9 @@ pub const RELATIVE_ERROR: f64 = 0.005;
 /// The ratio of the upper end of a bucket to its lower end.
 const GAMMA: f64 = (1.0 + RELATIVE_ERROR) / (1.0 - RELATIVE_ERROR);
 
-/// The number of values in each bucket. The bucket of positive values in `(GAMMA^(i-1),
-/// GAMMA^i]` is `i`; there are at most 150,000 buckets for all floats.
+/// A sketch of how numbers are distributed: the number of values in each bucket. The bucket `i` of
+/// `positive` has the values in `(GAMMA^(i-1), GAMMA^i]`, and the same bucket of `negative` their
+/// negatives. There are at most 150,000 buckets for all floats.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sketch {
     negative: BTreeMap<i32, u64>,
@@ -89,7 +90,7 @@ impl Sketch {
     }
 
     /// Decodes a sketch from the start of `bytes`, and removes the bytes that it took. Returns
-    /// `None` if they are no sketch.
+    /// `None` if `bytes` do not begin with an encoded sketch.
     pub(super) fn decode(bytes: &mut &[u8]) -> Option<Self> {
         let zeros = u64::from_le_bytes(take(bytes)?);
         let negative = u32::from_le_bytes(take(bytes)?);

@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Result, read_row};
 
-/// The largest number of attempts that are recorded per job: the first ones. Later attempts are
-/// only counted.
+/// The largest number of attempts that are recorded per job. Later attempts are only counted.
 pub const ATTEMPTS_KEPT_MAX: u32 = 10_000;
 
 /// An attempt at a task of a recorded job.
@@ -31,7 +30,7 @@ pub(super) struct AttemptTable {
 }
 
 impl AttemptTable {
-    /// Adds attempts of the job with the id `job`, numbered from `first` on, all by one commit.
+    /// Adds attempts of the job with the id `job`, numbered from `first` on, in one commit.
     pub(super) fn add(&self, job: &str, first: u32, attempts: &[JobAttempt]) -> Result<()> {
         let mut batch = WriteBatch::new();
         for (number, attempt) in (first..).zip(attempts) {

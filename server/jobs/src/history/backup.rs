@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::maintenance::{BACKUP, DAMAGED_KEPT_MAX, MaintenanceOptions};
 use super::{History, JobRecord, RecordState, Result};
 
-/// The request of a backup, as the history has it.
+/// The request for a backup, as the history records it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupRequest {
     /// The name of the backup, or its directory.
@@ -23,7 +23,7 @@ pub struct BackupReport {
     /// The outcome: succeeded, failed or cancelled.
     pub outcome: Outcome,
     /// The sizes of the backup, and the damage in its files; `None` if the backup was not finished.
-    /// Of damaged files, the history has the first 100.
+    /// The history contains only the first 100 damaged files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupInfo>,
 }
@@ -48,8 +48,8 @@ impl BackupRequest {
 }
 
 impl BackupReport {
-    /// Returns the report of a finished backup. If the backup has damage, so that an older backup was
-    /// not replaced by it, the outcome is a failure.
+    /// Returns the report of a finished backup. The outcome is a failure if the backup has damage:
+    /// such a backup does not replace an older one.
     pub fn finished(made: BackupInfo) -> Self {
         let outcome = if made.older_stays {
             let cause = "files are damaged or missing, and the older backup stays";
@@ -65,7 +65,7 @@ impl BackupReport {
         }
     }
 
-    /// The report of a backup that failed for the reason `cause`.
+    /// Returns the report of a backup that failed for the reason `cause`.
     pub fn failed(cause: String) -> Self {
         Self {
             outcome: Outcome::Failed { cause },
@@ -88,7 +88,7 @@ impl BackupReport {
 }
 
 impl JobRecord {
-    /// The record of a backup that started at `started_unix_ms`.
+    /// Returns the record of a backup that started at `started_unix_ms`.
     pub fn of_backup(id: String, request: &BackupRequest, started_unix_ms: u64) -> Self {
         Self::started(id, BACKUP, request.to_json(), started_unix_ms)
     }
@@ -118,8 +118,8 @@ impl JobRecord {
 }
 
 impl History {
-    /// Records a backup that started at `started_unix_ms`. Must be called after the state to back up
-    /// was captured: otherwise the backup would contain its own record, as that of a job that never
+    /// Records a backup that started at `started_unix_ms`. The caller must have captured the state to
+    /// back up before. Otherwise the backup would contain its own record, as that of a job that never
     /// ends.
     ///
     /// # Errors
@@ -143,10 +143,10 @@ impl History {
         self.end(job, state, Some(json!(report)))
     }
 
-    /// Returns the times of the states that backups without damage contain, in milliseconds since
-    /// 1970, in the order of their records, the newest first. A time may lie in the future: it was
-    /// recorded while the clock was ahead. The record of the last such backup, and that of the last
-    /// one that does not lie in the future, are kept, whatever jobs come after them.
+    /// Returns the time of the state that each backup without damage contains, in milliseconds since
+    /// 1970, the latest record first. A time may lie in the future, if it was recorded while the
+    /// clock was ahead. The history never deletes the record of the latest backup without damage, nor
+    /// that of the latest one whose time is not in the future.
     pub fn good_backups_unix_ms(&self) -> impl Iterator<Item = Result<u64>> + use<> {
         let jobs = self.newest(None);
         jobs.filter_map(|job| job.map(|job| job.good_backup_unix_ms()).transpose())

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::JobRecord;
 
-/// The application name of backups. No application that a job request can name has it.
+/// The application name of backups. No application of a job request has this name.
 pub const BACKUP: &str = "backup";
 
-/// The application name of verifications. No application that a job request can name has it.
+/// The application name of verifications. No application of a job request has this name.
 pub const VERIFY: &str = "verify";
 
-/// The largest number of damaged files that the record of a backup or a verification has.
+/// The largest number of damaged files that the record of a backup or a verification lists.
 pub(super) const DAMAGED_KEPT_MAX: usize = 100;
 
 /// The options of a backup or a verification.

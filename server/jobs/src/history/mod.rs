@@ -51,13 +51,12 @@ pub use ebb_tables::names::SYSTEM_KEYSPACE;
 /// reads. An upgrade of an older one would go into [`History::open`].
 const HISTORY_VERSION: &str = "1";
 
-/// The number of ended jobs whose records are kept, in addition to the last backup without damage
-/// and the last such backup of a time in the past.
+/// The number of ended jobs whose records are kept. Two more may be kept: the latest backup without damage,
+/// and the latest one whose time is not in the future.
 const ENDED_JOBS_MAX: usize = 1000;
 
-/// The largest number of starts of a job: if the process has ended so often while the job ran, the
-/// job may be the reason. Starts after which the job was parked (put aside by a shutdown) do not
-/// count.
+/// The largest number of times that a job is started. If the process has ended so often while the job ran,
+/// the job may be the cause. Starts after which the job was parked (put aside by a shutdown) do not count.
 pub const STARTS_MAX: u32 = 3;
 
 /// The result of the history's operations.
@@ -290,10 +289,10 @@ impl History {
         self.attempts.after(id, after, count_max)
     }
 
-    /// Records the measurements of a job, so that the next job with the same `work` (the arguments, as far as they
-    /// matter) can be estimated. `measured` has the name and the profile of each job of the runtime. `input` is a
-    /// description of the input for people; `took_over_estimate` is the ratio of the job's time to its estimate, if it
-    /// had one.
+    /// Records the measurements of a job, so that the next job with the same `work` (application, options and
+    /// inputs) can be estimated. `measured` has the name and the profile of each job of the runtime. `input`
+    /// is a description of the input for people. `took_over_estimate` is the ratio of the job's time to its
+    /// estimate, if it had an estimate.
     ///
     /// # Errors
     /// When the store fails.

@@ -104,8 +104,8 @@ pub struct JobRecord {
     /// process to start again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parks: u32,
-    /// True if the job, since its last start, was about to put its output in place. If the record then has
-    /// no end but the output exists, the job made that output and has succeeded.
+    /// True if the job's latest start has recorded that it is about to put its output in place. If the
+    /// record then has no end but the output exists, the job wrote that output and has succeeded.
     pub commits: bool,
     /// The timestamp of the rows that the last start was about to put into a table of CQL, in microseconds
     /// since 1970.
@@ -163,15 +163,15 @@ impl JobRecord {
         }
     }
 
-    /// The time of the latest start, in milliseconds since 1970. The time until the job's goal is counted
-    /// from this start.
+    /// Returns the time of the latest start, in milliseconds since 1970. The time until the job's goal is
+    /// counted from this start.
     #[must_use]
     pub fn begun_unix_ms(&self) -> u64 {
         self.restarted_unix_ms.unwrap_or(self.started_unix_ms)
     }
 
-    /// Returns the job with the id `id`, or the latest job if `id` is `last`. `jobs` must be in the order
-    /// of their ages, the oldest first.
+    /// Returns the job with the id `id`, or the latest job if `id` is `last`. `jobs` must be sorted by
+    /// age, the oldest first.
     ///
     /// # Errors
     /// When there is no such job; the error lists the existing ids.

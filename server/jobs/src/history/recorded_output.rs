@@ -20,8 +20,8 @@ use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 
 use super::{History, JobRecord};
 
-/// The handle by which outputs update the record of their job in the history. If the job has no record there,
-/// only the notes for its report are kept. All clones update the same record.
+/// The handle with which outputs update the record of their job in the history. If the job has no record
+/// there, only the notes for its report are kept. All clones update the same record.
 #[derive(Debug, Clone, Default)]
 pub struct CommitRecord {
     record: Arc<OnceLock<(History, JobRecord)>>,
@@ -34,7 +34,7 @@ impl CommitRecord {
         let _ = self.record.set((history.clone(), job.clone()));
     }
 
-    /// Adds lines to the job's report, one for each thing that the commit put in place.
+    /// Adds lines to the job's report, for example one for each table that the commit has published.
     pub fn note(&self, notes: impl IntoIterator<Item = String>) {
         let mut all = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         all.extend(notes);
@@ -69,7 +69,7 @@ pub struct RecordedOutput {
 }
 
 impl RecordedOutput {
-    /// Wraps `output`, so that its commits are recorded in `commits`.
+    /// Wraps `output`, so that each of its commits is first recorded by `commits`.
     pub fn new(output: Arc<dyn Output>, commits: CommitRecord) -> Self {
         Self { output, commits }
     }

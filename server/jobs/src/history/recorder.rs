@@ -17,7 +17,7 @@ use ebb_scheduler::runtime::{
 use super::attempts::{ATTEMPTS_KEPT_MAX, AttemptTable, JobAttempt};
 use super::{History, JobRecord, Result};
 
-/// The largest number of attempts per commit.
+/// The largest number of attempts that one commit writes to the history.
 const BATCH_MAX: usize = 256;
 
 /// The largest length of a recorded cause of a failed attempt, in bytes: a cause may

@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::{JobRecord, Result, read_row};
 
-/// A row of the table of jobs: the id of a job, and its record in JSON. A reader that compares the
-/// bytes with those of an earlier read need not decode equal ones again.
+/// A row of the table of jobs: the id of a job, and its record in JSON. A reader can compare the
+/// bytes with those of an earlier read, and decode them only if they differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobRow {
     id: Bytes,
@@ -22,7 +22,8 @@ impl JobRow {
         }
     }
 
-    /// The row with this key and this value, as the table has it.
+    /// Creates the row from the key and the value that were read from the table of jobs. Does not
+    /// decode the record: [`record`](Self::record) does that.
     pub(super) fn stored((id, json): (Bytes, Bytes)) -> Self {
         Self { id, json }
     }

@@ -20,7 +20,7 @@ pub struct VerificationReport {
 }
 
 impl VerificationReport {
-    /// The report of a verification that has read every file.
+    /// Returns the report of a verification that has read every file.
     pub fn finished(verified: VerifyReport) -> Self {
         Self {
             outcome: Outcome::Succeeded,
@@ -28,7 +28,7 @@ impl VerificationReport {
         }
     }
 
-    /// The report of a verification that failed for the reason `cause`.
+    /// Returns the report of a verification that failed for the reason `cause`.
     pub fn failed(cause: String) -> Self {
         Self {
             outcome: Outcome::Failed { cause },
@@ -45,7 +45,7 @@ impl VerificationReport {
 }
 
 impl JobRecord {
-    /// The record of a verification that started at `started_unix_ms`.
+    /// Returns the record of a verification that started at `started_unix_ms`.
     pub fn of_verification(id: String, options: &MaintenanceOptions, started_unix_ms: u64) -> Self {
         let request = json!({"application": {VERIFY: options}});
         Self::started(id, VERIFY, request, started_unix_ms)

@@ -40,7 +40,7 @@ use super::snapshot::{Piece, SnapshotInput};
 use super::task_pace::TaskPace;
 use crate::error::of_table;
 
-/// The length of a cell that is null.
+/// The length that marks a cell as null.
 const NULL: u32 = u32::MAX;
 
 /// An input of several tables, all as of one snapshot, for a publication.
@@ -56,7 +56,7 @@ struct Table {
     newer: SnapshotTable,
     /// The older snapshot with which the rows are compared; `None` if all rows are read.
     older: Option<SnapshotTable>,
-    /// The number of the published table that the rows go to.
+    /// The number of the published table that contains the rows.
     rows_to: u32,
     cql: Option<CqlCells>,
 }
@@ -66,8 +66,8 @@ struct Table {
 struct CqlCells {
     schema: Arc<TableSchema>,
     rows: CellColumns,
-    /// The partition key and the static columns, and the number of the published table that they go
-    /// to; `None` if the table has no static columns.
+    /// The partition key and the static columns, and the number of the published table that contains
+    /// them; `None` if the table has no static columns.
     statics: Option<(CellColumns, u32)>,
 }
 
@@ -79,9 +79,9 @@ struct CellColumns {
 }
 
 impl CellsInput {
-    /// Adds a table that CQL did not make, to be read in at most `splits` splits. Its rows go to the
-    /// published table with the number `rows_to`. With an `older` snapshot of the table, only the rows
-    /// that differ are read.
+    /// Adds a table that CQL did not make, to be read in at most `splits` splits. The published table
+    /// with the number `rows_to` receives its rows. With an `older` snapshot of the table, only the
+    /// rows that differ are read.
     pub(crate) fn add_plain(
         &mut self,
         table: SnapshotTable,
@@ -98,10 +98,10 @@ impl CellsInput {
         });
     }
 
-    /// Adds a table that CQL made, to be read in at most `splits` splits. Its rows go to the published
-    /// table with the number `rows_to`, its static columns to the one with the number `statics_to`.
-    /// With an `older` snapshot of the table, at which it had the same columns, only the rows that
-    /// differ are read.
+    /// Adds a table that CQL made, to be read in at most `splits` splits. The published table with the
+    /// number `rows_to` receives its rows, and the one with the number `statics_to` its static
+    /// columns. With an `older` snapshot of the table, at which it had the same columns, only the rows
+    /// that differ are read.
     pub(crate) fn add_cql(
         &mut self,
         table: SnapshotTable,
@@ -192,10 +192,10 @@ fn take_number(split: &Split) -> Option<(usize, &[u8])> {
     Some((u32::from_le_bytes(*number) as usize, payload))
 }
 
-/// Returns the indexes, in the columns of the schema, of the columns whose cells a record has, in the
-/// order of the cells: the columns of the key, then the others by ascending id, as stored rows have
-/// them. With `are_static`, these are the partition key and the static columns; otherwise all columns
-/// but the static ones.
+/// Returns the columns whose cells a record contains, as indexes into the columns of the schema. The
+/// order is that of stored rows: the columns of the key, then the others by ascending id. With
+/// `are_static`, the columns are the partition key and the static columns; otherwise all columns that
+/// are not static.
 pub(crate) fn cell_columns(schema: &TableSchema, are_static: bool) -> Vec<usize> {
     let is_wanted = |kind: ColumnKind| match kind {
         ColumnKind::PartitionKey => true,
@@ -351,9 +351,9 @@ impl CqlCells {
     }
 }
 
-/// The cells of the current row, in the order of their columns in the record (a slot is the index of a
-/// column there). The cells that all rows of a partition share come first, and are written once per
-/// partition. The memory is reused for every row.
+/// The encoded cells of the current row, in the order of the columns of a record. A slot is the index
+/// of a column in this order. The cells that all rows of a partition share come first, and are written
+/// once per partition. The memory is reused for every row.
 #[derive(Debug, Default)]
 struct RowCells {
     bytes: Vec<u8>,

@@ -116,8 +116,8 @@ impl FilesInput {
         Self::open_as(&paths.collect::<Vec<_>>(), kind, splits)
     }
 
-    /// Opens files, or directories, under other names in keys: each pair of `paths` has a path and
-    /// the name that keys show for it.
+    /// Opens files or directories as [`FilesInput::open`] does, but with other names in keys: each
+    /// pair of `paths` has a path and the name that keys show for it.
     ///
     /// # Errors
     /// As [`FilesInput::open`].

@@ -84,7 +84,8 @@ impl SnapshotInput {
         }
     }
 
-    /// Opens the entries of a range of keys. Calls `pace` among keys without an entry.
+    /// Opens the entries of a range of keys. Calls `pace` while the search passes keys without an
+    /// entry, for example deleted ones.
     fn scan<'s>(
         &'s self,
         piece: &Piece,

@@ -39,14 +39,14 @@ use super::error::JobError;
 use super::history::{CommitRecord, OwnSnapshot};
 use super::request::{Isolation, JobRequest};
 
-/// Checks that the files of `request` exist, and that its output can be made and lies outside of `data`, the
-/// directory of the database, or for a client's terminal among the spills there. Callers that are about to run
-/// the job call this before they open or make a database, a file or a snapshot for it.
-/// [`OpenJob::open`] does not check the output, because it also opens jobs that are only to be
-/// estimated, and these write no output.
+/// Checks that the files of `request` exist and that its output can be made. The output must lie outside of
+/// `data`, the directory of the database; only rows for a client's terminal must lie in its folder of
+/// temporary files. Callers that are about to run the job call this before they open or make a database, a
+/// file or a snapshot for it. [`OpenJob::open`] does not check the output, because it also opens jobs that
+/// are only to be estimated, and these write no output.
 ///
 /// # Errors
-/// When a file is not there, or the output cannot be made where it is to be.
+/// When a file does not exist, or the output cannot be made at its path.
 pub fn check_files(request: &JobRequest, data: Option<&Path>) -> Result<(), JobError> {
     let paths = request.paths();
     paths
@@ -62,8 +62,7 @@ pub struct OpenJob {
     /// The work; `None` once the node has taken it to submit it.
     pub work: Option<Work>,
     pub inputs: Vec<OpenInput>,
-    /// The handle by which the output records in the history of jobs that it is about to be put in
-    /// place.
+    /// The handle with which the output records in the history that its commit is about to begin.
     pub commits: CommitRecord,
     /// Cores that the job may use.
     pub cores: u32,

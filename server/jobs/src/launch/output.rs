@@ -85,9 +85,9 @@ impl Destination for OpenOutput<'_> {
     }
 }
 
-/// Checks that the output can be made and lies outside of `data`, the directory of the database, if it is a
-/// file or a folder. A spool has to lie among the spills of the database, so that the database removes it if
-/// its client is killed.
+/// Checks that the output can be made, if it is a file or a folder. It must lie outside of `data`, the
+/// directory of the database. A spool (rows that a client prints on its terminal) must lie in the database's
+/// folder of temporary files, so that the database removes it if the client is killed.
 pub(super) fn check(
     request: &JobRequest,
     paths: &Paths,
@@ -194,7 +194,8 @@ impl Place {
     }
 }
 
-/// Returns the destination of rows; `None` if it is a table.
+/// Returns the file, the folder or the terminal that the rows are written to; `None` if they go into a
+/// table.
 fn files_target(request: &JobRequest, paths: &Paths) -> Option<FilesTarget> {
     match (&request.output.to, paths.output.clone()) {
         (OutputPlace::File(_) | OutputPlace::Spool(_), path) => path.map(FilesTarget::File),

@@ -7,8 +7,8 @@ use crate::error::JobError;
 use crate::history::CommitRecord;
 use crate::request::{InputRequest, JobRequest, OutputPlace, Paths, PublishTarget};
 
-/// Returns the opened source and the target of a publication; `None` for another job. `request` was
-/// checked.
+/// Returns the opened source and the target of a publication; `None` for another job. The caller
+/// must have checked `request`.
 pub(super) fn of<'a>(
     request: &'a JobRequest,
     paths: &Paths,

@@ -40,7 +40,8 @@ use crate::error::{JobError, of_table};
 use crate::history::CommitRecord;
 use crate::records::{Fields, InvalidInput, RecordFormat, RowDecoder};
 
-/// The number of bytes of a partition's rows that are sorted at a time.
+/// The size in bytes of the rows that a task holds in memory, to sort them before they are written to a
+/// temporary file.
 const SORT_BYTES: usize = 4 << 20;
 
 /// The output of a job into a CQL table, which has the job's rows once the job has succeeded. All

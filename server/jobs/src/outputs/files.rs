@@ -117,12 +117,12 @@ pub struct FilesOutput {
 #[derive(Debug, Default)]
 struct Shared {
     scratch: Option<Arc<ScratchDir>>,
-    /// The file with the rows of each partition, by the last attempt that finished.
+    /// For each partition, the file with its rows, from the last attempt that finished.
     parts: BTreeMap<u32, Part>,
 }
 
-/// A file in the scratch folder, and a handle without which the folder would be removed. The file
-/// is declared first, so that it is dropped before the handle.
+/// A file in the scratch folder, and a handle that keeps the folder from being removed. The file is
+/// declared first, so that it is dropped before the handle.
 #[derive(Debug)]
 struct Part {
     file: NamedTempFile,
@@ -167,9 +167,9 @@ impl FilesOutput {
         })
     }
 
-    /// Creates the file for one attempt at a partition of the output. The file begins with the
-    /// header if each partition becomes a file of its own. If they are joined into one file, only
-    /// that of the first partition does.
+    /// Creates the file for one attempt at a partition of the output. Each file of a folder begins
+    /// with the header. If the partitions are joined into one file, only the file of the first
+    /// partition does.
     fn part(&self, partition: u32, attempt: u32) -> Result<Part, TaskError> {
         let scratch = self.scratch()?;
         let mode = match self.target {

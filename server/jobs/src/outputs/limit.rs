@@ -11,9 +11,9 @@ use super::staging::StagingWriter;
 /// Passes only the first rows of a job to another output: the rows of the first partition in the
 /// order written, then those of the next one, until the limit is reached.
 ///
-/// The first rows are known only when all partitions are written. Until then, temporary files have
-/// up to the limit of rows of each partition; the commit writes the first of all these rows as one
-/// partition.
+/// The first rows are known only when all partitions are written. Until then, each partition keeps
+/// its first rows, up to the limit, in a temporary file. The commit passes the first of all these
+/// rows to the other output, as one partition.
 pub struct LimitedOutput {
     inner: Arc<dyn Output>,
     rows_max: u64,

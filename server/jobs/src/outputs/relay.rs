@@ -9,7 +9,8 @@ use ebb_scheduler::runtime::{Input, Output, OutputWriter, RecordSink, Split, Tas
 use super::partitions::Partitions;
 use super::staging::{RowsDescription, StagedRows, StagingWriter};
 
-/// The number of bytes of a partition's rows that are sorted at a time.
+/// The size in bytes of the rows that a task holds in memory, to sort them before they are written
+/// to a file.
 const SORT_BYTES: usize = 1 << 20;
 
 /// The output of one job, once the job has succeeded, as the input of another: a split per

@@ -16,7 +16,7 @@ use crate::records::{Column, ColumnKind, Fields, InvalidRow, RecordFormat, RowDe
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RowFormat {
-    /// `KEY<TAB>VALUE`, both unchanged; only one of them if the rows lack the other. A tab or
+    /// `KEY<TAB>VALUE`, both unchanged; only one of them if the other is not written. A tab or
     /// newline inside is not escaped.
     #[cfg_attr(
         feature = "args",

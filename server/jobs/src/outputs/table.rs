@@ -8,7 +8,8 @@ use ebb_storage::{Db, ErrorKind, Keyspace, SortedWriter, Table, TableOptions};
 use super::partitions::Partitions;
 use super::staging::{StagingWriter, merge};
 
-/// The number of bytes of a partition's rows that are sorted at a time.
+/// The size in bytes of the rows that a task holds in memory, to sort them before they are written
+/// to a temporary file.
 const SORT_BYTES: usize = 4 << 20;
 
 /// The output of a job into a table, which has the job's rows once the job has succeeded.

@@ -43,8 +43,8 @@ fn salts(seed: u64, block: u64) -> [u32; 2] {
     [bits as u32, (bits >> 32) as u32]
 }
 
-/// Counts the points inside the circle, one after the other. `black_box` keeps the compiler
-/// from vectorising the loop, so that this stands for a machine without vector
+/// Counts the points inside the circle, one after the other. `black_box` keeps the compiler from
+/// vectorising the loop, so that the function takes as long as on a machine without vector
 /// instructions.
 pub(super) fn inside_plain(seed: u64, block: u64) -> u64 {
     let salts = salts(seed, block);

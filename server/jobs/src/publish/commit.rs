@@ -18,8 +18,8 @@ use super::whole::{WholeRecord, WholeTable};
 use crate::history::now_unix_ms;
 
 impl PublicationJob {
-    /// Commits the tables that are not published yet, then writes the record that all tables are, and
-    /// keeps the published snapshot readable for the next publication.
+    /// Commits the tables that are not published yet, then writes the completion record of the publication,
+    /// and keeps the published snapshot readable for the next publication.
     pub(super) fn commit(&self) -> Result<(), TaskError> {
         let target = &self.target;
         // A publication has a table at least.
@@ -126,7 +126,7 @@ impl PublicationJob {
         }
     }
 
-    /// Returns whether the newest metadata of a table have this publication. If so, corrects the version
+    /// Returns whether the newest metadata of a table contain this publication. If so, corrects the version
     /// hint: the publisher that committed the metadata may have ended before it wrote the hint.
     fn is_published(
         &self,
@@ -185,10 +185,10 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// For each data file with too many files of deletes, combines these files into a new one. That
-    /// one also replaces the file of deletes that this publication has for the data file, which is
-    /// removed from `deletes`. Returns the paths of the files of the newest publication that the
-    /// table no longer needs.
+    /// Combines the delete files of each data file that has too many of them into one new delete file. If
+    /// this publication has written a delete file for the data file, the new file replaces it, and it is
+    /// removed from `deletes`. Returns the paths of the files of the newest publication that the table no
+    /// longer needs.
     fn merge_deletes(
         &self,
         table: &TablePlan,

@@ -93,7 +93,8 @@ pub(super) struct PublicationJob {
     /// of rows that are not encoded yet, for dictionaries, and for the positions of deleted rows. A task has one
     /// row group for each table that it writes, and mostly it writes one table.
     pub(super) row_group_bytes: usize,
-    /// True if a tag with the snapshot's name that names another Iceberg snapshot is moved.
+    /// True if a tag that has the snapshot's name, but names another Iceberg snapshot, is moved to the new
+    /// one. If false, such a tag is an error.
     pub(super) replaces_tag: bool,
     /// A random id of this start, which makes the names of the files that it writes unique.
     pub(super) run: String,

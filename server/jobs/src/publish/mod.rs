@@ -28,7 +28,7 @@
 //! | `input` | the rows to write |
 //! | `previous` | where the newest publication has a row, and the rows of its files that go |
 //! | `row_keys` | the keys of rows, made of the columns of the primary key |
-//! | `output` | data files and files of deletes |
+//! | `output` | data files and delete files |
 //! | `commit` | the commit of the tables, and what is reported and kept after it |
 //! | `whole` | the record that a publication is whole, with its tables |
 //! | `catalog_url` | the URL of a catalog that commits the tables |

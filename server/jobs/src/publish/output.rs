@@ -1,5 +1,5 @@
 //! The output of the publication job. For each task and table it writes data files with the rows that are
-//! new or changed, and files of deletes for the rows that they replace.
+//! new or changed, and delete files for the rows that they replace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,10 +58,10 @@ struct TaskWriter {
 #[derive(Default)]
 struct OpenTable {
     file: Option<OpenFile>,
-    /// The finished files: data files that are full, and files of deletes that are complete.
+    /// The finished files: data files that are full, and delete files that are complete.
     written: Written,
-    /// The lookup, by keys, of those rows of the newest publication that are deleted; `None` before
-    /// the first such row.
+    /// The search for those rows of the newest publication, by their keys, that the task deletes; `None`
+    /// before the first deleted row.
     positions: Option<Positions>,
     deletes: PositionalDeletes,
     counts: RowCounts,
@@ -110,7 +110,7 @@ impl RowCounts {
 impl OpenTable {
     /// Deletes the row with the key `key` from the newest publication. No delete is written if the
     /// data file of the row is removed from the table as a whole. `unique` becomes part of the
-    /// names of files of deletes.
+    /// names of delete files.
     fn delete(
         &mut self,
         job: &PublicationJob,

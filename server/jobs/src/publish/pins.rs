@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub(super) use self::target_pins::TargetPins;
 
 /// The text that is stored with a pin: a hold (a snapshot that the store keeps) for the next publication to
-/// a target. A hold with another text is no pin.
+/// a target. A hold with any other text is not a pin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Note {

@@ -26,10 +26,10 @@ use super::row_keys::KeyForm;
 use crate::error::RequestError;
 use crate::inputs::cell_columns;
 
-/// The name of a property of Iceberg tables. It has, for each field, the identity of the column in the store.
+/// The name of the Iceberg table property that maps each field to the identity of its column in the store.
 pub(super) const COLUMNS_PROPERTY: &str = "ebb.columns";
 
-/// The name of a property of Iceberg tables. It has those options of the publication that the cells of rows depend
+/// The name of the Iceberg table property with those options of the publication that the cells of rows depend
 /// on.
 pub(super) const OPTIONS_PROPERTY: &str = "ebb.options";
 
@@ -52,14 +52,14 @@ pub(super) struct TablePlan {
     /// The value of the table property [`OPTIONS_PROPERTY`]: JSON with those options of the
     /// publication that the cells of rows depend on.
     pub(super) options_property: String,
-    /// The way to make the key of a row in the store from its cells.
+    /// The form of the rows, which decides how the key of a row in the store is made from the row's cells.
     pub(super) keys: KeyForm,
     /// The choice of rows to write: all rows, or only the changed ones.
     pub(super) extent: Extent,
     /// The data files of the newest publication, if only changed rows are written; otherwise empty.
     pub(super) live: Vec<LiveFile>,
     /// The files of `live` that are replaced: data files whose rows are copied into new files, and data files whose
-    /// files of deletes are combined.
+    /// delete files are combined.
     pub(super) rewrites: Rewrites,
     /// The version of the metadata that the publication builds on; 0 if the table has none.
     pub(super) version: u64,
@@ -111,8 +111,8 @@ pub(super) struct PreviousColumns {
 }
 
 impl StoredColumns {
-    /// Returns some columns of a CQL table: the partition key and the static ones, or with `are_static` false all but
-    /// the static ones.
+    /// Returns the columns of a CQL table that one Iceberg table has. With `are_static`, these are the
+    /// partition key and the static columns; otherwise all columns that are not static.
     pub(super) fn of_cql(schema: &Arc<TableSchema>, are_static: bool) -> Self {
         let dropped_us = |id| {
             let old = schema.dropped().iter().find(|old| old.id == id);
@@ -272,7 +272,7 @@ impl TablePlan {
         self.extent == Extent::Changes
     }
 
-    /// The name of the table for people, `KEYSPACE.TABLE`.
+    /// Returns the name of the table for people, `KEYSPACE.TABLE`.
     pub(super) fn label(&self) -> String {
         self.name.replace('/', ".")
     }
@@ -427,8 +427,8 @@ mod tests {
         TablePlan::new("app/t".into(), origin(), stored, previous, &options).unwrap()
     }
 
-    /// Returns the columns that a table has in the target once it is published with this plan: the previous
-    /// columns of its next publication.
+    /// Returns the columns that a table has in the target once it is published with this plan. They are the
+    /// `previous` of the plan for its next publication.
     fn published(plan: &TablePlan) -> PreviousColumns {
         PreviousColumns {
             fields: plan.columns.iter().map(|c| c.field.clone()).collect(),

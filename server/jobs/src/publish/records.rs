@@ -69,7 +69,7 @@ impl StoredPlan {
 pub(super) struct TaskRecord {
     /// The data files that the task wrote, each with the number of its table.
     pub(super) files: Vec<(u32, DataFile)>,
-    /// The files of deletes that the task wrote, each with the number of its table.
+    /// The delete files that the task wrote, each with the number of its table.
     pub(super) deletes: Vec<(u32, DataFile)>,
     /// The number of each table, and the numbers of rows that the task wrote or deleted there.
     pub(super) counts: Vec<(u32, RowCounts)>,
@@ -77,7 +77,7 @@ pub(super) struct TaskRecord {
     pub(super) empty_values: u64,
 }
 
-/// The numbers of rows of a table, by what the publication changes about them.
+/// The numbers of rows of a table, by the change that the publication makes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RowCounts {
     /// The number of new rows. A publication of all rows counts each row here, because it has nothing
@@ -221,7 +221,7 @@ impl Records {
     }
 }
 
-/// Returns the locations of all data files and files of deletes in the folder of a table of the
+/// Returns the locations of all data files and delete files in the folder of a table of the
 /// target.
 pub(super) fn data_files(target: &Target, table: &str) -> Result<BTreeSet<String>> {
     let names = target.list(&format!("{table}/data"))?;

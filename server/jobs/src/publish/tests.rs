@@ -94,7 +94,8 @@ impl Store {
         }
     }
 
-    /// CREATE TABLE: the first column is the partition key, and `c`, if there is one, the clustering.
+    /// Creates a table. The first column is the partition key; `c`, if there is such a column, is the
+    /// clustering column.
     fn create(&self, name: &str, columns: &[ColumnText]) -> Written {
         let has_clustering = columns.iter().any(|column| column.0 == "c");
         let of_cql = columns

@@ -30,7 +30,7 @@ pub(super) struct WholeTable {
     /// committed before this run of the publication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) is_whole: Option<bool>,
-    /// The numbers of rows, by what the publication changed about them; `None` if the table was
+    /// The numbers of rows, by the change that the publication made; `None` if the table was
     /// committed before this run of the publication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rows: Option<RowCounts>,

@@ -62,8 +62,8 @@ impl ValueFormat {
         Self::Text(Column::text(VALUE))
     }
 
-    /// Returns the format of CSV records with fields of these names; of fields without names for
-    /// `None`.
+    /// Returns the format of CSV records with fields of these names. With `None`, the fields have
+    /// no names.
     ///
     /// # Errors
     /// When two names are equal.
@@ -319,8 +319,8 @@ impl RecordFormat {
         }
     }
 
-    /// Returns the index in [`columns`](Self::columns) of the column with the name `name`; `None`
-    /// if there is none. The name may also be another one of the column, such as its number.
+    /// Returns the index in [`columns`](Self::columns) of the column that `name` stands for; `None`
+    /// if there is none. Besides its own name, a column may have another one, such as its number.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         let found = self.find(name).ok()?;
         self.sources().iter().position(|source| *source == found)
@@ -338,8 +338,8 @@ impl RecordFormat {
         }
     }
 
-    /// Appends a row as text in one line: its key, a tab and its value; only one of them if the
-    /// other is not written.
+    /// Appends a row as text in one line: its key, a tab and its value. If the format writes only
+    /// one of the two, appends that one alone.
     pub(crate) fn push_text(&self, key: &[u8], value: &[u8], line: &mut Vec<u8>) {
         let has_key = self.key != KeyFormat::Unwritten;
         let has_value = self.value != ValueFormat::Nothing;
@@ -384,11 +384,11 @@ impl RecordFormat {
 #[derive(Debug, Clone)]
 pub(crate) struct RowDecoder {
     count: usize,
-    /// The indexes, among the decoded fields, of those that get the bytes of the row's key as they
-    /// are.
+    /// The indexes, among the decoded fields, of those that get the bytes of the row's key
+    /// unchanged.
     keys: Vec<usize>,
-    /// The indexes, among the decoded fields, of those that get the bytes of the row's value as
-    /// they are.
+    /// The indexes, among the decoded fields, of those that get the bytes of the row's value
+    /// unchanged.
     values: Vec<usize>,
     /// The fields that come from a CSV record in the key. A pair has the index of the field among
     /// the decoded ones, and its index in that record.

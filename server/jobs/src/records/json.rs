@@ -44,9 +44,9 @@ pub(super) fn written_members(
 /// The form in which a field gets a member that is a JSON string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// A string field is the text of the string, without quotes and escapes.
+    /// The text of the string, without quotes and escapes.
     Text,
-    /// A string field is JSON, with quotes and escapes, as it stands in the object.
+    /// The string as JSON, with quotes and escapes, as the object contains it.
     Json,
 }
 

@@ -41,7 +41,7 @@ pub struct TableInput {
     /// The format of the values. For a table that CQL made, the schema defines it.
     #[serde(default)]
     pub values: ValueKind,
-    /// Names of the columns of CSV values; if empty, their numbers, from 1.
+    /// Names of the columns of CSV values; if empty, columns have numbers instead, from 1.
     #[serde(default)]
     pub names: Vec<String>,
     /// True if malformed quotes in CSV values are read as text. Left out of the JSON if false.
@@ -131,7 +131,7 @@ pub struct CsvInput {
     /// builds, so their requests still have it.
     #[serde(default)]
     pub multiline: bool,
-    /// Names of the columns if there is no header; if empty, their numbers, from 1.
+    /// Names of the columns if there is no header; if empty, columns have numbers instead, from 1.
     #[serde(default)]
     pub names: Vec<String>,
     /// The character between two fields, ASCII. If it is absent, fields are separated by tabs in

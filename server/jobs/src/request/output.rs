@@ -67,7 +67,8 @@ impl OutputPlace {
 }
 
 impl OutputRequest {
-    /// The format of rows in files or on the terminal; text for tables, whose rows have no such format.
+    /// Returns the format of rows in files or on the terminal; text for tables, whose rows have no such
+    /// format.
     pub fn row_format(&self) -> RowFormat {
         match (&self.to, self.format) {
             (OutputPlace::Table(_) | OutputPlace::Iceberg(_), _) => RowFormat::Text,

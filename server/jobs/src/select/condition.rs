@@ -32,7 +32,7 @@ enum Operand {
     /// A number: its text as the user wrote it, and its value.
     Number(String, Number),
     Text(String),
-    /// A text that the user wrote in quotes, without them.
+    /// A text that the user wrote in quotes, without the quotes.
     Quoted(String),
 }
 

@@ -14,7 +14,7 @@ use super::error::CatalogError;
 use super::tokens::{Access, Clock, Tokens};
 use super::transport::{Answer, Transport, for_people};
 
-/// The greatest number of times that a request is sent, as long as no answer is final.
+/// The greatest number of attempts at a request whose answers are not final.
 pub(super) const ATTEMPTS: u32 = 5;
 
 /// The pause before the second attempt. Each later pause is twice as long.
@@ -24,7 +24,7 @@ const PAUSE: Duration = if cfg!(test) {
     Duration::from_millis(200)
 };
 
-/// A client of one catalog. There is no debug output, because of the tokens.
+/// A client of one catalog. It does not implement `Debug`, because it contains tokens.
 pub(super) struct Client {
     transport: Transport,
     tokens: Tokens,
@@ -39,7 +39,7 @@ pub(super) struct Request {
     pub(super) body: Option<Value>,
 }
 
-/// The body of an answer that is an error.
+/// The body of an error response.
 #[derive(Default, Deserialize)]
 struct ErrorBody {
     error: ErrorModel,
@@ -67,7 +67,7 @@ impl Client {
         })
     }
 
-    /// Sends a request until its answer is final, a limited number of times. The request must have the same
+    /// Sends a request up to [`ATTEMPTS`] times, until its answer is final. The request must have the same
     /// effect however often it is sent.
     pub(super) fn send(&self, request: &Request) -> Answer {
         let mut attempt = 1;
@@ -80,8 +80,8 @@ impl Client {
         }
     }
 
-    /// Sends a request, and once more with another token if the catalog refuses the first one: then the request
-    /// has had no effect.
+    /// Sends a request. If the catalog refuses its token, sends the request once more with another token: a
+    /// refused request has had no effect.
     pub(super) fn send_once(&self, request: &Request) -> Answer {
         let mut may_renew = true;
         loop {
@@ -117,20 +117,20 @@ impl Client {
         }
     }
 
-    /// Waits after the attempt with the number `attempt`, from 1, before the next one: after each
-    /// attempt twice as long as after the one before.
+    /// Waits before the next attempt. `attempt` is the number of the last attempt, from 1. Each wait is twice
+    /// as long as the one before.
     pub(super) fn pause(&self, attempt: u32) {
         let pause = PAUSE.saturating_mul(1 << attempt.min(10).saturating_sub(1));
         self.transport.pause(pause);
     }
 
-    /// Returns a text from an answer for people: a limited part of it, without secrets.
+    /// Returns the part of a server's text that an error shows: it is cut if it is long, and has no secrets.
     pub(super) fn without_secrets(&self, text: &str) -> String {
         for_people(&self.tokens.hide(text))
     }
 
-    /// Returns the reason of an answer that is an error: its status, and the message that the protocol has for
-    /// people, without secrets. `token` is that of the request; there may be a newer one meanwhile.
+    /// Returns the text of an error response, without secrets: its status, and the message for people in its
+    /// body. `token` is the token that was sent with the request. The client may have a newer one by now.
     fn refusal(&self, status: StatusCode, body: &[u8], token: Option<&str>) -> String {
         let body: ErrorBody = serde_json::from_slice(body).unwrap_or_default();
         let ErrorModel { message, kind } = body.error;
@@ -149,7 +149,7 @@ impl Client {
 }
 
 impl Request {
-    /// Returns the error of this request.
+    /// Returns the error that this request failed for the reason `reason`.
     pub(super) fn failed(&self, reason: String) -> CatalogError {
         let mut url = self.url.clone();
         url.set_query(None);

@@ -9,7 +9,7 @@ pub enum CatalogError {
     #[error("{call} {url}: {reason}")]
     Request {
         call: &'static str,
-        /// The location of the request, without its query.
+        /// The URL of the request, without its query.
         url: String,
         reason: String,
     },

@@ -25,7 +25,7 @@ use crate::iceberg::metadata::TableMetadata;
 
 type Result<T> = std::result::Result<T, CatalogError>;
 
-/// A REST catalog. Nothing is sent before the first table is looked at.
+/// A REST catalog. Opening it sends no request: the first access to a table does.
 pub(crate) struct RestCatalog {
     client: Client,
     /// The URL as the user wrote it.
@@ -46,7 +46,7 @@ impl fmt::Debug for RestCatalog {
     }
 }
 
-/// A table as a catalog has it.
+/// A table, as loaded from a catalog.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct LoadedTable {
@@ -64,7 +64,7 @@ pub(crate) struct StagedTable {
     pub(crate) table_uuid: String,
     /// The folder that the catalog gives the table.
     pub(crate) location: String,
-    /// The properties of the table, those that the catalog adds included.
+    /// The properties of the table, including those that the catalog adds.
     #[serde(default)]
     pub(crate) properties: BTreeMap<String, String>,
 }
@@ -74,7 +74,7 @@ struct Staged {
     metadata: StagedTable,
 }
 
-/// The configuration of a catalog. Entries of `overrides` count before those of `defaults`.
+/// The configuration of a catalog. Entries of `overrides` take precedence over those of `defaults`.
 #[derive(Deserialize)]
 struct Configuration {
     #[serde(default)]
@@ -84,8 +84,9 @@ struct Configuration {
 }
 
 impl RestCatalog {
-    /// Opens the catalog at `url`, which ends before `/v1` and may have the query `warehouse=NAME`. Tokens or
-    /// the credentials for them come from `variables`, those of the environment. Requests are sent by `runtime`.
+    /// Opens the catalog at `url`, which ends before `/v1` and may have the query `warehouse=NAME`.
+    /// `variables` are the environment variables: they contain the token, or the credentials for tokens.
+    /// `runtime` sends the requests.
     ///
     /// # Errors
     /// If the URL or a variable is invalid.
@@ -171,7 +172,7 @@ impl RestCatalog {
     }
 
     /// Commits a change of the table `KEYSPACE/TABLE` that adds the snapshot `snapshot_id`. Returns false if
-    /// the table does not meet the requirements any more.
+    /// the table no longer meets the requirements of the commit.
     ///
     /// # Errors
     /// If the catalog refuses, or if it does not answer. In the second case the commit may have taken effect.
@@ -235,7 +236,8 @@ impl RestCatalog {
         })
     }
 
-    /// Returns the content of an answer.
+    /// Parses the body of the answer to `request`. An answer that the request was refused, or an unknown
+    /// result, becomes an error.
     fn parse<T: DeserializeOwned>(&self, request: &Request, answer: Answer) -> Result<T> {
         match answer {
             Answer::Done(body) => serde_json::from_slice(&body).map_err(|error| {

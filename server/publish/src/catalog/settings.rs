@@ -12,7 +12,7 @@ use reqwest::Url;
 use super::error::CatalogError;
 use super::tokens::{Access, Credentials};
 
-/// The variables that may hold the bearer token. The first one that is set counts.
+/// The variables that may hold the bearer token. The first one that is set is used.
 const TOKENS: [&str; 2] = ["EBB_CATALOG_TOKEN", "ICEBERG_TOKEN"];
 
 /// The variable that may hold the credentials of an OAuth2 client.
@@ -21,7 +21,7 @@ const CREDENTIAL: &str = "EBB_CATALOG_CREDENTIAL";
 /// The variable that may name a file with the credentials of an OAuth2 client.
 const CREDENTIAL_FILE: &str = "EBB_CATALOG_CREDENTIAL_FILE";
 
-/// The variable with the URL by which an OAuth2 server issues tokens.
+/// The variable with the URL at which an OAuth2 server issues tokens.
 const SERVER_URI: &str = "EBB_CATALOG_OAUTH2_SERVER_URI";
 
 /// The variable with the scope of the tokens.
@@ -46,10 +46,10 @@ const VARIABLES: [&str; 7] = [
 /// The only parameter that the query of a catalog's URL may have.
 const WAREHOUSE: &str = "warehouse";
 
-/// The size of a file with credentials at most.
+/// The largest size of a file with credentials, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// The settings of a catalog. There is no debug output, because of the secrets.
+/// The settings of a catalog. They do not implement `Debug`, because they contain secrets.
 pub(super) struct Settings {
     /// The URL before `/v1`, without a slash at its end.
     pub(super) base: String,
@@ -67,7 +67,7 @@ impl Settings {
     /// Reads the settings. Empty variables count as unset.
     ///
     /// # Errors
-    /// If the URL, a variable or a file that it names is invalid. The error has nothing of their values,
+    /// If the URL, a variable or a file that it names is invalid. The error shows none of their values,
     /// except the path of a file.
     pub(super) fn new(
         url: &str,
@@ -136,8 +136,8 @@ impl Variables {
         Ok(Access::Open)
     }
 
-    /// Returns the name of the environment variable that contains the client's credentials, or the
-    /// path of a file with them, and the credentials; `None` if there are none.
+    /// Returns the credentials of the client, and the name of the environment variable that contains them or
+    /// the path of their file; `None` if neither variable is set.
     fn credential(&self) -> Result<Option<(&'static str, String)>, CatalogError> {
         match (self.secret(CREDENTIAL)?, self.get(CREDENTIAL_FILE)) {
             (None, None) => Ok(None),
@@ -178,8 +178,8 @@ impl Variables {
     }
 }
 
-/// Splits `CLIENT_ID:CLIENT_SECRET`. Without a colon, the credential is a secret alone, as other clients of such
-/// catalogs read it.
+/// Splits `CLIENT_ID:CLIENT_SECRET`. Without a colon, the whole credential is the secret, as in other clients
+/// of such catalogs.
 fn split_credential<'c>(
     name: &str,
     credential: &'c str,

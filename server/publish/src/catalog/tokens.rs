@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use super::transport::{Answer, Transport, for_people, may_pass};
 
-/// The time before the end of a token at which another one is requested, at most: longer than a request takes.
-/// It is a fifth of the token's lifetime if that is shorter.
+/// The longest time before a token expires at which the next one is requested: longer than a request takes.
+/// For a token with a short lifetime, it is a fifth of the lifetime.
 const EARLY_MAX: Duration = Duration::from_secs(90);
 
 /// The source of bearer tokens.
@@ -33,7 +33,7 @@ pub(super) enum Access {
 pub(super) struct Credentials {
     pub(super) client_id: Option<String>,
     pub(super) secret: String,
-    /// The URL by which the server issues tokens.
+    /// The URL at which the server issues tokens.
     pub(super) server: Url,
     pub(super) scope: String,
 }
@@ -41,11 +41,11 @@ pub(super) struct Credentials {
 /// A function that returns the time, so that tests can have clocks of their own.
 pub(super) type Clock = Box<dyn Fn() -> Instant + Send + Sync>;
 
-/// The tokens of one catalog. There is no debug output, because of the secrets.
+/// The tokens of one catalog. They do not implement `Debug`, because they are secrets.
 pub(super) struct Tokens {
     access: Access,
     clock: Clock,
-    /// The token that was issued last, until it is given up.
+    /// The token that was issued last, until it is discarded.
     issued: Mutex<Option<Issued>>,
 }
 
@@ -83,12 +83,12 @@ impl Tokens {
         }
     }
 
-    /// Returns the token for a request, and requests one if the last is missing or nearly over; `None` if the
-    /// catalog requires none.
+    /// Returns the token for a request; `None` if the catalog requires none. Requests a new token if there is
+    /// none yet, or if the current one is about to expire.
     ///
     /// # Errors
-    /// If the server issues no token. The error is an answer that the caller returns for its own request, which
-    /// it cannot send.
+    /// If the server issues no token. The error is an answer that the caller returns for its own request,
+    /// which it cannot send.
     pub(super) fn current(&self, transport: &Transport) -> Result<Option<String>, Answer> {
         let credentials = match &self.access {
             Access::Open => return Ok(None),
@@ -107,8 +107,8 @@ impl Tokens {
         Ok(Some(issued.insert(new).token.clone()))
     }
 
-    /// Gives up a token that the catalog refuses with this status. Returns whether the request may be sent once
-    /// more, with another token.
+    /// Discards `token` if `status` shows that the catalog refuses it, and if another one can be requested.
+    /// Returns whether this is so. The caller may then send its request once more.
     pub(super) fn give_up(&self, token: Option<&str>, status: StatusCode) -> bool {
         let is_refusal = status == StatusCode::UNAUTHORIZED || status == token_expired();
         if !is_refusal || !matches!(self.access, Access::Credentials(_)) {
@@ -135,7 +135,7 @@ impl Tokens {
         }
     }
 
-    /// Returns what a user can do if the catalog refuses a request.
+    /// Returns advice for the user if the catalog refuses a request.
     pub(super) fn remedy(&self) -> &'static str {
         match &self.access {
             Access::Credentials(_) => {
@@ -153,7 +153,7 @@ impl Tokens {
     }
 }
 
-/// The status by which catalogs refuse a token whose time is over (Iceberg's REST specification).
+/// The status by which catalogs refuse an expired token (Iceberg's REST specification).
 fn token_expired() -> StatusCode {
     StatusCode::from_u16(419).unwrap_or(StatusCode::UNAUTHORIZED)
 }
@@ -196,7 +196,7 @@ impl Credentials {
         Err(refused(reason))
     }
 
-    /// Returns the body of the request for a token, as a form in URL encoding.
+    /// Returns the body of the request for a token: a URL-encoded form.
     fn form(&self) -> String {
         let mut url = self.server.clone();
         let mut pairs = url.query_pairs_mut();
@@ -262,7 +262,7 @@ fn seconds(value: &Value) -> Option<Duration> {
     seconds.map(Duration::from_secs)
 }
 
-/// Returns the time from the issue of a token to the request of the next one.
+/// Returns how long after its issue a token with this lifetime is replaced by a new one.
 fn before_end_of(lifetime: Duration) -> Duration {
     lifetime.saturating_sub((lifetime / 5).min(EARLY_MAX))
 }

@@ -13,10 +13,11 @@ use super::error::CatalogError;
 /// The time-out of a request. Within this time a catalog reads and writes the metadata of a table.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The largest answer that is read. The metadata of a table with ten thousand snapshots has 10 MiB.
+/// The largest answer that is read, in bytes. The metadata of a table with ten thousand snapshots
+/// has 10 MiB.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// The longest part of a server's message that an error has, in characters.
+/// The longest part of a server's message that an error shows, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
 
 /// The answer to a request.
@@ -40,7 +41,7 @@ impl Answer {
     }
 }
 
-/// Returns whether a request that was answered with `status` may succeed later.
+/// Returns whether the same request may succeed later, after an answer with `status`.
 pub(super) fn may_pass(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
@@ -54,7 +55,7 @@ pub(super) fn for_people(text: &str) -> String {
         .collect()
 }
 
-/// A client of HTTP, and the threads that serve its connections.
+/// An HTTP client, and the threads that serve its connections.
 pub(super) struct Transport {
     http: reqwest::Client,
     runtime: Arc<Runtime>,
@@ -113,7 +114,7 @@ async fn read(mut response: Response) -> Result<Vec<u8>, String> {
     Ok(body)
 }
 
-/// Returns why a request has no answer.
+/// Returns the reason why a request has no answer.
 fn cause_of(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();

@@ -9,11 +9,11 @@ use crate::iceberg::manifest_list::ManifestFile;
 /// A manifest of a new snapshot.
 #[derive(Debug)]
 pub(super) enum NextManifest {
-    /// The manifest of an earlier snapshot, as it is.
+    /// A manifest of an earlier snapshot, unchanged.
     Carried(ManifestFile),
     /// A manifest that this commit writes, because it has changes.
     Written {
-        /// The kind of files that the manifest lists: data files or files of deletes.
+        /// The kind of files that the manifest lists: data files or delete files.
         content: Content,
         /// The files that the manifest lists, each as added, kept or removed by the new snapshot.
         entries: Vec<ManifestEntry>,
@@ -34,8 +34,8 @@ impl<'p> Removed<'p> {
         }
     }
 
-    /// Returns whether the new snapshot no longer has a file: it is removed itself, or it deletes
-    /// rows of a removed data file.
+    /// Returns whether the new snapshot no longer has a file: the file is removed itself, or deletes rows
+    /// of a removed data file.
     pub(super) fn contains(&self, file: &DataFile) -> bool {
         let names = |url: &str| self.names.contains(url);
         names(&file.file_path) || file.referenced_data_file.as_deref().is_some_and(names)
@@ -57,10 +57,10 @@ impl<'p> Removed<'p> {
     }
 }
 
-/// Returns the manifests that the snapshot `snapshot_id` takes over from `base`, the manifests of
-/// the snapshot before. One without removed files stays as it is. One with removed files is
-/// replaced by a new manifest, which lists these as deleted, for engines that look for changes, and
-/// its other files as existing.
+/// Returns the manifests that the snapshot `snapshot_id` takes over from `base`, the manifests of the
+/// snapshot before. A manifest without removed files stays unchanged. A manifest with removed files is
+/// replaced by a new one. The new one lists the removed files as deleted, for engines that look for
+/// changes, and its other files as existing.
 pub(super) fn carry(
     base: &[ReadManifest],
     leaving: &Removed<'_>,

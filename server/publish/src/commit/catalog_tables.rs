@@ -81,8 +81,8 @@ impl MetadataStore for CatalogTables<'_> {
 }
 
 impl CatalogTables<'_> {
-    /// Checks that a table that the catalog does not have is new: that no publisher commits it in
-    /// the same target by another catalog or without one.
+    /// Checks that a table that is absent from the catalog is new. It is not new if a publisher commits it in
+    /// the same target by another catalog, or without one.
     fn check_is_free(&self, table: &str) -> Result<(), CommitError> {
         let objects = self.target.list(&format!("{table}/metadata"))?;
         let is_own = self.place().is_taken(table, &objects)?;
@@ -103,7 +103,8 @@ impl CatalogTables<'_> {
         }
     }
 
-    /// Checks that the catalog has a table where the target has it.
+    /// Checks that `location`, the folder of a table in the catalog, is the folder of the table in the
+    /// target.
     fn check_location(&self, table: &str, location: &str) -> Result<(), CommitError> {
         let own = self.target.url(table);
         // Some catalogs write the locations of files with one slash.

@@ -9,7 +9,8 @@ use super::error::CommitError;
 use super::names::{catalog_mark, is_catalog_mark};
 use crate::target::Target;
 
-/// The mark of a table that is committed without a catalog. Earlier builds left none.
+/// The content of the mark of a table that is committed without a catalog. Tables of earlier builds have no
+/// mark.
 const NO_CATALOG: &str = "no catalog";
 
 /// The place where a publisher commits a table: the target itself, or a catalog.

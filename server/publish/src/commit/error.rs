@@ -19,14 +19,14 @@ pub enum CommitError {
         name: String,
         error: serde_json::Error,
     },
-    /// An object of the table is not what it should be.
+    /// A manifest or a manifest list of the table is damaged or missing.
     #[error("{url}: {error}")]
     Damaged {
         /// The location of the object.
         url: String,
         error: AvroError,
     },
-    /// The table is not one that this publication may continue.
+    /// The publication must not be committed to this table.
     #[error("{table}: {reason}")]
     Refused {
         /// The table in the target.
@@ -37,8 +37,7 @@ pub enum CommitError {
 }
 
 impl CommitError {
-    /// Returns the error of a publisher before whose commit another publisher changed the table
-    /// `table`.
+    /// Returns the error that another publisher has changed the table `table` before this commit.
     pub(super) fn overtaken(table: &str) -> Self {
         Self::Refused {
             table: table.to_owned(),
@@ -53,7 +52,7 @@ impl CommitError {
 pub(super) struct DecisionError(pub(super) String);
 
 impl DecisionError {
-    /// Returns the error of a commit of `table`.
+    /// Converts the reason into the error of a commit of `table`.
     pub(super) fn of(self, table: &str) -> CommitError {
         CommitError::Refused {
             table: table.to_owned(),

@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-/// The name of the data file of the publication `id`.
+/// Returns the name of the data file of the publication `id`.
 fn data_name(id: i64) -> String {
     format!("ks/t/data/{id}.parquet")
 }
@@ -133,8 +133,8 @@ type Publish = fn(&Target, &str, u64, i64) -> Result<bool, Box<dyn Error>>;
 
 const WAYS: [Publish; 2] = [publish, publish_changes];
 
-/// Reads the table as an engine does, and returns its metadata: each object that a snapshot names is
-/// there and whole.
+/// Reads the table as an engine does, and returns its metadata. Checks that each object that a snapshot names
+/// exists and is complete.
 fn read(target: &Target) -> TableMetadata {
     let read = |url: &str| {
         let name = target.name(url).unwrap();
@@ -173,8 +173,8 @@ fn a_killed_publisher_leaves_the_old_or_the_new_publication_and_the_next_run_fin
     }
 }
 
-/// Repeats a publication, each time in a new store, for each call that it makes to the store or the
-/// catalog. This call meets `event`.
+/// Repeats a publication, each time in a new store, for each call that it makes to the store or the catalog.
+/// `event` happens at this call.
 fn killed_at_each_call(new_place: &fn() -> Place, publish_next: Publish, event: &Event) {
     for at in 0.. {
         let place = new_place();

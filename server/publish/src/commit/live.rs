@@ -1,4 +1,4 @@
-//! The data files of the newest publication, with the files of deletes that name rows of each.
+//! The data files of the newest publication, with the delete files that name rows of each.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,10 @@ pub struct LiveFile {
     pub deletes: Vec<DeleteFile>,
 }
 
-/// A file of positional deletes of the newest publication.
+/// A positional delete file of the newest publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeleteFile {
-    /// The file of deletes.
+    /// The delete file.
     pub file: DataFile,
     /// The Iceberg sequence number of the publication that added the file.
     pub sequence_number: i64,

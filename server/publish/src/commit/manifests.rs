@@ -14,8 +14,8 @@ use crate::target::Target;
 pub(super) struct ReadManifest {
     /// The entry of the manifest in the snapshot's manifest list.
     pub(super) listed: ManifestFile,
-    /// The entries of the manifest, those of deleted files included. They have no statistics of columns, unless
-    /// the manifest is to be written anew.
+    /// The entries of the manifest, including those of deleted files. They have no statistics of columns,
+    /// unless the manifest is to be written anew.
     pub(super) entries: Vec<ManifestEntry>,
 }
 
@@ -25,16 +25,14 @@ impl ReadManifest {
         self.entries.iter().filter(|entry| is_live(entry))
     }
 
-    /// Returns the sequence number of the file of an entry; in Iceberg it decides about the deletes
-    /// that apply to the file. A file without a number was added with its manifest and has that of
-    /// the manifest.
+    /// Returns the sequence number of the file of an entry. In Iceberg it decides which deletes apply to the
+    /// file. A newly added file may have no number of its own, and then inherits that of its manifest.
     pub(super) fn sequence_number(&self, entry: &ManifestEntry) -> i64 {
         entry.sequence_number.unwrap_or(self.listed.sequence_number)
     }
 }
 
-/// Returns whether a manifest's entry records that its file belongs to the table, and not that the file was deleted
-/// from it.
+/// Returns whether the file of a manifest entry belongs to the table: the entry does not record its deletion.
 pub(super) fn is_live(entry: &ManifestEntry) -> bool {
     entry.status != Status::Deleted as i32
 }
@@ -81,7 +79,7 @@ impl MetadataReader<'_> {
         manifest::decode_each(&self.object(url)?, take).map_err(damaged(url))
     }
 
-    /// Reads an object. One that is absent has no bytes, and so is damaged.
+    /// Reads an object. An absent object is returned as no bytes, which the decoders report as damage.
     fn object(&self, url: &str) -> Result<Bytes, CommitError> {
         let moved = || CommitError::Refused {
             table: self.table.to_owned(),

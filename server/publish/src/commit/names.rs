@@ -14,7 +14,7 @@ pub fn data_file_name(table: &str, version: u64, unique: &str) -> String {
     format!("{table}/data/{}.parquet", own_name(version, unique))
 }
 
-/// Returns the name of a new file of positional deletes, as [`data_file_name`] does for a data file.
+/// Returns the name of a new positional delete file, as [`data_file_name`] does for a data file.
 pub(crate) fn delete_file_name(table: &str, version: u64, unique: &str) -> String {
     data_file_name(table, version, &format!("{unique}-deletes"))
 }
@@ -24,8 +24,8 @@ pub(super) fn own_name(version: u64, unique: &str) -> String {
     format!("ebb-{version}-{unique}")
 }
 
-/// Returns N of a name `.../ebb-N-...`: the version of the table's metadata that was to name the
-/// object. `None` for another name.
+/// Returns N of a name `.../ebb-N-...`: the version of the table's metadata for which the object was
+/// written. `None` for another name.
 pub(super) fn made_for(name: &str) -> Option<u64> {
     let own = name.rsplit('/').next()?.strip_prefix("ebb-")?;
     own.split('-').next()?.parse().ok()

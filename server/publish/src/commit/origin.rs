@@ -15,8 +15,8 @@ const SNAPSHOT: &str = "ebb.snapshot";
 /// The entry of an Iceberg snapshot's summary that holds the sequence number of the database's
 /// snapshot: its position in the order of commits.
 const SEQUENCE_NUMBER: &str = "ebb.sequence-number";
-/// The entry of a snapshot's summary that holds the time of reading: cells that have expired by then are not
-/// published.
+/// The entry of an Iceberg snapshot's summary that holds the read time of the database's snapshot, in
+/// seconds since 1970: cells that have expired by then are not published.
 const READ_TIME: &str = "ebb.read-time-s";
 
 /// The snapshot and the table that a publication was made from.
@@ -28,7 +28,8 @@ pub struct Origin {
     pub snapshot: String,
     /// The position of the snapshot in the order of commits.
     pub sequence_number: u64,
-    /// The time of reading, in seconds since 1970: cells that have expired by then are not published.
+    /// The read time of the snapshot, in seconds since 1970: cells that have expired by then are not
+    /// published.
     pub read_time_s: i64,
 }
 
@@ -64,8 +65,9 @@ impl Origin {
         ]
     }
 
-    /// Returns whether the tag with the name of this snapshot names this snapshot in `metadata`, the newest
-    /// of the table, if there is any. `replaces_tag` is true if a tag that names another snapshot may move.
+    /// Returns whether the tag with the name of this snapshot already names it in `metadata`, the newest
+    /// metadata of the table; `None` if the table has no metadata. `replaces_tag` is true if a tag that
+    /// names another snapshot may move.
     ///
     /// # Errors
     /// If the snapshot must not be published into the table, for example because the table came from another

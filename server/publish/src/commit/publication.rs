@@ -22,13 +22,14 @@ pub struct Publication {
     pub origin: Origin,
     /// The columns, with their field ids.
     pub columns: Vec<NestedField>,
-    /// The greatest field id that was given out.
+    /// The greatest field id that was assigned so far.
     pub last_column_id: i32,
-    /// The use of the files of the newest publication: replaced, or kept and added to.
+    /// The files of the newest publication that the new snapshot keeps: none, or all except some.
     pub base: Base,
-    /// The data files that are added. With those that are kept, they hold all rows.
+    /// The data files that are added. Together with the data files that are kept, they contain all
+    /// rows.
     pub files: Vec<DataFile>,
-    /// The files of positional deletes that are added. They name rows of files that are kept.
+    /// The positional delete files that are added. They name rows of files that are kept.
     pub deletes: Vec<DataFile>,
     /// Whether the tag with the name of the snapshot, if it exists and names another Iceberg
     /// snapshot, is moved to the new one.
@@ -37,7 +38,7 @@ pub struct Publication {
     pub properties: BTreeMap<String, String>,
 }
 
-/// The use of the files of the newest publication as the base of a new one.
+/// The files of the newest publication that a new one keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Base {
     /// All data is written anew: the new snapshot has no file of the newest publication.
@@ -45,7 +46,7 @@ pub enum Base {
     /// The new snapshot has the files of the newest publication, except for some.
     Kept {
         /// The locations of files that the new snapshot does not have, because new files replace them:
-        /// data files, with all their deletes, and files of deletes.
+        /// data files, with all their deletes, and delete files.
         removed_files: Vec<String>,
     },
 }
@@ -174,7 +175,7 @@ impl Publication {
     /// manifests of the newest publication.
     ///
     /// # Errors
-    /// A sentence about a file of this publication that does not fit to those in `base`.
+    /// A sentence about a file of this publication that does not match the files in `base`.
     fn manifests(
         &self,
         previous: Option<&TableMetadata>,
@@ -222,7 +223,7 @@ impl Publication {
         Ok((changes, manifests))
     }
 
-    /// Checks that each file of deletes names rows of one data file that stays.
+    /// Checks that each delete file names rows of one data file that stays.
     fn check_deletes(&self, kept: &[&DataFile]) -> Result<(), String> {
         let rows = kept.iter().filter(|file| file.content == ROWS);
         let known: BTreeSet<&str> = rows.map(|file| &file.file_path[..]).collect();

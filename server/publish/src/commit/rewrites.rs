@@ -10,11 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::live::LiveFile;
 
-/// The greatest number of layers besides the oldest one, and of files of deletes for one data file. If there
-/// are more, they are merged. A layer consists of the data files that one publication added.
+/// A limit on two numbers: of the layers of a table, besides the oldest one, and of the delete files for one
+/// data file. If there are more, they are merged. A layer consists of the data files that one publication
+/// added.
 pub const PUBLICATIONS_MAX: usize = 16;
 
-/// A data file is written anew once one in this many of its rows is deleted.
+/// A data file is written anew if at least one row in this many is deleted.
 const DELETED_PART: u64 = 10;
 
 /// The files that a publication writes anew, by their positions among the live files, ascending. A file is in
@@ -24,16 +25,17 @@ pub struct Rewrites {
     /// The data files that leave the table. Their rows that are not deleted are copied into new
     /// files.
     pub files: Vec<usize>,
-    /// The data files that stay, but each get one file of deletes in place of several.
+    /// The data files that stay, but each get one delete file in place of several.
     pub deletes: Vec<usize>,
 }
 
-/// Decides which files of a table the next publication writes anew. (The data files that one publication added
-/// are a layer.) They are:
+/// Decides which files of a table the next publication writes anew. A layer consists of the data files that
+/// one publication added. The files are:
 ///
 /// - data files of which at least a tenth of the rows is deleted,
-/// - data files of the newer layers, if there are more than [`PUBLICATIONS_MAX`] layers besides the oldest one,
-/// - files of deletes of a data file that has more than [`PUBLICATIONS_MAX`] of them.
+/// - data files of the newer layers, if there are more than [`PUBLICATIONS_MAX`] layers besides the oldest
+///   one,
+/// - delete files of a data file that has more than [`PUBLICATIONS_MAX`] of them.
 pub fn plan_rewrites(files: &[LiveFile]) -> Rewrites {
     let merged = layers_to_merge(files);
     let mut rewrites = Rewrites::default();

@@ -66,7 +66,7 @@ impl<'t> PublishedTable<'t> {
         Some(self.target.name(location).unwrap_or(location))
     }
 
-    /// Returns the columns of the newest publication, and the greatest field id that was given out.
+    /// Returns the columns of the newest publication, and the greatest field id that was assigned so far.
     pub fn columns(&self) -> (Vec<NestedField>, i32) {
         let metadata = self.metadata();
         let columns = metadata.and_then(TableMetadata::columns);
@@ -91,12 +91,13 @@ impl<'t> PublishedTable<'t> {
         properties.get(name).map(String::as_str)
     }
 
-    /// Returns what the newest publication was made from; `None` if there is none, or if ebb did not make it.
+    /// Returns the snapshot and the table from which the newest publication was made; `None` if there is no
+    /// publication, or if ebb did not make it.
     pub fn origin(&self) -> Option<Origin> {
         Origin::newest(self.metadata()?)
     }
 
-    /// Reads which data files the newest publication has, and which files of deletes.
+    /// Reads the list of the data files of the newest publication, each with its delete files.
     ///
     /// # Errors
     /// If the target refuses, if a manifest is damaged, or if another engine has written deletes.
@@ -124,8 +125,8 @@ impl<'t> PublishedTable<'t> {
         })
     }
 
-    /// Returns whether the tag with the name of the snapshot `origin` names this snapshot already. `replaces_tag`
-    /// is true if a tag that names another snapshot may move.
+    /// Returns whether the tag with the name of the snapshot `origin` already names this snapshot.
+    /// `replaces_tag` is true if a tag that names another snapshot may move.
     ///
     /// # Errors
     /// If the snapshot must not be published into the table, for example because the table came from another
@@ -158,14 +159,14 @@ impl<'t> PublishedTable<'t> {
         newest.map_or(Ok(()), |newest| self.store.mend_hint(&self.name, newest))
     }
 
-    /// Commits a publication. If its tag names the published snapshot already, commits nothing and
-    /// returns false; then only writes the object `version-hint.text` again, which is out of date
-    /// if an earlier publisher was killed right after its commit.
+    /// Commits a publication. If its tag names the published snapshot already, commits nothing and returns
+    /// false. It then only writes the object `version-hint.text` again, which is out of date if an earlier
+    /// publisher was killed right after its commit.
     ///
     /// # Errors
-    /// If the table must not be continued, if another publisher committed meanwhile, or if the
-    /// target or its catalog refuses. If only the last call failed, which commits, the commit may
-    /// have taken effect all the same.
+    /// If the table must not be continued, if another publisher committed meanwhile, or if the target or its
+    /// catalog refuses. If only the last call, the commit itself, failed, the commit may have taken effect
+    /// all the same.
     pub fn commit(self, publication: &Publication, stamp: &Stamp) -> Result<bool, CommitError> {
         let location = self.target.url(&self.name);
         let base = match publication.base {
@@ -218,7 +219,7 @@ fn check_continues(table: &str, newest: &Newest) -> Result<(), CommitError> {
     })
 }
 
-/// Returns the place of the metadata of a target's tables: its catalog, if it has one, or the target itself.
+/// Returns the store of the metadata of a target's tables: its catalog, if it has one, or the target itself.
 fn store_of(target: &Target) -> Box<dyn MetadataStore + '_> {
     #[cfg(feature = "s3")]
     if let Some(catalog) = target.catalog() {

@@ -40,7 +40,7 @@ pub(super) fn publication(snapshot: &str, sequence_number: u64) -> Publication {
     }
 }
 
-/// A publication that keeps the files of the publication before, except for `removed`.
+/// Returns a publication that keeps the files of the publication before, except for `removed`.
 pub(super) fn keeping(snapshot: &str, sequence_number: u64, removed: &[&str]) -> Publication {
     let removed_files = removed.iter().map(|url| (*url).to_owned()).collect();
     Publication {
@@ -49,7 +49,7 @@ pub(super) fn keeping(snapshot: &str, sequence_number: u64, removed: &[&str]) ->
     }
 }
 
-/// The description of a data file without statistics.
+/// Returns the description of a data file without statistics.
 pub(super) fn data_file(url: &str, rows: i64) -> DataFile {
     DataFile {
         content: ROWS,
@@ -68,7 +68,7 @@ pub(super) fn data_file(url: &str, rows: i64) -> DataFile {
     }
 }
 
-/// The description of a file that deletes rows of the data file `of`.
+/// Returns the description of a file that deletes rows of the data file `of`.
 pub(super) fn delete_file(url: &str, of: &str, rows: i64) -> DataFile {
     DataFile {
         content: POSITIONAL_DELETES,
@@ -108,7 +108,7 @@ fn object(target: &Target, url: &str) -> Bytes {
     target.read(target.name(url).unwrap()).unwrap().unwrap()
 }
 
-/// The manifests of a snapshot.
+/// Reads the list of the manifests of a snapshot.
 pub(super) fn manifests(target: &Target, snapshot: &Snapshot) -> Vec<ManifestFile> {
     manifest_list::decode(&object(target, &snapshot.manifest_list)).unwrap()
 }
@@ -380,7 +380,7 @@ fn summary<'m>(metadata: &'m TableMetadata, names: &[&str]) -> Vec<&'m str> {
     names.iter().map(entry).collect()
 }
 
-/// The locations of the live data files, and of the files of their deletes.
+/// Returns the locations of the live data files, each with those of its delete files.
 fn live(target: &Target) -> Vec<(String, Vec<String>)> {
     let table = PublishedTable::open(target, "ks/t").unwrap();
     let deletes = |live: &LiveFile| -> Vec<String> {

@@ -27,10 +27,10 @@ const MAGIC: &[u8; 4] = b"Obj\x01";
 /// of a file can find the next block. Manifests are read from their beginnings.
 const SYNC: &[u8; 16] = b"ebb-publish-sync";
 
-/// The size of a decompressed block at most. A manifest of a million files is smaller.
+/// The largest size of a decompressed block, in bytes. A manifest of a million files is smaller.
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
 
-/// Bytes that are no container file of the expected records.
+/// The error of an Avro container file that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AvroError(Cow<'static, str>);
@@ -69,7 +69,7 @@ pub(super) fn container(schema: &str, header: &[(&str, String)], records: &[Enco
     head.bytes
 }
 
-/// Reads a container file, and returns what `record` makes of each of its records.
+/// Reads a container file. Calls `record` with each of its records, and returns the results.
 ///
 /// # Errors
 /// If the bytes are no such file, or if its codec is neither null nor deflate; the error of `record`.
@@ -141,8 +141,8 @@ fn inflate(packed: &[u8]) -> Result<Vec<u8>> {
     Ok(block)
 }
 
-/// Returns a container file with one uncompressed block. Its header names `codec`, even if that is
-/// one that compresses; `None`: no codec is named.
+/// Returns a container file with one block, which is not compressed. Its header names the codec `codec`,
+/// even if that is one that compresses. With `None` it names none.
 #[cfg(test)]
 pub(super) fn stored(codec: Option<&str>, schema: &str, records: &[Encoder]) -> Vec<u8> {
     let mut file = Encoder::default();

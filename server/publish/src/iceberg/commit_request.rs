@@ -13,7 +13,7 @@ use super::metadata::{MAIN, Reference, TableMetadata};
 /// that the preceding update has added.
 const LAST_ADDED: i64 = -1;
 
-/// A change of a table, as a REST catalog takes it.
+/// A change of a table, in the form that REST catalogs require.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommitRequest {
     /// The conditions under which the updates apply, all of them or none.

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use super::metadata::{MAIN, Reference};
 
-/// A snapshot of a table, with what a reader needs to find its rows.
+/// A snapshot of a table, with the metadata that a reader needs to find its rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SnapshotView {
     /// The folder of the table, as its metadata and manifests name it.
@@ -20,7 +20,7 @@ pub struct SnapshotView {
     /// The location of the manifest list; `None` if the table has no snapshot, and so no rows.
     pub manifest_list: Option<String>,
     /// The ids of the columns whose values a data file need not contain, because all its rows have the same
-    /// value. The map is by the number of the file's partitioning.
+    /// value. The keys of the map are the ids of partition specs.
     identity_columns: BTreeMap<i32, Vec<i32>>,
 }
 
@@ -29,7 +29,7 @@ pub struct SnapshotView {
 pub struct SchemaField {
     /// The id by which data files name the field.
     pub id: i32,
-    /// The name in this schema. Older data files may have another.
+    /// The name in this schema. Older data files may have another name for the field.
     pub name: String,
     /// The fields that are nested in the field's type.
     pub shape: Shape,
@@ -39,8 +39,8 @@ pub struct SchemaField {
     pub is_required: bool,
 }
 
-/// The fields that are nested in a type. With their ids, the values of a data file are brought into the form
-/// of the table.
+/// The fields that are nested in a type. By their ids, the fields of a data file are matched with those of
+/// the table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// A type without nested fields.
@@ -87,13 +87,13 @@ struct PartitionSpec {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct PartitionField {
-    /// The id of the column that is partitioned by. `None` if a table of format version 3 lists several
-    /// columns in `source-ids` instead; such a transform is never the identity.
+    /// The id of the column that the partitioning transforms. `None` if a table of format version 3 lists
+    /// several columns in `source-ids` instead; such a transform is never the identity.
     source_id: Option<i32>,
     transform: String,
 }
 
-/// The table that a metadata file describes, and the time of the change that the file was written for.
+/// The table that a metadata file describes, and the time at which the file was written.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TableVersion {
@@ -105,8 +105,8 @@ pub struct TableVersion {
 }
 
 impl TableVersion {
-    /// Reads a metadata file; `None` if the bytes are no metadata, or if the table has no identity, as some of
-    /// version 1.
+    /// Reads a metadata file; `None` if the bytes are not metadata, or if the table has no identity, as some
+    /// tables of version 1.
     pub fn of(metadata: &[u8]) -> Option<Self> {
         serde_json::from_slice(metadata).ok()
     }
@@ -143,7 +143,7 @@ impl SnapshotView {
         })
     }
 
-    /// Returns the ids of the columns whose values the data files of the partitioning `spec_id` need not
+    /// Returns the ids of the columns whose values the data files with the partition spec `spec_id` need not
     /// contain.
     pub fn identity_columns(&self, spec_id: i32) -> &[i32] {
         let columns = self.identity_columns.get(&spec_id);

@@ -1,4 +1,4 @@
-//! Manifests: lists of data files, or of files of deletes, with what readers need to pass over some of them.
+//! Manifests: lists of data files, or of delete files, with what readers need to pass over some of them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -43,16 +43,16 @@ const ENTRY: &str = r#"{"type":"record","name":"manifest_entry","fields":[
 /// The kind of the files of a manifest, all of which have the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// The files have rows.
+    /// Data files, which contain rows.
     Data = 0,
-    /// The files delete rows.
+    /// Delete files, which name deleted rows.
     Deletes = 1,
 }
 
 /// The value of [`DataFile::content`] for a file of rows.
 pub const ROWS: i32 = 0;
 
-/// The value of [`DataFile::content`] for a file of positional deletes.
+/// The value of [`DataFile::content`] for a positional delete file.
 pub const POSITIONAL_DELETES: i32 = 1;
 
 /// A data file of an Iceberg table. Its lists of counts and bounds have an entry for each column, by the
@@ -83,7 +83,7 @@ pub struct DataFile {
     /// The sort order of the rows; `None` in tables that ebb published, where rows are in the order of CQL's
     /// tokens, which are no column.
     pub sort_order_id: Option<i32>,
-    /// For a file of deletes, the location of the data file that all of its deletes refer to; `None` if they
+    /// For a delete file, the location of the data file that all of its deletes refer to; `None` if they
     /// refer to several, and for files of rows. The specification has the field in version 2, too.
     pub referenced_data_file: Option<String>,
 }
@@ -115,10 +115,11 @@ pub struct ManifestEntry {
     pub status: i32,
     /// The snapshot that added or deleted the file.
     pub snapshot_id: Option<i64>,
-    /// The sequence number of the file's rows or deletes; `None` for a file that was added, which has the
+    /// The sequence number of the file's rows or deletes; `None` for a newly added file, which inherits the
     /// number of its manifest.
     pub sequence_number: Option<i64>,
-    /// The sequence number of the snapshot that added the file; `None` if that is the number of the manifest.
+    /// The sequence number of the snapshot that added the file; `None` if the file inherits the number of its
+    /// manifest.
     pub file_sequence_number: Option<i64>,
     pub data_file: DataFile,
 }
@@ -264,8 +265,8 @@ fn decode_entry(entry: &Record<'_>) -> Result<ManifestEntry, AvroError> {
     })
 }
 
-/// Reads a map from columns to counts or bounds. `id` is the field id of the map, and the pair has those of
-/// its keys and values.
+/// Reads a map from columns to counts or bounds. `id` is the field id of the map; `key` and `value` are the
+/// field ids of its keys and its values.
 fn entries<T>(
     file: &Record<'_>,
     id: i32,

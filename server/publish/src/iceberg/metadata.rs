@@ -30,21 +30,22 @@ pub struct TableMetadata {
     pub last_sequence_number: i64,
     /// The time at which this metadata was written, in milliseconds since 1970.
     pub last_updated_ms: i64,
-    /// The greatest field id that was ever given out.
+    /// The greatest field id that was ever assigned.
     pub last_column_id: i32,
-    /// The schema of the next snapshot.
+    /// The id of the schema of the next snapshot.
     pub current_schema_id: i32,
     /// The schemas of all snapshots.
     pub schemas: Vec<Value>,
-    /// The partitioning of new files: 0, which has no fields.
+    /// The id of the partition spec of new files: 0, the spec without fields.
     pub default_spec_id: i32,
-    /// One specification without fields: the table is not partitioned.
+    /// The partition specs: only one without fields, because the table is not partitioned.
     pub partition_specs: Vec<Value>,
-    /// The greatest id of a partition field, which the specification requires even without partitions.
+    /// The greatest id of a partition field, which the specification requires even for a table without
+    /// partitions.
     pub last_partition_id: i32,
-    /// The sort order of new files: 0, which is none.
+    /// The id of the sort order of new files: 0, which means unsorted.
     pub default_sort_order_id: i32,
-    /// One order without fields: the table is not sorted.
+    /// The sort orders: only one without fields, because the table is not sorted.
     pub sort_orders: Vec<Value>,
     /// Settings of the table, and ebb's own properties of it.
     #[serde(default)]
@@ -151,7 +152,7 @@ impl TableMetadata {
     }
 
     /// Makes `fields` the columns of the next snapshot. `last_column_id` is the greatest field id that was
-    /// given out. If the table has a schema with the same columns, this schema is used again.
+    /// assigned so far. If the table has a schema with the same columns, this schema is used again.
     pub fn set_schema(&mut self, fields: &[NestedField], last_column_id: i32) {
         self.last_column_id = last_column_id.max(self.last_column_id);
         // Catalogs may write the same schema with other members.
@@ -169,7 +170,7 @@ impl TableMetadata {
         self.current_schema_id = id;
     }
 
-    /// Returns the JSON of the table's current schema, which a new snapshot gets; `None` if no
+    /// Returns the JSON of the table's current schema, which is the schema of a new snapshot; `None` if no
     /// schema has the current id.
     pub fn schema(&self) -> Option<&Value> {
         let mut schemas = self.schemas.iter();
@@ -194,8 +195,8 @@ impl TableMetadata {
         snapshots.find(|snapshot| snapshot.snapshot_id == id)
     }
 
-    /// Copies from the metadata `of`, for each branch and tag that both have, how long it is kept and all other
-    /// members that other engines added to it.
+    /// Copies how long each branch and tag is kept from the metadata `of`, and all other members that other
+    /// engines added to it there. Changes only branches and tags that are in both.
     pub fn take_retention(&mut self, of: &Self) {
         for (name, reference) in &mut self.refs {
             let same = of.refs.get(name);

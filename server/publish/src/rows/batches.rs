@@ -19,7 +19,7 @@ use crate::types::read_published_value;
 /// The greatest number of rows of a batch.
 const BATCH_ROWS_MAX: u64 = 1024;
 
-/// The size of a batch, in bytes before their compression, as estimated from the mean size of rows.
+/// The size of a batch, in uncompressed bytes, as estimated from the mean size of rows.
 const BATCH_BYTES: u64 = 1 << 20;
 
 /// Reads columns of a data file.
@@ -52,7 +52,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Returns the number in the file of the row behind the last one.
+    /// Returns the number, in the file, of the row that follows the batch.
     pub(super) fn end(&self) -> u64 {
         self.first + self.rows as u64
     }

@@ -7,8 +7,8 @@ use super::batches::{Batch, Batches};
 use super::keys::RowKeys;
 use crate::row_index::{RowIndex, Rows};
 
-/// The largest distance, in rows, that a cursor reads over instead of seeking: about the rows of a page,
-/// which is decompressed as a whole anyway.
+/// The largest distance to a row that a cursor covers by reading on instead of seeking, in rows. This is
+/// about the size of a page, which is decompressed as a whole anyway.
 const READ_ON_ROWS: u64 = 20_000;
 
 /// The problem of a file that has fewer rows than its index.
@@ -80,8 +80,8 @@ impl Cursor {
         Ok(batch.first <= around.start || *keys.of(&self.batches, batch, 0)? <= *key)
     }
 
-    /// Reads the batch that contains the row with the number `start`: seeks, or reads on if the row
-    /// is near.
+    /// Makes the batch that contains the row with the number `start` the current one. Reads on if the row is
+    /// near, otherwise seeks.
     fn go_to(&mut self, start: u64, keys: &RowKeys) -> Result<()> {
         let ahead = start.checked_sub(self.batches.next_row());
         if ahead.is_none_or(|ahead| ahead > READ_ON_ROWS) {

@@ -1,7 +1,7 @@
 //! Files of positional deletes, each of which names rows of one data file.
 //!
-//! A manifest names, for each file of deletes, the location of its data file: engines that read a data file open only
-//! the files of deletes with its location. Older versions of Iceberg's Java library take the location from the bounds
+//! A manifest names, for each delete file, the location of its data file: engines that read a data file open only
+//! the delete files with its location. Older versions of Iceberg's Java library take the location from the bounds
 //! of the column `file_path`, so these bounds are exact.
 
 use std::collections::{BTreeMap, HashMap};
@@ -26,21 +26,21 @@ use crate::data_file::{ZSTD_LEVEL, creator, describe};
 use crate::iceberg::manifest::{DataFile, POSITIONAL_DELETES};
 use crate::target::Target;
 
-/// The column of a file of deletes with the location of the data file, and the id that Iceberg's
+/// The column of a delete file with the location of the data file, and the id that Iceberg's
 /// specification reserves for the column.
 const FILE_PATH: (&str, i32) = ("file_path", 2_147_483_546);
-/// The column of a file of deletes with the number of the deleted row, and its reserved id.
+/// The column of a delete file with the number of the deleted row, and its reserved id.
 const POSITION: (&str, i32) = ("pos", 2_147_483_545);
 
-/// The number of rows in a batch when a file of deletes is written.
+/// The number of rows in a batch when a delete file is written.
 const BATCH_ROWS: usize = 16_384;
 
 /// The position of a row: its file, and its number in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowPosition {
-    /// The position of the data file among the [files](super::RowFiles::files) that are looked at.
+    /// The position of the data file in [`RowFiles::files`](super::RowFiles::files).
     pub file: usize,
-    /// The number of the row in the file, from 0. Deleted rows count.
+    /// The number of the row in the file, from 0. Deleted rows are counted, too.
     pub position: u64,
 }
 
@@ -59,11 +59,11 @@ impl PositionalDeletes {
             .push(row.position);
     }
 
-    /// Adds the rows of `live` that earlier publications deleted, so that one new file of deletes can replace the
+    /// Adds the rows of `live` that earlier publications deleted, so that one new delete file can replace the
     /// earlier ones. `file` is the position of the data file, as in [`RowPosition`].
     ///
     /// # Errors
-    /// If the target refuses, or if a file of deletes is damaged.
+    /// If the target refuses, or if a delete file is damaged.
     pub fn add_deleted(&mut self, target: &Target, file: usize, live: &LiveFile) -> Result<()> {
         let positions = deleted_rows(target, live)?;
         self.positions.entry(file).or_default().extend(positions);
@@ -76,7 +76,7 @@ impl PositionalDeletes {
         sorted(self.positions.remove(&file).unwrap_or_default())
     }
 
-    /// Writes a file of deletes for each data file, and returns the files. `files` are the data files by their
+    /// Writes a delete file for each data file, and returns the files. `files` are the data files by their
     /// positions. `names` has the table, the version that the commit creates, and a text that is unique to these
     /// deletes.
     ///
@@ -96,7 +96,7 @@ impl PositionalDeletes {
         Ok(written)
     }
 
-    /// Writes the deletes of the data file `files[place]` into a new file of deletes, and forgets
+    /// Writes the deletes of the data file `files[place]` into a new delete file, and forgets
     /// them. Returns the new file; `None` if no row is deleted. No more deletes may be added for
     /// the data file. `unique` and `place` become part of the new file's name.
     ///
@@ -191,7 +191,7 @@ fn sorted(mut positions: Vec<u64>) -> Vec<u64> {
     positions
 }
 
-/// Reads a file of deletes of the data file `of`, which has `rows` rows.
+/// Reads a delete file of the data file `of`, which has `rows` rows.
 fn decode(bytes: Bytes, of: &str, rows: u64) -> std::result::Result<Vec<u64>, ArrowError> {
     let damaged = |problem: &str| ArrowError::SchemaError(problem.to_owned());
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);

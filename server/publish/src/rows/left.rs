@@ -25,7 +25,7 @@ impl LeftRows {
     /// Opens a data file.
     ///
     /// # Errors
-    /// If the target refuses, or if the file or one of its files of deletes is damaged.
+    /// If the target refuses, or if the file or one of its delete files is damaged.
     pub fn open(target: &Target, live: &LiveFile, columns: &[Column]) -> Result<Self> {
         Ok(Self {
             batches: Batches::open(target, &live.file, columns)?,
@@ -76,7 +76,7 @@ impl LeftRows {
     /// Goes to the next row, and returns its position; `None` behind the last one.
     ///
     /// # Errors
-    /// If the file is damaged. The reader is of no use afterwards.
+    /// If the file is damaged. The reader cannot be used afterwards.
     pub fn next_row(&mut self) -> Result<Option<u64>> {
         loop {
             let Some(batch) = self.batch.as_ref().filter(|batch| self.at < batch.rows) else {

@@ -2,7 +2,7 @@
 //! that are left.
 //!
 //! ```text
-//!   key ─► Positions ─► RowPosition ─► PositionalDeletes ─► files of deletes of the next publication
+//!   key ─► Positions ─► RowPosition ─► PositionalDeletes ─► delete files of the next publication
 //!             │
 //!             └─ a cursor per file: index ─► rows around the key ─► columns of the key, page by page
 //! ```
@@ -17,7 +17,7 @@
 //! | `files` | the data files of a table, with their least and greatest keys |
 //! | `positions` | the position of the row of a key among all files |
 //! | `cursor` | the same in one file |
-//! | `deletes` | files of positional deletes, written and read |
+//! | `deletes` | positional delete files, written and read |
 //! | `left` | the rows of a data file that are not deleted |
 //! | `batches` | columns of a data file in batches, from any row on |
 

@@ -50,8 +50,9 @@ impl Positions {
         &self.files
     }
 
-    /// Returns where the row of `key` is; `None` if no file has such a row that is not deleted. Of several
-    /// files the newest one counts. Keys that ascend from call to call are found fastest.
+    /// Returns the position of the row of `key`; `None` if no file has such a row that is not deleted. If
+    /// several files have one, returns that of the newest file. Keys that ascend from call to call are
+    /// found fastest.
     ///
     /// # Errors
     /// If the target refuses, or if a file is damaged.

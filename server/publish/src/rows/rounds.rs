@@ -30,7 +30,7 @@ struct Rounds {
     tags: BTreeMap<String, Model>,
     /// The number of data files that were written anew.
     rewritten: usize,
-    /// The number of data files whose files of deletes were merged.
+    /// The number of data files whose delete files were merged.
     merged: usize,
 }
 

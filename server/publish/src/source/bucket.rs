@@ -25,10 +25,10 @@ pub(super) enum Found {
     },
 }
 
-/// Returns what lies at `key`, which has no slash at its ends and is empty for the whole bucket.
+/// Returns the kind of source at `key`, which has no slash at its ends and is empty for the whole bucket.
 ///
 /// # Errors
-/// If the bucket refuses, or if nothing that can be read lies there.
+/// If the bucket refuses, or if there is no source at the key.
 pub(super) fn find(target: &Target, key: &str) -> Result<Found> {
     if let Some(found) = object(target, key)? {
         return Ok(found);
@@ -47,8 +47,8 @@ pub(super) fn find(target: &Target, key: &str) -> Result<Found> {
     parquet_files(target, key).map(Found::Files)
 }
 
-/// Returns the data file, or the table with the metadata file, that is the object at `key`; `None`
-/// if it is neither, or does not exist.
+/// Returns the source that the object at `key` is: a data file, or a table with this metadata file. `None` if
+/// it is neither, or does not exist.
 fn object(target: &Target, key: &str) -> Result<Option<Found>> {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
     if !is_parquet(name) && !name.ends_with(METADATA_SUFFIX) {

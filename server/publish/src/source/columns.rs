@@ -20,8 +20,8 @@ pub(super) enum Matching<'a> {
     Ids {
         /// The columns of the table.
         fields: &'a [SchemaField],
-        /// The ids of the columns by whose values themselves (without a transform) the table is
-        /// partitioned. A data file may lack them, because the table's metadata has their values.
+        /// The ids of the columns by which the table is partitioned with the identity transform. A data file
+        /// may lack these columns, because the table's metadata has their values.
         identity_columns: &'a [i32],
     },
 }
@@ -47,7 +47,7 @@ pub(super) fn names(metadata: &ArrowReaderMetadata) -> Vec<String> {
 /// Finds columns in a file.
 ///
 /// # Errors
-/// A sentence about a column that the file lacks, or that it has beyond these.
+/// A sentence about a column that the file lacks, or about one that it has in addition to `columns`.
 pub(super) fn find(
     columns: &[(String, CqlType)],
     metadata: &ArrowReaderMetadata,
@@ -155,12 +155,12 @@ fn id(field: &FieldRef) -> Option<i32> {
 }
 
 impl ReadColumn {
-    /// Returns values of the column as those of the table: fields of structs in the table's order, by
-    /// the table's names, and null where the file is older than a field.
+    /// Converts values of the column to the type in the table. The fields of structs get the table's order
+    /// and names, and are null where the file is older than a field.
     ///
     /// # Errors
-    /// If a field of the file has no id, if the file lacks a field that has a default or is required, or if the
-    /// parts do not fit together.
+    /// If a field of the file has no id, if the file lacks a field that has a default or is required, or if
+    /// the parts do not fit together.
     pub(super) fn conform(&self, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         conform(array, &self.shape)
     }

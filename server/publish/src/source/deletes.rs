@@ -12,10 +12,10 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use super::place::Place;
 use super::{Result, SourceError, metadata};
 
-/// The column of a file of positional deletes with the location of the data file, by Iceberg's
+/// The column of a positional delete file with the location of the data file, by Iceberg's
 /// specification.
 const FILE_PATH: &str = "file_path";
-/// The column of a file of positional deletes with the number of the deleted row in the data file.
+/// The column of a positional delete file with the number of the deleted row in the data file.
 const POSITION: &str = "pos";
 
 /// The deleted rows of data files. Each row takes eight bytes.
@@ -43,10 +43,10 @@ impl Deletes {
         self.files.insert(name.to_owned(), deletes);
     }
 
-    /// Reads a file of deletes.
+    /// Reads a delete file.
     ///
     /// # Errors
-    /// If the file is no file of positional deletes, or cannot be read.
+    /// If the file is no positional delete file, or cannot be read.
     pub(super) fn read(&mut self, place: &Place, sequence_number: i64) -> Result<()> {
         let path = place.path();
         let failed = |problem: &str| SourceError::file(path)(problem);

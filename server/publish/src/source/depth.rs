@@ -16,7 +16,8 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::place::PlaceReader;
 
-/// The greatest number of groups around a column, the root of the schema included. A list of CQL takes two of them.
+/// The greatest number of groups around a column, including the root of the schema. A list of CQL takes two
+/// groups. Deeper schemas could overflow the stack of the Parquet library.
 const DEPTH_MAX: usize = 127;
 
 /// Ids of the first two fields of a footer, with the constant below: the version of the format, and
@@ -119,7 +120,8 @@ fn footer(file: &PlaceReader) -> ParquetResult<Option<Bytes>> {
 }
 
 impl Schema {
-    /// Finds the schema in a footer; `None` if it has none, or if the footer is malformed up to its end.
+    /// Finds the schema in a footer; `None` if the footer has none, or is malformed before the end of the
+    /// schema.
     fn of(footer: &[u8]) -> Option<Self> {
         let mut bytes = Compact { rest: footer };
         let mut id = 0;
@@ -155,7 +157,8 @@ impl Schema {
     }
 }
 
-/// Bytes in the compact protocol. Each function returns `None` where they end too early, or are malformed.
+/// A reader of bytes in Thrift's compact protocol. Each function returns `None` if the bytes end too early,
+/// or are malformed.
 struct Compact<'b> {
     rest: &'b [u8],
 }
@@ -191,9 +194,9 @@ impl Compact<'_> {
         Some(if value & 1 == 0 { half } else { -half - 1 })
     }
 
-    /// Reads the header of a struct's next field, and returns the code of the field's type, or
-    /// [`ty::STOP`] at the end of the struct. `id` is the id of the field before, and is set to
-    /// that of this field, because the encoding has the difference.
+    /// Reads the header of a struct's next field, and returns the code of the field's type, or [`ty::STOP`]
+    /// at the end of the struct. `id` must be the id of the field before, and is set to the id of this field:
+    /// the header contains only the difference.
     fn field(&mut self, id: &mut i16) -> Option<u8> {
         let header = self.byte()?;
         let ty = header & 0x0f;

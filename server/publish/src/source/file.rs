@@ -21,14 +21,14 @@ use super::{Result, SourceError, SourceFile, int96, metadata};
 use crate::data_file::is_of_ebb;
 use crate::types::{ValueError, read_published_value, read_value};
 
-/// The size of a batch of rows, in bytes before their compression.
+/// The size of a batch of rows, in uncompressed bytes.
 const BATCH_BYTES: u64 = 8 << 20;
 
-/// The greatest number of rows of a batch, for files whose rows have few bytes. A value of a fixed length that a
-/// file has once, in a dictionary, takes memory in each row of a batch.
+/// The greatest number of rows of a batch, for files whose rows have few bytes. If a dictionary contains a
+/// value of a fixed length once, each row of a batch that has the value takes memory for it.
 const BATCH_ROWS_MAX: u64 = 1024;
 
-/// A function that returns the value in a row of an array, as a type of CQL has it.
+/// A function that returns the value in a row of an array, converted to a CQL type.
 type ReadValue =
     fn(&dyn Array, usize, &CqlType) -> std::result::Result<Option<Vec<u8>>, ValueError>;
 
@@ -89,7 +89,7 @@ impl FileRows {
     /// Goes to the next row. Returns false behind the last one.
     ///
     /// # Errors
-    /// If the file is damaged, or if a value has no exact counterpart in CQL. The reader is of no use
+    /// If the file is damaged, or if a value has no exact counterpart in CQL. The reader cannot be used
     /// afterwards.
     pub fn next_row(&mut self) -> Result<bool> {
         match caught(|| self.advance()) {
@@ -221,8 +221,8 @@ impl Batches {
         })
     }
 
-    /// Returns the position in a batch, which has only the columns that are read, of the column at
-    /// the position `root` in the file; `None` if that is not read.
+    /// Returns the position in a batch of the column with the position `root` in the file. A batch has only
+    /// the columns that are read; `None` for any other column.
     fn place(&self, root: usize) -> Option<usize> {
         self.roots.binary_search(&root).ok()
     }

@@ -88,8 +88,8 @@ impl Folder {
         }
     }
 
-    /// Looks up the sizes of files that lie in the same bucket as the folder, many at once: one after the other,
-    /// thousands of files would take minutes. Files of this machine need no look.
+    /// Looks up the sizes of files that lie in the same bucket as the folder, many at once: one after the
+    /// other, thousands of files would take minutes. The sizes of local files are not looked up.
     ///
     /// # Errors
     /// If a file is not there, or if the bucket refuses.

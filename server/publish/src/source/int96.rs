@@ -21,7 +21,7 @@ const MS_PER_S: i64 = 1000;
 /// Returns which of the columns `roots` of a file have timestamps of 96 bits.
 ///
 /// # Errors
-/// A sentence about a column that has some inside of a collection or a struct.
+/// A sentence about a column that has such timestamps inside of a collection or a struct.
 pub(super) fn find(metadata: &ArrowReaderMetadata, roots: &[usize]) -> Result<Vec<usize>, String> {
     let columns = metadata.parquet_schema().root_schema().get_fields();
     let nested = roots.iter().find(|&&root| {

@@ -75,7 +75,7 @@ pub enum SourceError {
     /// The bucket refuses, or does not answer.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// A file or a table is not one that can be read.
+    /// A file or a table cannot be read, for example because it is damaged or has an unsupported format.
     #[error("{}: {problem}", path.display())]
     File {
         /// The file, or the folder of the table.
@@ -83,7 +83,7 @@ pub enum SourceError {
         /// A sentence about what is wrong with the file, and what to do.
         problem: String,
     },
-    /// A row has a value that its column does not take.
+    /// A row has a value that its column cannot hold.
     #[error("{}: row {row}: {problem}", path.display())]
     Row {
         path: PathBuf,
@@ -223,8 +223,8 @@ impl Source {
         &self.columns
     }
 
-    /// Returns the files, in the order in which they are loaded: of rows with the same key, the one in the
-    /// later file counts as the last.
+    /// Returns the files, in the order in which they are loaded: if rows have the same key, the row in the
+    /// later file counts as the later one.
     pub fn files(&self) -> &[SourceFile] {
         &self.files
     }

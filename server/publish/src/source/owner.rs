@@ -14,16 +14,17 @@ use super::table::METADATA_SUFFIX;
 use super::{Result, SourceError};
 use crate::target::Target;
 
-/// The folder with the log of a table, and the format of the table.
+/// The formats of tables other than Iceberg: the name of the folder with the table's log, and the name of the
+/// format.
 const LOGS: [(&str, &str); 2] = [("_delta_log", "Delta"), (".hoodie", "Hudi")];
 
-/// The folder of an Iceberg table that has its data files.
+/// The folder of an Iceberg table that contains its data files.
 const DATA: &str = "data";
 
-/// Checks that no file of this machine lies in a folder of a table.
+/// Checks that none of the local files `paths` lies in the folder of an Iceberg, Delta or Hudi table.
 ///
 /// # Errors
-/// If one does. The error names the table.
+/// If a file does. The error names the table.
 pub(super) fn check_files(paths: &[PathBuf]) -> Result<()> {
     let mut checked = BTreeSet::new();
     for path in paths {

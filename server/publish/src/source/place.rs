@@ -13,8 +13,9 @@ use super::{Result, SourceError};
 use crate::object::{ObjectReader, Window};
 use crate::target::Target;
 
-/// The most bytes of a bucket's file that are fetched ahead, for all columns together that are
-/// read. With more than 256 columns it is more: each gets 128 KiB.
+/// The number of bytes of a file in a bucket that are fetched ahead at most, for all columns
+/// together that are read. Each column gets at least 128 KiB, so more than 256 columns exceed this
+/// number.
 const AHEAD_BYTES: u64 = 32 << 20;
 
 /// The place of a file that another engine wrote: on this machine or in a bucket.

@@ -18,7 +18,7 @@ use crate::iceberg::manifest_list::{self, ManifestFile};
 /// The end of the name of a metadata file.
 pub(super) const METADATA_SUFFIX: &str = ".metadata.json";
 
-/// The size of a metadata file at most, once it is unpacked.
+/// The largest size of a metadata file, in bytes after decompression.
 const METADATA_BYTES_MAX: u64 = 1 << 28;
 
 /// The first bytes of a gzip file.
@@ -53,8 +53,8 @@ pub(super) fn open(folder: &Folder, metadata: Option<Place>, name: Option<&str>)
     })
 }
 
-/// Finds the metadata file of the greatest version in the folder of a table. Also returns those of the least
-/// version, if that is another one.
+/// Finds the metadata file of the greatest version in the folder of a table. Also returns the metadata files
+/// of the least version, if that is not the same version.
 fn newest_metadata(folder: &Folder) -> Result<(Place, Vec<Place>)> {
     let refused = |problem: String| SourceError::file(&folder.metadata_path())(problem);
     let mut versions: Vec<(u64, Place)> = Vec::new();
@@ -81,13 +81,13 @@ fn newest_metadata(folder: &Folder) -> Result<(Place, Vec<Place>)> {
     }
 }
 
-/// Checks that `newest`, the metadata with the greatest version in a folder, is not left over from
-/// a dropped table. Catalogs leave the files of a dropped table. If a new one is created in its
-/// place, versions begin at 0 again, and those of the dropped table are greater for a while.
+/// Checks that `newest`, the metadata with the greatest version in a folder, is not left over from a dropped
+/// table. Catalogs leave the files of a dropped table. If a new table is created in the same folder, its
+/// versions begin at 0 again, and those of the dropped table are greater for a while.
 ///
-/// `oldest` are the metadata files with the least version. One that is of another table than
-/// `newest`, and was not written earlier, belongs to such a new table. One that was written earlier
-/// is itself left over, and proves nothing.
+/// `oldest` are the metadata files with the least version. A file that is of another table than `newest`, and
+/// was not written earlier, belongs to such a new table. A file that was written earlier is itself left over,
+/// and proves nothing.
 ///
 /// # Errors
 /// If one of `oldest` belongs to a later table. The error is a sentence about this file.
@@ -138,7 +138,7 @@ fn unpacked(bytes: Bytes) -> io::Result<Bytes> {
     Ok(unpacked.into())
 }
 
-/// A data file or a file of deletes, as a manifest has it.
+/// A data file or a delete file, as a manifest has it.
 struct Listed {
     content: i32,
     /// The location of the file, as the manifest has it.
@@ -204,7 +204,7 @@ impl TableReader<'_> {
         Ok(listed)
     }
 
-    /// Returns where a file of the table lies.
+    /// Returns the place of a file of the table.
     fn place(&self, name: &str) -> Result<Place> {
         let place = self.folder.place(&self.view.location, name);
         place.unwrap_or_else(|| {
@@ -216,8 +216,7 @@ impl TableReader<'_> {
     }
 }
 
-/// Returns what a reader needs of the entry of a manifest; `None` if the snapshot no longer has the
-/// file.
+/// Returns the parts of a manifest entry that a reader needs; `None` if the snapshot no longer has the file.
 fn manifest_entry(entry: ManifestEntry, manifest: &ManifestFile) -> Option<Listed> {
     let file = entry.data_file;
     (entry.status != Status::Deleted as i32).then(|| Listed {

@@ -33,15 +33,15 @@ pub enum TargetError {
         url: String,
         reason: String,
     },
-    /// The target lets two publishers create one name.
+    /// The target lets two publishers create the same object.
     #[error(
         "{0} does not refuse to create an object twice, so two publishers could overwrite each other; choose a target that does"
     )]
     CreatesTwice(String),
 }
 
-/// Returns the reason of an error, with the code and the message of a server's answer and nothing else
-/// of it: S3 repeats key ids and session tokens in the body of an answer that refuses them.
+/// Returns the text of an error. Of a server's response it shows only the status, the code and the
+/// message, because S3 repeats key ids and session tokens in the body of an error response.
 pub(super) fn reason(error: &Error) -> String {
     let text = error.to_string();
     let Some((before, status, body)) = split_answer(&text) else {
@@ -52,7 +52,8 @@ pub(super) fn reason(error: &Error) -> String {
     format!("{before}{}", parts.join(": "))
 }
 
-/// Splits the text of an error at a server's answer: the text before it, its status, and its body.
+/// Splits the text of an error that contains a server's response: the text before the response, its
+/// status, and its body.
 fn split_answer(text: &str) -> Option<(&str, Option<&str>, &str)> {
     let after = |mark: &str| Some(text.split_at(text.find(mark)? + mark.len()));
     if let Some((before, answer)) = after(STATUS) {

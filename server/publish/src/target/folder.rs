@@ -7,8 +7,8 @@ use std::path::{Component, Path as FsPath, PathBuf, absolute};
 
 use super::TargetError;
 
-/// Splits the path of a folder behind the part that exists. Returns the existing part, with symbolic links
-/// resolved, and the rest.
+/// Splits the path of a folder into the part that exists, with symbolic links resolved, and the part that
+/// does not exist yet.
 pub(super) fn split_absent(path: &FsPath) -> io::Result<(PathBuf, PathBuf)> {
     let path = absolute(path)?;
     let there = path.ancestors().find(|part| part.exists());

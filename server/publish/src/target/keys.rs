@@ -71,8 +71,9 @@ impl Target {
         self.runtime.block_on(self.get_soon(key))
     }
 
-    /// Reads objects, [`READS_IN_FLIGHT`] at once, and returns what `take` makes of each, in the order of the
-    /// keys. `take` gets the place among the keys, and the object if it is there. It must not use the target.
+    /// Reads objects, [`READS_IN_FLIGHT`] at once. Calls `take` with the position of each key in the list,
+    /// and with the object if it exists. Returns the results in the order of the keys. `take` must not use
+    /// the target.
     ///
     /// # Errors
     /// If the target refuses.
@@ -102,7 +103,7 @@ impl Target {
         }
     }
 
-    /// Reads a part of an object, which is not empty and lies within the object.
+    /// Reads a part of an object. `range` must not be empty, and must lie within the object.
     ///
     /// # Errors
     /// If there is no such object or no such part, or if the target refuses.
@@ -111,7 +112,7 @@ impl Target {
         read.map_err(|error| self.failed("reading", key.as_ref(), &error))
     }
 
-    /// Lists what lies directly in the folder `key`; nothing if there is no such folder.
+    /// Lists the objects and folders directly in the folder `key`; nothing if there is no such folder.
     ///
     /// # Errors
     /// If the target refuses.

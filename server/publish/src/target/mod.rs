@@ -86,8 +86,8 @@ impl Target {
     /// target's thread inherits its class and its cores.
     ///
     /// # Errors
-    /// If the folder is a file, or lies below one, or if its path has characters that readers do not find in a
-    /// URL.
+    /// If the folder is a file, or lies below one, or if its path has characters that some readers do not
+    /// parse correctly in a URL.
     pub fn folder(path: &FsPath) -> Result<Self> {
         let failed = |error| TargetError::Folder {
             path: path.display().to_string(),

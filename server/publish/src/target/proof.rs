@@ -13,7 +13,8 @@ const PROOF_ATTEMPTS: usize = 10;
 /// The folder of objects that are ebb's own and of no table.
 const OWN: &str = "_ebb";
 
-/// The beginning of the names, in [`OWN`], of the objects that prove that a name is created once.
+/// The prefix of the names, in [`OWN`], of the objects by which a target proves that it creates a name only
+/// once.
 const PROBE: &str = "probe-";
 
 impl Target {

@@ -24,15 +24,15 @@ mod tests;
 /// at 9 Mbit/s. `AWS_TIMEOUT` replaces it.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The time after which a request is not repeated. With the time-out, no call takes much longer than
-/// three minutes.
+/// The time after which a failed request is not retried. With the time-out, no call takes much longer
+/// than three minutes.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The variable that limits the attempts of a request.
+/// The variable that limits the attempts at a request.
 const MAX_ATTEMPTS: &str = "AWS_MAX_ATTEMPTS";
 
-/// The greatest number of attempts of a request, if [`MAX_ATTEMPTS`] is not set. The pauses between them
-/// grow from a tenth of a second to fifteen seconds at most.
+/// The greatest number of attempts at a request, if [`MAX_ATTEMPTS`] is not set. The pauses between
+/// attempts grow from a tenth of a second to fifteen seconds at most.
 const ATTEMPTS: usize = 8;
 
 /// Returns the target for the objects below `prefix` in a bucket; for all its objects if `prefix` is

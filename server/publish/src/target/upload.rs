@@ -11,15 +11,15 @@ use tokio::time::timeout;
 
 use super::{Result, Target, TargetError};
 
-/// The size of a part of an upload. S3 takes no smaller ones than 5 MiB, and 10,000 of them at most.
+/// The size of a part of an upload, in bytes. S3 takes at most 10,000 parts, each of at least 5 MiB.
 pub(super) const PART_BYTES: usize = 8 << 20;
 
 /// The greatest number of parts of an upload that are sent at once. With the one that is filled, an
 /// upload holds 24 MiB; four tasks at once, 96 MiB.
 const PARTS_IN_FLIGHT: usize = 2;
 
-/// The time for the removal of parts that were sent. A cancelled task waits no longer for a store that
-/// stalls; the parts then stay until a rule of the bucket's lifecycle removes them.
+/// The longest time for which an aborted upload waits until its parts are removed. If the store stalls
+/// longer, the parts stay until a rule of the bucket's lifecycle removes them.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An object that is being written. It leaves nothing behind if it is dropped before it is complete,
@@ -104,7 +104,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Gives up the object, and removes the parts that were sent.
+    /// Aborts the upload of the object, and removes the parts that were sent.
     fn abort(&mut self) {
         let Some(mut upload) = self.upload.take() else {
             return;

@@ -43,8 +43,8 @@ impl ColumnBuilder {
     /// Appends a value; `None` is null.
     ///
     /// # Errors
-    /// If the value cannot be converted exactly, or if the array would have too many elements. The builder is
-    /// of no use afterwards.
+    /// If the value cannot be converted exactly, or if the array would have too many elements. The builder
+    /// cannot be used afterwards.
     pub fn append(&mut self, value: Option<&[u8]>) -> Result<(), ValueError> {
         let mut empties = Empties {
             rule: self.on_empty,

@@ -7,7 +7,7 @@ pub enum ValueError {
     /// The bytes are no value of their type.
     #[error("the stored bytes are no value of the type {0}")]
     Malformed(String),
-    /// An empty value, which Iceberg does not have.
+    /// An empty value of a type that has no empty values in Iceberg.
     #[error(
         "the value of the type {0} is empty, and Iceberg has no empty value of it; publish such values as null (--empty-as-null)"
     )]
@@ -20,7 +20,7 @@ pub enum ValueError {
         "{value} does not fit into decimal({precision}, {scale}) without rounding; publish it as text or with a wider decimal (--decimal)"
     )]
     Decimal {
-        /// The number as CQL writes it, cut where it is long.
+        /// The number as CQL writes it, shortened if it is long.
         value: String,
         /// The number of digits of the decimal.
         precision: u8,
@@ -35,7 +35,7 @@ pub enum ValueError {
         "the timestamp {0} ms lies outside of what microseconds of 64 bits reach (years -290,308 to 294,247)"
     )]
     Timestamp(i64),
-    /// A value of another engine that the CQL type does not have.
+    /// A value of another engine that the CQL type cannot represent.
     #[error("{value} is no value of the type {ty}")]
     OutOfRange {
         /// The value, as text.

@@ -10,7 +10,7 @@ use ebb_model::types::CqlType;
 use super::iceberg::{IcebergType, NestedField};
 use super::{DecimalForm, TypeOptions};
 
-/// Gives out field ids, each once.
+/// Assigns field ids, each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FieldIds {
     /// The greatest id that a field of the table has had, in this publication or an earlier one:

@@ -56,7 +56,7 @@ pub use self::mapping::{FieldIds, field};
 pub(crate) use self::read::read_published_value;
 pub use self::read::read_value;
 
-/// The choices that a user has between forms of a type.
+/// The user's choices for types that can be published in several forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TypeOptions {
     /// The precision and scale with which a `decimal` is published; with `None` it is published as

@@ -297,8 +297,8 @@ fn not_null(elements: &ArrayRef, ty: &CqlType, times: Times) -> Result<Vec<Vec<u
     values.collect()
 }
 
-/// Returns the bytes of a tuple or a user-defined type from the types and the arrays of its
-/// components or fields. One without an array, which the file lacks, is null.
+/// Returns the bytes of a tuple or a user-defined type from the types and the arrays of its components or
+/// fields. A component or field without an array, because the file lacks it, is null.
 fn components<'p>(
     parts: impl Iterator<Item = (&'p CqlType, Option<&'p ArrayRef>)>,
     row: usize,

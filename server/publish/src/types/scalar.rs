@@ -6,7 +6,7 @@ use num_bigint::{BigInt, Sign};
 
 use super::{DecimalForm, ValueError};
 
-/// The day that CQL's `date` calls 0, as a number of days before 1970-01-01.
+/// The `date` of 1970-01-01 in CQL, which counts days from 0.
 const EPOCH_DAY: u32 = 1 << 31;
 
 /// Microseconds in a millisecond: CQL's timestamps are milliseconds, Iceberg's are microseconds.
@@ -15,7 +15,7 @@ const US_PER_MS: i64 = 1000;
 /// Nanoseconds in a millisecond: other engines also write timestamps of nanoseconds.
 const NS_PER_MS: i64 = 1_000_000;
 
-/// The longest text of a value in an error.
+/// The longest text of a value in an error, in bytes.
 const SHOWN_BYTES_MAX: usize = 60;
 
 /// Returns the days since 1970-01-01 of CQL's `date`.
@@ -28,6 +28,8 @@ pub(super) fn date_of_days(days: i32) -> u32 {
     (days as u32).wrapping_add(EPOCH_DAY)
 }
 
+/// Converts milliseconds to microseconds.
+///
 /// # Errors
 /// If the microseconds do not fit into 64 bits.
 pub(super) fn us_of_ms(ms: i64) -> Result<i64, ValueError> {
@@ -107,7 +109,7 @@ fn small_integer(bytes: &[u8]) -> Option<i128> {
     Some(i128::from_be_bytes(whole))
 }
 
-/// Whether a number is written with at most `precision` digits.
+/// Returns whether a number is written with at most `precision` digits.
 fn has_digits(unscaled: i128, precision: u8) -> bool {
     unscaled.unsigned_abs() < 10_u128.pow(precision.into())
 }
@@ -139,11 +141,11 @@ pub(super) fn decimal(unscaled: i128, scale: i32) -> Vec<u8> {
     number::decimal(scale, &BigInt::from(unscaled))
 }
 
-/// Replaces `out` with the text of a value that is not empty, of a type that is published as text:
-/// the text of CQL's literal, without quotes.
+/// Replaces `out` with the text of a value: the CQL literal, without quotes. The value must not be
+/// empty, and `ty` must be a type that is published as text.
 ///
 /// # Errors
-/// If the bytes are no value of the type, or if the number has too many digits to write them.
+/// If the bytes are not a value of the type, or if the number has too many digits to write them.
 pub(super) fn write_text<'a>(
     ty: &CqlType,
     value: &'a [u8],

@@ -423,7 +423,7 @@ fn parts_of_a_duration_are_found_by_their_names_and_all_are_there() {
     }
 }
 
-/// The ids in a Parquet schema, by the path of names.
+/// Collects the ids of the fields in a Parquet schema into `out`, each with its path of names.
 fn ids(ty: &Type, path: &str, out: &mut Vec<(String, i32)>) {
     let path = format!("{path}/{}", ty.name());
     let info = ty.get_basic_info();

@@ -34,7 +34,7 @@ use crate::error::{of_store, of_table};
 /// is removed.
 #[derive(Debug, Clone)]
 pub(crate) struct RewrittenRow {
-    /// The number of the published table that the row goes to.
+    /// The number of the published table that contains the row.
     pub(crate) table: u32,
     /// The key of the row in the store.
     pub(crate) key: Bytes,
@@ -50,7 +50,7 @@ pub(crate) type Rewritten<'r> = &'r mut dyn Iterator<Item = Result<RewrittenRow,
 pub(super) struct Compared<'t> {
     pub(super) older: &'t SnapshotTable,
     pub(super) newer: &'t SnapshotTable,
-    /// The number of the published table that the rows go to.
+    /// The number of the published table that contains the rows.
     pub(super) rows_to: u32,
     pub(super) checkpoint: Checkpoint<'t>,
 }
@@ -186,11 +186,11 @@ struct Differences<'s> {
 }
 
 impl Differences<'_> {
-    /// Writes a record with the change of a row of the published table number `table`. `older` and
-    /// `newer` are the row's cells at the two snapshots, `None` if the row does not exist there.
-    /// With `is_rewritten`, the record contains the cells even if they have not changed, because
-    /// the data file that contains the row is removed. The record of any other unchanged row has no
-    /// cells, and only shows that work was done.
+    /// Writes a record with the change of a row of the published table number `table`. `older` and `newer`
+    /// are the row's cells at the two snapshots, `None` if the row does not exist there. With
+    /// `is_rewritten`, the record contains the cells even if they have not changed, because the data file
+    /// that contains the row is removed. The record of any other unchanged row has no cells, and only
+    /// reports progress to the runtime.
     fn row(
         &mut self,
         (table, key): (u32, &[u8]),
@@ -218,9 +218,9 @@ impl Differences<'_> {
 }
 
 impl Compared<'_> {
-    /// Writes a record for each row in the key range `piece` that may differ between the two snapshots, and
-    /// for each row of `rewritten`, which are written again even if they have not changed. The table is one
-    /// that CQL did not make.
+    /// Writes a record for each row in the key range `piece` that may differ between the two snapshots.
+    /// Also writes a record for each of the rows `rewritten`, which are written again even if they have not
+    /// changed. The table is one that CQL did not make.
     pub(super) fn read_plain(
         &self,
         piece: &Piece,
@@ -247,8 +247,8 @@ impl Compared<'_> {
     }
 
     /// Writes a record for each row in the key range `piece`, and for the static columns of each partition,
-    /// that may differ between the two snapshots, and for each row of `rewritten`, which are written again
-    /// even if they have not changed. The table is one that CQL made.
+    /// that may differ between the two snapshots. Also writes a record for each of the rows `rewritten`,
+    /// which are written again even if they have not changed. The table is one that CQL made.
     pub(super) fn read_cql(
         &self,
         cql: &CqlCells,
@@ -497,7 +497,8 @@ struct VisibleRows<'p> {
     /// The key of the current row; `None` behind the last one.
     key: Option<Bytes>,
     cells: RowCells,
-    /// Is called for each row that is not visible.
+    /// The checkpoint of the task. It is called for each row that is not visible, so that many such rows do
+    /// not stall the task.
     checkpoint: Checkpoint<'p>,
 }
 

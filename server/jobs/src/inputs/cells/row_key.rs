@@ -11,16 +11,16 @@
 /// The change of a row between two snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// The row has not changed. A record with this change has no cells, and only shows the runtime
-    /// that work was done.
+    /// The row has not changed. A record with this change has no cells, and only reports progress
+    /// to the runtime.
     None,
-    /// The row was not there before, or there is no older snapshot.
+    /// The row did not exist at the older snapshot, or there is no older snapshot.
     Added,
-    /// The row has other cells than before.
+    /// The row has other cells than at the older snapshot.
     Replaced,
     /// The row has not changed, but is written again because its data file is removed.
     Rewritten,
-    /// The row is not there any more. The record has no cells.
+    /// The row no longer exists. The record has no cells.
     Removed,
 }
 
@@ -33,10 +33,10 @@ const ALL: [Change; 5] = [
     Change::Removed,
 ];
 
-/// The key of a record.
+/// The key of a record: the published table and the key of a row, and the change of the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowKey<'k> {
-    /// The number of the published table that the row goes to.
+    /// The number of the published table that contains the row.
     pub(crate) table: u32,
     pub(crate) change: Change,
     /// The key of the row in the store.
@@ -59,7 +59,7 @@ impl Change {
         }
     }
 
-    /// Returns true if the newest publication contains the row and its copy there must be removed.
+    /// Returns whether the newest publication contains a copy of the row that must be removed.
     pub(crate) fn has_old(self) -> bool {
         matches!(self, Self::Replaced | Self::Rewritten | Self::Removed)
     }
@@ -76,7 +76,7 @@ impl Change {
 }
 
 impl<'k> RowKey<'k> {
-    /// Decodes the key of a record; `None` if `bytes` are no such key.
+    /// Decodes the key of a record; `None` if `bytes` are not such a key.
     pub(crate) fn decode(bytes: &'k [u8]) -> Option<Self> {
         let (table, rest) = bytes.split_first_chunk()?;
         let (change, key) = rest.split_first()?;

@@ -20,7 +20,7 @@ use crate::records::{InvalidInput, InvalidRow};
 
 const CHANGED: &str = "it has changed since the job was submitted";
 
-/// A file as it was when it was found.
+/// A file, with the size, content type and modification time that it had when it was found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct DataFile {
     pub(super) path: PathBuf,

@@ -85,8 +85,8 @@ impl<'s> WithEntries<'s> {
     }
 }
 
-/// Returns the error for an operand of the job's rows that cannot be read. The operand is the job's
-/// own, so this is no damage of the table.
+/// Returns the error for an operand of the job's rows that cannot be read. The job wrote the
+/// operand itself, so the table is not damaged.
 #[cold]
 fn damaged(error: TableError) -> TaskError {
     match error {

@@ -20,7 +20,8 @@ use crate::outputs::partitions::Partitions;
 use crate::outputs::staging::StagingWriter;
 use crate::records::InvalidInput;
 
-/// The number of bytes of rows that are sorted at a time.
+/// The size in bytes of the rows that a load holds in memory, to sort them before they are written to a
+/// temporary file.
 const SORT_BYTES: usize = 64 << 20;
 
 /// The number of rows between two progress reports of a load.
@@ -41,7 +42,7 @@ pub struct CqlLoad {
     rows_pushed: u64,
 }
 
-/// The numbers of rows that a load wrote to a table, and left out.
+/// The number of rows that a load wrote to a table, and the number of rows that it left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadedRows {
     /// The number of rows that the load put into the table.
@@ -128,8 +129,8 @@ impl CqlLoad {
         self.rows_pushed
     }
 
-    /// Adds a row: a value for each column, which its type validates. The elements of sets and maps may be
-    /// in any order, and may occur several times.
+    /// Adds a row: a value for each column, in their order. Each value must be valid for the type of its
+    /// column, except that the elements of sets and maps may be in any order, and may occur several times.
     ///
     /// # Errors
     /// [`TaskError::Invalid`] if the row has no primary key, or one that is too long; or an error of the

@@ -283,7 +283,8 @@ impl RowPlan {
         column.map_or("?", |column| &column.name)
     }
 
-    /// Returns the partition key that is in the row key `key` as text, for an error.
+    /// Returns the row key `key` as text for an error: `(KEY, ...)`, where KEY are the columns of the
+    /// partition key.
     pub(super) fn shown(&self, key: &[u8]) -> String {
         let layout = self.schema.layout();
         let shown = DecodedKey::read(key).ok().and_then(|decoded| {

@@ -24,13 +24,13 @@ pub(super) trait RowValues {
     /// Returns the value of a column.
     ///
     /// # Errors
-    /// If the field is no value of the type of its column; the error is the reason.
+    /// If the field is not a valid value of its column's type; the error is the reason.
     fn value(&self, target: &Target) -> Result<Value<'_>, String>;
 
     /// Returns the value of a column of the primary key; `None` if the row has none.
     ///
     /// # Errors
-    /// If the field is no value of the type of its column; the error is the reason.
+    /// If the field is not a valid value of its column's type; the error is the reason.
     fn key(&self, target: &Target) -> Result<Value<'_>, String>;
 
     /// Returns whether the row has no value for this clustering column.
@@ -100,7 +100,8 @@ impl RowValues for Fields {
     }
 }
 
-/// A row of typed values, which are validated, with sets and maps in any order.
+/// A row of values that are valid for the types of their columns, except that the elements of sets
+/// and maps may be in any order.
 impl RowValues for [Option<Vec<u8>>] {
     fn value(&self, target: &Target) -> Result<Value<'_>, String> {
         let value = self.get(target.field).and_then(Option::as_deref);

@@ -10,8 +10,8 @@
 
 use ebb_scheduler::runtime::TaskError;
 
-/// The column id for the original values of the clustering columns, which a waiting row contains if
-/// its key in the store does not have them exactly.
+/// The column id for the original values of the clustering columns. A waiting row contains these if
+/// its key in the store does not determine them: 1.0 and 1.00 have the same key.
 pub(super) const ORIGINAL: u32 = u32::MAX;
 
 const NUMBER_BYTES: usize = 4;

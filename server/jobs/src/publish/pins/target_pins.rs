@@ -12,10 +12,10 @@ use super::Note;
 #[derive(Debug, Clone)]
 pub(in crate::publish) struct TargetPins {
     pub(in crate::publish) db: Db,
-    /// The location of the target, without its catalog. The location is enough to name a pin (a
-    /// kept snapshot): a table there is committed in one place only, by one catalog or without any.
-    /// A pin keeps the snapshot that readers of the target see if the snapshot's sequence number is
-    /// that of the origin which the newest publication of the table has recorded.
+    /// The location of the target. It identifies the pin of a table even without the URL of the catalog,
+    /// because a table at a location is committed by one catalog only, or without any. A pinned snapshot is
+    /// the one that readers of the target see if it has the sequence number in the origin of the table's
+    /// newest publication.
     pub(in crate::publish) location: String,
     pub(in crate::publish) max: PinMax,
 }

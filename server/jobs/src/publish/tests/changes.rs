@@ -95,7 +95,7 @@ impl Store {
         assert_eq!(self.rows("t", snapshot, written), rows, "{snapshot}");
     }
 
-    /// Returns the total size in bytes of all data files and files of deletes of a table.
+    /// Returns the total size in bytes of all data files and delete files of a table.
     fn data_bytes(&self, table: &str) -> u64 {
         let folder = self.dir.path().join(format!("lake/app/{table}/data"));
         let files = fs::read_dir(folder).unwrap();

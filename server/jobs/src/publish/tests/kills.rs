@@ -204,8 +204,8 @@ impl Shop {
         }
     }
 
-    /// Returns the sequence number in the record that the publication of a snapshot is complete in
-    /// all tables; `None` if there is no record.
+    /// Returns the sequence number in the completion record for the publication of a snapshot; `None` if
+    /// there is no record.
     fn recorded(&self, snapshot: &str) -> Option<u64> {
         let record = self.lake.read(&format!("_ebb/app/{snapshot}.json"));
         let record: serde_json::Value = serde_json::from_slice(&record.unwrap()?).unwrap();
@@ -247,10 +247,10 @@ fn places() -> impl Iterator<Item = usize> {
     (0..).step_by(if explores() { 1 } else { 5 })
 }
 
-/// Runs a publication many times; each time the event happens at another call of its target. Then the
+/// Runs a publication many times; each time the event happens at another call to its target. Then the
 /// publication is run again, and checked. `prepare` makes the earlier publications of a new shop, and
 /// returns the options of the publication under test. `snapshots` are all snapshots that are published in
-/// the end, that of the publication under test last.
+/// the end. The last one is that of the publication under test.
 fn stop_at_calls(event: &Event, snapshots: &[&str], prepare: impl Fn(&mut Shop) -> PublishRequest) {
     let snapshot = *snapshots.last().unwrap();
     for call in places() {

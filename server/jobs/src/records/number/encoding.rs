@@ -37,7 +37,7 @@ impl Number {
     }
 
     /// Decodes a number from the start of `bytes`, and removes the bytes that it took; `None` if
-    /// they are no number.
+    /// `bytes` do not begin with an encoded number.
     pub fn decode(bytes: &mut &[u8]) -> Option<Self> {
         let (&length, rest) = bytes.split_first()?;
         if length == BIG {
@@ -56,8 +56,8 @@ impl Number {
         (scale <= SCALE_MAX).then(|| Self::small(mantissa, scale))
     }
 
-    /// Writes the number to `to` as the scale and then the mantissa, two's complement LE, which takes
-    /// the rest of `to`, at most 16 bytes. Returns false if the mantissa does not fit there.
+    /// Writes the number to `to`: the scale in the first byte, and the mantissa, two's complement LE,
+    /// in all remaining bytes (16 at most). Returns false if the mantissa does not fit there.
     pub fn encode_fixed(&self, to: &mut [u8]) -> bool {
         let (Form::Small { mantissa, scale }, Some((to_scale, to_mantissa))) =
             (&self.0, to.split_first_mut())
@@ -74,7 +74,7 @@ impl Number {
     }
 
     /// Decodes all of `bytes` as [`encode_fixed`](Self::encode_fixed) writes a number; `None` if they
-    /// are no number.
+    /// are not an encoded number.
     pub fn decode_fixed(bytes: &[u8]) -> Option<Self> {
         let (&scale, mantissa) = bytes.split_first()?;
         let mantissa = sign_extended(mantissa)?;
@@ -82,8 +82,8 @@ impl Number {
     }
 }
 
-/// Returns the integer with the bytes `bytes`, two's complement LE; `None` if there are none, or more
-/// than 16.
+/// Returns the integer with the bytes `bytes`, two's complement LE; `None` if `bytes` is empty or has
+/// more than 16 bytes.
 fn sign_extended(bytes: &[u8]) -> Option<i128> {
     let sign = bytes.last()?.cast_signed() >> 7;
     let mut extended = [sign.cast_unsigned(); 16];

@@ -14,8 +14,8 @@ impl Number {
     /// numbers do. No encoding is a prefix of another one, and equal numbers have equal encodings.
     ///
     /// ```text
-    ///   sign, u8 | place of the point, i16 BE with its sign inverted
-    ///            | digits two by two, each plus one | 0
+    ///   sign, u8 | exponent e of 0.DIGITS * 10^e, i16 BE with its sign bit inverted
+    ///            | digits two by two, each pair plus one | 0
     /// ```
     ///
     /// After the sign all bits are inverted if the number is negative; zero consists of the sign

@@ -12,7 +12,7 @@ pub(super) struct Schema {
     /// The position, in `records`, of the type of the file's records.
     root: usize,
     /// The fields of each type of record. Other types refer to a type of record by its position in
-    /// this list, because it may contain itself.
+    /// this list, because a record may contain records of its own type.
     records: Vec<Vec<Field>>,
 }
 
@@ -79,8 +79,8 @@ struct Parser {
 }
 
 impl Parser {
-    /// Reads a type. `namespace` is that of the definition around it. The parser of JSON limits how
-    /// deep types lie in each other.
+    /// Reads a type. `namespace` is that of the definition around it. The JSON parser limits how
+    /// deeply types are nested.
     fn ty(&mut self, json: &Json, namespace: Option<&str>) -> Result<Type> {
         match json {
             Json::String(name) => self.by_name(name, namespace),

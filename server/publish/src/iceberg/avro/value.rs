@@ -20,12 +20,11 @@ pub(in crate::iceberg) enum Value<'a> {
     Bytes(&'a [u8]),
     Array(Vec<Value<'a>>),
     Record(Record<'a>),
-    /// A value of another type, which was passed over.
+    /// A value of another type, which was skipped.
     Other,
 }
 
-/// A record, whose fields are found by Iceberg's ids. A field that is null counts as one that the record does
-/// not have.
+/// A record, whose fields are found by Iceberg's ids. A field that is null is treated as missing.
 #[derive(Debug)]
 pub(in crate::iceberg) struct Record<'a> {
     fields: &'a [Field],
