@@ -216,7 +216,10 @@ mod with_the_feature {
                 "app.t null.parquet",
                 "null.parquet: row 2: column k of the primary key has no value",
             ),
-            ("app.t twice.parquet", "several rows have the primary key"),
+            (
+                "app.t twice.parquet",
+                "several rows have the primary key (1) of table app.t",
+            ),
             ("app.t other.parquet", "it has no column w"),
             ("app.t --columns k,x other.parquet", "no column x"),
             ("app.t null.parquet other.parquet", "a PATH has no column v"),

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ebb_model::key::DecodedKey;
+use ebb_model::key::{DecodedKey, Place};
 use ebb_model::schema::{Column, ColumnId, ColumnKind, TableDefinition, TableOptions, TableSchema};
 use ebb_model::types::CqlType;
 use ebb_scheduler::runtime::TaskError;
@@ -283,17 +283,27 @@ impl RowPlan {
         column.map_or("?", |column| &column.name)
     }
 
-    /// Returns the row key `key` as text for an error: `(KEY, ...)`, where KEY are the columns of the
-    /// partition key.
+    /// Returns the primary key of a row as text for an error, such as `(1, 'a')`; of a partition's header
+    /// `(1, ...)`, with the columns of the partition key only.
     pub(super) fn shown(&self, key: &[u8]) -> String {
         let layout = self.schema.layout();
-        let shown = DecodedKey::read(key).ok().and_then(|decoded| {
+        let literals = || -> Option<Vec<String>> {
+            let decoded = DecodedKey::read(key).ok()?;
             let values = layout.partition_values(decoded.partition_key).ok()?;
             let typed = values.iter().zip(layout.partition());
-            let literals: Vec<String> = typed.map(|(value, ty)| ty.literal(value)).collect();
-            Some(literals.join(", "))
-        });
-        format!("({}, ...)", shown.unwrap_or_default())
+            let mut literals: Vec<String> = typed.map(|(value, ty)| ty.literal(value)).collect();
+            match decoded.place {
+                Place::Header => literals.push("...".to_owned()),
+                Place::Row(clustering) => {
+                    let values = layout.clustering_values(clustering).ok()?;
+                    let typed = values.iter().zip(layout.clustering());
+                    literals.extend(typed.map(|(value, column)| column.ty.literal(value)));
+                }
+            }
+            Some(literals)
+        };
+        let literals = literals().unwrap_or_else(|| vec!["...".to_owned()]);
+        format!("({})", literals.join(", "))
     }
 }
 

@@ -269,7 +269,7 @@ fn what_cannot_be_matched_is_refused_before_the_job_and_bad_values_fail_it() {
     write(&output, 1, &[("x,y", "2")]).unwrap();
     let error = output.commit().unwrap_err().to_string();
     assert!(
-        error.contains("several rows have the primary key ('x'"),
+        error.contains("several rows have the primary key ('x', 'y') of table"),
         "{error}"
     );
     assert_eq!(fixture.found("t"), [""; 0]);
