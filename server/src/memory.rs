@@ -19,10 +19,12 @@ const UNKNOWN_BYTES: u64 = 1 << 30;
 /// The least budget that is chosen by default, in bytes.
 const DEFAULT_BYTES_MIN: u64 = 64 << 20;
 
-/// The most memory for CQL requests that are received in part; those that wait for their execution
-/// have as much. A `request_bytes_max` of more than half of it raises this limit. Otherwise it
-/// holds, like the limits on results and statements, however large the budget is.
+/// The most memory for CQL requests that are received in part, and the most for those that wait for their
+/// execution. A `request_bytes_max` of more than half of this limit raises it. Apart from that, larger
+/// budgets do not raise it.
 const HALF_OF_REQUESTS_BYTES_MAX: u64 = 128 << 20;
+/// The most memory for results of CQL that wait for their clients. One result may have 8/11 of it, 256 MiB:
+/// the limit of the protocol on the length of a message.
 const RESULTS_BYTES_MAX: u64 = 352 << 20;
 const STATEMENTS_BYTES_MAX: u64 = 64 << 20;
 

@@ -30,7 +30,7 @@ struct Application {
 }
 
 impl Application {
-    /// Returns the row of an application, whose summary is the help of its subcommand of `ebb run`.
+    /// Returns the row of an application. Its summary is the help text of its subcommand of `ebb run`.
     fn of(entry: &ApplicationEntry) -> Self {
         let command = (entry.augment_args)(Command::new(entry.name));
         let about = command.get_about().map(ToString::to_string);

@@ -64,9 +64,9 @@ impl Attached {
         self.server.is_some()
     }
 
-    /// Returns the directory of a backup in a request to the server. The server that has the
-    /// database open gets the absolute path. A server that is named by its address gets a relative
-    /// path as it is: there it is the name of a backup.
+    /// Returns the directory of a backup as a request to the server names it. The server that has the
+    /// database open gets the absolute path. A server that `--server` names gets `path` unchanged: a relative
+    /// path is the name of a backup there.
     ///
     /// # Errors
     /// When the path is empty or not UTF-8.

@@ -125,8 +125,7 @@ pub(super) fn refuse_cql(table: &Table) -> Result<(), CliError> {
     )))
 }
 
-/// The approximate size of tables, which is printed before they are dropped. All versions count: a row
-/// has several until they are merged.
+/// Returns a help text in one line. clap removes the full stop at its end, so this adds one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TableSize {
     versions: u64,
@@ -134,7 +133,7 @@ pub(super) struct TableSize {
 }
 
 impl TableSize {
-    /// The size of a table, or of all tables of a keyspace.
+    /// Returns the size of a table, or of all tables of a keyspace if `table` is `None`.
     pub(super) fn of(db: &Db, keyspace: &str, table: Option<&str>) -> Self {
         let mut size = Self::default();
         for stats in db.stats().tables {

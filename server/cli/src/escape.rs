@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-/// Returns a line, or a part of one, with an escape in place of each control character.
+/// Returns a line, or a part of a line, with an escape in place of each control character.
 pub(super) fn escaped_line(line: &str) -> String {
     escaped(line, |_| false)
 }
 
-/// As [`escaped_line`], for a text that may have several lines. Tabs stay, too.
+/// Escapes like [`escaped_line`], but for a text that may have several lines. Tabs stay, too.
 pub(super) fn escaped_lines(text: &str) -> String {
     escaped(text, |character| matches!(character, '\t' | '\n'))
 }

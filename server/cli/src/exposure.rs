@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use ebb_jobs::SPILLS;
 
-/// The permissions of the group and of all others.
+/// The permission bits of the group and of all other users. Without `--group-readable`, none of them may be
+/// set.
 const NOT_OWNER: u32 = 0o077;
-/// The permissions that are too many with `--group-readable`: to write for the group, and any for
-/// others.
+/// The permission bits that must not be set with `--group-readable`: write for the group, and all bits for
+/// other users.
 const NOT_GROUP_READABLE: u32 = 0o027;
 /// The greatest number of paths that a message names. Of the other paths it shows only the number.
 const NAMED_MAX: usize = 4;
@@ -31,8 +32,8 @@ pub(super) struct Exposure {
 }
 
 impl Exposure {
-    /// Looks at the directory of a database. Returns `None` if only the owner has permissions; with
-    /// `group_readable`, also if the group may read, but not write.
+    /// Examines the files in the directory of a database. Returns `None` if only their owner has permissions;
+    /// with `group_readable`, also if the group has permissions, but not to write.
     pub(super) fn of(data: &Path, group_readable: bool) -> Option<Self> {
         Self::among(data, modes(data), group_readable)
     }
@@ -85,8 +86,8 @@ impl fmt::Display for Exposure {
     }
 }
 
-/// Returns the modes of the directory, of the files in it and of the directory for spills. Other
-/// directories in it are not the database's. A symbolic link has no mode of its own.
+/// Returns the modes of the directory, of the files in it and of its subdirectory for spills. Its other
+/// subdirectories do not belong to the database. Symbolic links are left out: they have no mode of their own.
 fn modes(data: &Path) -> Vec<(PathBuf, u32)> {
     let mode = |metadata: fs::Metadata| metadata.permissions().mode() & 0o7777;
     let mut modes = Vec::new();

@@ -128,7 +128,7 @@ fn print(
 
 const COVERAGE_HEAD: [&str; 4] = ["interval", "load inside", "above", "mean width"];
 
-/// The rows of the table of methods: the chosen method, the naive methods, and the best others in
+/// Returns the rows of the table of methods: the chosen method, the naive methods, and the best others in
 /// hindsight.
 fn rows(evaluation: &Evaluation) -> Vec<Vec<String>> {
     let row = |name: &str, wape: f64, over_naive: Option<f64>, days: String| {

@@ -13,13 +13,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals};
 
-/// The exit code of a command that a signal ended, less the number of the signal: the convention of
-/// shells.
+/// By the convention of shells, a command that a signal ended has this exit code plus the signal's number.
 const EXIT_SIGNAL: i32 = 128;
 
-/// Makes a write beyond the limit of the size of files (`ulimit -f`, LimitFSIZE=) an error like any other,
-/// which names the file. Without a handler, SIGXFSZ ends the process with no message. (Programs that this
-/// process starts have no handler, but would inherit a signal that is ignored.)
+/// Makes a write beyond the limit of the size of files (`ulimit -f`, LimitFSIZE=) fail with an error that
+/// names the file. By default, SIGXFSZ ends the process with no message. The signal gets a handler and is not
+/// ignored, because child processes would inherit an ignored signal, but do not inherit a handler.
 pub(super) fn survive_long_files() {
     // Nothing reads the flag. If it cannot be registered, the signal ends the process as before.
     let _ = flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
@@ -44,8 +43,8 @@ pub(super) fn cancelled_with(before_exit: impl Fn() + Send + 'static) -> Result<
     Ok(cancelled)
 }
 
-/// Makes the next signal end the process at once, for a clean-up before the exit that may wait for something. The
-/// thread that waits for signals is in the clean-up then, so the handler of the signal ends the process.
+/// Makes the next signal end the process at once. A clean-up before the exit calls this if it may block: the
+/// thread that waits for signals runs the clean-up then, so a signal handler has to end the process.
 pub(super) fn end_at_next() {
     for signal in signals() {
         let always = Arc::new(AtomicBool::new(true));
@@ -96,7 +95,7 @@ fn listen() -> Result<Signals> {
     Signals::new(signals()).context("cannot listen for an interrupt")
 }
 
-/// Returns those of the signals for commands that this process does not ignore.
+/// Returns the signals that cancel a command, without those that this process ignores, as under `nohup`.
 fn signals() -> impl Iterator<Item = i32> {
     let all = [SIGINT, SIGTERM, SIGHUP].into_iter();
     all.filter(|&signal| !is_ignored(signal))

@@ -236,7 +236,7 @@ fn load_typed(_args: &Args, inputs: &[columnar::Input]) -> Result<()> {
     Err(CliError::Usage(text).into())
 }
 
-/// Ends a load whose rows are in the table: flushes the database and removes the scratch folder.
+/// Finishes a load after its rows were committed: flushes the database and removes the scratch folder.
 fn finish(db: &Db, scratch: Scratch, watch: &Watch) {
     // Flushed, so that the next command need not replay the log.
     let flushed = db.flush();
@@ -321,7 +321,8 @@ fn print(args: &Args, report: &LoadReport) -> Result<()> {
     printer.finish()
 }
 
-/// Warns that a CSV or JSON file is about to be loaded as lines of text, if the command line names it.
+/// Warns if a path of the command line is a CSV or JSON file that is about to be loaded as lines of text,
+/// because no option selects records.
 fn warn_of_records_as_lines(args: &Args) {
     let is_csv = args.delimiter.is_some() || args.no_header || args.lenient_quotes;
     if args.key.is_some() || args.format.is_some() || is_csv {
@@ -340,7 +341,7 @@ fn warn_of_records_as_lines(args: &Args) {
 /// The greatest number of files that a message names. Of the other files it shows only the number.
 const NAMED_MAX: usize = 5;
 
-/// Returns the reasons why files were left out, for the first of these files.
+/// Returns the reasons why files were left out, for the first [`NAMED_MAX`] of them.
 fn reasons(skipped: &[Skipped]) -> String {
     let reason = |skipped: &Skipped| {
         let path = skipped.path.display();
@@ -357,8 +358,8 @@ fn reasons(skipped: &[Skipped]) -> String {
     reasons.join("; ")
 }
 
-/// Fails if some files cannot be loaded. The error is that of malformed input, except if each of
-/// these files is one that the system refused to read.
+/// Fails if some files cannot be loaded. The error is that of malformed input, unless the system refused to
+/// read each of the files.
 fn refuse(skipped: &[Skipped]) -> Result<()> {
     if skipped.is_empty() {
         return Ok(());

@@ -103,8 +103,8 @@ pub(super) fn notice(text: impl std::fmt::Display) {
     eprintln!("ebb: {}", escaped_lines(&text.to_string()));
 }
 
-/// Changes each of some items, and prints the line that `change` returns for it. If one fails, the others
-/// are changed all the same.
+/// Calls `change` for each item, and prints the line that it returns. If a call fails, the next items are
+/// changed all the same.
 ///
 /// # Errors
 /// The last error, which becomes the exit code; the errors before it are printed to stderr.
@@ -172,7 +172,7 @@ fn writable_file(path: PathBuf) -> Result<PathBuf, String> {
 }
 
 impl JsonArgs {
-    /// Writes the file of `--json-file`, if the command has that option.
+    /// Writes `result` as JSON to the file of `--json-file`, if that option was given.
     pub(super) fn write_file(&self, result: &impl Serialize) -> Result<()> {
         let Some(path) = &self.json_file else {
             return Ok(());

@@ -8,7 +8,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 /// The time between two updates of a bar.
 pub(super) const REDRAW_EVERY: Duration = Duration::from_millis(100);
 
-/// A bar over bytes, with a place for a message.
+/// Creates a bar over bytes, with a place for a message.
 pub(super) fn byte_bar(total_bytes: u64) -> ProgressBar {
     let style = "{bar:32} {binary_bytes:>10} of {binary_total_bytes:<10} \
                  {binary_bytes_per_sec:>12}  {eta} left  {msg}";
@@ -28,7 +28,7 @@ pub(super) fn maintenance_bar<T>(
     done
 }
 
-/// A spinner with a count of bytes, for a total that is not known.
+/// Creates a spinner with a count of bytes, for a total that is not known.
 pub(super) fn byte_spinner() -> ProgressBar {
     let style = style_of("{spinner} {binary_bytes:>10} {binary_bytes_per_sec:>12}  {msg}");
     let spinner = ProgressBar::new_spinner().with_style(style);
@@ -36,13 +36,13 @@ pub(super) fn byte_spinner() -> ProgressBar {
     spinner
 }
 
-/// A bar over the runs of a simulation.
+/// Creates a bar over the runs of a simulation.
 pub(super) fn run_bar(runs: u64) -> ProgressBar {
     let style = style_of("{bar:32} {pos:>5} of {len:<5} runs  {eta} left");
     ProgressBar::new(runs).with_style(style)
 }
 
-/// Turns a bar into one over rows, which begins anew.
+/// Restarts a bar from zero, to count `rows` rows.
 pub(super) fn restart_with_rows(bar: &ProgressBar, rows: u64) {
     let style = "{bar:32} {human_pos:>12} of {human_len} rows written  {eta} left";
     bar.set_style(style_of(style));
@@ -50,7 +50,7 @@ pub(super) fn restart_with_rows(bar: &ProgressBar, rows: u64) {
     bar.reset();
 }
 
-/// A spinner for an unknown amount of work.
+/// Creates a spinner for an unknown amount of work.
 pub(super) fn spinner(what: &'static str) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(what);
     spinner.enable_steady_tick(REDRAW_EVERY);
@@ -65,7 +65,7 @@ pub(super) fn spinner_while<T>(what: &'static str, work: impl FnOnce() -> T) -> 
     done
 }
 
-/// A bar over the tasks of a phase of a job, below the bars in `all`.
+/// Creates a bar over the tasks of a phase of a job, below the bars in `all`.
 pub(super) fn phase_bar(all: &MultiProgress, phase: &'static str, tasks: u32) -> ProgressBar {
     let style = style_of("{prefix:>8} {bar:32} {pos:>5} of {len:<5} {eta:>4} left  {msg}");
     let bar = all.add(ProgressBar::new(u64::from(tasks)).with_style(style));

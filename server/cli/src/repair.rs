@@ -111,8 +111,8 @@ fn save(location: Location, new_dir: &Path, as_json: bool) -> Result<()> {
     }
 }
 
-/// Prints what was saved and what was lost. `schema` has the unreadable objects of the new
-/// database; an error, if its schema was not read at all, is left to the caller.
+/// Prints what was saved and what was lost. `schema` has the objects of the new database that cannot be read.
+/// If the schema could not be read at all, `schema` is an error, which the caller reports.
 fn print(as_json: bool, report: &RepairReport, schema: &Result<Vec<Unreadable>>) -> Result<()> {
     let unreadable = schema.as_deref().unwrap_or_default();
     let mut printer = Printer::new();
@@ -154,7 +154,7 @@ fn tell(printer: &mut Printer, report: &RepairReport, unreadable: &[Unreadable])
     ))
 }
 
-/// The keys that a loss may concern, as text.
+/// Returns the keys that a loss may concern, as text.
 fn keys(lost: &Lost) -> String {
     let table = lost.table.as_deref().unwrap_or("any table");
     let end = |key: &Option<Vec<u8>>| {
@@ -169,7 +169,7 @@ fn keys(lost: &Lost) -> String {
     }
 }
 
-/// The report with keys as text, or as hexadecimal digits.
+/// Returns the report as JSON, with keys as text, or as hexadecimal digits.
 fn json(report: &RepairReport, unreadable: &[Unreadable]) -> Result<Value> {
     let mut value = serde_json::to_value(report).context("cannot encode the report")?;
     spell_keys(&mut value["lost"], &report.lost);

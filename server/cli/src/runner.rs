@@ -73,7 +73,7 @@ impl Runner {
         )?)))
     }
 
-    /// Whether there is a keyspace of this name.
+    /// Returns whether there is a keyspace of this name.
     pub(crate) fn is_keyspace(&self, name: &str) -> Result<bool> {
         Ok(match self {
             Self::Own(node) => (node.db()).is_some_and(|db| db.existing_keyspace(name).is_ok()),
@@ -116,7 +116,7 @@ impl Runner {
         })
     }
 
-    /// The ids of the jobs that did not end and do not run, the oldest first.
+    /// Returns the ids of the unfinished jobs that do not run, the oldest first.
     pub(crate) fn unfinished(&self) -> Result<Vec<String>> {
         Ok(match self {
             Self::Own(node) => (node.unfinished()?.into_iter()).map(|job| job.id).collect(),
@@ -137,7 +137,7 @@ impl Runner {
         }
     }
 
-    /// The client of the server that runs the jobs; `None` if a node of this process does.
+    /// Returns the client of the server that runs the jobs; `None` if a node of this process does.
     pub(crate) fn server(&self) -> Option<&JobsClient> {
         match self {
             Self::Own(_) => None,
@@ -166,7 +166,7 @@ impl<'r> FollowedJob<'r> {
         &self.started.record.id
     }
 
-    /// Whether the job runs in a server, which goes on with it when this process ends.
+    /// Returns whether the job runs in a server. Such a job goes on when this process ends.
     pub(crate) fn is_in_server(&self) -> bool {
         matches!(self.place, Place::Server(_))
     }
@@ -228,7 +228,7 @@ impl<'r> FollowedJob<'r> {
     }
 }
 
-/// Whether the server refuses a request because of the state of the job.
+/// Returns whether `error` is that the server refuses a request because of the state of the job.
 fn is_conflict(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(problem) if problem.status == CONFLICT)
 }

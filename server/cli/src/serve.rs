@@ -219,7 +219,7 @@ fn warn_of_misspelt_variables() {
     }
 }
 
-/// Opens the database, made where it is absent, with jobs beside it.
+/// Opens the database, or creates it if it is absent, and starts a node on it, which can run jobs.
 fn open(
     settings: &Settings,
     descriptors: &DescriptorBudget,
@@ -251,8 +251,9 @@ fn open(
     opened.map_err(|error| with_holder(error.into(), &settings.data))
 }
 
-/// Waits until the clock has reached the bound of the timestamps that the last process may have assigned,
-/// which is a tenth of a second ahead at most. Only a server that restarts quickly has to wait.
+/// Waits until the clock has reached the upper bound of the timestamps that the last process may have
+/// assigned. The bound is at most a tenth of a second above the last of them, so only a server that restarts
+/// quickly has to wait. Does not wait if the clock was set back.
 #[expect(
     clippy::disallowed_methods,
     reason = "no event shows that the time has come"
@@ -371,7 +372,7 @@ fn listen(
         .with_context(|| format!("cannot listen on {}", settings.cql))
 }
 
-/// Answers at the socket for jobs, and at the port for HTTP, if there is one.
+/// Starts to serve requests at the socket for jobs, and at the port for HTTP if the settings name one.
 fn listen_for_http(
     settings: &Settings,
     node: &Arc<Node>,

@@ -342,7 +342,7 @@ fn at(unix_ms: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(unix_ms)
 }
 
-/// The time that a snapshot has left, in the two largest units.
+/// Returns the time until a snapshot expires, in the two largest units.
 fn expires(view: &SnapshotView, now: SystemTime) -> String {
     let Some(end) = view.expires_unix_ms.map(at) else {
         return "never".to_string();

@@ -74,9 +74,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     ended
 }
 
-/// Leaves the terminal as it was before the command, for an exit that drops nothing. (Dropping the [`DefaultTerminal`]
-/// would show the cursor, which each picture hides.) The terminal may take no more output, for example because its
-/// window does not respond. Its modes can be set all the same, and from then on the next signal ends the process.
+/// Restores the terminal before an exit that runs no destructors. (Dropping the [`DefaultTerminal`] would
+/// show the cursor, which each picture hides.) The terminal's modes are restored first, because a terminal
+/// whose window does not respond may block the output that follows. From then on the next signal ends the
+/// process.
 fn give_terminal_back() {
     // An error here or below is of a terminal that is gone.
     let _ = disable_raw_mode();
@@ -85,8 +86,8 @@ fn give_terminal_back() {
     let _ = execute!(stdout(), Show);
 }
 
-/// Ends the process when its terminal is gone. The wait for a key does not return then, and uses a core for as
-/// long as it lasts. The system sends SIGHUP only to some processes of the terminal, and they may ignore it.
+/// Ends the process when its terminal is gone: the wait for a key would not return then, and would keep a
+/// core busy. The system sends SIGHUP only to some processes of the terminal, and they may ignore it.
 fn end_with_terminal() -> Result<()> {
     let terminal = stdout();
     let wait = move || {

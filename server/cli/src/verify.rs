@@ -161,7 +161,7 @@ fn served_advice(findings: &[Finding], dir: &str) -> String {
 /// Reads the files, and then the schema.
 ///
 /// # Errors
-/// If the schema cannot be read of a database whose files are whole.
+/// If all files are intact, but the schema cannot be read.
 fn verified(location: &Location, rate: Rate) -> Result<VerifiedDatabase> {
     let options = location.options();
     let files = maintenance_bar(|tell| {

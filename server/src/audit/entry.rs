@@ -40,7 +40,7 @@ pub struct Entry {
     /// The address of the client; `None` for clients of the server's Unix socket, and for commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// The keyspace of those names in the statement that are given without one.
+    /// The default keyspace of the statement: that of the names in it that have no keyspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keyspace: Option<String>,
     /// The statement without its constants, `INSERT`, `UPDATE`, `DELETE` or `BATCH` for a write of rows, the

@@ -240,8 +240,8 @@ impl AuditLog {
         self.write_queued(&mut lock(&self.file));
     }
 
-    /// The number of entries that could not be written. The entry of a change that was refused
-    /// because its entry could not be written does not count.
+    /// Returns the number of lost entries. If a change is refused because its entry cannot be written, that
+    /// entry is not lost: the change was not made.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

@@ -309,7 +309,7 @@ impl Access {
         record.map(|record| self.principal_of(record)).transpose()
     }
 
-    /// The principal of a token, with the present permissions of its role.
+    /// Returns the principal of a token, with the present permissions of its role.
     fn principal_of(&self, record: &TokenRecord) -> Result<Principal, Problem> {
         let of_token = Principal {
             id: record.id.clone(),
@@ -349,11 +349,11 @@ impl Access {
     }
 }
 
-/// Returns the host that a request names; `None` if it names none. As by RFC 9112, section 3.2, that of an
-/// absolute URI comes before the `Host` header.
+/// Returns the host that a request names; `None` if it names none. The host of an absolute URI takes
+/// precedence over the `Host` header (RFC 9112, section 3.2).
 ///
 /// # Errors
-/// When there are several `Host` headers: a proxy might have gone by another one.
+/// When there are several `Host` headers: a proxy before this server may have used another one of them.
 fn named_host(request: &Request) -> Result<Option<&str>, Problem> {
     let mut named = request.headers().get_all(HOST).iter();
     let header = named.next();
@@ -371,7 +371,7 @@ fn refused(detail: &str) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, Failure::Invalid, detail)
 }
 
-/// The problem of a token that is not valid.
+/// Returns the error for a token that is not valid.
 pub(super) fn invalid_token() -> Problem {
     refused("there is no such token, or it has expired or was revoked")
 }
@@ -392,7 +392,7 @@ fn too_many(text: &str, wait_s: f64) -> Refusal {
     }
 }
 
-/// The text of the token in the `Authorization` header.
+/// Returns the text of the token in the `Authorization` header.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -433,7 +433,7 @@ pub(super) fn takes_key(path: &str) -> bool {
     path != SESSION && !is_query(path)
 }
 
-/// The scope that a request needs.
+/// Returns the scope that a request needs.
 fn needed(path: &str, method: &Method) -> Scope {
     // Every token may log out.
     let reads = is_safe(method) || path == SESSION;

@@ -91,8 +91,7 @@ pub struct JobsClient {
 }
 
 impl JobsClient {
-    /// The client of the server that holds the database in `data`; `None` where no server
-    /// does.
+    /// Returns a client of the server that has the database in `data` open; `None` if no server has it open.
     ///
     /// # Errors
     /// When the system refuses the connection, such as to another user's server.
@@ -107,9 +106,9 @@ impl JobsClient {
         }
     }
 
-    /// The client of the server at `url`, such as `http://HOST:PORT`, with `token` as its credential. Without a
-    /// port in it, the port is that of the scheme. For `https`, the file `authorities` has the certificates, in
-    /// PEM, of the authorities that the client trusts.
+    /// Returns a client of the server at `url`, such as `http://HOST:PORT`, with `token` as its credential.
+    /// Without a port in it, the port is that of the scheme. For `https`, the file `authorities` has the
+    /// certificates, in PEM, of the authorities that the client trusts.
     ///
     /// # Errors
     /// When `url` has another form, or the system refuses.
@@ -131,12 +130,12 @@ impl JobsClient {
         })
     }
 
-    /// The directory of the database, or the URL of the server.
+    /// Returns the directory of the database, or the URL of the server.
     pub fn data(&self) -> &Path {
         &self.data
     }
 
-    /// The names of the keyspaces.
+    /// Returns the names of the keyspaces.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -146,7 +145,7 @@ impl JobsClient {
         })
     }
 
-    /// The roles of CQL.
+    /// Returns the roles of CQL.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -182,8 +181,8 @@ impl JobsClient {
         self.answer(Method::DELETE, &format!("/v1/queries/{id}"), None)
     }
 
-    /// The snapshots of a keyspace, or of all, the newest first; if `exact`, with the bytes that they pin
-    /// counted instead of estimated.
+    /// Returns the snapshots of a keyspace, or of all, the newest first; if `exact`, with the bytes that they
+    /// pin counted instead of estimated.
     ///
     /// # Errors
     /// When there is no such keyspace, or the server does not answer.
@@ -234,7 +233,7 @@ impl JobsClient {
         self.answer(Method::DELETE, &paths::snapshot(keyspace, name), None)
     }
 
-    /// The load of the last `seconds`, 1 to 86,400.
+    /// Returns the load of the last `seconds` seconds, 1 to 86,400.
     ///
     /// # Errors
     /// When `seconds` is out of range, or the server does not answer.
@@ -242,7 +241,7 @@ impl JobsClient {
         self.get(&format!("/v1/load?seconds={seconds}"))
     }
 
-    /// The tables of the database.
+    /// Returns the tables of the database.
     ///
     /// # Errors
     /// When the server does not answer.

@@ -68,7 +68,7 @@ impl HealthServer {
         })
     }
 
-    /// The address at which the server listens.
+    /// Returns the address at which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

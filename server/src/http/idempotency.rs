@@ -58,7 +58,7 @@ pub(super) const OTHER_REQUEST: &str =
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyInHistory;
 
-/// Executes a request with a key, unless it succeeded before: then its repetition gets the stored response.
+/// Executes a request with a key. If the same request succeeded before, returns its stored response instead.
 pub(super) async fn once(
     State(answers): State<Arc<Answers>>,
     Extension(principal): Extension<Principal>,
@@ -160,7 +160,7 @@ pub fn is_idempotency_key(text: &str) -> bool {
     (1..=KEY_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// The key that a request names.
+/// Returns the idempotency key in the headers of a request.
 fn key_of(headers: &HeaderMap) -> Result<String, Problem> {
     let mut keys = headers.get_all(KEY).iter();
     let (key, more) = (keys.next(), keys.next());

@@ -131,7 +131,7 @@ pub(super) fn shown(url: &str) -> String {
     format!("{scheme}{}", &rest[behind_user..])
 }
 
-/// The host of an address `HOST:PORT`, or `HOST`; an IPv6 address without its brackets.
+/// Returns the host of an address `HOST:PORT`, or `HOST`; an IPv6 address without its brackets.
 pub(super) fn host_of(address: &str) -> &str {
     match address.strip_prefix('[') {
         Some(v6) => v6.split(']').next().unwrap_or_default(),
@@ -139,7 +139,7 @@ pub(super) fn host_of(address: &str) -> &str {
     }
 }
 
-/// A TLS connector that trusts the authorities in a file, and not those of the system.
+/// Returns a TLS connector that trusts the authorities in a file, and not those of the system.
 fn trusting(authorities: &Path) -> io::Result<TlsConnector> {
     let named = |error: &dyn fmt::Display| {
         let text = format!("{}: {error}", authorities.display());

@@ -19,7 +19,7 @@ pub struct Problem {
     pub title: String,
     /// The status of the response.
     pub status: u16,
-    /// The fault, the thing that has it, and the remedy.
+    /// The error, the object that it concerns, and the remedy.
     pub detail: String,
     /// The class of the failure. A command derives its exit code from it.
     pub failure: Failure,
@@ -35,23 +35,23 @@ impl Problem {
         }
     }
 
-    /// The problem of a request that is well formed, but makes no sense.
+    /// Returns the error for a request that is well formed, but makes no sense.
     pub(super) fn senseless(detail: impl fmt::Display) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, Failure::Invalid, detail)
     }
 
-    /// The problem of a request that its principal has no permission for.
+    /// Returns the error for a request that its principal has no permission for.
     pub(super) fn forbidden(detail: impl fmt::Display) -> Self {
         Self::new(StatusCode::FORBIDDEN, Failure::Invalid, detail)
     }
 
-    /// The problem of a malformed request.
+    /// Returns the error for a malformed request.
     pub(super) fn invalid(detail: impl fmt::Display) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Failure::Invalid, detail)
     }
 }
 
-/// The problem of a failure inside the server, which is no fault of the client.
+/// Returns the error for a failure inside the server, which is no fault of the client.
 pub(super) fn broken(error: impl fmt::Display) -> Problem {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, Failure::Other, error)
 }

@@ -58,14 +58,14 @@ enum ProblemKind {
 }
 
 impl Readiness {
-    /// The readiness of a server that is about to serve.
+    /// Returns the readiness of a server that still opens its database.
     pub(super) fn opening() -> Self {
         let detail = "the server is opening the database";
         Self::with(vec![ReadinessProblem::new(ProblemKind::Opening, detail)])
     }
 
-    /// The readiness of the server of a node, without a look at the disk. The server is stopping if
-    /// there is no node any more.
+    /// Returns the readiness of the server of `node`, without a look at the disk. Without a node the server
+    /// is stopping.
     pub(super) fn of(node: Option<&Node>) -> Self {
         let is_stopping = node.is_none_or(Node::is_closed);
         let store = node.and_then(Node::db).map(Db::health);
@@ -127,7 +127,7 @@ impl Readiness {
         }
     }
 
-    /// Whether the server takes writes and jobs.
+    /// Returns whether the server takes writes and jobs.
     pub(super) fn is_available(&self) -> bool {
         self.status != ReadinessStatus::Unavailable
     }

@@ -79,7 +79,7 @@ impl Roots {
         Ok(path)
     }
 
-    /// The folder of backups.
+    /// Returns the folder of backups.
     ///
     /// # Errors
     /// When the server was started without one.

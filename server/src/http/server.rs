@@ -45,8 +45,8 @@ use crate::tokens::{Principal, TokenFile, WatchedTokens};
 
 /// The most connections over TCP at once. At most half of them are event streams, which stay open for long.
 const CONNECTIONS_MAX: u32 = 512;
-/// The most connections over the socket at once. They have a limit of their own, so that clients of the port
-/// cannot keep out commands of this machine.
+/// The most connections over TCP at once. At most half as many event streams are served, which stay open for
+/// long.
 const SOCKET_CONNECTIONS_MAX: u32 = 128;
 /// How long a client may take to send the headers of a request.
 const HEADERS_MAX: Duration = Duration::from_secs(10);
@@ -81,7 +81,8 @@ pub struct HttpOptions {
     /// The most connections over TCP, and, counted separately, over the socket; `None` for 512 over
     /// TCP and 128 over the socket.
     pub connections_max: Option<u32>,
-    /// The audit log of the program; `None`: the server opens the log of the database's directory itself.
+    /// A lower limit on the connections over TCP and, counted separately, on those over the socket. `None`:
+    /// the limits are 512 over TCP and 128 over the socket, which this option cannot raise.
     pub audit: Option<Arc<AuditLog>>,
     /// The limits on the memory of the process, for its statistics.
     pub memory: Option<MemoryLimits>,
@@ -250,7 +251,7 @@ impl HttpServer {
         })
     }
 
-    /// The TCP address that the server listens on; `None` if it has the socket only.
+    /// Returns the TCP address that the server listens on; `None` if it has the socket only.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }

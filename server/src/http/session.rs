@@ -23,7 +23,8 @@ const SESSIONS_OF_TOKEN_MAX: usize = 50;
 /// The time without a request after which a session ends.
 const IDLE_MAX: Duration = Duration::from_secs(12 * 3600);
 
-/// The sessions of a server, by the hashes of their cookies. The cookies themselves are not kept.
+/// The time without a request after which a session ends. An open stream of events keeps its session alive,
+/// because the credential is checked every few seconds.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     of: Mutex<HashMap<[u8; 32], Session>>,
@@ -57,7 +58,7 @@ impl Sessions {
         cookie
     }
 
-    /// The token of the session with this cookie; `None` if there is no such session any more.
+    /// Returns the token of the session with this cookie; `None` if there is no such session any more.
     pub(super) fn token(&self, cookie: &Token, now: Instant) -> Option<Token> {
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
         let session = of.get_mut(&cookie.sha256())?;
@@ -90,7 +91,7 @@ impl Session {
     }
 }
 
-/// The session cookie of a request.
+/// Returns the session cookie of a request.
 pub(super) fn cookie_of(headers: &HeaderMap) -> Option<Token> {
     let cookies = headers.get_all(COOKIE).iter();
     let cookies = cookies.filter_map(|cookies| cookies.to_str().ok());
@@ -101,14 +102,14 @@ pub(super) fn cookie_of(headers: &HeaderMap) -> Option<Token> {
     })
 }
 
-/// The `Set-Cookie` header of a new session. Scripts cannot read the cookie, and requests from
-/// other sites do not carry it.
+/// Returns the `Set-Cookie` header of a new session. Scripts cannot read the cookie, and requests from other
+/// sites do not carry it.
 pub(super) fn cookie(cookie: &Token, is_secure: bool) -> HeaderValue {
     let value = cookie.reveal();
     of_text(&format!("{COOKIE_NAME}={value}; {}", attributes(is_secure)))
 }
 
-/// The `Set-Cookie` header that deletes the cookie.
+/// Returns the `Set-Cookie` header that deletes the cookie.
 pub(super) fn no_cookie(is_secure: bool) -> HeaderValue {
     of_text(&format!(
         "{COOKIE_NAME}=; Max-Age=0; {}",
@@ -128,8 +129,9 @@ fn of_text(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).expect("a cookie is ASCII")
 }
 
-/// Returns whether the headers show that a page of this server sent the request. Only such requests
-/// may change something with a cookie. Without these headers the answer is no.
+/// Returns whether the headers show that a page of this server sent the request; false if these headers are
+/// missing. Apart from a logout (`DELETE /v1/session`), only such requests may change something with a
+/// cookie.
 pub(super) fn is_own_page(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match text("sec-fetch-site") {
@@ -142,8 +144,8 @@ pub(super) fn is_own_page(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Returns whether the headers show that a page of another site sent the request. Without these
-/// headers the answer is no.
+/// Returns whether the headers show that a page of another site sent the request; false if these headers are
+/// missing.
 pub(super) fn is_other_page(headers: &HeaderMap) -> bool {
     let names_site = headers.contains_key("sec-fetch-site") || headers.contains_key(ORIGIN);
     names_site && !is_own_page(headers)

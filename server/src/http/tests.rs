@@ -40,7 +40,7 @@ mod tls;
 /// The limit on a wait for a server, above what the slowest machine takes.
 const LONG: Duration = HANG;
 
-/// The directory of the database in the folder of a test. Outputs of jobs lie beside it.
+/// Returns the directory of the database in `dir`, the folder of a test. Outputs of jobs lie beside it.
 fn data(dir: &Path) -> PathBuf {
     dir.join("data")
 }
@@ -334,7 +334,7 @@ fn connect(server: &HttpServer) -> TcpStream {
     stream
 }
 
-/// The status and the body of a request over TCP.
+/// Sends a request over TCP, and returns the status and the body of the response.
 fn ask(
     server: &HttpServer,
     request: &str,

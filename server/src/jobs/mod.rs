@@ -19,7 +19,7 @@
 //! | `RunningJob` | `node` | a job of a node, live; it wraps the `JobHandle` of the step that runs |
 //! | `JobRecord` | `ebb_jobs::history` | a job in the history |
 //! | [`JobView`] | `jobs` | a job as clients see it: its record, its run and its end |
-//! | [`JobEnd`] | `jobs` | the end of a job, as its node saw it |
+//! | [`JobEnd`] | `jobs` | the end of a job, as the node that ran it reports it |
 //! | `Fate` | `ebb_jobs::restart` | the decision about a job that did not end, made from its record |
 //! | [`Restart`] | `jobs` | the result of carrying that decision out |
 //!
@@ -44,7 +44,7 @@ pub use self::view::{
 pub use self::wait::Wait;
 pub(crate) use self::wait::{Beside, WINDOW_S, runnable_tasks};
 
-/// Jobs that can be looked at: of a node, of a server, or of a history.
+/// Read access to jobs: to those of a node, of a server, or of a history.
 ///
 /// The parameter `id` of a method is the id of a job, or `last` for the latest one. Each method fails if
 /// there is no such job, the history cannot be read, or the server does not answer. All methods block.
@@ -67,7 +67,7 @@ pub trait ReadJobs {
     fn profiles(&self) -> Result<Vec<ProfileRecord>, Self::Error>;
 }
 
-/// Jobs that can be started and stopped: of a node, or of a server.
+/// Jobs that can be started and stopped: those of a node, or of a server.
 pub trait Jobs: ReadJobs {
     /// Starts a job.
     ///

@@ -97,7 +97,7 @@ pub struct Prediction {
     pub method: String,
 }
 
-/// The end of a job, as its node saw it.
+/// The end of a job, as the node that ran it reports it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Ended)]
 pub struct JobEnd {

@@ -77,13 +77,13 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// The use of the machine in the governor's latest control cycle; `None` before the first cycle.
+    /// Returns the use of the machine in the governor's latest control cycle; `None` before the first cycle.
     pub(crate) fn latest(governor: &Governor) -> Option<Self> {
         Some(Self::of(governor, governor.latest()?))
     }
 
-    /// The mean use of the machine in the control cycles after `t_s`, in seconds of the runtime's time; `None`
-    /// if there was none.
+    /// Returns the mean use of the machine in the control cycles after `t_s`, in seconds of the runtime's
+    /// time; `None` if there was none.
     pub(crate) fn since(governor: &Governor, t_s: f64) -> Option<Self> {
         let samples = governor.history_after(t_s);
         let last = *samples.last()?;

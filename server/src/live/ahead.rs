@@ -69,8 +69,8 @@ pub(super) struct AheadJob {
 }
 
 impl AheadJob {
-    /// The end of the job in the predictions `finishes`, in seconds of the runtime's time; `None` if it is
-    /// beyond the horizon.
+    /// Returns the end of the job in the predictions `finishes`, in seconds of the runtime's time; `None` if
+    /// it is beyond the horizon.
     pub(super) fn finish_s(&self, finishes: &[Finish]) -> Option<f64> {
         let at = finishes.binary_search_by_key(&self.id, |finish| finish.job.id);
         finishes[at.ok()?].finish_s
@@ -78,8 +78,8 @@ impl AheadJob {
 }
 
 impl Ahead {
-    /// The jobs that `node` runs, as they are now. `None` before the runtime's first control cycle, and for an
-    /// unmanaged runtime, which does not limit jobs and has no policy.
+    /// Returns the input of a look ahead for the jobs that `node` runs now; `None` before the runtime's first
+    /// control cycle, and for an unmanaged runtime, which does not limit jobs and has no policy.
     pub(super) fn of(node: &Node) -> Option<Self> {
         let unix_ms = now_unix_ms();
         let running = node.running_jobs();

@@ -7,7 +7,7 @@ use super::outlook::Forecast;
 use super::{Live, Load, ObjectiveView};
 
 impl Live {
-    /// The load of the last `seconds`: a sample for each second if that is an hour at most,
+    /// Returns the load of the last `seconds` seconds: a sample for each second if that is an hour at most,
     /// otherwise a sample for each ten seconds.
     pub fn load(&self, seconds: u32) -> Load {
         let now_unix_ms = now_unix_ms();
@@ -34,7 +34,7 @@ impl Live {
         }
     }
 
-    /// The forecast of the next `seconds`; `None` before the first control cycle.
+    /// Returns the forecast of the next `seconds` seconds; `None` before the first control cycle.
     pub fn forecast(&self, seconds: u32) -> Option<Forecast> {
         let node = &self.shared.node;
         let now_unix_ms = now_unix_ms();

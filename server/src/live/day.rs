@@ -12,9 +12,9 @@ pub(super) const SECONDS_MAX: usize = 3600;
 pub(super) const COARSE_SECONDS: usize = 10;
 /// The number of coarse samples, of ten seconds each, that are kept.
 const COARSE_MAX: usize = 8640;
-/// The most points of CPU use (one per job and sample) that are kept in the one-second samples, and
-/// the most in the coarse samples; either takes 5 MB. With more than fifty jobs at a time, the
-/// one-second samples then cover less than an hour.
+/// The most points of CPU use (one per job and sample) that are kept in the one-second samples, and the most
+/// in the coarse samples; each of the two takes 5 MB. With more than 55 jobs at a time, the one-second
+/// samples cover less than an hour.
 const JOB_POINTS_MAX: usize = 200_000;
 /// The most changes of the guard's action that are kept. The guard, which limits jobs to keep the latency
 /// objective, decides ten times a second.

@@ -20,7 +20,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::time::sleep;
 
-/// The most events that a stream may be behind: four minutes of samples.
+/// The most events that a stream may be behind, before it ends: four minutes of samples.
 const BEHIND_MAX: usize = 256;
 /// The number of latest events that are kept for clients that reconnect.
 const KEPT_MAX: usize = 1024;
@@ -33,8 +33,8 @@ const STEPS: u32 = 20;
 /// it 0.19 s after the first: events of one second do not mix with those of the next, and people do
 /// not notice.
 const STEP: Duration = Duration::from_millis(10);
-/// The first event of a stream whose client missed events that are no longer kept: it has to fetch
-/// the state again.
+/// The first event of a stream if the events after the last one of the client are not kept (any more): the
+/// client has to fetch the state again.
 const RESET: &[u8] = b"event: reset\ndata: {}\n\n";
 
 #[derive(Debug, Clone, PartialEq)]
@@ -106,8 +106,9 @@ impl Events {
         }
     }
 
-    /// Returns a stream's position at the end of the queue, or right after the event with the id
-    /// `after`. `None` if there are [`STREAMS_MAX`] streams.
+    /// Returns the position of a new stream: at the end of the queue, or right after the event with the id
+    /// `after`. If the events after that one are no longer kept, the stream begins with [`RESET`]. Returns
+    /// `None` if there are [`STREAMS_MAX`] streams.
     pub(super) fn subscribe(&self, after: Option<u64>) -> Option<Subscription> {
         let mut queue = self.lock();
         let streams = queue.sender.as_ref().map_or(0, Sender::receiver_count);

@@ -65,7 +65,8 @@ impl Drop for Gathering {
     }
 }
 
-/// The rates of requests that the server records; until it has recorded a request, those of the store.
+/// The source of the rates of requests: the server's recorder, or the store as long as the server has
+/// recorded none.
 struct Requests {
     recorded: Option<Box<dyn RequestSource>>,
     has_recorded: bool,

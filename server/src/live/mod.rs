@@ -143,8 +143,9 @@ impl Live {
         what_if::answer(&self.shared, job)
     }
 
-    /// Opens a stream of new events. If `after` is the id of an event that is still kept, the
-    /// stream begins with the events since then. `None` if there are too many streams.
+    /// Opens a stream of new events. With `after`, the id of the last event that the client has, the stream
+    /// begins with the events since then; if they are no longer kept, with a reset, which means that the
+    /// client has to fetch the state again. Returns `None` if there are too many streams.
     pub fn subscribe(&self, after: Option<u64>) -> Option<Subscription> {
         self.shared.events.subscribe(after)
     }

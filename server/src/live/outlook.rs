@@ -199,8 +199,8 @@ impl ForecastErrors {
         Some((at(TAIL), at(1.0 - TAIL)))
     }
 
-    /// The points of a forecast over `seconds` from `now_s` on. `cores` are those of the
-    /// machine less the reserve.
+    /// Returns the points of a forecast over `seconds` from `now_s` on. `cores` are those of the machine less
+    /// the reserve.
     pub(super) fn points(
         &self,
         planned: &Availability,

@@ -23,16 +23,15 @@ use super::sum;
 
 /// The number of latest jobs for which the errors of the predicted ends are kept.
 const ERRORS_MAX: usize = 64;
-/// The number of jobs that the prior, an assumption about the errors of predictions, counts for.
+/// The weight of the prior, an assumption about the errors of predictions: it counts like this many jobs.
 const BELIEVED: f64 = 5.0;
-/// The standard deviation of the errors that the prior, an assumption before any job has ended,
-/// has. An error is the logarithm of the ratio of the actual remaining time of a job to the
-/// predicted one.
+/// The standard deviation of the errors, as the prior assumes it. An error is the logarithm of the ratio of
+/// the actual remaining time of a job to the predicted one.
 const BELIEVED_SD: f64 = 0.2;
 /// The 95th percentile of the normal distribution: the interval contains 9 of 10 cases.
 const Z: f64 = 1.645;
-/// The most predictions of a running job that are kept. When there are that many, every second one
-/// is dropped.
+/// The most predictions of a running job that are kept. When there are that many, every second one is
+/// dropped, and fewer of the next ones are added.
 const PREDICTIONS_MAX: usize = 128;
 
 /// A predicted end with the interval around it, in seconds of the runtime's time.
@@ -103,8 +102,8 @@ impl Ledger {
         }
     }
 
-    /// Removes a job that ended. If it succeeded, the error of its prediction at half of its time
-    /// is kept.
+    /// Removes a job that ended. If it succeeded, keeps the error of the last prediction in the first half of
+    /// its time.
     pub(super) fn end(&mut self, job: &str, ended_s: f64, succeeded: bool) {
         let Some(followed) = self.followed.remove(job).filter(|_| succeeded) else {
             return;
@@ -131,7 +130,7 @@ impl Ledger {
         }
     }
 
-    /// The end `finish_s` that a look ahead predicted, corrected by past errors, with the interval
+    /// Returns the end `finish_s` that a look ahead predicted, corrected by past errors, with the interval
     /// around it.
     pub(super) fn around(&self, now_s: f64, finish_s: f64) -> Around {
         let n = self.errors.len() as f64;

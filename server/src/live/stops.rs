@@ -8,8 +8,8 @@ use ebb_colocate::{Action, GuardSample};
 /// change, the log would have hundreds.
 const CALM_SAMPLES: u32 = 10;
 
-/// The state of the search for stops: whether the guard, which limits jobs to keep the latency
-/// objective, leaves them no CPU time at present.
+/// The detector of stops: times in which the guard, which limits jobs to keep the latency objective, leaves
+/// them no CPU time.
 #[derive(Debug, Default)]
 pub(super) struct Stops {
     is_stopped: bool,

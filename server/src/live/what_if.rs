@@ -23,7 +23,7 @@ use crate::node::Node;
 
 /// The most map tasks that a hypothetical job may have, and the most reduce tasks.
 const TASKS_MAX: u32 = 1_000_000;
-/// The longest task and the latest goal, in seconds: ten years.
+/// The longest task and the latest goal, in seconds: ten years. The weight has the same bound.
 const SECONDS_MAX: f64 = 315_360_000.0;
 
 /// A hypothetical job.

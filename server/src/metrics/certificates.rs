@@ -14,8 +14,8 @@ pub struct CertificateCollector {
 }
 
 impl CertificateCollector {
-    /// The certificate of these listeners, `cql` or `http`. `expires_unix_s` returns the time at which
-    /// it expires, in seconds since the Unix epoch; without one there is no metric.
+    /// Creates the metric for the certificate of these listeners, each `cql` or `http`. `expires_unix_s`
+    /// returns the time at which it expires, in seconds since the Unix epoch; without one there is no metric.
     pub fn new(
         listeners: Vec<&'static str>,
         expires_unix_s: impl Fn() -> Option<u64> + Send + Sync + 'static,

@@ -21,7 +21,7 @@ impl Format {
         }
     }
 
-    /// The value of the `Content-Type` header.
+    /// Returns the value of the `Content-Type` header.
     #[must_use]
     pub fn media_type(self) -> &'static str {
         match self {

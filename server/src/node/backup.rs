@@ -19,9 +19,9 @@ use super::running_maintenance::RunningMaintenance;
 impl Node {
     /// Backs the database up, as [`Db::backup`], on the calling thread, which copies and checks all files but
     /// the last segment of the log under a lease: the runtime counts the thread as the task of a job, so that
-    /// it gets no more CPU time than jobs may use. The copy keeps to the rate of the request.
-    /// After each piece of a file it calls `is_wanted`. If that returns false, the backup is cancelled, or
-    /// the node shuts down, the files of the unfinished backup are removed.
+    /// it gets no more CPU time than jobs may use. The copy keeps to the rate of the request. After each
+    /// piece of a file it calls `is_wanted`. The backup is given up and its files are removed if `is_wanted`
+    /// returns false, if the backup is cancelled, or if the node shuts down.
     ///
     /// The history lists the backup as soon as the state of the database is captured. If the history cannot
     /// be written, the backup is made nevertheless.
@@ -121,8 +121,8 @@ impl Node {
     }
 
     /// Returns the time at which the last backup without damage captured the data, in milliseconds since
-    /// 1970; `None` if no such backup is known. Backups that were made while the clock was ahead do not count
-    /// until their time comes.
+    /// 1970; `None` if no such backup is known. Ignores times in the future, which come from a clock that was
+    /// ahead.
     pub fn last_backup_unix_ms(&self) -> Option<u64> {
         self.backup_times.last(now_unix_ms())
     }
@@ -168,8 +168,9 @@ const BACKUP_TIMES_MAX: usize = 1000;
 /// The times at which backups without damage captured the data, in milliseconds since 1970.
 ///
 /// A time in the future was recorded while the clock was ahead. It must not count as that of the last backup:
-/// an alert about an old backup would wait until that time has passed. Nor must it hide the backups before it.
-/// So all times are kept, and the clock at the moment of the call decides which one counts.
+/// an alert about an old backup would wait until that time has passed. Nor must it hide the backups before
+/// it. So the times of many backups are kept, up to [`BACKUP_TIMES_MAX`], and the clock at the moment of the
+/// call decides which one counts.
 pub(super) struct BackupTimes(Mutex<BTreeSet<u64>>);
 
 impl BackupTimes {
@@ -223,7 +224,7 @@ mod tests {
         }
     }
 
-    /// A node over a database with an SSTable and a log.
+    /// Starts a node over a database with an SSTable and a log.
     fn node(data: &Path) -> Node {
         let node = Node::open(data, Options::default(), NodeOptions::for_tests()).unwrap();
         let app = node.db().unwrap().keyspace("app").unwrap();

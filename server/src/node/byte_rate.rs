@@ -41,8 +41,7 @@ impl ByteRate {
     }
 }
 
-/// The numbers of bytes that a piece of work had done in all, at some times of the last ten
-/// seconds.
+/// The total numbers of bytes that a piece of work had done at some moments of the last ten seconds.
 #[derive(Debug)]
 struct Window {
     bytes_done: u64,

@@ -37,8 +37,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// Submits the first step of `work`. The goal for all steps together is a time of `goal_s`
-    /// seconds.
+    /// Submits the first step of `work`. All steps together are to take at most `goal_s` seconds.
     fn submit_first(
         runtime: Arc<Runtime>,
         work: Work,

@@ -13,11 +13,11 @@ pub struct EndedJobs {
     pub failed: u64,
     /// Jobs that were cancelled on request.
     pub cancelled: u64,
-    /// Jobs that are unfinished because the node stopped. The next node starts them again.
+    /// Jobs that are unfinished because the node stopped. A later node can start them again.
     pub parked: u64,
     /// Jobs that succeeded before their goal.
     pub goals_met: u64,
-    /// Jobs that succeeded after their goal, or failed.
+    /// Jobs with a goal that succeeded after it, or failed.
     pub goals_missed: u64,
 }
 

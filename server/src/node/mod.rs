@@ -230,7 +230,7 @@ impl Node {
         start::restart(self, id)
     }
 
-    /// The database, where there is one.
+    /// Returns the database, if the node has one.
     pub fn db(&self) -> Option<&Db> {
         self.site.db.as_ref()
     }
@@ -285,23 +285,24 @@ impl Node {
         self.registry.ended()
     }
 
-    /// The name of the policy by which jobs share the cores that they may use.
+    /// Returns the name of the policy by which jobs share the cores that they may use.
     pub fn policy(&self) -> &'static str {
         self.policy
     }
 
-    /// The runtime of the jobs, for its statistics and for jobs without a request.
+    /// Returns the runtime of the jobs, for its statistics and for jobs without a request.
     pub fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
     }
 
-    /// The governor, which decides how many cores jobs may use; `None` if the options fix the number.
+    /// Returns the governor, which decides how many cores jobs may use; `None` if the options fix the number.
     pub fn governor(&self) -> Option<&Arc<Governor>> {
         self.colocated.as_ref().map(Colocated::governor)
     }
 
-    /// The recorder for the latencies of a server's requests. By them the guard, which limits the cores of
-    /// jobs, keeps the latency objective. `None` if the options fix how many cores jobs may use.
+    /// Returns the recorder for the latencies of a server's requests; `None` if the options fix how many
+    /// cores jobs may use. The guard, which limits the cores of jobs, uses these latencies to keep the
+    /// latency objective.
     pub fn latencies(&self) -> Option<Latencies> {
         self.colocated.as_ref().map(Colocated::latencies)
     }

@@ -21,8 +21,8 @@ pub struct NodeOptions {
 }
 
 impl NodeOptions {
-    /// Options for a node that serves a load on `cores` cores. Jobs get the cores that the load leaves
-    /// free, less a reserve.
+    /// Returns the options of a node that serves a load on `cores` cores. Jobs get the cores that the load
+    /// leaves free, less a reserve.
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
@@ -32,8 +32,8 @@ impl NodeOptions {
         }
     }
 
-    /// Options for a node that serves no load, for a command over a directory. No cores are held in
-    /// reserve. Other processes come first, but the budget of jobs is always one core at least, because
+    /// Returns the options of a node that serves no load, for a command over a directory. No cores are held
+    /// in reserve. Other processes come first, but the budget of jobs is always one core at least, because
     /// the user waits for the command. Task threads run under `SCHED_IDLE`: they get the time that other
     /// threads leave of that core. If that is next to nothing, they get the floor, a minimum of CPU time
     /// beside busy processes.
@@ -45,8 +45,8 @@ impl NodeOptions {
         options
     }
 
-    /// [`command`](Self::command) for tests that are about something else than pacing: slow
-    /// tasks get no second attempt, and task threads run in the normal scheduling class.
+    /// Returns the options of [`command`](Self::command), changed for tests that are about something else
+    /// than pacing: slow tasks get no second attempt, and task threads run in the normal scheduling class.
     #[cfg(test)]
     #[must_use]
     pub(crate) fn for_tests() -> Self {
@@ -68,13 +68,13 @@ impl NodeOptions {
 }
 
 impl Default for NodeOptions {
-    /// Options for a node that may use the cores of this process.
+    /// Returns the options of a node that may use the cores of this process.
     fn default() -> Self {
         Self::new(machine_cores())
     }
 }
 
-/// The number of cores that this process may run on.
+/// Returns the number of cores that this process may run on.
 pub fn machine_cores() -> u32 {
     available_parallelism().map_or(1, |cores| cores.get() as u32)
 }

@@ -18,7 +18,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A pace of at most this rate.
+    /// Creates a pace of at most this rate.
     pub fn new(bytes_per_s: NonZeroU64) -> Self {
         Self {
             begun: Instant::now(),
@@ -45,8 +45,8 @@ impl Pace {
 struct Schedule {
     bytes_per_s: f64,
     bytes_done: u64,
-    /// The time at which the bytes so far may have been done at the rate, in seconds since the
-    /// begin of the work.
+    /// The earliest time at which the bytes so far do not exceed the rate, in seconds since the begin of the
+    /// work.
     due_s: f64,
     /// The time of the last call of `wait_s`, in seconds since the begin of the work.
     seen_s: f64,

@@ -16,8 +16,8 @@ use crate::jobs::JobEnd;
 /// The most ended jobs that are kept for [`Registry::take_ended`].
 const UNREPORTED_MAX: usize = 1024;
 
-/// The running jobs, backups and verifications of a node by id, the claims to jobs, the counts of ended
-/// jobs, and the latest of those.
+/// The running jobs, backups and verifications of a node by id; the claims to jobs; the counts of ended jobs;
+/// and the latest ended jobs.
 #[derive(Default)]
 pub(super) struct Registry {
     state: Mutex<State>,

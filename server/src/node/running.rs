@@ -66,7 +66,8 @@ pub enum Stop {
 }
 
 impl RunningJob {
-    /// The handle of a job of `steps` steps. `handle` is that of the first one, which is submitted.
+    /// Returns the handle of a job of `steps` steps. `handle` is the runtime's handle of the first step,
+    /// which is submitted already.
     pub(super) fn new(
         record: JobRecord,
         request: JobRequest,
@@ -104,32 +105,33 @@ impl RunningJob {
         }
     }
 
-    /// The id of the job: digits, ascending with time.
+    /// Returns the id of the job: digits, ascending with time.
     pub fn id(&self) -> &str {
         &self.shared.record.id
     }
 
-    /// The record of the job as of its latest start.
+    /// Returns the record of the job as of its latest start.
     pub fn record(&self) -> &JobRecord {
         &self.shared.record
     }
 
-    /// The time of the latest start of the job, in milliseconds since 1970. Its goal counts from there.
+    /// Returns the time of the latest start of the job, in milliseconds since 1970. The time until its goal
+    /// is measured from there.
     pub fn begun_unix_ms(&self) -> u64 {
         self.record().begun_unix_ms()
     }
 
-    /// The time of the latest start of the job, in seconds of the runtime's time.
+    /// Returns the time of the latest start of the job, in seconds of the runtime's time.
     pub(crate) fn begun_s(&self) -> f64 {
         self.shared.begun_s
     }
 
-    /// The request that the job was submitted with.
+    /// Returns the request that the job was submitted with.
     pub fn request(&self) -> &JobRequest {
         &self.shared.request
     }
 
-    /// The estimate from before the start, of a job with a goal.
+    /// Returns the estimate that was made before the start, if the job has a goal.
     pub(super) fn estimate(&self) -> Option<&Estimate> {
         self.shared.estimate.as_ref()
     }
@@ -195,7 +197,7 @@ impl RunningJob {
         tasks.min(self.request().cores.unwrap_or(u32::MAX))
     }
 
-    /// The latest prediction of the end; `None` before the first one, and after the end.
+    /// Returns the latest prediction of the end; `None` before the first one, and after the end.
     pub fn prediction(&self) -> Option<Prediction> {
         let state = self.lock();
         (state.prediction.clone()).filter(|_| state.end.is_none())
@@ -235,7 +237,7 @@ impl RunningJob {
         }
     }
 
-    /// The end of the job; `None` while it runs.
+    /// Returns the end of the job; `None` while it runs.
     pub fn end(&self) -> Option<Arc<JobEnd>> {
         self.lock().end.clone()
     }
@@ -259,7 +261,7 @@ impl RunningJob {
         handle.cancel()
     }
 
-    /// The reason why the job is stopped, if it is.
+    /// Returns the reason why the job is stopped, if it is.
     pub(super) fn stopped(&self) -> Option<Stop> {
         self.lock().stop
     }

@@ -44,7 +44,7 @@ enum Phase {
 }
 
 impl RunningMaintenance {
-    /// A handle of a backup or a verification that begins now, under `lease`.
+    /// Returns a handle of a backup or a verification that begins now, under `lease`.
     pub(super) fn new(record: JobRecord, policy: &'static str, lease: Lease) -> Self {
         Self {
             shared: Arc::new(Shared {

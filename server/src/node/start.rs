@@ -107,9 +107,9 @@ fn open(node: &Node, request: &JobRequest, own: &[OwnSnapshot]) -> Result<OpenJo
     OpenJob::open(request, own, &node.site)
 }
 
-/// The cores that are free for jobs: those that other processes leave, but at least the floor, the cores
-/// that jobs get even while others use all. The use of other processes is that of the governor's latest
-/// cycle; before the first one, it is measured from now on.
+/// Returns the cores that are free for jobs: those that other processes leave, but at least the floor, the
+/// cores that jobs get even while others use all. The use by other processes is that of the governor's latest
+/// cycle; before the first cycle, it is measured from now on.
 fn free_cores(node: &Node) -> FreeCores {
     let governor = node.governor();
     let free = match governor.and_then(|governor| governor.latest()) {
@@ -119,7 +119,7 @@ fn free_cores(node: &Node) -> FreeCores {
     free.with_floor(governor.map_or(0.0, |governor| governor.machine().floor_cores))
 }
 
-/// See [`Jobs::estimate`](crate::jobs::Jobs::estimate).
+/// Estimates how long a job would take: see [`Jobs::estimate`](crate::jobs::Jobs::estimate).
 pub(super) fn estimate(node: &Node, request: &JobRequest) -> Result<Estimate, JobError> {
     let free = free_cores(node);
     let open_job = open(node, request, &[])?;
@@ -130,7 +130,7 @@ pub(super) fn estimate(node: &Node, request: &JobRequest) -> Result<Estimate, Jo
     Ok(prospect.estimate.expect("the free cores are given"))
 }
 
-/// See [`Node::restart`].
+/// Starts an unfinished job again: see [`Node::restart`].
 pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobError> {
     let (record, claim) = node.claim(id)?;
     let history = node.recorded()?;

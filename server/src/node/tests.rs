@@ -20,7 +20,7 @@ fn open(data: &Path) -> Node {
     Node::open(data, Options::default(), NodeOptions::for_tests()).unwrap()
 }
 
-/// A node over a table of words.
+/// Starts a node over a table of words.
 fn with_words(data: &Path) -> Node {
     let node = open(data);
     let app = node.db().unwrap().keyspace("app").unwrap();
@@ -46,7 +46,7 @@ fn table(name: &str) -> OutputPlace {
     OutputPlace::Table(name.parse().unwrap())
 }
 
-/// A job that does not end in the time of a test.
+/// Returns the request of a job that does not end in the time of a test.
 fn endless(output: OutputPlace) -> JobRequest {
     let application = ApplicationRequest::Pi(PiRequest {
         points: 1 << 50,

@@ -17,18 +17,18 @@ use super::running_maintenance::RunningMaintenance;
 const LOGGED_FINDINGS_MAX: usize = 10;
 
 impl Node {
-    /// Verifies every file of the database, as [`Db::verify_while`], on the calling thread and at the
-    /// rate of the options. It reads under a lease: the runtime counts the thread as the task of a job,
-    /// so that it gets no more CPU time than jobs may use. It calls `is_wanted` after each block, and
-    /// before it reads a file in quarantine, which it releases if the file is whole after all. It ends
-    /// early if that returns false, the verification is cancelled, or the node shuts down.
+    /// Verifies every file of the database, as [`Db::verify_while`], on the calling thread and at the rate of
+    /// the options. It reads under a lease: the runtime counts the thread as the task of a job, so that it
+    /// gets no more CPU time than jobs may use. It calls `is_wanted` after each block, and before it reads a
+    /// file in quarantine. A file that is whole after all leaves the quarantine. The verification ends early
+    /// if `is_wanted` returns false, if it is cancelled, or if the node shuts down.
     ///
     /// If the history cannot be written, the files are verified nevertheless.
     ///
     /// # Errors
     /// As [`Db::verify_while`] and [`Node::reread_catalog`]; when the node has no database;
-    /// [`JobError::VerificationCancelled`], or [`SubmitError::ShuttingDown`], for a verification that
-    /// ended early.
+    /// [`JobError::VerificationCancelled`], or [`SubmitError::ShuttingDown`], for a verification that ended
+    /// early.
     pub fn verify(
         &self,
         options: &MaintenanceOptions,
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// A node over a database with an SSTable.
+    /// Starts a node over a database with an SSTable.
     fn node(data: &Path) -> Node {
         let node = Node::open(data, Options::default(), NodeOptions::for_tests()).unwrap();
         let app = node.db().unwrap().keyspace("app").unwrap();
@@ -165,8 +165,8 @@ mod tests {
         node
     }
 
-    /// The names of the leases, which are shares of the jobs' CPU time, under which threads work at
-    /// present.
+    /// Returns the names of the leases under which threads work at present. A lease is a share of the CPU
+    /// time of jobs.
     fn entered(node: &Node) -> Vec<String> {
         let is_entered = |job: &JobStatus| job.is_lease && job.tasks_running > 0;
         let jobs = node.runtime().status().jobs.into_iter();

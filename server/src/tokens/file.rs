@@ -39,7 +39,7 @@ pub enum TokenFileError {
         /// The fault of the file.
         cause: String,
     },
-    /// Other users have permission to read the file.
+    /// The file gives users other than its owner permissions.
     #[error(
         "{path} can be read by users other than its owner: run chmod 600 {path}, and revoke its tokens if others may have read them"
     )]
@@ -64,7 +64,7 @@ pub struct TokenFile {
 }
 
 impl TokenFile {
-    /// The token file of the database in `data`.
+    /// Returns the token file of the database in `data`.
     #[must_use]
     pub fn of(data: &Path) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl TokenFile {
     /// Reads all tokens. Returns none if there is no file.
     ///
     /// # Errors
-    /// When the file cannot be read, is damaged, or can be read by other users.
+    /// When the file cannot be read, is damaged, or gives permissions to users other than its owner.
     pub fn read(&self) -> Result<Tokens, TokenFileError> {
         let path = self.dir.join(FILE);
         let system = |source| TokenFileError::System {
@@ -164,7 +164,7 @@ pub struct WatchedTokens {
 }
 
 impl WatchedTokens {
-    /// A cache of the tokens in `file`.
+    /// Creates a cache of the tokens in `file`.
     #[must_use]
     pub fn new(file: TokenFile) -> Self {
         Self {

@@ -34,7 +34,7 @@ const SECRET_BYTES: usize = 32;
 pub enum Scope {
     /// Permits reads, such as of jobs and metrics.
     Read,
-    /// Permits to submit, cancel and discard jobs.
+    /// Permits to start, cancel and discard jobs, and to create, renew and delete snapshots.
     Jobs,
     /// Permits everything.
     Admin,
@@ -44,7 +44,7 @@ impl Scope {
     /// All scopes, ascending.
     pub const ALL: [Self; 3] = [Self::Read, Self::Jobs, Self::Admin];
 
-    /// The name in files and requests.
+    /// Returns the name in files and requests.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -96,19 +96,19 @@ impl Token {
         Self { id, secret }
     }
 
-    /// The token as text, with the secret.
+    /// Returns the token as text, with the secret.
     #[must_use]
     pub fn reveal(&self) -> String {
         format!("{PREFIX}{}_{}", hex(&self.id), hex(&self.secret))
     }
 
-    /// The public part of the token. It names the token in files, logs and commands.
+    /// Returns the id, the public part of the token. It names the token in files, logs and commands.
     #[must_use]
     pub fn id(&self) -> String {
         hex(&self.id)
     }
 
-    /// The hash of the secret, which files and maps keep in place of the token.
+    /// Returns the hash of the secret, which files and maps keep in place of the token.
     #[must_use]
     pub fn sha256(&self) -> [u8; 32] {
         Sha256::digest(self.secret).into()
@@ -145,7 +145,8 @@ pub struct TokenRole {
 pub struct Principal {
     /// The id of the request's token; empty for a request without one.
     pub id: String,
-    /// The name of the token, as its creator chose it.
+    /// The name of the token, as its creator chose it. Without a token, a name for the client; empty if it
+    /// has none.
     pub name: String,
     /// The scope of the request.
     pub scope: Scope,
@@ -154,7 +155,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// The server's own user, who may do everything.
+    /// Returns the principal of the server's own user, who may do everything.
     #[must_use]
     pub fn owner() -> Self {
         Self {
@@ -165,7 +166,7 @@ impl Principal {
         }
     }
 
-    /// The principal of a client that acts as a role without a token, such as one that has logged in
+    /// Returns the principal of a client that acts as a role without a token, such as one that has logged in
     /// through CQL. Its scope is the greatest that a token of the role can have.
     #[must_use]
     pub fn of_role(role: ActingRole) -> Self {
@@ -182,7 +183,7 @@ impl Principal {
         }
     }
 
-    /// The principal of a request that needs no token and has none.
+    /// Returns the principal of a request that needs no token and has none.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {
@@ -215,7 +216,7 @@ pub struct TokenRecord {
 }
 
 impl TokenRecord {
-    /// The record of a token that is created at `now` and expires after `lifetime`; `None`: never.
+    /// Returns the record of a token that is created at `now` and expires after `lifetime`; `None`: never.
     #[must_use]
     pub fn new(
         token: &Token,
@@ -250,7 +251,7 @@ impl TokenRecord {
 pub struct Tokens(Vec<TokenRecord>);
 
 impl Tokens {
-    /// The record of a token that is valid at `now`; `None` for any other token.
+    /// Returns the record of a token that is valid at `now`; `None` for any other token.
     #[must_use]
     pub fn record_of(&self, token: &Token, now: SystemTime) -> Option<&TokenRecord> {
         let (id, sha256) = (token.id(), hex(&token.sha256()));
@@ -259,7 +260,7 @@ impl Tokens {
         (!record.is_expired(now)).then_some(record)
     }
 
-    /// The records, the oldest first.
+    /// Returns the records, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &TokenRecord> {
         self.0.iter()
     }

@@ -28,7 +28,7 @@ pub(super) fn object(job: &JobView, attempts: &[JobAttempt]) -> Value {
     object
 }
 
-/// The lines that show a job to people.
+/// Returns the lines of text that describe a job.
 pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     let job = &view.record;
     let took = took_s(job).map_or_else(String::new, |took_s| format!(" after {took_s:.2} s"));
@@ -86,7 +86,7 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     lines
 }
 
-/// The lines about a backup or a verification: the user who requested it, its limit of bytes per
+/// Returns the lines about a backup or a verification: the user who requested it, its limit of bytes per
 /// second, the files and bytes that it has read or copied, and each damage that it found.
 fn maintenance(job: &JobRecord) -> Vec<String> {
     let mut lines = Vec::new();
@@ -111,7 +111,7 @@ fn maintenance(job: &JobRecord) -> Vec<String> {
     lines
 }
 
-/// The line about the progress of a running job.
+/// Returns the line about the progress of a running job.
 fn progress(progress: &JobProgress) -> String {
     if let Some(bytes) = &progress.bytes {
         let [done, total] = [bytes.bytes_done, bytes.bytes_total].map(HumanBytes);
@@ -140,7 +140,7 @@ fn progress(progress: &JobProgress) -> String {
     told
 }
 
-/// The lines of the counters that are not zero.
+/// Returns the lines of the counters that are not zero.
 fn counters(counters: &Value) -> Vec<String> {
     let counters = counters.as_object().into_iter().flatten();
     let rows: Vec<_> = (counters.filter_map(|(name, value)| Some((name, value.as_u64()?))))
@@ -223,7 +223,7 @@ fn slowest(job: &JobRecord, attempts: &[JobAttempt]) -> Vec<String> {
     lines
 }
 
-/// The causes of the failed attempts, the latest last.
+/// Returns the causes of the failed attempts, the latest last.
 fn failed(attempts: &[JobAttempt]) -> Vec<String> {
     let causes = attempts.iter().filter_map(|attempt| {
         let cause = match &attempt.record.outcome {

@@ -82,13 +82,13 @@ const HEAD: [&str; 9] = [
 const INPUT: usize = 7;
 const OUTPUT: usize = 8;
 
-/// The least width of the columns input and output together, in characters. With wide other columns
-/// a line then exceeds [`LINE_CHARS_MAX`].
+/// The least width of the columns input and output together, in characters. If the other columns are wide, a
+/// line exceeds [`LINE_CHARS_MAX`] rather than cut these columns further.
 const NAMES_CHARS_MIN: usize = 16;
 
-/// Returns the lines, with a head. Inputs and outputs are cut to what the other columns leave. Below
-/// a job that makes little progress there is a line with the reason, and below a backup or a
-/// verification one with the damage.
+/// Returns the lines of the list, with a head. Inputs and outputs are cut to the width that the other columns
+/// leave. Below a job that makes little progress a line gives the reason, and below a backup or a
+/// verification that found damage a line counts the damaged places.
 pub(super) fn lines(jobs: &[JobView]) -> Vec<String> {
     let mut rows: Vec<_> = jobs.iter().map(row).collect();
     // Before the widths are measured: an escape is longer than what it stands for.
@@ -140,8 +140,8 @@ fn row(view: &JobView) -> Vec<String> {
     ]
 }
 
-/// Returns the goal, the inputs and the output of a job. A text is empty if there is nothing of its
-/// kind. The inputs and the output are also empty if this build cannot read the request.
+/// Returns the goal, the inputs and the output of a job. A text is empty if the job has no goal, inputs or
+/// output. The inputs and the output are also empty if this build cannot read the request.
 pub(super) fn asked(job: &JobRecord) -> [String; 3] {
     if let Some(backup) = job.backup_request() {
         return [String::new(), String::new(), backup.target];
@@ -161,7 +161,8 @@ pub(super) fn asked(job: &JobRecord) -> [String; 3] {
     [goal, inputs.join(", "), output]
 }
 
-/// Returns how many places a backup or a verification found damaged or missing, if any.
+/// Returns the number of damaged files that a backup found, or of damaged places that a verification found,
+/// as text; `None` if there are none.
 fn damage(job: &JobRecord) -> Option<String> {
     let (places, what) = match job.verification_report() {
         Some(report) => (report.verify?.findings.len(), "place"),
@@ -170,8 +171,8 @@ fn damage(job: &JobRecord) -> Option<String> {
     (places > 0).then(|| counted(places as u64, what))
 }
 
-/// Returns the name of an input: its table, its first file with the number of the others, or the number of
-/// drawn records.
+/// Returns the name of an input: its table, its first file with the number of further files, or the number of
+/// generated records.
 fn input_name(input: &InputRequest) -> String {
     let paths = match input {
         InputRequest::Table(table) => return table.table.to_string(),
@@ -187,8 +188,8 @@ fn input_name(input: &InputRequest) -> String {
     }
 }
 
-/// Cuts a text to `chars_max` characters, at least two. The end of a longer text stays, because it has the
-/// file of a path or the table of a name.
+/// Cuts a text to `chars_max` characters, which must be at least 2. The end of the text is kept, because a
+/// path ends with the name of the file, and a table's name with the table.
 fn cut(text: &str, chars_max: usize) -> String {
     let chars = text.chars().count();
     if chars <= chars_max {

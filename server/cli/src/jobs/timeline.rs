@@ -4,7 +4,7 @@ use ebb_jobs::history::JobAttempt;
 use ebb_scheduler::model::TaskKind;
 use ebb_scheduler::runtime::AttemptOutcome;
 
-/// The number of columns of the picture, one per part of the time.
+/// The number of columns of the timeline. Each column stands for 1/64 of the time.
 const COLUMNS: usize = 64;
 
 /// Returns a line per kind of task, and a line with marks where attempts failed. A column stands for a
@@ -80,7 +80,8 @@ pub(super) mod testing {
     use super::*;
     use ebb_scheduler::runtime::AttemptRecord;
 
-    /// An attempt that ended well.
+    /// Returns an attempt of task `index` that succeeded, and ran between the times `from` and `to`, in
+    /// seconds.
     pub(in super::super) fn attempt(kind: TaskKind, index: u32, from: f64, to: f64) -> JobAttempt {
         JobAttempt {
             job: 1,

@@ -25,14 +25,14 @@ const BUCKET: &str = "s3://";
 /// The beginnings with which Hadoop and Spark name a place in a bucket of S3.
 const HADOOP_BUCKETS: [&str; 2] = ["s3a://", "s3n://"];
 
-/// An input whose columns have types, as a path of the command line names it.
+/// An input with typed columns, as one or more paths of the command line name it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// Parquet files.
     Files(Vec<PathBuf>),
     /// The folder or the metadata file of an Iceberg table, and a tag.
     Table { path: PathBuf, tag: Option<String> },
-    /// A place in a bucket of S3, whose content is not known yet.
+    /// A URL in a bucket of S3. Whether it names a file, a folder or a table is not known yet.
     Bucket {
         bucket: String,
         key: String,
@@ -237,8 +237,8 @@ fn is_named_parquet(path: &Path) -> bool {
     end.is_some_and(|end| end.eq_ignore_ascii_case(PARQUET))
 }
 
-/// Returns whether a file has the bytes of a Parquet file. Of a pipe nothing is read, because the bytes would be
-/// gone.
+/// Returns whether a file has the bytes of a Parquet file. Reads nothing from a pipe, because the load would
+/// miss these bytes.
 fn has_parquet(path: &Path) -> io::Result<bool> {
     let is_file = fs::metadata(path)?.is_file();
     Ok(is_file && Content::of(&File::open(path)?)? == Err(ForeignContent::Parquet))
@@ -251,8 +251,8 @@ fn is_table(folder: &Path) -> bool {
     names.any(|name| name.to_string_lossy().contains(METADATA))
 }
 
-/// Returns the Parquet files of a folder, ascending by name; `None` if it has none, or other files or folders.
-/// Names that begin with a dot or an underscore do not count: other engines write such files, too.
+/// Returns the Parquet files of a folder, ascending by name; `None` if it has none, or contains other files
+/// or folders. Names that begin with a dot or an underscore are ignored: other engines write such files, too.
 fn parquet_files(folder: &Path) -> Option<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).ok()? {

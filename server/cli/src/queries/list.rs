@@ -18,11 +18,11 @@ const HEAD: [&str; 7] = [
 ];
 const STATEMENT: usize = 6;
 
-/// The least width of the column of statements, in characters. With wide other columns a line then
-/// exceeds [`LINE_CHARS_MAX`].
+/// The least width of the column of statements, in characters. If the other columns are wide, a line exceeds
+/// [`LINE_CHARS_MAX`] rather than cut this column further.
 const STATEMENT_CHARS_MIN: usize = 20;
 
-/// Returns the lines, with a head. Statements are cut to what the other columns leave.
+/// Returns the lines of the list, with a head. Statements are cut to the width that the other columns leave.
 pub(super) fn lines(queries: &[QueryView]) -> Vec<String> {
     if queries.is_empty() {
         return vec!["no query waits or runs".to_string()];
@@ -67,7 +67,7 @@ fn row(query: &QueryView) -> Vec<String> {
     ]
 }
 
-/// Returns the start of a text, of at most `chars_max` characters, at least two.
+/// Cuts a text to `chars_max` characters, which must be at least 2. A cut text ends with two dots.
 fn cut(text: &str, chars_max: usize) -> String {
     if text.chars().count() <= chars_max {
         return text.to_string();

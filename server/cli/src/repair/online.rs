@@ -58,9 +58,8 @@ pub(super) fn run(
     }
 }
 
-/// Returns the advice about lost data that the user has not accepted to lose. `token` stands for
-/// the list of what is lost, and `accepted` is the token that the user gave, if any: that of an
-/// older list.
+/// Returns the advice for a user who has not accepted the loss. `token` identifies the loss that `report`
+/// lists. `accepted` is the token that the user gave, if any; it belongs to an older list.
 fn advice(table: &TableName, report: &LossReport, token: &str, accepted: Option<&str>) -> String {
     let (files, lost) = (
         counted(report.files.len() as u64, "damaged file"),
@@ -150,7 +149,7 @@ fn tell_file(printer: &mut Printer, file: &FileLoss, is_accepted: bool) -> Resul
     Ok(())
 }
 
-/// The report with keys as text, or as hexadecimal digits.
+/// Returns the report as JSON, with keys as text, or as hexadecimal digits.
 fn json(report: &LossReport) -> Result<Value> {
     let mut value = serde_json::to_value(report).context("cannot encode the report")?;
     let files = value["files"].as_array_mut().into_iter().flatten();

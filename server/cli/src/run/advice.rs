@@ -99,9 +99,9 @@ fn met(job: &JobAdvice, goal_s: f64) -> String {
     format!("the goal of {goal} is met with probability {probability}")
 }
 
-/// Returns by how much the job is late, and whether more machines, each with `cores` free cores, would
-/// change that. `could_read_publication` is true if all inputs of the job are tables that `ebb publish`
-/// can write for other machines to read.
+/// Describes by how much the job is late, and whether more machines, each with `cores` free cores, would
+/// change that. `could_read_publication` is true if all inputs of the job are tables that `ebb publish` can
+/// write for other machines to read.
 fn late(lateness: &Lateness, cores: u32, could_read_publication: bool) -> String {
     let late = format!(
         "this machine ends it {} after the goal, as probably as not",

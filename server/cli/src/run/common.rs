@@ -107,7 +107,7 @@ enum Priority {
 }
 
 impl Common {
-    /// The directory of the database.
+    /// Returns the directory of the database.
     pub(super) fn data(&self) -> &Path {
         &self.location.data
     }
@@ -184,9 +184,9 @@ impl Common {
         Ok(unpaced::for_tests(options))
     }
 
-    /// Returns the request of a job for an application. If the output may be a table, the request has
-    /// the terminal in its place until [`Self::choose_output`], because only the database shows
-    /// whether the keyspace of such a table exists.
+    /// Returns the request of a job for an application. If the output may be a table, the request names the
+    /// terminal as its output until [`Self::choose_output`] sets it: only the open database shows whether the
+    /// keyspace of the table exists.
     pub(super) fn request(
         &self,
         application: ApplicationRequest,

@@ -206,8 +206,9 @@ impl InputArgs {
         })
     }
 
-    /// Checks that no option is for a table or for CSV files unless the input is one. clap cannot check
-    /// this: it ignores `requires` among arguments that exclude each other.
+    /// Checks that an option for tables is used only with a table, one for CSV files only with CSV files, and
+    /// `--skip-bad` only with files. clap cannot check this: it ignores `requires` among arguments that
+    /// exclude each other.
     fn check(&self) -> Result<(), CliError> {
         let of_table = [
             ("--snapshot", self.snapshot.is_some()),

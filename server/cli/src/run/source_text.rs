@@ -11,16 +11,18 @@ use super::input::Place;
 use crate::error::CliError;
 use crate::names::TableName;
 
-/// Extensions of files, in lower case. A name such as `lines.txt` has the form of a table's name, too; without a
-/// database it is a file. Names with other extensions (`app.log`) could be either.
+/// Extensions of names of files, in lower case. A name such as `lines.txt` has the form of a table's name,
+/// too. If there is no database, such a name is taken for a file, but a name with another extension
+/// (`app.log`) for a table.
 const FILE_ENDS: [&str; 10] = [
     "csv", "gz", "html", "jsonl", "md", "ndjson", "parquet", "tsv", "txt", "zip",
 ];
 
-/// `FILE.csv`, `FILE.jsonl`, `KEYSPACE.TABLE` or another file, which is text.
+/// The argument that names an input: `FILE.csv`, `FILE.jsonl`, `KEYSPACE.TABLE` or another file, which is
+/// text.
 ///
-/// If a file of the name exists, the input is the file, whatever its name is; otherwise it is a table, if
-/// there is a database that could have it.
+/// If a file of this name exists, the input is the file. Otherwise, a text that has the form of a table's
+/// name is a table, unless it looks like the name of a file ([`FILE_ENDS`]) and there is no database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SourceText(String);
 

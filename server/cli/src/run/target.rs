@@ -14,13 +14,13 @@ const FILE_ENDS: [&str; 12] = [
     "txt", "text", "tsv", "csv", "json", "jsonl", "ndjson", "log", "out", "dat", "md", "html",
 ];
 
-/// Returns the output that `text` stands for: the terminal for `-`; a folder if it ends with a slash; a
-/// table if it names one in a keyspace that exists; otherwise a file. The keyspaces decide because
-/// `counts.tsv` has the form of a table's name, too.
+/// Returns the output that `text` stands for: the terminal for `-`; a folder if it ends with a slash; a table
+/// if it names one in a keyspace that exists; otherwise a file. The keyspaces decide because `counts.tsv` has
+/// the form of a table's name, too.
 ///
 /// # Errors
-/// When the name is like that of a table, and its keyspace does not exist. After a typing error the
-/// rows would otherwise be in a file that the user does not expect.
+/// When the name is like that of a table, its keyspace does not exist, and it ends with no known file
+/// extension. After a typing error the rows would otherwise be in a file that the user does not expect.
 pub(super) fn choose(
     text: &str,
     is_keyspace: impl Fn(&str) -> Result<bool>,
@@ -52,8 +52,7 @@ pub(super) fn choose(
     .into())
 }
 
-/// Returns whether `text`, the place of an output, has the form of a table's name. Without a
-/// database, it names a file all the same.
+/// Returns whether `text`, the place of an output, has the form of a table's name.
 pub(super) fn may_be_table(text: &str) -> bool {
     text.parse::<TableName>().is_ok()
 }

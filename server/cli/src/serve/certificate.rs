@@ -10,7 +10,7 @@ use super::log_levels::SERVER;
 
 const DAY_S: u64 = 24 * 60 * 60;
 /// A certificate that expires in fewer days than this is reported. Certificates of 90 days, as public
-/// authorities issue them, are renewed earlier, if their renewal works.
+/// authorities issue them, are normally renewed before so little time is left.
 const REPORTED_DAYS: u64 = 30;
 
 /// Reports the certificate of a server while it expires soon.

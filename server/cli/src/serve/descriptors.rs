@@ -23,8 +23,8 @@ pub(super) struct DescriptorBudget {
     pub(super) tables: u32,
     /// The greatest number of connections to the port for CQL.
     pub(super) cql: u32,
-    /// The greatest number of connections to the port for HTTP. The socket for jobs may have as many,
-    /// too.
+    /// The greatest number of connections to the port for HTTP. As many files are set aside for the socket
+    /// for jobs.
     pub(super) http: u32,
 }
 

@@ -15,10 +15,10 @@ use super::log_levels::CQL;
 /// The client chose the name.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Returns the part of the CQL server that passes its events to the logs. The bound on the rate of lines
-/// about administration is high, because an operator needs each of them, and most such statements are slow
-/// anyway: they cost an fsync. Without a bound, fast statements that change nothing (`IF NOT EXISTS`) would
-/// drive other lines out of the queue of the log.
+/// Returns the callbacks through which the CQL server logs its events. The bound on the rate of lines about
+/// administration is high, because an operator needs each of them, and most such statements are slow anyway:
+/// they cost an fsync. Without a bound, fast statements that change nothing (`IF NOT EXISTS`) would fill the
+/// queue of the log, and other lines would be dropped.
 pub(super) fn log(audit: Arc<AuditLog>) -> ServerEvents {
     let (logins, overloads) = (LineBound::new(), LineBound::of_state());
     let administration = LineBound::of_administration();

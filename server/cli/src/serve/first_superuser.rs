@@ -16,7 +16,7 @@ use super::log_levels::CQL;
 /// The name of the file with the password, in the directory of the database.
 const FILE: &str = "superuser-password";
 
-/// Creates a superuser if there is none that could log in, and prints the path of its password.
+/// Creates a superuser if there is none that could log in, and logs the path of the file with its password.
 ///
 /// # Errors
 /// When the file or the audit log cannot be written, or the role cannot be created.

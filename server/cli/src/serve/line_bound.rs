@@ -16,7 +16,7 @@ const ADMINISTRATION_LINES_PER_S: f64 = 100.0;
 /// The number of log lines that may come at once about the beginnings and ends of one state, such
 /// as overload, which may change back and forth.
 const STATE_LINES_BURST: f64 = 10.0;
-/// The limit on such lines about a state per second in the long run.
+/// The limit on log lines about the beginnings and ends of one state, per second in the long run.
 const STATE_LINES_PER_S: f64 = 0.1;
 
 /// A limit on the rate of log lines of one kind. Lines above it are dropped and counted.

@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Returns what a log has written of the events of `log`.
+    /// Returns the bytes that a log writes for the events that `log` emits.
     fn logged(format: LogFormat, is_colored: bool, log: impl FnOnce()) -> String {
         let written = Written::default();
         let writer = written.clone();

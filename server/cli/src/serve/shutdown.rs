@@ -40,14 +40,15 @@ impl Grace {
     }
 }
 
-/// Stops the servers and the jobs, and closes the database. Returns after `grace` at the latest, but
-/// for the sync of the log; threads that still run then are left behind.
+/// Stops the servers and the jobs, and closes the database. Returns after `grace` at the latest, but for the
+/// sync of the log; threads that still run then are left behind.
 ///
-/// `failed_write` has the cause if the server ends because a failed write has stopped all writes of the store.
+/// `failed_write` has the cause if the server ends because a failed write has stopped all writes of the
+/// store.
 ///
 /// # Errors
-/// When the memtables cannot be written to files or the log cannot be synced, also after a failed write,
-/// or when the system refuses a thread.
+/// When `failed_write` has a cause, when the memtables cannot be written to files or the log cannot be
+/// synced, or when the system refuses a thread.
 pub(super) fn shut_down(
     node: Arc<Node>,
     cql: CqlServer,

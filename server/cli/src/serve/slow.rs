@@ -21,7 +21,7 @@ pub(super) struct SlowLog {
 }
 
 impl SlowLog {
-    /// A log of the requests that take `at_least` this long.
+    /// Creates a log of the requests that take `at_least` this long.
     pub(super) fn new(at_least: Duration) -> Arc<Self> {
         Arc::new(Self {
             at_least,
@@ -29,13 +29,13 @@ impl SlowLog {
         })
     }
 
-    /// Returns the part of the CQL server that passes slow requests to this log.
+    /// Returns the hook with which the CQL server reports slow requests to this log.
     pub(super) fn of_cql(self: &Arc<Self>) -> cql::SlowRequests {
         let log = Arc::clone(self);
         cql::SlowRequests::new(self.at_least, move |request| log.tell_cql(request))
     }
 
-    /// Returns the part of the HTTP server that passes slow requests to this log.
+    /// Returns the hook with which the HTTP server reports slow requests to this log.
     pub(super) fn of_http(self: &Arc<Self>) -> http::SlowRequests {
         let log = Arc::clone(self);
         http::SlowRequests::new(self.at_least, move |request| log.tell_http(request))

@@ -11,7 +11,7 @@ use super::descriptors::DescriptorBudget;
 use super::log_levels::SERVER;
 use super::settings::Settings;
 
-/// Logs the start of a server at these addresses, whose database was opened within `opened_in`.
+/// Logs the start of a server at these addresses. Opening its database took the time `opened_in`.
 pub(super) fn log(
     db: &Db,
     settings: &Settings,

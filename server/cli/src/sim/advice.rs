@@ -42,7 +42,7 @@ pub(super) struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Draw the part of the goals that were met, by predicted probability, as SVG.
+    /// Draw the share of the goals that were met against the predicted probability, as SVG.
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
 }

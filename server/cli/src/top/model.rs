@@ -79,8 +79,8 @@ impl Model {
         self.held
     }
 
-    /// The ids of the jobs, backups and verifications that the user can choose from, in the order
-    /// of the screen.
+    /// Returns the ids of the jobs, backups and verifications that the user can choose from, in the order of
+    /// the screen.
     fn ids(&self) -> impl Iterator<Item = &str> {
         let all = self.jobs.iter().chain(&self.maintenance);
         all.map(|job| &*job.record.id)

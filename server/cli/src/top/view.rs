@@ -97,7 +97,8 @@ fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
     ]
 }
 
-/// Draws the cores of the load and those of jobs over time; older points are cut off at the left.
+/// Draws two pictures over time: the cores that the load and other processes used, and those that jobs used.
+/// Points that are too old for the width of a picture are cut off at the left.
 fn draw_pictures(frame: &mut Frame<'_>, load: &Load, area: Rect) {
     let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
     let [left, right] = halves.areas(area);

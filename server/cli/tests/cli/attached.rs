@@ -32,7 +32,8 @@ impl Remote {
     }
 }
 
-/// A server over the tables of a corpus, and a user with a token of this scope.
+/// Starts a server whose database has the tables of the corpus, and returns it with a remote user whose token
+/// has the scope `scope`.
 fn served(scope: &str) -> (Place, Server, Remote) {
     let place = Place::with_corpus();
     place.until_unlocked();

@@ -21,7 +21,7 @@ pub fn accepting(listed: &str) -> String {
     format!("repair --online app.lines --accept-loss {token}")
 }
 
-/// The only SSTable.
+/// Returns the path of the database's only SSTable.
 fn only_table(place: &Place) -> PathBuf {
     let files = std::fs::read_dir(place.path("ebb-data")).unwrap();
     let tables: Vec<PathBuf> = files

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::place::{Place, output};
 use crate::serving::{KEYSPACE, Server, query};
 
-/// A server with a table of orders. Some of the orders are deleted, and some expire soon.
+/// Starts a server with a table of orders. Some of the orders are deleted, and some expire soon.
 fn shop() -> (Place, Server, Client) {
     let place = Place::new();
     let server = Server::start(&place, "");

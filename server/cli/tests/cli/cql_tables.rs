@@ -16,7 +16,7 @@ fn catalog(place: &Place) -> Catalog {
     Catalog::open(&db, &GracePeriods::default(), Arc::new(SystemClock)).unwrap()
 }
 
-/// A database with the CQL table `app.t` and the table `raw.lines`.
+/// Creates a database with the CQL table `app.t` and the table `raw.lines`.
 pub fn with_cql_table() -> Place {
     let place = Place::new();
     place.ebb("put --create raw.lines a b").ok();

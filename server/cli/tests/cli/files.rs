@@ -4,8 +4,8 @@ use crate::loading::gzip;
 use crate::place::Place;
 
 impl Place {
-    /// The values that a load of a file puts into a table of its own, in the order of the lines; or
-    /// the error of a load that loads nothing.
+    /// Loads a file into a new table, and returns the values that are in the table then, in the order of the
+    /// lines; or the error of a load that loads nothing.
     #[track_caller]
     fn loaded(&self, format: &str, name: &str, options: &str) -> Result<String, String> {
         let had_data = self.path("ebb-data").exists();
@@ -24,7 +24,7 @@ impl Place {
         Ok(rows.lines().map(value).collect())
     }
 
-    /// The rows that a job selects of a file; or its error.
+    /// Runs a job that selects rows of a file, and returns the rows, or the error of the job.
     #[track_caller]
     fn selected(&self, option: &str, name: &str, options: &str) -> Result<String, String> {
         let run = format!("run select {option} {name} {options} --output ./selected.txt");

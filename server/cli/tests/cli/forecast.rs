@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::place::Place;
 
-/// Ten weeks of hours with quiet weekends, some noise, and a missing line.
+/// Returns a trace of ten weeks, with a line per hour, quiet weekends, some noise, and a missing line.
 pub fn trace() -> String {
     let mut text = String::from("time,load\n");
     for hour in 0..70 * 24_u64 {

@@ -26,7 +26,7 @@ const CONNECTIONS: u64 = 1_000;
 /// The most MiB by which prepared statements may enlarge the server: the 64 MiB that their cache
 /// may have, and as much again for what allocators and hash tables leave unused.
 const STATEMENTS_MIB_MAX: u64 = 2 * 64;
-/// The server's memory for a connection that does nothing.
+/// The most memory of the server for a connection that does nothing.
 const CONNECTION_KIB_MAX: u64 = 10;
 
 /// Connects, and sends nothing.
@@ -42,7 +42,7 @@ fn encoded(request: &Request<'_>) -> BytesMut {
     out
 }
 
-/// A table of rows of 1 KiB, 10,000 of them in one partition.
+/// Creates the table `shop.wide`, with one partition of 10,000 rows of 1 KiB.
 fn wide_table(client: &mut Client) {
     query(client, KEYSPACE).unwrap();
     let table = "CREATE TABLE shop.wide (k int, n int, v text, PRIMARY KEY (k, n))";

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::place::{Place, Running};
 use crate::serving::{Server, query};
 
-/// The status and the body of a GET.
+/// Sends a GET request, and returns the status and the body of the response.
 pub fn get(address: &str, path: &str, token: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(HANG)).unwrap();

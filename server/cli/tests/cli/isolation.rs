@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::corpus::count_words;
 use crate::place::{Place, Running, output};
 
-/// Runs a job on threads and in processes, and compares the outputs.
+/// Runs a job on threads and in processes, checks that the outputs are equal, and returns the output.
 fn alike(place: &Place, run: &str, output: &str) -> String {
     let outputs = ["thread", "process"].map(|how| {
         let output = format!("{how}-{output}");
@@ -139,7 +139,7 @@ fn children(parent: u32) -> Vec<u32> {
         .collect()
 }
 
-/// The state of a process, by the kernel's letter, and the id of its parent.
+/// Returns the state of a process, as the kernel's letter for it, and the id of its parent.
 fn state_and_parent(id: u32) -> Option<(char, u32)> {
     let stat = Path::new("/proc").join(id.to_string()).join("stat");
     let text = std::fs::read_to_string(stat).ok()?;

@@ -21,7 +21,7 @@ const KILLS: u64 = 2;
 /// The least number of jobs that run at once before the first kill.
 const JOBS: usize = 20;
 
-/// The applications of the jobs, each with the arguments of `ebb run` that compute the same.
+/// Returns the applications of the jobs, each with the arguments of `ebb run` that compute the same.
 fn kinds() -> [(Value, &'static str); 4] {
     let order = json!({"by": [], "numeric": false, "reverse": false});
     [
@@ -48,7 +48,7 @@ fn writes_table(number: usize) -> bool {
     number / 4 % 2 == 1 && !sorts
 }
 
-/// The job of this number.
+/// Returns the request of the job with this number.
 fn job(place: &Place, number: usize) -> JobRequest {
     let (application, _) = kinds()[number % 4].clone();
     let to = if writes_table(number) {
@@ -66,7 +66,7 @@ fn job(place: &Place, number: usize) -> JobRequest {
     .unwrap()
 }
 
-/// A job that does not end by itself.
+/// Returns the request of a job that does not end by itself.
 fn endless_job(place: &Place) -> JobRequest {
     JobRequest::from_json(json!({
         "application": {"pi": {"points": 1_u64 << 50, "seed": 1, "variant": "plain"}},

@@ -35,8 +35,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// Returns the statement of this connection's next write, and the rows that it has written once
-    /// that is executed.
+    /// Returns the statement of this connection's next write, and the state of the writer once that statement
+    /// has been executed.
     fn next(self) -> (String, Self) {
         let Self { id, begin, end } = self;
         if end - begin == ROWS_MAX {
@@ -132,7 +132,8 @@ impl Definer {
     }
 }
 
-/// The rows of a statement as lines, with spaces between cells. The cells are ints or text.
+/// Executes a statement, and returns its rows as lines, with spaces between cells. The cells are ints or
+/// text.
 #[track_caller]
 fn cells(client: &mut Client, text: &str) -> Vec<String> {
     let rows = match query(client, text) {
@@ -181,9 +182,9 @@ fn request(client: &mut Client, text: &str) -> bool {
     }
 }
 
-/// Returns the state of one connection's data on the server after a kill: the acknowledged `state`,
-/// or that after the statement which was then in flight, as `next` returns both. `is_what` returns
-/// whether the server has a state.
+/// Returns the state of one connection's data on the server after a kill: either the acknowledged `state`, or
+/// the state after the statement that was in flight, which `next` computes. `is_what` returns whether the
+/// server has the given state.
 #[track_caller]
 fn found<S: Copy + std::fmt::Debug>(
     state: S,

@@ -27,7 +27,7 @@ impl Place {
         said
     }
 
-    /// The files of the database except for its manifest, which is written anew each time that the
+    /// Returns the files of the database except for its manifest, which is written anew each time that the
     /// database is opened, under the next number.
     fn data_files(&self) -> Vec<String> {
         let mut files = self.files("ebb-data");

@@ -40,7 +40,7 @@ impl Running {
         Self(Some(command.spawn().unwrap()))
     }
 
-    /// The child process, for the use of its pipes.
+    /// Returns the child process, whose pipes the caller can use.
     pub fn child(&mut self) -> &mut Child {
         self.0.as_mut().expect("only `output` takes it")
     }

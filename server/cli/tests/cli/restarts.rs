@@ -21,8 +21,7 @@ fn with_history<T>(place: &Place, f: impl FnOnce(&History) -> T) -> T {
     done
 }
 
-/// The snapshots that belong to a job, in the form of its record: `run-7`, which the job has made
-/// only to read its input.
+/// Returns the snapshots that a job has made only to read its input, in the form of its record: one, `run-7`.
 fn own() -> Vec<OwnSnapshot> {
     vec![OwnSnapshot {
         input: 0,

@@ -94,7 +94,7 @@ impl Server {
         }
     }
 
-    /// The address for HTTP that the server printed.
+    /// Returns the address for HTTP that the server printed.
     pub fn http(&self) -> &str {
         self.http.as_deref().expect("it was started with --http")
     }
@@ -151,7 +151,7 @@ impl Server {
         until_some("the end of the server", || self.process.status()).code()
     }
 
-    /// The resident memory of the server, in KiB.
+    /// Returns the resident memory of the server, in KiB.
     pub fn resident_kib(&self) -> u64 {
         let process = procfs::process::Process::new(self.process.id() as i32).unwrap();
         process.status().unwrap().vmrss.unwrap()

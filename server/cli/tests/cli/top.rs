@@ -23,8 +23,8 @@ const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l";
 /// The characters after which a terminal shows its cursor again.
 const SHOW_CURSOR: &[u8] = b"\x1b[?25h";
 
-/// A pseudo-terminal: the end for the program under test, and the end that otherwise a window on a
-/// desktop has, where the test reads the output and types keys.
+/// A pseudo-terminal. The program under test has one end. The test has the end that otherwise belongs to a
+/// terminal emulator: it reads the output there, and types keys.
 struct Terminal {
     window: File,
     program: OwnedFd,
@@ -79,8 +79,8 @@ impl Terminal {
             .any(|printed| printed == text)
     }
 
-    /// Writes to the terminal from the end of the program, as much as it takes while nothing reads from the window.
-    /// Returns whether it took anything.
+    /// Writes to the program's end of the terminal until the terminal takes no more, because nothing reads
+    /// the other end. Returns whether it took anything.
     fn fill(&self) -> bool {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let mut end: File = ioctl_tiocgptpeer(&self.window, flags).unwrap().into();

@@ -58,7 +58,7 @@ mod with_the_feature {
 
     use super::*;
 
-    /// The columns of the table `app.t`. The second one is called `name`.
+    /// Returns the columns of the table `app.t`. The second one is called `name`.
     fn columns(name: &str) -> Vec<Column> {
         let mut ids = FieldIds::default();
         let columns = [("k", CqlType::Int), (name, CqlType::Text)];
@@ -123,7 +123,7 @@ mod with_the_feature {
         assert!(table.commit(&publication, &stamp).unwrap());
     }
 
-    /// The rows of the table as JSON, ascending.
+    /// Returns the rows of the table as JSON, ascending.
     fn rows(place: &Place) -> Vec<String> {
         let select = "run select --columns k,v --table app.t --output rows.jsonl";
         place.ebb(select).ok();

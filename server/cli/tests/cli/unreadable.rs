@@ -13,7 +13,7 @@ use crate::serving::{KEYSPACE, Server, query};
 const REASON: &str = "the schema of table shop.orders cannot be read: its record is missing; \
                       restore it from a backup or DROP it";
 
-/// A database with the tables `shop.orders` and `shop.other`, each with a row, after `change`,
+/// Creates a database with the tables `shop.orders` and `shop.other`, each with a row. Then calls `change`,
 /// which damages the catalog's records in a way that no statement does.
 fn with_change(change: impl FnOnce(&Db)) -> Place {
     let place = Place::new();

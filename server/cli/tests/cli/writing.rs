@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::place::{Place, Running, output};
 
 impl Place {
-    /// A working directory with a database that has rows 1, 2 and 3 in the table `app.t`.
+    /// Creates a working directory with a database that has rows 1, 2 and 3 in the table `app.t`.
     fn with_rows() -> Self {
         let place = Self::new();
         place.ebb("put --create app.t 1 one").ok();

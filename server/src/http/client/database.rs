@@ -13,7 +13,7 @@ use crate::http::wire::{
 };
 
 impl JobsClient {
-    /// The value of a key, now or at a snapshot.
+    /// Returns the value of a key, now or at a snapshot.
     ///
     /// # Errors
     /// When there is no such key, table or snapshot, or the server does not answer.
@@ -28,7 +28,7 @@ impl JobsClient {
         value.map_err(|error| self.strange(error))
     }
 
-    /// A page of the rows of a key range.
+    /// Returns a page of the rows of a key range.
     ///
     /// # Errors
     /// When there is no such table or snapshot, or the server does not answer.
@@ -36,7 +36,7 @@ impl JobsClient {
         self.post(&format!("{}/scan", paths::table(table)), request)
     }
 
-    /// The statistics of the database.
+    /// Returns the statistics of the database.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -96,7 +96,7 @@ impl JobsClient {
     }
 }
 
-/// A path with the rate as its query.
+/// Returns `path` with the rate as its query.
 fn paced(path: &str, rate_bytes_per_s: Option<NonZeroU64>) -> String {
     match rate_bytes_per_s {
         Some(rate) => format!("{path}?rate_bytes_per_s={rate}"),

@@ -37,7 +37,7 @@ enum Answer {
     Dropped,
 }
 
-/// The parts of a response that its repetition has.
+/// The parts of a response that are stored, to be sent again in response to a retry.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StoredResponse {
     pub at_unix_ms: u64,
@@ -106,7 +106,8 @@ impl Remembered {
         }
     }
 
-    /// Drops responses that are too old, and the oldest of too many. Returns their keys.
+    /// Drops responses that are older than [`REMEMBERED`], and then the oldest ones while the rest exceeds
+    /// the bounds on their number or bytes. Returns the keys of the dropped responses.
     fn drop_old(&mut self, now_unix_ms: u64) -> Vec<String> {
         let mut dropped = Vec::new();
         while let Some(key) = self.complete.front() {

@@ -38,7 +38,7 @@ struct Row {
     body: String,
 }
 
-/// A row that was read: its request and the response, or its key if it is damaged.
+/// A row that was read: its request and response; or the key of the row, if the row is damaged.
 type ReadRow = std::result::Result<(Submission, StoredResponse), String>;
 
 impl ResponseRows {

@@ -65,7 +65,8 @@ pub(super) fn database<'n>(node: &'n Node, what: &str) -> Result<&'n Db, JobErro
     node.db().ok_or_else(no)
 }
 
-/// As [`work`], for a function that needs no node or has an error type of its own.
+/// Runs `work` on a thread for blocking work, as [`work`] does. This function is for work that needs no node
+/// or has an error type of its own.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
@@ -83,8 +84,8 @@ pub(super) async fn blocking<T: Send + 'static>(
 /// The most requests at once that may read or write whole tables.
 const LONG_WORK_MAX: usize = 4;
 
-/// Permits for requests that take long. Their number leaves threads to other requests, such as
-/// checks of tokens and health checks.
+/// Permits for requests that take long. They are fewer than the threads for blocking work, so that such
+/// requests alone leave threads to others, such as checks of tokens and health checks.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct LongWork(Arc<Semaphore>);
 
@@ -112,8 +113,8 @@ impl LongWork {
 /// rows.
 const ROW_WORK_MAX: usize = 8;
 
-/// Permits for requests that read rows. Their number leaves threads to other requests, and bounds the
-/// memory of the rows that are read at once.
+/// Permits for requests that read rows. They are fewer than the threads for blocking work, so that such
+/// requests alone leave threads to others. They also bound the memory of the rows that are read at once.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct RowWork(Arc<Semaphore>);
 
@@ -181,7 +182,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T
     }
 }
 
-/// The parsed query of a request.
+/// Returns the parsed query of a request, or the error for an invalid one.
 pub(super) fn query_of<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
     match query {
         Ok(Query(query)) => Ok(query),
@@ -189,7 +190,7 @@ pub(super) fn query_of<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, 
     }
 }
 
-/// The parsed JSON body of a request.
+/// Parses the JSON body of a request.
 pub(super) fn json_of<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
     let body = body.map_err(|rejected| {
         Problem::new(rejected.status(), Failure::Invalid, rejected.body_text())

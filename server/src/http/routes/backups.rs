@@ -45,7 +45,8 @@ struct BackupView {
     name: String,
     /// The time of creation, in milliseconds since 1970.
     created_unix_ms: u64,
-    /// The bytes of all files of the backup.
+    /// The time at which the folder of the backup last changed, in milliseconds since 1970: when the backup
+    /// was made.
     bytes: u64,
 }
 
@@ -168,7 +169,7 @@ fn list_in(root: &Path, request: &PageRequest) -> io::Result<(Vec<BackupView>, O
     Ok(request.of(backups, |backup| backup.name.clone()))
 }
 
-/// The view of a folder as a backup; `None` if it is none.
+/// Returns the view of an entry of the folder for backups; `None` if the entry is not a backup.
 fn view(entry: &DirEntry) -> io::Result<Option<BackupView>> {
     let Ok(name) = entry.file_name().into_string() else {
         return Ok(None);

@@ -26,7 +26,7 @@ pub(super) fn routes() -> Router<Served> {
         .route("/assets/{name}", get(asset))
 }
 
-/// The page as one file, with its style, its script, and the JSON `frozen` for the script.
+/// Returns the page as one file, with its style, its script, and the JSON `frozen` for the script.
 pub(in crate::http) fn in_one_file(frozen: &str) -> String {
     let text = |path: &str| {
         let file = Files::get(path).expect("the page names what is embedded");

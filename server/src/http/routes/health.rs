@@ -20,7 +20,8 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
         .routes(routes!(is_ready))
 }
 
-/// The routes of health checks alone. `readiness` returns the server's present readiness.
+/// Returns the routes of the health checks, and no other routes. `readiness` returns the server's present
+/// readiness.
 pub(in crate::http) fn health_routes(
     readiness: impl Fn() -> Readiness + Clone + Send + Sync + 'static,
 ) -> Router {

@@ -33,12 +33,12 @@ use crate::http::session::COOKIE_NAME;
 )]
 struct Head;
 
-/// A description without routes.
+/// Returns the OpenAPI description without routes.
 pub(super) fn empty() -> OpenApiRouter<Served> {
     OpenApiRouter::with_openapi(Head::openapi())
 }
 
-/// The routes that were described, and `/openapi.json` with their description.
+/// Returns the routes of `described`, and the route `/openapi.json` with their description.
 pub(super) fn served(described: OpenApiRouter<Served>) -> Router<Served> {
     let (router, mut description) = described.split_for_parts();
     let bearer = HttpBuilder::new()

@@ -13,7 +13,7 @@ const LIMIT: u32 = 100;
 /// The largest length of a page.
 const LIMIT_MAX: u32 = 1000;
 
-/// The query parameters of a list that can only be paged, not filtered.
+/// The largest length of a page of any list but that of attempts.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

@@ -31,10 +31,8 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
         .routes(routes!(scan))
 }
 
-/// Returns the value of a key
-///
-/// It takes a token for scope `admin`, or for scope `jobs` of a role with SELECT on the table. The
-/// request is a POST because keys are longer than paths may be, and do not belong into logs.
+/// The bytes of key and value of the longest row in a response. JSON may take six bytes for each byte, and
+/// ebb's client reads at most 64 MiB of a response.
 #[utoipa::path(
     post, path = "/v1/tables/{keyspace}/{table}/get", operation_id = "get_row", tag = "tables",
     params(

@@ -208,9 +208,9 @@ fn pins(node: &Node, keyspace: Option<&str>, client: &Weak<()>) -> Result<Snapsh
     pins.ok_or_else(|| SubmitError::ShuttingDown.into())
 }
 
-/// Creates a snapshot of a keyspace, or of one table
-///
-/// A snapshot costs as much as a small write, and is durable when the response is sent.
+/// Counts what snapshots pin. After each step the pass pauses for as long as the step took, but for
+/// [`PAUSE_MAX`] at most, so it uses about half of a core. It ends with an error when the client is gone or
+/// the node closes.
 #[utoipa::path(
     post, path = "/v1/snapshots", operation_id = "create_snapshot", tag = "snapshots",
     request_body = SnapshotRequest,
@@ -339,8 +339,8 @@ async fn renew(
     Ok(Json(renewed.await??))
 }
 
-/// As [`work`], for a change of a snapshot, which waits for changes of the schema. The wait for a permit takes
-/// no thread.
+/// Runs `change`, which creates, renews or deletes a snapshot, on a thread for blocking work: it may have to
+/// wait for a change of the schema. Waits for a permit first, which takes no thread.
 async fn change<T: Send + 'static>(
     served: Served,
     change: impl FnOnce(&Node) -> Result<T, JobError> + Send + 'static,

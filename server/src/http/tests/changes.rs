@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 
-/// The status, the head and the body of an answer to a request with a key.
+/// Sends a request with an idempotency key, and returns the status, the head and the body of the response.
 fn send(
     server: &HttpServer,
     request: &str,

@@ -5,7 +5,7 @@ use ebb_storage::{Db, Maintenance, TableOptions};
 
 use super::*;
 
-/// The status and the body of the response to a request without a token.
+/// Sends a request without a token, and returns the status and the body of the response.
 fn get(server: &HealthServer, path: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();

@@ -45,7 +45,7 @@ fn next(stream: &mut BufReader<TcpStream>, begins: &str) -> Option<String> {
     panic!("no {begins:?} in {LINES_MAX} lines")
 }
 
-/// The data of the next event of a kind.
+/// Waits for the next event of this kind, and returns its data.
 fn event(stream: &mut BufReader<TcpStream>, kind: &str) -> Value {
     let begins = format!("event: {kind}");
     next(stream, &begins).unwrap_or_else(|| panic!("no {kind}"));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The body of an answer, as JSON.
+/// Returns the body of a response, parsed as JSON.
 fn json(answer: &str) -> Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }

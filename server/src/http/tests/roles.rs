@@ -24,7 +24,7 @@ fn grant(node: &Node, permission: Permission, on: &Resource) {
     });
 }
 
-/// A token of this scope for the role `ada`, whose id is `id`.
+/// Creates a token of this scope for the role `ada`. `id` is the id of the role.
 fn token_of(dir: &Path, id: u64, scope: Scope) -> Token {
     let token = Token::random();
     let role = TokenRole {
@@ -38,7 +38,7 @@ fn token_of(dir: &Path, id: u64, scope: Scope) -> Token {
     token
 }
 
-/// A server with the role `ada`, which may log in and do nothing else.
+/// Starts a server with the role `ada`, which may log in and do nothing else.
 fn served(dir: &Path) -> (Arc<Node>, HttpServer) {
     let (node, server) = serve(dir);
     let app = node.db().unwrap().keyspace("app").unwrap();

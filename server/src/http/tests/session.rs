@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The status, and all of the answer, of a request with these headers.
+/// Sends a request with these headers, and returns the status and the whole text of the response.
 fn send(server: &HttpServer, request: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
     let mut stream = connect(server);
     let mut text = format!("{request} HTTP/1.1\r\nHost: localhost:1\r\nConnection: close\r\n");
@@ -17,7 +17,7 @@ fn send(server: &HttpServer, request: &str, headers: &[(&str, &str)], body: &str
     (status, answer)
 }
 
-/// The value of a header of an answer.
+/// Returns the value of a header of a response.
 fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = answer.split("\r\n").take_while(|line| !line.is_empty());
     let found = lines.find_map(|line| line.split_once(": ").filter(|(of, _)| *of == name));

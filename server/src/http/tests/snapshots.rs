@@ -31,7 +31,7 @@ impl Served {
         }
     }
 
-    /// The status of an answer, and its body.
+    /// Sends a request, and returns the status and the body of the response.
     fn ask(&self, request: &str, body: &Value) -> (u16, Value) {
         let body = match body {
             Value::Null => String::new(),
@@ -123,8 +123,9 @@ fn snapshots_are_created_listed_by_pages_and_deleted() {
     assert_eq!(of_table, ["three", "one"]);
 }
 
-/// Regression: requests took no lock, so a DROP SNAPSHOT could delete, and send the events of, a snapshot that
-/// requests had replaced after it had looked. A renewal could change another snapshot than was checked.
+/// Regression: requests took no lock. A DROP SNAPSHOT could look up a snapshot, and then delete the one with
+/// which a request had replaced it meanwhile. A renewal could change another snapshot than the one that was
+/// checked.
 #[test]
 fn no_request_changes_a_snapshot_while_a_statement_does() {
     let served = Served::new();

@@ -26,7 +26,7 @@ pub struct StatsReport {
 }
 
 impl StatsReport {
-    /// The statistics of `db`. Reads the schema of each table in each snapshot.
+    /// Returns the statistics of `db`. Reads the schema of each table in each snapshot.
     pub fn of(db: &Db) -> Self {
         let stats = db.stats();
         let unreadable = unreadable_objects(db);

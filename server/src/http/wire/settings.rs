@@ -25,7 +25,7 @@ pub struct SettingView {
     pub source: SettingSource,
 }
 
-/// The origin of the value of a setting. An earlier one of these overrides a later one.
+/// The origin of the value of a setting, in the order of precedence: each overrides those after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SettingSource {

@@ -118,8 +118,8 @@ impl SnapshotView {
     }
 }
 
-/// The lifetime from now that a request names by `expires_in_s`; `None` if the snapshot does not
-/// expire.
+/// Returns the lifetime from now that the field `expires_in_s` of a request sets; `None` if the snapshot does
+/// not expire.
 ///
 /// # Errors
 /// When `expires_in_s` is not a positive duration, or is too long.

@@ -114,7 +114,7 @@ pub struct MergeView {
 }
 
 impl TableSummary {
-    /// The summary of a table from the store's statistics.
+    /// Returns the summary of a table, made from the store's statistics.
     pub fn of(stats: &TableStats) -> Self {
         Self {
             keyspace: stats.keyspace.clone(),
@@ -138,7 +138,7 @@ impl TableSummary {
 }
 
 impl TableView {
-    /// The view of a table from the store's statistics and its snapshots.
+    /// Returns the view of a table, made from the store's statistics and its snapshots.
     pub fn of(stats: &TableStats, bookmarks: Vec<BookmarkView>) -> Self {
         let merged = |run: u64| stats.merges.iter().any(|merge| merge.inputs.contains(&run));
         let runs = stats.runs.iter();

@@ -20,8 +20,9 @@ use super::slo::Slo;
 use crate::serve::log::LogFormat;
 use crate::serve::log_levels::LogLevels;
 
-/// The name of the setting `memory` in earlier builds, and its variable. Both are still read.
+/// The name of the setting `memory` in earlier builds. Files and flags with this name are still read.
 pub(super) const FORMER_MEMORY: &str = "memory-bytes";
+/// The environment variable of the setting `memory` in earlier builds. It is read if `EBB_MEMORY` is not set.
 pub(super) const FORMER_MEMORY_VARIABLE: &str = "EBB_MEMORY_BYTES";
 
 /// The settings of a server. A field is a flag, an environment variable and a name in a
@@ -295,7 +296,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings as TOML, without those that have no value.
+    /// Returns the settings as TOML, without those that have no value.
     pub(super) fn table(&self) -> toml::Table {
         toml::Table::try_from(self).expect("settings are plain values")
     }

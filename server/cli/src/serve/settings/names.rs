@@ -11,7 +11,7 @@ const ALIKE: f64 = 0.8;
 const VARIABLE_START: &str = "EBB_";
 
 impl Settings {
-    /// The names of the settings in flags and files, in order.
+    /// Returns the names of the settings in flags and files, in order.
     pub(super) fn names() -> Vec<String> {
         let command = Self::augment_args(Command::new("ebb"));
         let names = command.get_arguments();
@@ -20,7 +20,7 @@ impl Settings {
             .collect()
     }
 
-    /// The settings by name, with their values as TOML; `None` for a setting without a value.
+    /// Returns the settings by name, with their values as TOML; `None` for a setting without a value.
     pub(crate) fn named(&self) -> Vec<(String, Option<toml::Value>)> {
         let mut table = self.table();
         let named = Self::names().into_iter().map(|name| {

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::super::model::{Deed, ServerState};
 use super::*;
 
-/// A running job, as in a response of the server.
+/// Returns a running job, as in a response of the server.
 fn job(id: &str, maps_done: u32, slack_s: f64) -> JobView {
     let record = json!({
         "id": id, "application": "wordcount", "request": {}, "own_snapshots": [],
@@ -34,7 +34,7 @@ fn job(id: &str, maps_done: u32, slack_s: f64) -> JobView {
     .unwrap()
 }
 
-/// A running backup that has copied a quarter of its bytes.
+/// Returns a running backup that has copied a quarter of its bytes.
 fn backup(id: &str) -> JobView {
     let mut backup = serde_json::to_value(job(id, 0, 0.0)).unwrap();
     backup["record"]["application"] = json!("backup");
