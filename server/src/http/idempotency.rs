@@ -34,8 +34,8 @@ use ebb_jobs::history::{Submission, now_unix_ms};
 use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 
-pub(super) use self::answers::Answers;
 use self::answers::Execution;
+pub(super) use self::answers::{Answers, STORED_MAX};
 pub(super) use self::remembered::REMEMBERED;
 use self::remembered::{Step, StoredResponse};
 use super::access::{is_change, takes_key};

@@ -28,10 +28,13 @@ use super::audit::log;
 use super::bodies::check_body;
 use super::deadline::{BodyDeadline, WriteDeadline};
 use super::headers::harden;
-use super::idempotency::{Answers, once};
+use super::idempotency::{Answers, STORED_MAX, once};
 use super::queries::Queries;
 use super::roots::Roots;
-use super::routes::{LongWork, RowWork, SCRAPES_MAX, SNAPSHOT_CHANGES_MAX, Served, routes};
+use super::routes::{
+    LONG_WORK_MAX, LongWork, ROW_WORK_MAX, RowWork, SCRAPES_MAX, SNAPSHOT_CHANGES_MAX, Served,
+    routes,
+};
 use super::slow::{SlowRequests, measure};
 use super::socket;
 use super::tls::TlsSource;
@@ -43,10 +46,11 @@ use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::tokens::{Principal, TokenFile, WatchedTokens};
 
-/// The most connections over TCP at once. At most half of them are event streams, which stay open for long.
-const CONNECTIONS_MAX: u32 = 512;
 /// The most connections over TCP at once. At most half as many event streams are served, which stay open for
 /// long.
+const CONNECTIONS_MAX: u32 = 512;
+/// The most connections over the socket at once. They have a limit of their own, so that clients of the port
+/// cannot keep out commands of this machine.
 const SOCKET_CONNECTIONS_MAX: u32 = 128;
 /// How long a client may take to send the headers of a request.
 const HEADERS_MAX: Duration = Duration::from_secs(10);
@@ -57,8 +61,11 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// served. The threads for blocking work have the same niceness, because this thread starts them. So on
 /// busy cores a request that changes the database holds the locks of the store for longer.
 pub(super) const NICE: i32 = 10;
-/// The most threads for requests that wait for the disk.
-const BLOCKING_THREADS_MAX: usize = 16;
+/// The most threads for requests that wait for the disk: as many as all work with a limit of its own may take,
+/// and eight for the rest, such as checks of tokens and health checks. So these are answered while the disk
+/// hangs under all other work. A thread is only started once it is needed.
+const BLOCKING_THREADS_MAX: usize =
+    LONG_WORK_MAX + ROW_WORK_MAX + SNAPSHOT_CHANGES_MAX + SCRAPES_MAX + STORED_MAX + 8;
 
 /// The options of a server, such as the port that it listens on beside the socket.
 #[derive(Debug, Clone, Default)]
@@ -78,11 +85,10 @@ pub struct HttpOptions {
     pub queries: Option<Arc<dyn Queries>>,
     /// The configuration of the program, to be shown.
     pub configuration: Configuration,
-    /// The most connections over TCP, and, counted separately, over the socket; `None` for 512 over
-    /// TCP and 128 over the socket.
-    pub connections_max: Option<u32>,
     /// A lower limit on the connections over TCP and, counted separately, on those over the socket. `None`:
     /// the limits are 512 over TCP and 128 over the socket, which this option cannot raise.
+    pub connections_max: Option<u32>,
+    /// The audit log of the program; `None`: the server opens the log of the database's directory itself.
     pub audit: Option<Arc<AuditLog>>,
     /// The limits on the memory of the process, for its statistics.
     pub memory: Option<MemoryLimits>,
@@ -120,6 +126,12 @@ impl Connections {
             socket: of(socket_max),
             socket_max,
         }
+    }
+
+    /// Returns the most event streams at once: half of the connections over TCP, so that streams leave the
+    /// other half to requests.
+    fn streams_max(&self) -> usize {
+        (self.port_max / 2).max(1) as usize
     }
 
     /// Returns once all connections have ended, and with them all permits are free.
@@ -179,7 +191,7 @@ impl HttpServer {
         };
         let (stop, stopped) = watch::channel(false);
         let connections = Connections::new(options.connections_max);
-        let live = Arc::new(Live::start(Arc::clone(&node))?);
+        let live = Arc::new(Live::start(Arc::clone(&node), connections.streams_max())?);
         // The listeners below register with the runtime that this thread is in.
         let in_runtime = runtime.enter();
         let routes = routes(Served {

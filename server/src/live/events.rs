@@ -24,10 +24,8 @@ use tokio::time::sleep;
 const BEHIND_MAX: usize = 256;
 /// The number of latest events that are kept for clients that reconnect.
 const KEPT_MAX: usize = 1024;
-/// The most streams at once.
-const STREAMS_MAX: usize = 256;
-/// The number of groups of streams, called steps, which get an event one after the other. With the most
-/// streams there can be, a step has 13.
+/// The number of groups of streams, called steps, which get an event one after the other. With 256
+/// streams, half of the most connections of a server, a step has 13.
 const STEPS: u32 = 20;
 /// The time between the deliveries of an event to two steps (groups of streams). The last step gets
 /// it 0.19 s after the first: events of one second do not mix with those of the next, and people do
@@ -51,6 +49,7 @@ pub struct Events(Mutex<Queue>);
 
 #[derive(Debug)]
 struct Queue {
+    streams_max: usize,
     kept: VecDeque<Event>,
     last_id: u64,
     /// The sender to all streams; `None` once the queue is closed.
@@ -74,9 +73,11 @@ pub struct Subscription {
 }
 
 impl Events {
-    /// Creates an empty queue of events. The first event gets the id `last_id` + 1.
-    pub(super) fn after(last_id: u64) -> Self {
+    /// Creates an empty queue of events, with at most `streams_max` streams at once. The first event gets the
+    /// id `last_id` + 1.
+    pub(super) fn after(last_id: u64, streams_max: usize) -> Self {
         Self(Mutex::new(Queue {
+            streams_max,
             kept: VecDeque::new(),
             last_id,
             sender: Some(channel(BEHIND_MAX).0),
@@ -108,11 +109,11 @@ impl Events {
 
     /// Returns the position of a new stream: at the end of the queue, or right after the event with the id
     /// `after`. If the events after that one are no longer kept, the stream begins with [`RESET`]. Returns
-    /// `None` if there are [`STREAMS_MAX`] streams.
+    /// `None` if there are as many streams as there may be.
     pub(super) fn subscribe(&self, after: Option<u64>) -> Option<Subscription> {
         let mut queue = self.lock();
         let streams = queue.sender.as_ref().map_or(0, Sender::receiver_count);
-        if streams >= STREAMS_MAX {
+        if streams >= queue.streams_max {
             return None;
         }
         let missed = match after {
@@ -179,13 +180,26 @@ mod tests {
 
     use super::*;
 
+    /// The most streams of a server with the default limit of connections.
+    const STREAMS_MAX: usize = 256;
+
+    #[test]
+    fn there_are_no_more_streams_than_may_be() {
+        let events = Events::after(0, 2);
+        let first = events.subscribe(None).unwrap();
+        let _second = events.subscribe(None).unwrap();
+        assert!(events.subscribe(None).is_none());
+        drop(first);
+        assert!(events.subscribe(None).is_some());
+    }
+
     fn text(of: &str) -> Vec<u8> {
         of.as_bytes().to_vec()
     }
 
     #[tokio::test]
     async fn a_stream_goes_on_where_it_was() {
-        let events = Events::after(10);
+        let events = Events::after(10, STREAMS_MAX);
         let mut from_start = events.subscribe(None).unwrap();
         events.send("sample", &1);
         events.send("job", &2);
@@ -211,7 +225,7 @@ mod tests {
 
     #[test]
     fn streams_are_spread_evenly_over_the_steps() {
-        let events = Events::after(0);
+        let events = Events::after(0, STREAMS_MAX);
         let streams = (0..2 * STEPS).map(|_| events.subscribe(None).unwrap());
         let mut delays: Vec<Duration> = streams.map(|stream| stream.delay).collect();
         delays.sort();
@@ -221,7 +235,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_event_that_waits_for_its_step_is_not_lost_with_the_future() {
-        let events = Events::after(0);
+        let events = Events::after(0, STREAMS_MAX);
         let _first = events.subscribe(None).unwrap();
         let mut second = events.subscribe(None).unwrap();
         assert_eq!(second.delay, STEP);
@@ -243,7 +257,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_too_long_ago_is_not_kept_and_a_slow_stream_is_ended() {
-        let events = Events::after(0);
+        let events = Events::after(0, STREAMS_MAX);
         let mut slow = events.subscribe(None).unwrap();
         for n in 0..2 * KEPT_MAX {
             events.send("sample", &n);

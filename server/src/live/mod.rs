@@ -118,15 +118,15 @@ pub struct ObjectiveView {
 
 impl Live {
     /// Starts the thread that samples the load and the jobs of the node once a second, for the
-    /// views and the events.
+    /// views and the events. There are at most `streams_max` streams of events at once.
     ///
     /// # Errors
     /// When the system refuses a thread.
-    pub fn start(node: Arc<Node>) -> io::Result<Self> {
+    pub fn start(node: Arc<Node>, streams_max: usize) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             node,
             state: Mutex::default(),
-            events: Events::after(now_unix_ms() << 10),
+            events: Events::after(now_unix_ms() << 10, streams_max),
         });
         let gathering = Gathering::start(Arc::clone(&shared))?;
         Ok(Self {

@@ -12,9 +12,8 @@ use super::rows::{ResponseRows, TABLE};
 use crate::http::problem::{Problem, broken};
 
 /// The most responses that are being stored at the same time. Each waits for the disk on a thread for
-/// blocking work. A disk that hangs then leaves the other half of these threads to requests without a key,
-/// such as health checks.
-const STORED_MAX: usize = 8;
+/// blocking work, so a disk that hangs leaves threads to other requests.
+pub(in crate::http) const STORED_MAX: usize = 8;
 
 /// The responses by key.
 #[derive(Debug)]

@@ -82,10 +82,9 @@ pub(super) async fn blocking<T: Send + 'static>(
 }
 
 /// The most requests at once that may read or write whole tables.
-const LONG_WORK_MAX: usize = 4;
+pub(in crate::http) const LONG_WORK_MAX: usize = 4;
 
-/// Permits for requests that take long. They are fewer than the threads for blocking work, so that such
-/// requests alone leave threads to others, such as checks of tokens and health checks.
+/// Permits for requests that take long, so that they leave threads for blocking work to others.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct LongWork(Arc<Semaphore>);
 
@@ -111,10 +110,10 @@ impl LongWork {
 
 /// The most requests at once that read rows. A scan takes its thread for as long as it passes over deleted
 /// rows.
-const ROW_WORK_MAX: usize = 8;
+pub(in crate::http) const ROW_WORK_MAX: usize = 8;
 
-/// Permits for requests that read rows. They are fewer than the threads for blocking work, so that such
-/// requests alone leave threads to others. They also bound the memory of the rows that are read at once.
+/// Permits for requests that read rows, so that they leave threads for blocking work to others. They also bound
+/// the memory of the rows that are read at once.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct RowWork(Arc<Semaphore>);
 

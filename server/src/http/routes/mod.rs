@@ -53,7 +53,7 @@ use axum::http::{Method, StatusCode, Uri};
 use ebb_jobs::Failure;
 use tokio::sync::Semaphore;
 
-pub(super) use self::answer::{LongWork, RowWork};
+pub(super) use self::answer::{LONG_WORK_MAX, LongWork, ROW_WORK_MAX, RowWork};
 use super::job_views::JobViews;
 use super::problem::Problem;
 use super::queries::Queries;

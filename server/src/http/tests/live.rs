@@ -52,6 +52,27 @@ fn event(stream: &mut BufReader<TcpStream>, kind: &str) -> Value {
     serde_json::from_str(&next(stream, "data: ").unwrap()).unwrap()
 }
 
+/// Regression: a server for few connections gave all of them to event streams, and answered nothing else.
+#[test]
+fn event_streams_leave_half_of_the_connections_to_requests() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = HttpOptions {
+        address: Some((Ipv4Addr::LOCALHOST, 0).into()),
+        connections_max: Some(4),
+        ..HttpOptions::default()
+    };
+    let (_node, server) = serve_with(dir.path(), options);
+    let token = token(dir.path(), Scope::Admin);
+    let mut streams = [(); 2].map(|()| stream(&server, &token, None));
+    for stream in &mut streams {
+        event(stream, "sample");
+    }
+    for (request, status) in [("GET /v1/events", 503), ("GET /v1/jobs", 200)] {
+        let answer = ask(&server, request, "localhost", Some(&token), "");
+        assert_eq!(answer.0, status, "{}", answer.1);
+    }
+}
+
 #[test]
 fn a_job_is_predicted_and_what_another_would_change() {
     let dir = tempfile::tempdir().unwrap();
