@@ -239,8 +239,8 @@ pub(crate) struct Settings {
     #[arg(default_value = "30s")]
     #[serde(serialize_with = "shown", deserialize_with = "amounts::read_time")]
     pub(crate) login_timeout: humantime::Duration,
-    /// Wrong passwords that an address may send within a minute, before its logins are rejected for
-    /// a while. 0 turns this off.
+    /// Wrong passwords that an address may send in a row before its logins are rejected; it may send as
+    /// many again over each minute. 0 turns this off.
     #[arg(long, value_name = "N", env = "EBB_LOGIN_FAILURES_MAX")]
     #[arg(default_value = "60")]
     pub(crate) login_failures_max: u32,
