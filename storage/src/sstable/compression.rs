@@ -44,6 +44,8 @@ pub(super) const PAYLOAD_BYTES_MAX: usize = (256 << 20) + (1 << 20);
 const TYPE_NONE: u8 = 0;
 const TYPE_LZ4: u8 = 1;
 const TYPE_ZSTD: u8 = 2;
+/// The greatest compression type.
+pub(super) const TYPE_MAX: u8 = TYPE_ZSTD;
 /// Width of the uncompressed length before compressed data.
 const LENGTH_BYTES: usize = 4;
 /// The memory for a payload is a multiple of this number of bytes, so that the next payload may fit
@@ -174,8 +176,8 @@ pub(super) fn check_stored(stored: &[u8], place: BlockPlace) -> Result<(), Damag
     Ok(())
 }
 
-/// Checks a stored block against its checksum. Returns its compression and its payload, which is
-/// still compressed.
+/// Checks a stored block against its checksum. Returns its compression, and its payload as it is
+/// stored (not decompressed).
 fn check(stored: &[u8], place: BlockPlace) -> Result<(Compression, &[u8]), Damage> {
     let Some(payload_bytes) = stored.len().checked_sub(TRAILER_BYTES) else {
         return Err(Damage(format!(

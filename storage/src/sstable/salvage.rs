@@ -18,7 +18,7 @@ use bytes::Bytes;
 use super::block::Block;
 use super::block_cursor::BlockCursor;
 use super::bounds::Bound;
-use super::compression::{TRAILER_BYTES, unseal};
+use super::compression::{TRAILER_BYTES, TYPE_MAX, unseal};
 use super::damage::Damage;
 use super::file_id::{BlockPlace, FileId, HEADER_BYTES};
 use super::footer::Footer;
@@ -460,12 +460,12 @@ fn ordered_after(
 /// the first four bytes that are the checksum of the bytes before them. The checksum includes
 /// `place`, the file and the offset of the block. `None` if there is no such end.
 fn stored_block_len(bytes: &[u8], place: BlockPlace) -> Option<usize> {
-    const TYPES: u8 = 2;
     let mut crc = place.hasher();
     let mut hashed = 0;
     for end in TRAILER_BYTES..=bytes.len() {
         let checked = end - 4;
-        if bytes[checked - 1] >= TYPES {
+        // The byte before a checksum is a compression type, so most places cannot be the end of a block.
+        if bytes[checked - 1] > TYPE_MAX {
             continue;
         }
         crc.update(&bytes[hashed..checked]);
