@@ -238,7 +238,8 @@ impl SineDay {
     /// of a core times seconds.
     ///
     /// In each day, the amount is zero within `zero_phase` of the peak. So the integral is that of
-    /// the whole days, plus that of the current day outside of this phase.
+    /// the whole days, plus that of the part of the current day, until `t_s`, that lies outside of
+    /// this phase.
     fn work_until(&self, t_s: f64) -> f64 {
         let radian_s = self.day_s / TAU;
         let phase = (t_s - self.peak_at_s) / radian_s;

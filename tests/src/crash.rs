@@ -72,9 +72,9 @@ pub fn durability(seed: u64) -> Durability {
     DURABILITIES[(seed % DURABILITIES.len() as u64) as usize]
 }
 
-/// Runs this seed's list of operations again and again, and cuts the power at another I/O call each
-/// time. Each call is tried twice: the second time another power loss follows during the recovery.
-/// If threads flush and compact, only a sample of the calls is tried.
+/// Runs this seed's list of operations twice for each of its I/O calls, and cuts the power at this
+/// call; the second time another power loss follows during the recovery. Ends early once the budget
+/// is spent. If threads flush and compact, only a sample of the calls is tried.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let case = match caught(|| Case::new(seed)) {

@@ -205,7 +205,7 @@ impl Model {
 
     /// Commits a transaction. The commit is refused if, since the transaction began, another commit
     /// has written a key that the transaction writes or guards. Two merges into the same key do not
-    /// conflict.
+    /// conflict, unless the transaction guards the key.
     fn commit(&mut self, transaction: Transaction) -> Outcome {
         // An empty range writes no key. A transaction without writes cannot conflict, whatever it
         // guards.

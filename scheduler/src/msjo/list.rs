@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Converts a time that is not negative to an integer that sorts in the same way, because a heap needs
-/// [`Ord`]. The bits of such a float, read as an integer, do.
+/// [`Ord`]. The bits of such floats, read as integers, have the order of the floats.
 const fn bits(time_s: f64) -> u64 {
     time_s.to_bits()
 }

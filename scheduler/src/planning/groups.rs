@@ -25,9 +25,9 @@ const SIZES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 const BRANCHES_TIMES_JOBS_MAX: usize = 20_000;
 
 /// Returns a lower bound on the number of jobs that miss their goals under any scheduler: the sum
-/// over groups of jobs of the least number that a group misses, in the view of the jobs that gives
-/// the most for this group. With a single view, the result is never larger than [`missed_exactly`]
-/// of all jobs.
+/// over groups of jobs of the least number that a group misses. Each of `views` is a relaxation of
+/// the same jobs, and each group is counted in the view in which it misses most. With a single
+/// view, the result is never larger than [`missed_exactly`] of all jobs.
 pub(super) fn missed_in_groups(views: &[Vec<FluidJob>]) -> usize {
     let jobs = views[0].len();
     let mut order: Vec<usize> = (0..jobs).collect();

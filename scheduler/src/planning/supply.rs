@@ -8,7 +8,7 @@ use crate::availability::Availability;
 /// A task starts only if the availability f(t) of its first control cycle has room for it, and then
 /// runs on even if f(t) falls. If tasks take at most `task_s_max`, they hold at any instant no more
 /// than the largest capacity within the last `task_s_max`. And if all tasks hold multiples of
-/// `unit_hundredths`, the bound is rounded to such a multiple, too.
+/// `unit_hundredths`, the bound is rounded down to such a multiple, too.
 #[derive(Clone, Debug)]
 pub(super) struct Supply {
     cycle_s: f64,

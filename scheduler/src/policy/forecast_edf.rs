@@ -172,8 +172,8 @@ fn needed_hundredths(room: &RoomUntil<'_>, kept: &[KeptJob]) -> f64 {
 }
 
 /// The largest part of the CPU for maps that are started to measure the true length of a job's tasks.
-/// One map runs for each job that was given up because of an estimate. Without this limit, many such
-/// jobs would make others miss their goals. As large as [`RESERVE`]; other values were not tried.
+/// At most one runs for each job that was given up because of an estimate. Without this limit, many
+/// such jobs would make others miss their goals. As large as [`RESERVE`]; other values were not tried.
 pub const PROBING_MAX: f64 = 0.1;
 
 struct DraftFiller<'a> {

@@ -64,8 +64,9 @@ impl Prices {
         }
     }
 
-    /// Creates the prices of a test, in tasks. They only rise with arriving tasks, because nodes of
-    /// the virtual system do not serve before the sum of all prices exceeds `held_max`.
+    /// Starts with the given prices of the nodes, in tasks. They only rise with arriving tasks,
+    /// because nodes of the virtual system do not serve before the sum of all prices exceeds
+    /// `held_max`.
     #[cfg(test)]
     pub fn fixed(cluster: Cluster, prices: &[u64]) -> Self {
         let mut fixed = Self::new(cluster);

@@ -8,8 +8,8 @@ pub const REPLICAS_MAX: usize = 3;
 /// A task that waits or runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Index of the task's job in the engine's table of unfinished jobs. The index of a
-    /// finished job is reused.
+    /// Index of the task's job in a table of the component that creates the tasks. The engine
+    /// of the simulation reuses the index of a finished job.
     pub job: u32,
     /// Number of the task among its job's tasks, from 0.
     pub index: u32,

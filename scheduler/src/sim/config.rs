@@ -142,7 +142,8 @@ pub enum SimError {
     /// The measured window ends before it begins.
     #[error("the window from {from_s} s to {until_s} s is empty")]
     EmptyWindow {
-        /// Start of the window, in seconds. The metrics include the jobs that touch the window.
+        /// Start of the window, in seconds. The metrics include the jobs that are submitted or
+        /// finish within the window.
         from_s: f64,
         /// End of the window, in seconds.
         until_s: f64,

@@ -125,7 +125,8 @@ pub(super) fn refuse_cql(table: &Table) -> Result<(), CliError> {
     )))
 }
 
-/// Returns a help text in one line. clap removes the full stop at its end, so this adds one.
+/// The approximate size of tables, which is printed before they are dropped. All versions count: a row
+/// has several until they are merged.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TableSize {
     versions: u64,

@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals};
 
-/// By the convention of shells, a command that a signal ended has this exit code plus the signal's number.
+/// The exit code of a command that a signal ended, less the number of the signal: the convention of shells.
 const EXIT_SIGNAL: i32 = 128;
 
 /// Makes a write beyond the limit of the size of files (`ulimit -f`, LimitFSIZE=) fail with an error that
@@ -95,7 +95,8 @@ fn listen() -> Result<Signals> {
     Signals::new(signals()).context("cannot listen for an interrupt")
 }
 
-/// Returns the signals that cancel a command, without those that this process ignores, as under `nohup`.
+/// Returns SIGINT, SIGTERM and SIGHUP, without those that this process ignores, as it does SIGHUP under
+/// `nohup`.
 fn signals() -> impl Iterator<Item = i32> {
     let all = [SIGINT, SIGTERM, SIGHUP].into_iter();
     all.filter(|&signal| !is_ignored(signal))

@@ -341,7 +341,8 @@ fn warn_of_records_as_lines(args: &Args) {
 /// The greatest number of files that a message names. Of the other files it shows only the number.
 const NAMED_MAX: usize = 5;
 
-/// Returns the reasons why files were left out, for the first [`NAMED_MAX`] of them.
+/// Returns the reasons why files were left out, for the first [`NAMED_MAX`] of them, and the number of the
+/// others.
 fn reasons(skipped: &[Skipped]) -> String {
     let reason = |skipped: &Skipped| {
         let path = skipped.path.display();

@@ -253,7 +253,7 @@ fn open(
 
 /// Waits until the clock has reached the upper bound of the timestamps that the last process may have
 /// assigned. The bound is at most a tenth of a second above the last of them, so only a server that restarts
-/// quickly has to wait. Does not wait if the clock was set back.
+/// quickly has to wait. Does not wait if the bound is further ahead of the clock: the clock was set back then.
 #[expect(
     clippy::disallowed_methods,
     reason = "no event shows that the time has come"

@@ -129,8 +129,8 @@ impl FloorDecision {
 }
 
 /// Returns the upper bound of the floor, the guarantee for analytics while other processes use all cores.
-/// The floor is at least `floor_cores`, and is raised up to this bound if jobs are in danger of missing
-/// their goals.
+/// The floor is `floor_cores`, and is raised up to this bound if jobs are in danger of missing their goals.
+/// If the load leaves or the latency guard allows less than that, analytics get less.
 pub(crate) fn most_cores(floor_cores: f64) -> f64 {
     RAISED_MAX * floor_cores
 }

@@ -288,8 +288,9 @@ impl Action {
     }
 }
 
-/// Keeps the load's latency below a fixed objective: after each window, changes the fraction of the
-/// free capacity that analytics may use.
+/// The controller that keeps the load's latency below a fixed objective. After each window, or
+/// several merged ones if they have too few requests, it sets the fraction of the free capacity that
+/// analytics may use.
 #[derive(Debug, Clone)]
 struct Controller {
     objective_us: f64,

@@ -65,7 +65,7 @@ impl LoadHistory {
 
     /// Returns the core-seconds and the measured seconds of the slot with this number; `None` if
     /// the slot is older than the oldest one that is kept. Extends the history with empty slots up
-    /// to this one if necessary, and then drops the oldest slots above `SLOTS_MAX`.
+    /// to this one if necessary, and drops the oldest slots, so that at most `SLOTS_MAX` remain.
     fn slot(&mut self, number: u64) -> Option<&mut (f64, f64)> {
         let at = number.checked_sub(self.first)?;
         let too_many = (at + 1).saturating_sub(SLOTS_MAX);

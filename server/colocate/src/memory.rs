@@ -23,7 +23,7 @@ const RESERVE: f64 = 0.05;
 /// Preempting a task loses its work, so a short increase should not start tasks.
 const STEADY_S: f64 = 5.0;
 
-/// The maximal number of bytes read of a file. All files that are read here are shorter.
+/// The maximal number of bytes that are read of a file. All files that are read here are shorter.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The mount point of cgroups, below the root.

@@ -77,7 +77,8 @@ const FAR: f64 = 4.0;
 /// The minimal time for which analytics keep a level, the fraction of the free capacity that they
 /// may use, before the next higher level is tried, in seconds.
 const RAISE_EVERY_S: f64 = 2.0;
-/// If the request rate changes by at least this factor, the load is taken for a different one.
+/// If the request rate changes by more than this factor, and by more than chance explains, the load
+/// is taken for a different one.
 const OTHER_LOAD: f64 = 1.4;
 /// If no request comes for this time, in seconds, the load is taken to have ended.
 const SILENCE_S: f64 = 1.0;

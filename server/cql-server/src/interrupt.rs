@@ -319,7 +319,8 @@ pub fn charge(units: u64) -> Result<()> {
     })
 }
 
-/// Charges the statement of this thread for copying, comparing or decoding `bytes` bytes.
+/// Charges the statement of this thread for a step that takes time for each of `bytes` bytes, such
+/// as copying, comparing or decoding a value.
 ///
 /// # Errors
 /// The error of [`charge`].

@@ -22,9 +22,9 @@ const KEY_BYTES_MAX: usize = 256 * 1024;
 pub struct PagingState {
     /// A hash of the statement. It must be the same for all pages of a result.
     pub statement: u64,
-    /// The key after which the next page begins. It is the key of a row or of a partition's header
-    /// (which has the static columns), even if the read does not see that row or header; or a key
-    /// that sorts behind all rows of a partition.
+    /// The key after which the next page begins: the key of a row or of a partition's header (which
+    /// has the static columns), or a key that sorts behind all rows of a partition. The row or
+    /// header need not be visible to the read.
     pub key: Vec<u8>,
     /// True if the read has passed live rows of the key's partition or the whole partition, or if
     /// the partition had no static columns. Later pages then return no separate row with the static

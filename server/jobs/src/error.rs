@@ -55,7 +55,7 @@ pub enum JobError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// A request names a table, but the job has no database.
+    /// A request names a table, but the node has no database.
     #[error("{0} is a table, and this node has no database")]
     NoDatabase(String),
     #[error("the backup was cancelled, and everything that it had made is removed")]

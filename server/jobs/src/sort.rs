@@ -117,8 +117,8 @@ impl Order {
         })
     }
 
-    /// Returns the format of the result: that of the input. But a key that is only the file and
-    /// byte offset of a row is left out.
+    /// Returns the format of the result: that of the input, but without the key if this is only the
+    /// file and byte offset of a row.
     pub fn rows(&self) -> Arc<RecordFormat> {
         let without = self.schema.without_place();
         without.map_or_else(|| Arc::clone(&self.schema), Arc::new)

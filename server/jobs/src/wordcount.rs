@@ -76,8 +76,8 @@ pub fn spec(
         .in_place_combiner(Arc::new(add))
 }
 
-/// Calls `word` with every word of `text`. A word is a longest run of ASCII letters, digits and
-/// bytes that are not ASCII. Upper and lower case are different.
+/// Calls `word` with every word of `text`. The words are separated by ASCII characters that are
+/// neither letters nor digits. Upper and lower case are different.
 pub(super) fn for_each_word<E>(
     text: &[u8],
     word: impl FnMut(&[u8]) -> Result<(), E>,

@@ -9,10 +9,10 @@ use parquet::schema::types::ColumnDescriptor;
 
 use crate::iceberg::manifest::Entry;
 
-/// The greatest size of an upper bound in a manifest, in bytes. The Parquet library cuts the bounds of data
-/// files to 64 bytes. But if a value begins with the greatest characters or bytes, no shorter bound is above
-/// it, and the bound is as long as the value, which may have megabytes. The bounds of locations in delete
-/// files are not cut: they are shorter than 8 KiB.
+/// The greatest size of an upper bound in a manifest, in bytes; a longer one is left out. The Parquet library
+/// cuts the bounds of data files to 64 bytes. But if a value begins with the greatest characters or bytes, no
+/// shorter bound is above it, and the bound is as long as the value, which may have megabytes. The bounds of
+/// locations in delete files are not cut: they are shorter than 8 KiB.
 const BOUND_BYTES_MAX: usize = 8 << 10;
 
 /// The sizes, counts and bounds of the columns of a file, by field id.

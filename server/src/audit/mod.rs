@@ -240,8 +240,8 @@ impl AuditLog {
         self.write_queued(&mut lock(&self.file));
     }
 
-    /// Returns the number of lost entries. If a change is refused because its entry cannot be written, that
-    /// entry is not lost: the change was not made.
+    /// Returns the number of lost entries: those that could not be written. The entry of a change that is
+    /// refused because its entry cannot be written does not count: the change was not made.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

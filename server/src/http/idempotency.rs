@@ -58,7 +58,7 @@ pub(super) const OTHER_REQUEST: &str =
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyInHistory;
 
-/// Executes a request with a key. If the same request succeeded before, returns its stored response instead.
+/// Executes a request. If it has an idempotency key and succeeded before, returns the stored response instead.
 pub(super) async fn once(
     State(answers): State<Arc<Answers>>,
     Extension(principal): Extension<Principal>,

@@ -20,11 +20,11 @@ pub(super) const COOKIE_NAME: &str = "ebb_session";
 const SESSIONS_MAX: usize = 1000;
 /// The most sessions of one token at once.
 const SESSIONS_OF_TOKEN_MAX: usize = 50;
-/// The time without a request after which a session ends.
+/// The time without a request after which a session ends. An open stream of events keeps its session alive:
+/// the server checks the credential of a stream again and again, and each check counts as a request.
 const IDLE_MAX: Duration = Duration::from_secs(12 * 3600);
 
-/// The time without a request after which a session ends. An open stream of events keeps its session alive,
-/// because the credential is checked every few seconds.
+/// The sessions of a server, by the hashes of their cookies. The cookies themselves are not kept.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     of: Mutex<HashMap<[u8; 32], Session>>,
@@ -129,9 +129,9 @@ fn of_text(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).expect("a cookie is ASCII")
 }
 
-/// Returns whether the headers show that a page of this server sent the request; false if these headers are
-/// missing. Apart from a logout (`DELETE /v1/session`), only such requests may change something with a
-/// cookie.
+/// Returns whether the headers `Sec-Fetch-Site`, or else `Origin` and `Host`, show that a page of this server
+/// sent the request; false if they are missing. Apart from a logout (`DELETE /v1/session`), only such requests
+/// may change something with a cookie.
 pub(super) fn is_own_page(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match text("sec-fetch-site") {
@@ -144,8 +144,8 @@ pub(super) fn is_own_page(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Returns whether the headers show that a page of another site sent the request; false if these headers are
-/// missing.
+/// Returns whether the headers `Sec-Fetch-Site` or `Origin` show that a page of another site sent the request;
+/// false if both are missing.
 pub(super) fn is_other_page(headers: &HeaderMap) -> bool {
     let names_site = headers.contains_key("sec-fetch-site") || headers.contains_key(ORIGIN);
     names_site && !is_own_page(headers)

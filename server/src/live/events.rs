@@ -20,7 +20,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::time::sleep;
 
-/// The most events that a stream may be behind, before it ends: four minutes of samples.
+/// The most events that a stream may be behind: four minutes of samples. A stream that is further behind ends.
 const BEHIND_MAX: usize = 256;
 /// The number of latest events that are kept for clients that reconnect.
 const KEPT_MAX: usize = 1024;
@@ -31,8 +31,8 @@ const STEPS: u32 = 20;
 /// it 0.19 s after the first: events of one second do not mix with those of the next, and people do
 /// not notice.
 const STEP: Duration = Duration::from_millis(10);
-/// The first event of a stream if the events after the last one of the client are not kept (any more): the
-/// client has to fetch the state again.
+/// The first event of a stream that cannot go on after the last event of its client, because the events since
+/// then are no longer kept, or the client's id is unknown. The client has to fetch the state again.
 const RESET: &[u8] = b"event: reset\ndata: {}\n\n";
 
 #[derive(Debug, Clone, PartialEq)]

@@ -66,7 +66,7 @@ impl Drop for Gathering {
 }
 
 /// The source of the rates of requests: the server's recorder, or the store as long as the server has
-/// recorded none.
+/// recorded no request.
 struct Requests {
     recorded: Option<Box<dyn RequestSource>>,
     has_recorded: bool,

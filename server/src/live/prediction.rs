@@ -31,7 +31,7 @@ const BELIEVED_SD: f64 = 0.2;
 /// The 95th percentile of the normal distribution: the interval contains 9 of 10 cases.
 const Z: f64 = 1.645;
 /// The most predictions of a running job that are kept. When there are that many, every second one is
-/// dropped, and fewer of the next ones are added.
+/// dropped, and only half as many of the next ones are added.
 const PREDICTIONS_MAX: usize = 128;
 
 /// A predicted end with the interval around it, in seconds of the runtime's time.

@@ -39,7 +39,7 @@ pub enum TokenFileError {
         /// The fault of the file.
         cause: String,
     },
-    /// The file gives users other than its owner permissions.
+    /// The file gives permissions to users other than its owner.
     #[error(
         "{path} can be read by users other than its owner: run chmod 600 {path}, and revoke its tokens if others may have read them"
     )]

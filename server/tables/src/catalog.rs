@@ -31,7 +31,8 @@ use crate::names::SYSTEM_KEYSPACE;
 const SNAPSHOTS_CHECKED_MAX: usize = 32;
 
 /// The catalog of an open database: its schema, roles, identity and timestamps. A database must not
-/// have two catalogs, because the second one would assign the timestamps of the first one again.
+/// have two catalogs, because each would assign timestamps that the other one assigns, too, and
+/// would miss the other one's changes.
 #[derive(Debug)]
 pub struct Catalog {
     db: Db,

@@ -426,8 +426,9 @@ impl RoleStore {
     }
 }
 
-/// Returns whether a keyspace, table or role exists, readable or not. Returns true for every name in a
-/// system keyspace, and, if names of roles are unreadable, for every role.
+/// Returns whether a keyspace, table or role exists, readable or not. Returns true for every
+/// keyspace whose name begins with `system` and every table in it, for every table of an unreadable
+/// keyspace, and, if names of roles are unreadable, for every role.
 fn is_there(
     schema: &Schema,
     (roles, unreadable): (&Roles, &UnreadableRoles),

@@ -112,8 +112,8 @@ impl Found {
 /// file that is named in `paths` is always included: whether it is text turns out when it is read.
 ///
 /// # Errors
-/// If one of `paths` does not exist. Unreadable files, also among `paths`, are reported in
-/// [`Found::skipped`].
+/// If one of `paths` does not exist or cannot be reached. Unreadable files and directories, also among
+/// `paths`, are reported in [`Found::skipped`].
 pub fn walk<P: AsRef<Path>>(paths: &[P], leave_out: Option<&Path>) -> Result<Found, FileError> {
     let leave_out = leave_out.and_then(|path| path.canonicalize().ok());
     let mut found = Found::default();

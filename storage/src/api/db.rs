@@ -195,8 +195,8 @@ impl Db {
         self.inner.write(payload, &tables, options)
     }
 
-    /// [`Db::write_with`] for a small batch that frees space, or that a later freeing of space
-    /// requires. The batch is accepted below the low-water mark, too
+    /// [`Db::write_with`] for a small batch that frees space, or without which space cannot be
+    /// freed later. The batch is accepted below the low-water mark, too
     /// ([`Options::low_water_bytes`]), and on a full disk it may use the space that the database
     /// holds back (the file `RESERVE`). A table that the batch truncates, by a range delete of all
     /// keys, is flushed soon, even if other flushes find no space. So its files are removed without

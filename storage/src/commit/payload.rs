@@ -74,6 +74,8 @@ impl Payload {
         true
     }
 
+    /// Adds an operation that deletes a key. Returns false if the operation is invalid: it is then
+    /// not added, and the commit fails.
     pub(crate) fn delete(&mut self, table: TableId, key: &[u8]) -> bool {
         if !self.check(key, &[]) {
             return false;

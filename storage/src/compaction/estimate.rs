@@ -8,7 +8,7 @@ use crate::sstable::KeySketch;
 
 /// Estimates the bytes that the merges of a table will read until the picker finds no further merge
 /// worth it, if nothing else is written meanwhile. `table` does not mark the inputs of merges under
-/// way as busy, so these bytes are included.
+/// way as busy, so the bytes of these inputs are included.
 pub(crate) fn debt_bytes(picker: &dyn CompactionPicker, table: &TableShape<'_>) -> u64 {
     let mut runs = table.runs.to_vec();
     let mut debt_bytes = 0;

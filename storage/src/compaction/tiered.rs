@@ -63,8 +63,8 @@ impl Default for TieredPicker {
 /// such a stratum.
 const OLD_RUNS_BEFORE_MERGE: usize = 4;
 /// In an idle database, a stratum (neighbouring runs that the same snapshots see) is merged when
-/// its size is at least this multiple of its estimated size as one run: when one byte in nine is
-/// garbage.
+/// its size is at least this multiple of its estimated size as one run: when at least one byte in
+/// nine is garbage.
 const IDLE_SPACE_AMPLIFICATION_MAX: f64 = 1.125;
 /// A stratum (neighbouring runs that the same snapshots see) with more runs than this is merged
 /// whatever the sizes of the runs, because each read looks into all of them.

@@ -18,7 +18,8 @@ use crate::table_store::Stage;
 /// The pause between two attempts to free replaced versions and files that readers still hold.
 const RELEASE_EVERY: Duration = Duration::from_millis(100);
 
-/// The pause before another attempt to delete an expired snapshot that could not be deleted.
+/// The shortest pause before the next deletion of expired snapshots. A snapshot that could not be
+/// deleted is tried again after this pause.
 const EXPIRY_WAIT_MIN: Duration = Duration::from_millis(100);
 /// The threads read the wall clock at least this often while a snapshot is to expire, or a run is
 /// to be merged again. Their waits end by another clock, which does not show that the wall clock

@@ -25,12 +25,13 @@ const BYTES_MAX: usize = 64 << 20;
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckRecord {
     /// The time at which the files of the database were last listed. A file that is not in `files`
-    /// was written after this time.
+    /// was written after this time, or before this record was created.
     looked_ms: u64,
     /// The time of the last check of any file.
     checked_ms: u64,
     /// For each file the time of its last check. For a file that was not checked yet, a time before
-    /// it was written: its age is counted from this time.
+    /// it was written, or the creation of this record if the file is older: the age of the file is
+    /// counted from this time.
     files: HashMap<FileId, u64>,
 }
 

@@ -434,8 +434,8 @@ impl Engine {
     /// runs that merges leave out.
     ///
     /// # Errors
-    /// An error of a merge. If a run cannot be read, the error is returned once everything else is
-    /// merged.
+    /// An error of a merge, or of the deletion of expired snapshots. If a run cannot be read, the
+    /// error is returned once everything else is merged.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.check_access()?;
         self.delete_expired_snapshots()?;

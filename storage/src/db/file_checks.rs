@@ -201,8 +201,9 @@ impl Engine {
     }
 
     /// Returns the longest time since the last check of a file, in milliseconds. For a file that
-    /// was not checked yet, the time is counted from a time before it was written. `None` if there
-    /// is no file to check, or the record of checks has not been read yet.
+    /// was not checked yet, the time is counted from a time before it was written, or from the
+    /// creation of the record of checks if the file is older. `None` if there is no file to check,
+    /// or the record of checks has not been read yet.
     pub(super) fn oldest_file_check_ms(&self) -> Option<u64> {
         let tables = self.tables();
         let record = self.check_record.lock().unwrap();

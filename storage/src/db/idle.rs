@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::key::SeqNo;
 
-/// The number of point reads up to which a database without writes still counts as idle.
+/// The largest number of point reads in a time without writes after which a database counts as
+/// idle.
 const READS_MAX: u64 = 100;
 
 /// The activity of a database so far, to be compared at intervals.

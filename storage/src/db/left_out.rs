@@ -23,7 +23,8 @@ const WAIT_MIN_MS: u64 = 1_000;
 /// milliseconds.
 const WAIT_MAX_MS: u64 = 600_000;
 
-/// The runs of one table whose last reading failed. Merges leave each of them out for a while.
+/// The runs of one table that could not be read, or opened, at the last attempt. Merges leave each
+/// of them out for a while.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut(Mutex<BTreeMap<RunId, Failure>>);
 

@@ -25,8 +25,9 @@ use crate::sstable::SsTable;
 use crate::sync::Ordering;
 
 /// The number of merges or checks in a row that found damage while a second reading found the file
-/// whole on the disk. At this number the run of the file is left out of merges for a while: the
-/// memory may be at fault. Below this number, the merge is tried again at once.
+/// whole on the disk, or that found damage in no file of their inputs. At this number, merges leave
+/// out the run of the file (or all inputs) for a while: the memory may be at fault. Below this
+/// number, the merge is tried again at once.
 const SUSPICIONS_MAX: u64 = 3;
 
 impl Engine {
@@ -96,8 +97,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Notes that a merge read all of its inputs, or dropped them unread. This resets the failures
-    /// that were counted for these runs.
+    /// Notes that a merge read all of its inputs, or dropped them unread. Forgets the earlier
+    /// failures of these runs, and starts the count up to [`SUSPICIONS_MAX`] again.
     pub(super) fn note_sound_merge(&self, table: &TableCore, inputs: &[Arc<Run>]) {
         if self.suspicions.load(Ordering::Relaxed) > 0 {
             self.suspicions.store(0, Ordering::Relaxed);

@@ -26,8 +26,8 @@ use crate::options::WriteOptions;
 const FROZEN_MAX: usize = 64;
 
 impl Engine {
-    /// Commits writes that free space, or that a later freeing requires, even on a full disk.
-    /// Tables that they truncate are flushed soon.
+    /// Commits writes that free space, or without which space cannot be freed later, even on a full
+    /// disk. Tables that they truncate are flushed soon.
     pub(crate) fn write_freeing(
         &self,
         payload: Payload,

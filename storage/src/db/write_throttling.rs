@@ -81,7 +81,7 @@ const WAIT_UNITS_MAX: usize = 8;
 
 /// Returns the longest time that a write of `bytes` waits for tokens. Background work may bring no
 /// tokens for a second, during a long fsync. In this second, one writer whose writes have up to 32
-/// KiB then writes 4 MiB at most, a part of a memtable.
+/// KiB writes 4 MiB at most, a part of a memtable.
 pub(super) fn throttle_wait_max(bytes: usize) -> Duration {
     let units = bytes.div_ceil(WAIT_UNIT_BYTES).clamp(1, WAIT_UNITS_MAX);
     WAIT_UNIT * units as u32

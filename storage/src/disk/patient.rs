@@ -30,8 +30,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(10);
 /// A read, or any call while the database is being opened, fails if it finds no descriptor at this
 /// many tries, which take five seconds in all.
 const TRIES_MAX: u64 = 500;
-/// A call that makes a segment of the log fails if it finds no descriptor at this many tries, which
-/// take a second in all.
+/// While the database is open, a call that makes a segment of the log fails if it finds no descriptor
+/// at this many tries, which take a second in all.
 const SEGMENT_TRIES_MAX: u64 = 100;
 
 /// The kinds of calls, by how long they wait for a file descriptor while the database is open.
@@ -162,8 +162,8 @@ impl PatientDisk {
         Err(moved_error(&home.dir))
     }
 
-    /// Makes a call that writes. While there is no free file descriptor, repeats it: without a limit
-    /// once the database is open.
+    /// Makes a call that writes, and repeats it while there is no free file descriptor. While the
+    /// database is open, the number of tries has no limit.
     fn writing<T>(&self, call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         self.calling(Patience::Writes, call)
     }

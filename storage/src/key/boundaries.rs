@@ -63,9 +63,10 @@ impl Boundaries {
         Self { seqs, judged_ms }
     }
 
-    /// Returns the two neighbours of the boundary at the position `at`, without the boundary itself
-    /// and all others. The two stripes (the commits between two neighbouring boundaries) that it
-    /// separates become one stripe, with the read time of the upper one.
+    /// Returns boundaries that consist only of the neighbours (two, at an end one or none) of the
+    /// boundary at the position `at`. The two stripes (the commits between two neighbouring
+    /// boundaries) that the boundary at `at` separates become one stripe, with the read time of the
+    /// upper one.
     pub(crate) fn joined_at(&self, at: usize) -> Self {
         let (first, end) = (at.saturating_sub(1), (at + 2).min(self.seqs.len()));
         let mut joined = Self {

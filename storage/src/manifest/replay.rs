@@ -198,8 +198,11 @@ impl<'a> Records<'a> {
         Ok(Some(record))
     }
 
-    /// Checks, where no copy has a good record at the current offset, that no copy has one behind
-    /// it either. Then the bytes there can only be an edit that a crash has torn.
+    /// Checks that no copy has a good record behind the current offset, at which no copy has one.
+    /// The bytes there can then only be an edit that a crash has torn.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if a good record follows.
     fn check_end(&self) -> Result<()> {
         for copy in self.copies {
             let later = later_record(&copy.bytes, self.at);

@@ -100,10 +100,11 @@ impl DeletedRanges {
         newest
     }
 
-    /// Returns true only if tombstones with numbers above `largest_seq`, and up to `seq`, cover
-    /// every key of `range`. May return false although they do: recognises only one tombstone of
-    /// the tail over the whole range, or the newest tombstones of one index if the range has at
-    /// most [`PIECES_MAX`](crate::key::PIECES_MAX) of its intervals.
+    /// Returns whether tombstones with numbers above `largest_seq`, and up to `seq`, cover every
+    /// key of `range`. Finds only one tombstone of the tail that covers the whole range, or the
+    /// newest tombstones of one index if at most [`PIECES_MAX`](crate::key::PIECES_MAX) intervals
+    /// of this index overlap the range. Returns false if several sources cover the range only
+    /// together.
     pub(crate) fn hide(&self, range: &KeyRange, largest_seq: SeqNo, seq: SeqNo) -> bool {
         let hides = |t: &Arc<RangeTombstone>| {
             largest_seq < t.seq && t.seq <= seq && t.range.includes(range)

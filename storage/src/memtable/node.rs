@@ -113,8 +113,8 @@ impl Prefix {
     }
 }
 
-/// Returns the number of levels of the node with this sequence number: a hash of the number, so
-/// that each level has a quarter of the nodes of the level below.
+/// Returns the number of levels of the node with this sequence number. It is derived from a hash of
+/// `seq`, so that each level has a quarter of the nodes of the level below.
 pub(super) fn height_of(seq: SeqNo) -> usize {
     // The finisher of SplitMix64: every bit of the result hangs on all.
     let mut bits = seq.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

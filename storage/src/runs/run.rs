@@ -145,7 +145,8 @@ impl Run {
     }
 
     /// Returns this run without the keys before `key`, and the files that the new run does not
-    /// contain, because they have no other keys. The new run is `None` if no file is left.
+    /// contain, because all of their keys are before `key`. The new run is `None` if no file is
+    /// left.
     pub(crate) fn beginning_at(&self, key: &Bytes) -> (Option<Arc<Self>>, Vec<Arc<RunFile>>) {
         let mut meta = self.meta.clone();
         let gone = meta.begin_at(key);

@@ -228,9 +228,9 @@ impl RunStore {
         Ok(Run::new(meta, files))
     }
 
-    /// Reads the readable part of the file of this record, past the system's cache. If a part
-    /// cannot be read, reads the whole file again, and repeats that as long as a reading loses less
-    /// than the best one before.
+    /// Reads the readable part of the file of this record, past the system's cache. If the file or
+    /// a part of it cannot be read, reads the whole file again, and repeats that as long as a
+    /// reading loses less than the best one before.
     ///
     /// # Errors
     /// As [`Salvage::open`].

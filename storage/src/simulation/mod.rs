@@ -41,8 +41,8 @@ use crate::table_store::TableFiles;
 ///   as on a journaling file system. A rename survives whole or not at all, also between two
 ///   directories. So a file may be gone if it was synced and its directory was not, and a removed
 ///   file may be back.
-/// * Directories that [`FileSystem::create_dir_all`] made and [`TableFiles::remove_dir`] removed,
-///   once the call has returned.
+/// * Directories that [`FileSystem::create_dir_all`] made, once the call has returned. Directories
+///   that [`TableFiles::remove_dir`] removed do not come back once the call has returned.
 /// * The cut of [`FileSystem::truncate`], once it returned. The emptying of an
 ///   existing file by [`FileSystem::create`] may be undone until that file is synced.
 ///

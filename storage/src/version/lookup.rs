@@ -10,8 +10,8 @@ use crate::read::{Fold, FoundSoFar, IsEnough, Merger};
 use crate::runs::Run;
 use crate::sstable::{ReadCounters, key_hash};
 
-/// A reader that finds at least this many operands of a key in a memtable stores a fold of them in
-/// the memtable, so that later readers need not fold them again.
+/// A reader that finds at least this many operands of a key in a memtable may store a fold of them
+/// in the memtable, so that later readers need not fold them again.
 const OPERANDS_TO_FOLD: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// A look-up of one key: the versions found so far, and its cost.

@@ -29,9 +29,9 @@ use crate::runs::{FileMeta, Quarantine, Run, RunFile, Sought};
 use crate::sstable::SsTable;
 use crate::version::{Layer, Lookup, Source, Tombstones};
 
-/// A key range with at most this many index partitions is divided at the ends of data blocks. A larger
-/// range is divided at the ends of partitions: each of them is a small part of the range, and reading
-/// them all, to find the blocks, would take long.
+/// A key range over which the files have at most this many index partitions is divided at the ends of
+/// data blocks. A larger range is divided at the ends of partitions: each of them is a small part of the
+/// range, and reading them all, to find the blocks, would take long.
 const PARTITIONS_IN_DETAIL_MAX: usize = 256;
 
 #[derive(Debug, Clone)]
@@ -244,9 +244,9 @@ impl TableVersion {
         Some(next)
     }
 
-    /// Returns a copy of this version in which the undamaged file `whole` replaces a damaged one.
-    /// `whole` may be the same file, opened again after its first opening had failed. `None` if no run
-    /// has the damaged file.
+    /// Returns a copy of this version in which the file `whole`, open as `file`, replaces the file
+    /// `damaged`. `whole` is an undamaged file, or the same file, opened again after its first opening had
+    /// failed. `None` if no run has the file `damaged`.
     pub(crate) fn restored(
         &self,
         damaged: FileNumber,

@@ -144,9 +144,10 @@ impl<'a> SegmentReplay<'a> {
     }
 
     /// Replays `bytes`, which follow those that were replayed before, and need not reach to the end
-    /// of the segment. Calls `commit(first, operations, payload, offset)` for each whole record;
+    /// of the segment. Calls `commit(first, operations, payload, offset)` for each good record;
     /// `payload` is a range of `bytes`. Stops at an incomplete record. A damaged record ends the
-    /// replay: further calls do nothing. Returns the number of bytes that were replayed.
+    /// replay: further calls do nothing. Returns the number of bytes of `bytes` that were replayed;
+    /// the next call must pass the others again, with those that follow them.
     ///
     /// # Errors
     /// [`Error::Corruption`] for a damaged segment header, [`Error::UnsupportedFormat`] for one of

@@ -169,8 +169,8 @@ fn the_empty_key_and_empty_values_are_like_all_others_by_every_way_in() {
     }
 }
 
-/// Writes one value as long as allowed by every way, and passes it through the log, the memtable,
-/// files of both forms and a merge. Uses a real disk, to save memory.
+/// Writes a value of the maximal length in every way that there is, and passes it through the log,
+/// the memtable, files of both forms and a merge. Uses a real disk, to save memory.
 #[test]
 fn the_longest_value_goes_through_everything_and_one_longer_nowhere() {
     let dir = tempfile::tempdir().unwrap();

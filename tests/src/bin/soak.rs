@@ -40,7 +40,7 @@ Exit codes: 0 all proofs hold, 1 a proof failed, 2 the arguments are invalid.";
 
 /// Tests the storage engine with power losses, failing I/O calls, damaged files, many
 /// configurations, concurrent transactions, random schedules, killed processes and full disks. The
-/// same seed repeats a failure.
+/// same seed repeats a failure, unless the failure depends on the timing of threads.
 #[derive(Debug, Parser)]
 #[command(name = "soak", after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 struct Arguments {
@@ -48,9 +48,7 @@ struct Arguments {
     /// `schedules` does not count.
     #[arg(long, default_value_t = 60, value_name = "N")]
     seconds: u64,
-    /// Tests the storage engine with power losses, failing I/O calls, damaged files, many
-    /// configurations, concurrent transactions, random schedules, killed processes and full disks.
-    /// The same seed repeats a failure, unless the failure depends on the timing of threads.
+    /// The first seed; random if not given.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// Number of seeds of each proof, instead of a time.

@@ -235,10 +235,10 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Records a read of this key. If the transaction has merged into the list of this key and has
-    /// not guarded the key, guards it: the commit then fails if another transaction has changed the
-    /// list. Without the guard, others might merge into the list before the commit, and the content
-    /// that was read, with the transaction's own element, would never have existed.
+    /// Records a read of this key. If the transaction has written to the key only by merges and has
+    /// not guarded it, guards it: the commit then fails if another transaction has changed the list
+    /// of this key. Without the guard, others might merge into the list before the commit, and the
+    /// content that was read, with the transaction's own element, would never have existed.
     fn note_read(&mut self, one: &mut Open, key: Key, value: Option<&[u8]>) -> Result<()> {
         let content = value.map(decode);
         one.record.steps.push(Step::Read { key, content });

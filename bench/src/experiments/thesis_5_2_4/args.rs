@@ -62,8 +62,8 @@ pub struct Sizes {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     seconds: Option<Duration>,
 
-    /// Number of times that each execution is repeated; the ratios and the throughput are medians
-    /// over the repetitions [default: 3; quick: 1]
+    /// Number of rounds, each of which runs every execution once; the ratios and the throughput are
+    /// medians over the rounds [default: 3; quick: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 
@@ -100,7 +100,7 @@ pub struct Scale {
     pub operations: u64,
     /// Length of an execution that keeps up with its target rate of operations, in seconds.
     pub target_s: f64,
-    /// The number of times that each execution is repeated.
+    /// The number of rounds. Each round runs every execution once.
     pub rounds: u32,
     /// The number of executions of workload A one after the other.
     pub iterations: u32,

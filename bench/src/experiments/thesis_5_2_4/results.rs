@@ -33,8 +33,8 @@ pub struct Spread {
 /// The costs of one way to read, divided by those of another, such as reads without snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Ratio {
-    /// The mean latency of reads, divided by that of the base, the runs with which `run` is
-    /// compared: the median over the rounds.
+    /// The mean latency of reads, divided by that of the base (the other way to read, in the same
+    /// round): the median over the rounds.
     pub mean: f64,
     /// The median latency of reads, divided by that of the base. It is unreliable if about half of
     /// the reads are served from memory: then the median may be a read from memory or one from the

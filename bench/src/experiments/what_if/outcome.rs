@@ -72,8 +72,8 @@ impl Trial {
         self.first().is_some_and(named)
     }
 
-    /// Returns whether the job still ran at the prediction, met its goal in most runs without the
-    /// additional job, and missed it in most runs with that job.
+    /// Returns whether the job still ran when the prediction was made, met its goal in most runs
+    /// without the additional job, and missed it in most runs with that job.
     pub fn is_victim(&self, job: usize) -> bool {
         let (mut met_with, mut met_without) = (0, 0);
         for pair in &self.pairs {
@@ -84,8 +84,8 @@ impl Trial {
         self.was_running(job) && 2 * met_with < pairs && 2 * met_without > pairs
     }
 
-    /// Returns whether the job still ran at the prediction and, in this pair of runs, met its goal
-    /// only in the run without the additional job.
+    /// Returns whether the job still ran when the prediction was made and, in this pair of runs,
+    /// met its goal only in the run without the additional job.
     pub fn is_victim_in(&self, pair: usize, job: usize) -> bool {
         let lost = |pair: &RunPair| pair.without.jobs[job].met && !pair.with.jobs[job].met;
         self.was_running(job) && self.pairs.get(pair).is_some_and(lost)

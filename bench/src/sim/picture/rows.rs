@@ -245,8 +245,8 @@ fn draw(title: &str, end_s: f64, rows: &[Row]) -> String {
 }
 
 impl Trace {
-    /// Returns a point in the middle of each of the [`PARTS`] of the time axis, except for points
-    /// whose neighbours on both sides have the same value.
+    /// Returns a point in the middle of each of the [`PARTS`] of the time axis. Leaves out points
+    /// that have the same value as their neighbours on both sides.
     fn points(&self, end_s: f64) -> impl Iterator<Item = (f64, f64)> {
         let is_within = |part: usize| {
             let neighbours = [part.wrapping_sub(1), part + 1].map(|part| self.values.get(part));

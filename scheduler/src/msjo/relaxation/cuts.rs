@@ -32,9 +32,9 @@ impl Cuts {
         drop_slack: false,
         halfway: false,
     };
-    /// The rule of [`Relaxation::converged`](super::Relaxation::converged): it adds neighbouring
-    /// prefixes too, drops rows with slack, and cuts at the midpoint, so that fewer rounds are
-    /// needed.
+    /// The rule of [`Relaxation::converged`](super::Relaxation::converged). It also adds
+    /// neighbouring prefixes and seeks violations at the midpoint, so that fewer programmes are
+    /// solved. It drops rows with slack, so that the programmes stay small.
     pub const CONVERGED: Self = Self {
         every: 1,
         rows_max: 48,

@@ -34,8 +34,8 @@ pub enum JobState {
     Stopping,
     /// The output is committed.
     Succeeded,
-    /// The job has failed, and its output is cleared: a task, the splitting of the input or the
-    /// commit failed, or a job that it follows.
+    /// The job has failed, and its output is cleared. A task, the splitting of the input or the
+    /// commit failed, or a job that this one follows failed or was cancelled.
     Failed,
     /// Cancelled by request or by shutdown.
     Cancelled,

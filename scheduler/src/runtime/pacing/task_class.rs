@@ -32,7 +32,8 @@ pub(in crate::runtime) struct TaskClass {
 }
 
 impl TaskClass {
-    /// Creates the class: the idle class if `lowers` is true, otherwise always the ordinary class.
+    /// Creates the class of tasks. If `lowers` is true, it is the idle class until
+    /// [`set_on_floor`](Self::set_on_floor) changes it; otherwise it is always the ordinary class.
     /// `can_raise` is true if the system lets a thread leave the idle class again. The calling
     /// thread must have the nice value of the process.
     pub fn new(lowers: bool, can_raise: bool) -> Self {

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The variable that is set in a process that must run tasks.
 const IS_CHILD: &str = "EBB_TEST_RUNS_TASKS";
 
-/// The job of a test, as its description for the processes.
+/// The job of a test, in the form from which its description for the processes is made.
 #[derive(Clone)]
 struct TestJob {
     application: &'static str,

@@ -35,7 +35,7 @@ fn draw_days(svg: &mut String, plane: &Plane) {
 }
 
 /// Draws the last slots of an evaluation: the measured load, the forecast, and its interval of 80%. Returns
-/// `None` if there is only one slot.
+/// `None` if there are fewer than two slots.
 pub(super) fn load(evaluation: &Evaluation) -> Option<Picture> {
     // Where forecasts overlap, each time is shown by the one that reached furthest.
     let mut slots: Vec<&Predicted> = Vec::new();

@@ -161,8 +161,8 @@ pub(super) fn asked(job: &JobRecord) -> [String; 3] {
     [goal, inputs.join(", "), output]
 }
 
-/// Returns the number of damaged files that a backup found, or of damaged places that a verification found,
-/// as text; `None` if there are none.
+/// Returns the number of damaged or missing files that a backup found, or of damaged places and missing files
+/// that a verification found, as text; `None` if there are none.
 fn damage(job: &JobRecord) -> Option<String> {
     let (places, what) = match job.verification_report() {
         Some(report) => (report.verify?.findings.len(), "place"),

@@ -4,7 +4,7 @@ use ebb_jobs::history::JobAttempt;
 use ebb_scheduler::model::TaskKind;
 use ebb_scheduler::runtime::AttemptOutcome;
 
-/// The number of columns of the timeline. Each column stands for 1/64 of the time.
+/// The number of columns of the timeline. Each stands for an equal part of the time.
 const COLUMNS: usize = 64;
 
 /// Returns a line per kind of task, and a line with marks where attempts failed. A column stands for a

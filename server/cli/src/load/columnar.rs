@@ -25,14 +25,14 @@ const BUCKET: &str = "s3://";
 /// The beginnings with which Hadoop and Spark name a place in a bucket of S3.
 const HADOOP_BUCKETS: [&str; 2] = ["s3a://", "s3n://"];
 
-/// An input with typed columns, as one or more paths of the command line name it.
+/// An input with typed columns, as a path of the command line names it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// Parquet files.
     Files(Vec<PathBuf>),
     /// The folder or the metadata file of an Iceberg table, and a tag.
     Table { path: PathBuf, tag: Option<String> },
-    /// A URL in a bucket of S3. Whether it names a file, a folder or a table is not known yet.
+    /// A place in a bucket of S3. Whether it is a file, a folder or a table is not known yet.
     Bucket {
         bucket: String,
         key: String,

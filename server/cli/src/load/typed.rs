@@ -20,7 +20,7 @@ use crate::database;
 use crate::error::CliError;
 use crate::interrupt;
 
-/// The number of rows after which a load updates the progress and checks whether it was cancelled.
+/// The number of rows between two updates of the progress, each with a check whether the load was cancelled.
 const REPORT_EVERY_ROWS: u64 = 1024;
 
 /// Loads the rows of all inputs by one commit. Inputs and table are checked before the first row is read,
@@ -164,8 +164,8 @@ fn report(load: &CqlLoad, bytes_read: u64, watch: &Watch) -> Result<()> {
     Ok(())
 }
 
-/// Converts the error of an input. A file or a row that cannot be loaded is an error in the arguments
-/// ([`CliError::Usage`]); an I/O error is not.
+/// Converts the error of an input. A file or a row that cannot be loaded, and an invalid setting for a bucket,
+/// is an error in the arguments ([`CliError::Usage`]); an I/O error is not.
 fn refused(error: SourceError) -> anyhow::Error {
     match error {
         SourceError::File { .. }

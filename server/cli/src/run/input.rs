@@ -206,9 +206,9 @@ impl InputArgs {
         })
     }
 
-    /// Checks that an option for tables is used only with a table, one for CSV files only with CSV files, and
-    /// `--skip-bad` only with files. clap cannot check this: it ignores `requires` among arguments that
-    /// exclude each other.
+    /// Checks that each option fits the input: an option for tables needs a table, one for CSV needs CSV files
+    /// or CSV values of a table, and `--skip-bad` needs files. clap cannot check this: it ignores `requires`
+    /// among arguments that exclude each other.
     fn check(&self) -> Result<(), CliError> {
         let of_table = [
             ("--snapshot", self.snapshot.is_some()),

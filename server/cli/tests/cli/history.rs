@@ -74,7 +74,8 @@ fn every_job_is_recorded_with_its_report_and_one_that_never_started_is_not() {
     );
 }
 
-/// Adds an unfinished job to the history. Its request is of a version that this build does not understand.
+/// Adds an unfinished job to the history, with a request that this build does not understand: the request has
+/// the version `version`, and an unknown field.
 fn leave_strange(place: &Place, id: &str, version: u64) {
     {
         let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();

@@ -227,7 +227,8 @@ impl Server {
         });
     }
 
-    /// Makes each page end when the read first checks how long the page has taken.
+    /// Executes a statement, and returns one page of its rows. `state` is the paging state that the
+    /// previous page returned; `None` for the first page.
     #[track_caller]
     pub(crate) fn page(
         &mut self,
@@ -268,7 +269,7 @@ impl Server {
         })
     }
 
-    /// Makes pages end at each look at the clock.
+    /// Makes each page end when the read first checks how long the page has taken.
     #[cfg(test)]
     pub(crate) fn end_pages_at_each_look(&mut self) {
         let limits = Limits {

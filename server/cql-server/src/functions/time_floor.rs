@@ -141,10 +141,10 @@ fn floor_of_day_ns(time_ns: i64, duration: Duration) -> Result<i64> {
 /// The result is Cassandra's, also where a month is too short for the day of the start. Cassandra
 /// counts the months between the two times without regard to their days. So if the duration
 /// consists of months alone, and the time is earlier in its month than the start is in its own, the
-/// result is later than the time. If the duration also has days or hours, say, the multiple is then
-/// reduced until the result is not later. Each step goes back by whole months from the day before
-/// it, so if one of these months lacks the day, the results of all further steps have an earlier
-/// day, too.
+/// result may be later than the time. If the duration also has days or hours, say, the multiple is
+/// then reduced until the result is not later. Each step goes back by the months of the duration,
+/// from the day that the previous step reached. So if a month that a step reaches lacks this day,
+/// all further steps have an earlier day of the month, too.
 fn floor_ms(time_ms: i64, duration: Duration, start_ms: i64) -> Result<i64> {
     if start_ms > time_ms {
         return invalid("The floor function starting time is greater than the provided time");

@@ -234,8 +234,9 @@ impl Limit {
     }
 }
 
-/// Returns the message for creating the keyspace or table `what`, when `count`, the number of all
-/// keyspaces or tables, is above the threshold. `one` is "keyspace" or "table".
+/// Returns the message for creating the keyspace or table `what`, when `count`, the number of
+/// keyspaces or tables including the new one, is above the threshold. `one` is "keyspace" or
+/// "table".
 fn made(one: &str, is_warning: bool, what: &str, count: u64, threshold: u64) -> String {
     if is_warning {
         format!(

@@ -323,8 +323,8 @@ fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>
     Ok(())
 }
 
-/// Yields the core while a scan passes keys without rows, and ends the scan if the builds are
-/// stopped. There may be many such keys, for example in a deleted range.
+/// The pace of a scan among keys without rows: offers the core to other threads, and ends the scan
+/// if the builds are stopped. There may be many such keys, for example in a deleted range.
 #[derive(Debug)]
 struct ScanPace<'b> {
     shared: &'b Shared,

@@ -170,9 +170,9 @@ fn slice_end<'v>(end: Option<&'v Term>, name: &str, bound: &Bound<'v>) -> Result
     }
 }
 
-/// Computes the arguments of a call. The first ones are kept in memory while the next ones are
-/// computed, also by calls in which this one is nested. So the bytes of all kept arguments together
-/// are limited.
+/// Computes the arguments of a call. Those that are computed first are kept in memory while the
+/// others are computed, and so are those of each call that this one is nested in. So the bytes of
+/// all kept arguments together are limited.
 fn arguments<'r>(args: &'r [Output], context: &Context<'r>) -> Result<Vec<Value<'r>>> {
     let mut context = *context;
     let mut values = Vec::with_capacity(args.len());

@@ -287,9 +287,9 @@ impl<'w> Walk<'w> {
 
     /// Reads the rows of a partition by calls of `advance`, and passes the live rows that pass the
     /// filter to the page. At the end also passes the static columns, if they are a row of their
-    /// own. They are not if `had_rows` is true: an earlier page has read live rows of the
-    /// partition, or has found no static columns. If the rows are found by the entries of `index`,
-    /// the stale entries are collected.
+    /// own. They are never one if `had_rows` is true: an earlier page has read live rows of the
+    /// partition, or has found no static columns, or the rows are found by the entries of `index`.
+    /// In the last case the stale entries are collected.
     pub(super) fn take_rows(
         &mut self,
         partition: &ProjectedPartition<'_>,

@@ -45,8 +45,8 @@ use wakeup::Wakeup;
 /// The limit divided by the target. An overload begins when most requests wait longer than the
 /// limit. In an overload, requests are rejected if they have waited longer than the target.
 const LIMIT_OVER_TARGET: u32 = 20;
-/// The number of latest measurements that are kept, of the time that a ready connection waits until
-/// it is served. They vary, so the longest one is used.
+/// The number of last measurements that are kept of the time that a ready connection waits until it
+/// is served. The measurements vary, so the longest of them is used.
 const TURNS: usize = 4;
 /// The number of reads over which the moving mean of unserved bytes is taken. The mean is stored
 /// multiplied by `READS`, so that the integer keeps fractions of a byte.

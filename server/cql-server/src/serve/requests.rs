@@ -108,7 +108,7 @@ impl Requests {
 
     /// Takes memory for a request that waits for another thread (in a lane): for its frame, with a
     /// body of `body_bytes`, and for its parsed statements. A request that needs more than the
-    /// total takes all of it.
+    /// whole memory for waiting requests takes all of that memory.
     ///
     /// # Errors
     /// OVERLOADED, if other requests have taken the memory.

@@ -266,8 +266,8 @@ impl<S: Service> Work<S> {
         }
     }
 
-    /// Returns the parsed statements of the request, for the memory that they take while the
-    /// request waits.
+    /// Returns the parsed statements of the request, with the bytes of memory that each takes while
+    /// the request waits.
     pub(super) fn waiting_statements(&self) -> impl Iterator<Item = WaitingStatement<'_>> + Clone {
         let statements = self.statements.as_slice().iter();
         statements.map(|entry| WaitingStatement {

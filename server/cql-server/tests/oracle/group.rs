@@ -108,8 +108,8 @@ impl Model {
             .collect()
     }
 
-    /// Makes one row of the result of the rows of a group. In `rows`, the value of an aggregate is
-    /// that of its argument.
+    /// Returns the row of the result for the rows of a group. In `rows`, an aggregate has the value
+    /// of its argument.
     fn fold(&self, select: &Select, rows: &[Found]) -> Found {
         let shown = if self.has(Flaw::GroupsShowTheirLastRow) {
             rows.last()

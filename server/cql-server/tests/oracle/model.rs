@@ -26,8 +26,8 @@ pub struct Model {
     dropped: BTreeMap<ColumnId, i64>,
     /// The position of the next element that is added at the end of any list.
     back: i64,
-    /// The position of the last element that was added at the front of any list. Each of these
-    /// positions, in all lists together, is lower than the one before.
+    /// The lowest position of the elements that were added at the front of any list; 0 without any.
+    /// The next elements at the front, of whichever list, get lower positions.
     front: i64,
 }
 

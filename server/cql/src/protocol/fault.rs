@@ -10,8 +10,8 @@ pub enum ProtocolError {
     #[error("the body ends in {what}: {needed_bytes} bytes needed, {left_bytes} left")]
     Truncated {
         what: &'static str,
-        /// The length of the part that could not be read: the length field of the item, or the
-        /// bytes after it.
+        /// The length, in bytes, of the part that could not be read: of the item's length field, or
+        /// of the content after it.
         needed_bytes: usize,
         /// The number of bytes that were left in the body for this part.
         left_bytes: usize,

@@ -22,8 +22,9 @@ pub enum Metadata {
 }
 
 impl Metadata {
-    /// Returns the metadata for a result with `columns`. A client may skip them if it has them: if it
-    /// sent their id or, without an id, if they equal `prepared`. A different id requires `Changed`.
+    /// Returns the metadata for a result with `columns`. It is `Changed` if the client sent the id
+    /// of other columns. It is `Skipped` if the request allows that and the client has the columns:
+    /// it sent their id or, without an id, they equal `prepared`. Otherwise it is `Full`.
     pub fn of(
         parameters: &QueryParameters<'_>,
         prepared: Option<&Columns>,

@@ -179,7 +179,8 @@ impl Segments {
         Ok(Some(end + CRC32_BYTES))
     }
 
-    /// Appends segments that contain `frames`, with as many whole frames in each segment as fit.
+    /// Appends segments that contain `frames`, with as many whole frames in each segment as fit. A
+    /// frame that is longer than a segment is split.
     ///
     /// # Panics
     /// If the last frame is not whole.

@@ -48,8 +48,8 @@ pub enum WhyUnknown {
          none"
     )]
     NoDatabase(String),
-    /// The application, with its name, is a chain of jobs, and the input sizes of its later jobs are
-    /// not known.
+    /// The application is a chain of jobs, and the input sizes of its later jobs are not known.
+    /// Contains the name of the application.
     #[error(
         "how long {0} takes is not known: it is a chain of jobs, each of which reads the output of the one before"
     )]

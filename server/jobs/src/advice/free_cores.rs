@@ -37,8 +37,8 @@ impl FreeCores {
         }
     }
 
-    /// Creates the free cores for callers that measure the CPU use of other processes continuously.
-    /// Other processes use `others_cores` cores.
+    /// Creates the free cores from a CPU use that the caller has measured: other processes use
+    /// `others_cores` cores. Callers that measure this use continuously need not wait.
     pub fn beside(others_cores: f64) -> Self {
         Self::new(Others::Known {
             cores: others_cores,

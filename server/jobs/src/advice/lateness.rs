@@ -37,7 +37,8 @@ pub struct Lateness {
 pub struct PublicationOutlook {
     /// The job id of an earlier publication, whose measured CPU time is the basis of this prediction.
     pub profile_of: String,
-    /// The bytes of its input that the publication `profile_of` wrote per second of CPU time.
+    /// The number of bytes of its input that the publication `profile_of` published per second of
+    /// CPU time.
     pub bytes_per_cpu_s: f64,
     /// The predicted time of a publication of the input, in seconds, on the cores that are free for the job on this
     /// machine.

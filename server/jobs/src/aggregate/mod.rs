@@ -240,8 +240,9 @@ impl Mapper for GroupMapper {
     }
 }
 
-/// Returns the float that represents a number in a sketch. It is an error if the number is beyond
-/// the range of floats: larger than about 1e308, or smaller than about 1e-323 and not 0.
+/// Returns the float that represents a number in a sketch. It is an error if the absolute value of
+/// the number is beyond the range of floats: larger than about 1e308, or below about 1e-323 and not
+/// 0.
 fn sketched(number: &Number, key: &[u8], column: &str) -> Result<f64, TaskError> {
     let float = number.to_f64();
     let is_there = float.is_finite() && (float != 0.0 || *number == Number::default());

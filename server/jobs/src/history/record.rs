@@ -104,8 +104,9 @@ pub struct JobRecord {
     /// process to start again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parks: u32,
-    /// True if the job's latest start has recorded that it is about to put its output in place. If the
-    /// record then has no end but the output exists, the job wrote that output and has succeeded.
+    /// True if the job, since its latest start, has recorded that it is about to put its output in
+    /// place. If the record then has no end but the output exists, the job wrote that output and has
+    /// succeeded.
     pub commits: bool,
     /// The timestamp of the rows that the last start was about to put into a table of CQL, in microseconds
     /// since 1970.

@@ -56,7 +56,7 @@ struct Table {
     newer: SnapshotTable,
     /// The older snapshot with which the rows are compared; `None` if all rows are read.
     older: Option<SnapshotTable>,
-    /// The number of the published table that contains the rows.
+    /// The number of the published table that the rows belong to.
     rows_to: u32,
     cql: Option<CqlCells>,
 }
@@ -66,8 +66,8 @@ struct Table {
 struct CqlCells {
     schema: Arc<TableSchema>,
     rows: CellColumns,
-    /// The partition key and the static columns, and the number of the published table that contains
-    /// them; `None` if the table has no static columns.
+    /// The partition key and the static columns, and the number of the published table that they
+    /// belong to; `None` if the table has no static columns.
     statics: Option<(CellColumns, u32)>,
 }
 

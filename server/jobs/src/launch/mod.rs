@@ -40,10 +40,10 @@ use super::history::{CommitRecord, OwnSnapshot};
 use super::request::{Isolation, JobRequest};
 
 /// Checks that the files of `request` exist and that its output can be made. The output must lie outside of
-/// `data`, the directory of the database; only rows for a client's terminal must lie in its folder of
-/// temporary files. Callers that are about to run the job call this before they open or make a database, a
-/// file or a snapshot for it. [`OpenJob::open`] does not check the output, because it also opens jobs that
-/// are only to be estimated, and these write no output.
+/// `data`, the directory of the database. Rows that a client prints on its terminal are an exception: they
+/// must lie in the database's folder of temporary files. Callers that are about to run the job call this
+/// before they open or make a database, a file or a snapshot for it. [`OpenJob::open`] does not check the
+/// output, because it also opens jobs that are only to be estimated, and these write no output.
 ///
 /// # Errors
 /// When a file does not exist, or the output cannot be made at its path.

@@ -40,8 +40,8 @@ use crate::error::{JobError, of_table};
 use crate::history::CommitRecord;
 use crate::records::{Fields, InvalidInput, RecordFormat, RowDecoder};
 
-/// The size in bytes of the rows that a task holds in memory, to sort them before they are written to a
-/// temporary file.
+/// The size in bytes of the rows that are held in memory at once, to be sorted before they are written to a
+/// temporary file: rows of a task, or of the commit if the table has indexes.
 const SORT_BYTES: usize = 4 << 20;
 
 /// The output of a job into a CQL table, which has the job's rows once the job has succeeded. All

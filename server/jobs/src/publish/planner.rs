@@ -11,8 +11,8 @@ use super::extent::{Extent, Facts, WhyWhole};
 use super::plan::{OPTIONS_PROPERTY, PreviousColumns, StoredColumns, TablePlan};
 use crate::error::JobError;
 
-/// Plans the publication of one stored table: an Iceberg table for its rows and, if it has static columns,
-/// another one for these.
+/// The planner of one stored table's publication: of an Iceberg table for its rows and, if it has static
+/// columns, of another one for these.
 pub(super) struct Planner<'p> {
     pub(super) target: &'p Target,
     pub(super) options: &'p PublishRequest,

@@ -24,8 +24,9 @@ pub enum RoleError {
     /// No role has this identity.
     #[error("identity '{0}' doesn't exist")]
     NoIdentity(String),
-    /// The grant would change nothing, because the role is granted already, or it would close a circle,
-    /// because the two roles are the same one, or granted in the other direction.
+    /// The grant would change nothing, because the role is granted already, or it would close a
+    /// circle: the two roles are the same one, or the role to be granted is a member of the other
+    /// one.
     #[error("{member} is a member of {role}")]
     IsMember {
         /// The role that is a member of `role` already. If the grant would close a circle, this is

@@ -88,9 +88,9 @@ pub struct Cell<'a> {
 
 impl Cell<'_> {
     /// Compares two versions of one cell; the greater one wins. The greater timestamp decides first.
-    /// If they are equal, a tombstone wins over an expiring cell, and this over a permanent one. Of
-    /// the same kind, the later expiry or deletion wins, then the greater value, then the shorter
-    /// time to live.
+    /// If they are equal, a tombstone wins over an expiring cell, and an expiring cell over a
+    /// permanent one. Of two cells of the same kind, the later expiry or deletion wins, then the
+    /// greater value, then the shorter time to live.
     pub fn reconcile(&self, other: &Self) -> Ordering {
         let rank = |lifetime: Lifetime| match lifetime {
             Lifetime::Permanent => 0,

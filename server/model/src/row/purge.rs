@@ -66,8 +66,9 @@ pub fn purge_row(
 }
 
 /// Returns whether the original clustering of a row (the clustering as it was written) can be
-/// dropped: the row has neither marker nor columns here, and it is older than all operands of the row
-/// in other sources. No content needs it then, because each write of content writes its own.
+/// dropped: the row has neither marker nor columns here, and the original clustering is older than
+/// all operands of the row in other sources. No content needs it then, because each write of
+/// content also writes the original clustering.
 fn has_useless_original(row: &RowRef<'_>, garbage: Garbage) -> bool {
     row.original()
         .is_some_and(|original| original.timestamp < garbage.oldest_elsewhere)

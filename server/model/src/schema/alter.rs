@@ -15,9 +15,9 @@ impl TableSchema {
     /// back, and so the cells that were written to it after [`DroppedColumn::dropped_us`].
     ///
     /// # Errors
-    /// If the name is taken, or the type does not fit the table. If a column of this name was dropped
-    /// that was a counter, that was static and the new one is not (or the other way round), or whose
-    /// values the new type cannot read.
+    /// If the name is taken, or the column does not fit the table. Also if a column of this name
+    /// was dropped, and it was a counter, only one of the two columns is static, or the new type
+    /// cannot read the values of the old one.
     pub fn add_column(
         &self,
         name: &str,
@@ -103,7 +103,7 @@ impl TableSchema {
     /// hidden if it is added again, and so do cells that an earlier drop hid.
     ///
     /// # Errors
-    /// If there is no such column, or it is part of the key.
+    /// If there is no such column, it is part of the key, or it has an index.
     pub fn drop_column(&self, name: &str, dropped_us: i64) -> Result<Self, SchemaError> {
         let column = self.existing(name)?;
         if column.kind < ColumnKind::Static {
@@ -129,7 +129,8 @@ impl TableSchema {
     /// two columns cannot swap their names. If a column is renamed twice, the last name applies.
     ///
     /// # Errors
-    /// If there is no such column, it is not part of the key, or a new name is taken.
+    /// If there is no such column, it is not part of the key or has an index, or a new name is
+    /// taken.
     pub fn rename_columns<'n>(
         &self,
         renames: impl IntoIterator<Item = (&'n str, &'n str)>,

@@ -65,9 +65,9 @@ impl Origin {
         ]
     }
 
-    /// Returns whether the tag with the name of this snapshot already names it in `metadata`, the newest
-    /// metadata of the table; `None` if the table has no metadata. `replaces_tag` is true if a tag that
-    /// names another snapshot may move.
+    /// Returns whether the tag with the name of this snapshot already names it in `metadata`: the newest
+    /// metadata of the table, or `None` if the table has none. `replaces_tag` is true if a tag that names
+    /// another snapshot may move.
     ///
     /// # Errors
     /// If the snapshot must not be published into the table, for example because the table came from another

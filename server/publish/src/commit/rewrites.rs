@@ -15,7 +15,7 @@ use super::live::LiveFile;
 /// added.
 pub const PUBLICATIONS_MAX: usize = 16;
 
-/// A data file is written anew if at least one row in this many is deleted.
+/// A data file is written anew if at least one in this many of its rows is deleted.
 const DELETED_PART: u64 = 10;
 
 /// The files that a publication writes anew, by their positions among the live files, ascending. A file is in

@@ -195,8 +195,8 @@ impl TableMetadata {
         snapshots.find(|snapshot| snapshot.snapshot_id == id)
     }
 
-    /// Copies how long each branch and tag is kept from the metadata `of`, and all other members that other
-    /// engines added to it there. Changes only branches and tags that are in both.
+    /// For each branch and tag that is also in the metadata `of`, copies from there how long it is kept, and
+    /// all other members that other engines added to it.
     pub fn take_retention(&mut self, of: &Self) {
         for (name, reference) in &mut self.refs {
             let same = of.refs.get(name);

@@ -47,7 +47,8 @@ pub(super) fn names(metadata: &ArrowReaderMetadata) -> Vec<String> {
 /// Finds columns in a file.
 ///
 /// # Errors
-/// A sentence about a column that the file lacks, or about one that it has in addition to `columns`.
+/// A sentence about a column that the file lacks. With [`Matching::Names`], also about a column whose name is
+/// not in the list or occurs twice; with [`Matching::Ids`], also about a column without a field id.
 pub(super) fn find(
     columns: &[(String, CqlType)],
     metadata: &ArrowReaderMetadata,

@@ -6,7 +6,7 @@ use num_bigint::{BigInt, Sign};
 
 use super::{DecimalForm, ValueError};
 
-/// The `date` of 1970-01-01 in CQL, which counts days from 0.
+/// CQL's `date` of 1970-01-01. A `date` is a number of days without a sign, with this day in the middle.
 const EPOCH_DAY: u32 = 1 << 31;
 
 /// Microseconds in a millisecond: CQL's timestamps are milliseconds, Iceberg's are microseconds.

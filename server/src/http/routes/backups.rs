@@ -43,10 +43,10 @@ struct BackupList {
 struct BackupView {
     /// The name of the backup below the folder for backups.
     name: String,
-    /// The time of creation, in milliseconds since 1970.
-    created_unix_ms: u64,
     /// The time at which the folder of the backup last changed, in milliseconds since 1970: when the backup
     /// was made.
+    created_unix_ms: u64,
+    /// The bytes of all files of the backup.
     bytes: u64,
 }
 

@@ -10,10 +10,10 @@ use super::answer::query_of;
 
 /// The default length of a page of jobs, tables, snapshots or rows.
 const LIMIT: u32 = 100;
-/// The largest length of a page.
+/// The largest length of a page of any list but that of attempts.
 const LIMIT_MAX: u32 = 1000;
 
-/// The largest length of a page of any list but that of attempts.
+/// The query parameters of a list that can only be paged, not filtered.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

@@ -21,8 +21,8 @@ use crate::tokens::Principal;
 
 /// The bytes of keys and values after which a page ends.
 const PAGE_BYTES_MAX: usize = 1 << 20;
-/// The bytes of key and value of the longest row in a response. JSON may take six bytes for each,
-/// and clients read 64 MiB.
+/// The bytes of key and value of the longest row in a response. JSON may take six bytes for each byte, and
+/// ebb's client reads at most 64 MiB of a response.
 const ROW_BYTES_MAX: usize = 8 << 20;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -31,8 +31,10 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
         .routes(routes!(scan))
 }
 
-/// The bytes of key and value of the longest row in a response. JSON may take six bytes for each byte, and
-/// ebb's client reads at most 64 MiB of a response.
+/// Returns the value of a key
+///
+/// It takes a token for scope `admin`, or for scope `jobs` of a role with SELECT on the table. The
+/// request is a POST because keys are longer than paths may be, and do not belong into logs.
 #[utoipa::path(
     post, path = "/v1/tables/{keyspace}/{table}/get", operation_id = "get_row", tag = "tables",
     params(

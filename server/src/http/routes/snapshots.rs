@@ -192,8 +192,9 @@ async fn show(
 /// The longest pause in a pass that counts what snapshots pin.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// Counts what snapshots pin. The pass pauses for as long as it works, so it uses half of a core at
-/// most. It ends with an error when the client is gone or the node closes.
+/// Counts what snapshots pin. After each step the pass pauses for as long as the step took, but for
+/// [`PAUSE_MAX`] at most, so it uses about half of a core. It ends with an error when the client is gone or
+/// the node closes.
 fn pins(node: &Node, keyspace: Option<&str>, client: &Weak<()>) -> Result<SnapshotPins, JobError> {
     let mut begun = Instant::now();
     let mut step = |_: u64| {
@@ -208,9 +209,9 @@ fn pins(node: &Node, keyspace: Option<&str>, client: &Weak<()>) -> Result<Snapsh
     pins.ok_or_else(|| SubmitError::ShuttingDown.into())
 }
 
-/// Counts what snapshots pin. After each step the pass pauses for as long as the step took, but for
-/// [`PAUSE_MAX`] at most, so it uses about half of a core. It ends with an error when the client is gone or
-/// the node closes.
+/// Creates a snapshot of a keyspace, or of one table
+///
+/// A snapshot costs as much as a small write, and is durable when the response is sent.
 #[utoipa::path(
     post, path = "/v1/snapshots", operation_id = "create_snapshot", tag = "snapshots",
     request_body = SnapshotRequest,

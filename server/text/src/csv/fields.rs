@@ -51,8 +51,8 @@ impl CsvFields {
     }
 
     /// Adds the text from `from` on, up to a delimiter or the end of the record, to the current
-    /// field: a field without quotes, or the text after a closing quote. Returns the position at
-    /// which the text ends.
+    /// field: a field without quotes or, in a lenient dialect, the text after a closing quote.
+    /// Returns the position at which the text ends.
     fn take_unquoted(&mut self, record: &[u8], from: usize) -> Result<usize, CsvProblem> {
         let rest = &record[from..];
         let bytes = memchr(self.dialect.delimiter, rest).unwrap_or(rest.len());

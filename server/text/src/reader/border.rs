@@ -227,8 +227,9 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
     }
 }
 
-/// Tests the hypothesis that a record begins at some offset: reads from there on, until the bytes
-/// refute it or a later record begins.
+/// A reading of the file from an offset on, under a hypothesis: that a record begins at the offset, or
+/// that the offset lies in a field in quotes. It finds the next border, unless the bytes refute the
+/// hypothesis.
 struct Reading {
     machine: Machine,
     dialect: CsvDialect,

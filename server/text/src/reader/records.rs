@@ -318,7 +318,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Marks this many unread bytes, with this number of line ends, as read.
+    /// Removes from `unread` its first `bytes` bytes, which contain `line_ends` line ends.
     fn pass(&mut self, bytes: usize, line_ends: u64) {
         self.unread.start += bytes;
         self.offset += bytes as u64;

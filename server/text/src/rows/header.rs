@@ -38,9 +38,12 @@ pub(super) fn header(
     }))
 }
 
-/// Returns the index of a column, from 0. `column` is its name, or its number from 1. In a file
-/// without records that should have a header, every name is accepted; without a header, only
-/// numbers are.
+/// Returns the index of a column, from 0. `column` is its name, or its number from 1. If a file
+/// should have a header but has no record, every name is accepted.
+///
+/// # Errors
+/// If there is no such column. Without a header, columns have no names, only numbers, and every
+/// number is accepted.
 pub(super) fn place(
     column: &str,
     has_header: bool,

@@ -217,9 +217,9 @@ impl Transaction {
         self.own_mut(table)?.delete(key)
     }
 
-    /// Removes all keys of a range. The commit fails with a conflict if another commit wrote a key
-    /// of the range since the transaction began, even by a merge. An empty range is no write. A
-    /// bound that is too long is an error of the commit.
+    /// Removes all keys of a range. The commit fails with a conflict if another commit wrote in the
+    /// range since the transaction began, even by a merge or by a range delete that overlaps the
+    /// range. An empty range is no write. A bound that is too long is an error of the commit.
     pub fn delete_range<K, R>(&mut self, table: &Table, range: R) -> Result<()>
     where
         K: AsRef<[u8]>,

@@ -33,8 +33,8 @@ pub struct HookedDisk {
 }
 
 impl HookedDisk {
-    /// Creates a disk that calls `hook` before each of its calls, in the thread that makes the
-    /// call, with the path that is created, opened, synced or read.
+    /// Creates a disk that calls `hook` before each call of the kinds in [`Call`], in the thread
+    /// that makes the call, with the path that is created, opened, synced or read.
     pub fn new(
         mem: &MemDisk,
         hook: impl Fn(Call, &Path) -> io::Result<()> + Send + Sync + 'static,

@@ -71,9 +71,10 @@ pub fn must_end(test: impl FnOnce() + Send + 'static) {
 }
 
 /// Returns options for a database in memory whose maintenance its caller does, so that all runs of
-/// a test are the same. Merges are due when the files take 1.2 times the space of the live data.
-/// Nothing happens just because the database is idle, as that would depend on the speed of the
-/// machine. There is no low-water mark: full disks of tests are small.
+/// a test are the same. A merge is due as soon as runs take about 1.2 times the space that they would
+/// take as one run, or there are four of them. Nothing happens just because the database is idle, as
+/// that would depend on the speed of the machine. There is no low-water mark: full disks of tests are
+/// small.
 pub fn manual(mem: &MemDisk) -> Options {
     Options {
         maintenance: Maintenance::Manual,

@@ -44,8 +44,8 @@ fn stored_keys(server: &Server) -> Vec<Bytes> {
     entries.map(|entry| entry.unwrap().0).collect()
 }
 
-/// Deletes some keys from the store. A DELETE statement would leave tombstones, which a read looks
-/// at as entries. Without them the search for an entry only passes the deleted keys.
+/// Deletes some keys from the store. A DELETE statement would leave entries with CQL tombstones, at
+/// which a read looks. Of these keys no entries are left: the search for an entry only passes them.
 fn delete_keys(server: &Server, keys: &[Bytes]) {
     let state = server.executor.catalog().state();
     let table = state.table("ks", "t").unwrap().rows();

@@ -34,8 +34,8 @@ const FOLDER: &str = "EBB_ORACLE_FOLDER";
 const REPORT: &str = "schema oracle: ";
 
 /// The server is killed after a random number of thread yields, below two to the power of this
-/// number. So the moment is between the time before the statement is read and the time after it is
-/// done.
+/// number. So it may be killed before it reads the statement, while it executes the statement, or
+/// afterwards.
 const TURNS_BITS_MAX: u32 = 15;
 
 pub struct Process {

@@ -17,8 +17,8 @@ use crate::value::Type;
 use crate::write::Write;
 
 /// The number of values of each clustering column, and of the first column of a partition key with
-/// two columns. A partition key with one column has one value more. It is small, so that writes
-/// affect the same rows.
+/// two columns. A partition key with one column has one value more. The number is small, so that
+/// writes affect the same rows.
 const KEYS: i32 = 3;
 
 pub struct Generator {

@@ -59,7 +59,8 @@ impl Display for Term {
     }
 }
 
-/// Prints the name of a function before its parenthesis, in quotes if the word alone would not be a call.
+/// Prints the name of a function before its parenthesis, in quotes if the parser would not read the
+/// plain word and a parenthesis as a call.
 pub(super) struct FunctionName<'a>(pub &'a QualifiedName);
 
 impl Display for FunctionName<'_> {

@@ -10,7 +10,8 @@ use crate::syntax::fuzzing;
 
 /// The number of mutations of each statement, unless `EBB_ROUNDS` sets another.
 const ROUNDS: u64 = 200;
-/// The number of statements of random pieces, per mutation of one statement ([`rounds`]).
+/// The number of statements that are made of random pieces, as a multiple of the number of
+/// mutations of each statement ([`rounds`]).
 const RANDOM: u64 = 25;
 
 fn rounds() -> u64 {

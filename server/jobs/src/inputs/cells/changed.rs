@@ -50,7 +50,7 @@ pub(crate) type Rewritten<'r> = &'r mut dyn Iterator<Item = Result<RewrittenRow,
 pub(super) struct Compared<'t> {
     pub(super) older: &'t SnapshotTable,
     pub(super) newer: &'t SnapshotTable,
-    /// The number of the published table that contains the rows.
+    /// The number of the published table that the rows belong to.
     pub(super) rows_to: u32,
     pub(super) checkpoint: Checkpoint<'t>,
 }
@@ -497,8 +497,8 @@ struct VisibleRows<'p> {
     /// The key of the current row; `None` behind the last one.
     key: Option<Bytes>,
     cells: RowCells,
-    /// The checkpoint of the task. It is called for each row that is not visible, so that many such rows do
-    /// not stall the task.
+    /// The checkpoint of the task. It is called for each row that is not visible, because such rows have no
+    /// record by which the runtime could see progress.
     checkpoint: Checkpoint<'p>,
 }
 

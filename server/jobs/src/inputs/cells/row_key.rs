@@ -33,10 +33,10 @@ const ALL: [Change; 5] = [
     Change::Removed,
 ];
 
-/// The key of a record: the published table and the key of a row, and the change of the row.
+/// The key of a record: the published table of a row, the change of the row, and the row's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowKey<'k> {
-    /// The number of the published table that contains the row.
+    /// The number of the published table that the row belongs to.
     pub(crate) table: u32,
     pub(crate) change: Change,
     /// The key of the row in the store.
