@@ -51,11 +51,11 @@ impl JobContext {
     /// If `find` fails, or if the attempt is stopped while another one determines the ranges.
     pub fn ranges(
         &self,
-        attempt_state: &AttemptState,
+        attempt_state: &Arc<AttemptState>,
         find: impl FnOnce(SamplePlan) -> Result<RangePartitioner, TaskError>,
     ) -> Result<Option<Arc<RangePartitioner>>, TaskError> {
         let is_needed = || !attempt_state.is_stopped() && !self.pacer.is_cancelled();
-        (self.ranges).get(&self.task, self.splits(), is_needed, find)
+        (self.ranges).get(&self.task, self.splits(), attempt_state, is_needed, find)
     }
 
     /// Wakes preempted attempts so that they stop, and ends idle processes.

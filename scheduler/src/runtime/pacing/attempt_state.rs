@@ -49,7 +49,8 @@ impl AttemptState {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// Sets whether the attempt waits for CPU; such time does not count as a stall.
+    /// Sets whether the attempt waits for CPU, or for the key sample of another attempt; such time does not
+    /// count as a stall.
     pub fn set_waiting(&self, waiting: bool) {
         self.waiting.store(waiting, Ordering::Relaxed);
     }

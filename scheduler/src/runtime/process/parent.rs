@@ -13,6 +13,7 @@ use crate::runtime::job_entry::{DutyResult, JobContext};
 use crate::runtime::pacing::attempt::Attempt;
 use crate::runtime::pacing::attempt_state::AttemptState;
 use crate::runtime::shuffle::run::Segment;
+use std::sync::Arc;
 
 /// A bound above the bytes that a process can read between two reports, which are 4 ms or one
 /// record apart. The reads of all jobs are paced together, so no process may claim an arbitrary
@@ -29,7 +30,7 @@ pub(in crate::runtime) fn run_in_process(
     (job, pool): (&JobContext, &Pool),
     (task, number): (TaskId, u32),
     segments: &[Segment],
-    attempt_state: &AttemptState,
+    attempt_state: &Arc<AttemptState>,
     attempt: &Attempt<'_>,
 ) -> Result<DutyResult, TaskError> {
     // Before the first wait for a process: from now on, if the attempt hangs, the runtime stops it and

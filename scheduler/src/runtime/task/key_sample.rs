@@ -3,7 +3,8 @@
 //! Cut points must be the same for all maps, so they are determined once, by the first map that
 //! needs them, as a part of its task: paced, accounted, and tried again if it fails. The other maps
 //! wait for it. Meanwhile they check now and then whether they were stopped, because the sampling
-//! map pauses for as long as their job does.
+//! map pauses for as long as their job does, and whether it was: if it hangs, it is given up, and
+//! another one takes the sample.
 
 use crate::runtime::error::TaskError;
 use crate::runtime::job::functions::Emit;
@@ -11,6 +12,7 @@ use crate::runtime::job::input::Split;
 use crate::runtime::job::partitioner::{Partitioning, RangePartitioner};
 use crate::runtime::job::task_context::TaskContext;
 use crate::runtime::pacing::attempt::Attempt;
+use crate::runtime::pacing::attempt_state::AttemptState;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,15 +36,16 @@ pub(in crate::runtime) struct JobRanges {
 enum Search {
     #[default]
     Open,
-    /// A map is taking the sample.
-    Claimed,
+    /// The attempt at a map with this state is taking the sample.
+    Claimed(Arc<AttemptState>),
     Found(Arc<RangePartitioner>),
 }
 
-/// A map task's claim to take the sample. It is released on drop, so another map task can claim it
-/// if this one fails.
+/// The claim of an attempt at a map to take the sample. It is released on drop, so another attempt can
+/// take it if this one fails.
 struct Claim<'a> {
     ranges: &'a JobRanges,
+    by: Arc<AttemptState>,
     end: Search,
 }
 
@@ -55,15 +58,19 @@ enum Turn<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        *self.ranges.lock() = std::mem::take(&mut self.end);
-        self.ranges.changed.notify_all();
+        let mut search = self.ranges.lock();
+        // Another attempt has taken over if this one was stopped.
+        if matches!(&*search, Search::Claimed(by) if Arc::ptr_eq(by, &self.by)) {
+            *search = std::mem::take(&mut self.end);
+            self.ranges.changed.notify_all();
+        }
     }
 }
 
 impl JobRanges {
-    /// Returns the ranges of keys of `job`, whose input has these splits. If no attempt has
-    /// determined them, calls `find` to do so. Returns `None` if the job's partitioner needs no
-    /// sample of the keys.
+    /// Returns the ranges of keys of `job`, whose input has these splits, for the attempt with the state
+    /// `own`. If no attempt has determined them, calls `find` to do so. Returns `None` if the job's
+    /// partitioner needs no sample of the keys.
     ///
     /// # Errors
     /// Those of `find`, and an error if `is_needed` returns false while another attempt takes the
@@ -72,13 +79,18 @@ impl JobRanges {
         &self,
         job: &TaskContext,
         splits: &[Split],
+        own: &Arc<AttemptState>,
         is_needed: impl Fn() -> bool,
         find: impl FnOnce(SamplePlan) -> Result<RangePartitioner, TaskError>,
     ) -> Result<Option<Arc<RangePartitioner>>, TaskError> {
         let Partitioning::SampledRanges { records } = &job.spec.partitioning else {
             return Ok(None);
         };
-        let mut claim = match self.turn(is_needed)? {
+        // The whole wait is marked: the sample may take longer than an attempt may stall.
+        own.set_waiting(true);
+        let turn = self.turn(own, is_needed);
+        own.set_waiting(false);
+        let mut claim = match turn? {
             Turn::Mine(claim) => claim,
             Turn::Over(ranges) => return Ok(Some(ranges)),
         };
@@ -91,24 +103,31 @@ impl JobRanges {
         Ok(Some(ranges))
     }
 
-    /// Waits while another attempt takes the sample of keys. Returns the ranges, or the claim to
-    /// take the sample if that attempt failed or there is none. Fails if `is_needed` returns false
-    /// during the wait.
-    fn turn(&self, is_needed: impl Fn() -> bool) -> Result<Turn<'_>, TaskError> {
+    /// Waits while another attempt takes the sample of keys. Returns the ranges, or the claim of the attempt with the state `own` to take the sample, if the
+    /// other attempt failed, was stopped, or there is none. Fails if `is_needed` returns false during
+    /// the wait.
+    fn turn(
+        &self,
+        own: &Arc<AttemptState>,
+        is_needed: impl Fn() -> bool,
+    ) -> Result<Turn<'_>, TaskError> {
         let mut search = self.lock();
         loop {
             match &*search {
                 Search::Found(ranges) => return Ok(Turn::Over(Arc::clone(ranges))),
-                Search::Claimed if is_needed() => {}
-                Search::Claimed => return Err(TaskError::Cancelled),
-                Search::Open => break,
+                Search::Claimed(by) if !by.is_stopped() => {}
+                Search::Claimed(_) | Search::Open => break,
+            }
+            if !is_needed() {
+                return Err(TaskError::Cancelled);
             }
             let waited = self.changed.wait_timeout(search, LOOK_EVERY);
             search = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        *search = Search::Claimed;
+        *search = Search::Claimed(Arc::clone(own));
         Ok(Turn::Mine(Claim {
             ranges: self,
+            by: Arc::clone(own),
             end: Search::Open,
         }))
     }

@@ -80,6 +80,12 @@ fn fixture_with(options: RuntimeOptions) -> Fixture {
 impl Fixture {
     /// Counts the words of `text`; the first `hanging` attempts hang.
     fn submit(&self, text: &str, hanging: u32) -> JobHandle {
+        let spec = word_count(text, 1, 1, &self.output);
+        self.submit_hanging(spec, hanging)
+    }
+
+    /// Submits a word count. Its first `hanging` attempts hang when they map a record.
+    fn submit_hanging(&self, spec: JobSpec, hanging: u32) -> JobHandle {
         let door = Arc::clone(&self.door);
         let mapper = move |key: &[u8], text: &[u8], emit: &mut dyn Emit| {
             if door.arrivals() < hanging {
@@ -87,9 +93,18 @@ impl Fixture {
             }
             WordCount.map(key, text, emit)
         };
-        let mut spec = word_count(text, 1, 1, &self.output);
-        spec.mapper = Arc::new(mapper);
-        self.runtime.submit(spec).unwrap()
+        let mapper = Arc::new(mapper);
+        self.runtime.submit(JobSpec { mapper, ..spec }).unwrap()
+    }
+
+    /// Returns the number of attempts of `job` that wait for CPU, or for another attempt.
+    fn waiting(&self, job: &JobHandle) -> usize {
+        let state = self.runtime.shared.lock();
+        let Some(job) = state.jobs.get(&job.id()) else {
+            return 0;
+        };
+        let attempts = job.tracker.attempt_states();
+        attempts.filter(|attempt| attempt.is_waiting()).count()
     }
 
     /// Waits until each attempt has hung and was given up, and returns the job's cause of failure.
@@ -124,14 +139,7 @@ impl Fixture {
     /// for CPU: otherwise an attempt that starves on a busy machine would count as hanging.
     fn wait_for(&self, job: &JobHandle) -> JobReport {
         wait::until("the job to end", || {
-            let waits = {
-                let state = self.runtime.shared.lock();
-                (state.jobs.get(&job.id())).is_some_and(|job| {
-                    let mut attempts = job.tracker.attempt_states();
-                    attempts.any(|attempt_state| attempt_state.is_waiting())
-                })
-            };
-            if waits {
+            if self.waiting(job) > 0 {
                 self.clock.advance_s(0.001);
             }
             job.status().finished_s.is_some()
@@ -165,6 +173,31 @@ fn a_hanging_attempt_is_left_behind_and_its_task_tried_again() {
         fixture.let_go();
         assert_eq!(counts(&fixture.output), count_independently("a b a"));
     }
+}
+
+/// Regression: the maps that waited for the sample counted as hanging, too, so the job failed.
+#[test]
+fn a_map_that_hangs_while_it_samples_the_keys_is_replaced_by_one_that_waits() {
+    let maps = 4;
+    let fixture = fixture_with(RuntimeOptions {
+        cores: maps,
+        management: Management::Unmanaged,
+        stall_s: 5.0,
+        ..plain_options()
+    });
+    let spec = word_count("a\nb\nc\nd", maps as usize, 2, &fixture.output);
+    let job = fixture.submit_hanging(spec.globally_sorted(), 1);
+    fixture.wait_until_hanging(1);
+    wait::until("the other maps to wait for the sample", || {
+        fixture.waiting(&job) == maps as usize - 1
+    });
+    fixture.until("the map to be given up", || {
+        job.status().attempts_failed == 1
+    });
+    let report = fixture.wait_for(&job);
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    assert_eq!(report.counters.attempts_failed, 1);
+    fixture.let_go();
 }
 
 #[test]
