@@ -66,6 +66,8 @@ pub struct Range {
     /// moves it to the next key, because that may load a block, which is in vain if the caller
     /// takes no further entry.
     front_lingers: bool,
+    /// Memory for the key of a version that is passed because it is newer than the range.
+    newer_key: Vec<u8>,
     done: bool,
     /// The measurement of the range as a request; `None` while no meter measures requests.
     scan: Option<Scan>,
@@ -102,6 +104,7 @@ impl Range {
             front: None,
             back: None,
             front_lingers: false,
+            newer_key: Vec::new(),
             done: false,
             scan: None,
             dead_keys: None,
@@ -272,38 +275,41 @@ impl Range {
 
     /// Returns the next live entry upwards. The visible versions of a key come newest first: they
     /// are folded down to a put or a delete, and the older ones are skipped. Stops after `keys_max`
-    /// steps. A step passes a key, or one version that is too new for this reader. If the last step
-    /// passes the last version of a key that has only versions that are too new, it moves the lower
-    /// bound behind this key, so that [`Self::passed_key`] returns the key.
+    /// steps. A step passes a key, or one version that is too new for this reader. A step that passes
+    /// the last version of a key that has only versions that are too new moves the lower bound behind
+    /// this key, so that [`Self::passed_key`] returns the key.
     fn step_front(
         &mut self,
         merge: &mut Merge<Source, false>,
         keys_max: u32,
     ) -> Result<Option<Search>> {
-        for left in (0..keys_max.max(1)).rev() {
+        for _ in 0..keys_max.max(1) {
             if std::mem::take(&mut self.front_lingers) {
                 self.leave_key(merge)?;
             }
             let Some(source) = merge.front() else {
                 return Ok(None);
             };
+            // If the back end has read this key, the upper bound excludes it.
             if !self.below_upper(source.key()) {
                 return Ok(None);
             }
             if let Some(error) = source.damage() {
                 return match &self.upper {
+                    // The damage begins behind all versions of the last key, so the range is complete.
                     Bound::Included(upper) if is_behind(source, upper) => Ok(None),
                     _ => Err(error.clone()),
                 };
             }
-            // If the back end has read this key, the upper bound excludes it.
             if source.seq() > self.point.seq {
-                let last = (left == 0).then(|| Bytes::copy_from_slice(source.key()));
+                self.newer_key.clear();
+                self.newer_key.extend_from_slice(source.key());
                 merge.advance()?;
-                if let Some(key) = last
-                    && merge.front().is_none_or(|next| next.key() != key)
+                if merge
+                    .front()
+                    .is_none_or(|next| next.key() != self.newer_key)
                 {
-                    exclude(&mut self.lower, &key);
+                    exclude(&mut self.lower, &self.newer_key);
                 }
                 continue;
             }

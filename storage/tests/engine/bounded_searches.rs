@@ -45,6 +45,24 @@ fn a_bounded_search_stops_among_newer_keys_and_goes_on_behind_them() {
     assert_eq!(found, [None, None, Some(10), None, None]);
 }
 
+/// Regression: a search that ended between two versions of a key forgot the keys that it had passed before.
+#[test]
+fn a_key_that_a_search_passes_before_it_ends_among_the_versions_of_another_is_known() {
+    let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
+    let app = db.keyspace("app").unwrap();
+    let queue = app.table("queue", Default::default()).unwrap();
+    app.create_snapshot("before").unwrap();
+    for i in [0, 1, 1, 2, 2, 3, 3] {
+        queue.put(&[i], b"new").unwrap();
+    }
+    let before = app.snapshot("before").unwrap().table("queue").unwrap();
+    let mut range = before.range::<&[u8], _>(..);
+    for passed in [0, 1, 2] {
+        assert_eq!(range.next_within(2).unwrap().unwrap(), Search::Passed);
+        assert_eq!(range.passed_key(), Some(&[passed][..]));
+    }
+}
+
 /// A reader may begin anew behind this key, and must not miss an entry then.
 #[test]
 fn the_passed_key_has_no_version_that_is_still_to_be_read() {
