@@ -179,6 +179,11 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
     }
     let apply = apply(options)?;
     change(context, |roles| {
+        // The user may have lost the status meanwhile. Two superusers must not take it from each other.
+        let own = context.user.name();
+        if options.superuser.is_some() && own.is_some_and(|own| !roles.is_superuser(own)) {
+            return unauthorized("Only superusers are allowed to alter superuser status");
+        }
         // The role may have become a superuser meanwhile.
         if is_refused(roles.is_superuser(name)) {
             return unauthorized(refused);

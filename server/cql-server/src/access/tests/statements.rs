@@ -1,12 +1,14 @@
 //! Statements about roles and permissions: their effects and their errors.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::thread;
 
 use ebb_cql::protocol::QueryParameters;
 use ebb_model::access::{ActingRole, Permission, PermissionSet, Resource};
 
 use super::{U, server};
 use crate::access::{User, room_for_snapshot};
+use crate::executor::harness::Server;
 use crate::system::{JobList, JobRow};
 
 /// A list of jobs that shows for which role it was read: its single job has the name of that role
@@ -140,6 +142,33 @@ fn invalid_statements_get_cassandras_errors() {
     ] {
         assert_eq!(server.refused(text), message, "{text}");
     }
+}
+
+/// Regression: both statements were checked before either of them changed a role, and no superuser was left.
+#[test]
+fn two_superusers_cannot_take_the_status_from_each_other() {
+    let server = server(&[]);
+    for name in ["a", "b"] {
+        server.add(name);
+        server.set(name, |role| role.is_superuser = true);
+    }
+    let both_are_ready = Barrier::new(2);
+    thread::scope(|scope| {
+        for (own, other) in [("a", "b"), ("b", "a")] {
+            let catalog = Arc::clone(server.executor.catalog());
+            let mut server = Server::over(catalog, server.clock.clone(), None);
+            server.log_in(own);
+            let both_are_ready = &both_are_ready;
+            scope.spawn(move || {
+                both_are_ready.wait();
+                // The time between check and change is that in which the password is hashed.
+                let text = format!("ALTER ROLE {other} WITH SUPERUSER = false AND PASSWORD = 'p'");
+                let _one_is_rejected = server.try_run(&text);
+            });
+        }
+    });
+    let state = server.executor.catalog().roles().state();
+    assert!(state.roles().is_superuser("a") != state.roles().is_superuser("b"));
 }
 
 #[test]
@@ -338,7 +367,7 @@ fn list_permissions_follows_resources_and_memberships() {
         server.rows("SELECT role, resource FROM system_auth.role_permissions"),
         "u data/ks/t | reader data/ks"
     );
-    let warned = |server: &mut crate::executor::harness::Server, text: &str| {
+    let warned = |server: &mut Server, text: &str| {
         server
             .warnings_of(text, QueryParameters::default())
             .unwrap()
