@@ -106,17 +106,18 @@ impl Size {
             size.jobs += generated.ceil() as u64;
             tasks += (maps * (1.0 + workload.reduces_per_map)).ceil() as u64;
             copies += (maps * nodes.min(workload.replicas.into()) as f64).ceil() as u64;
-            for (what, amount, most) in [
-                ("jobs", size.jobs, JOBS_MAX),
-                ("tasks", tasks, TASKS_MAX),
-                ("copies of splits", copies, COPIES_MAX),
+            // Tasks and copies grow with the size of the jobs, the number of jobs does not.
+            for (field, what, amount, most) in [
+                ("workload", "jobs", size.jobs, JOBS_MAX),
+                ("workload.maps_mean", "tasks", tasks, TASKS_MAX),
+                ("workload.maps_mean", "copies of splits", copies, COPIES_MAX),
             ] {
                 if amount > most {
                     let what = format!(
                         "makes about {amount} {what} with the listed jobs; at most {most}: \
                          generate fewer or smaller jobs"
                     );
-                    return Err(FieldError::new("workload.maps_mean", what));
+                    return Err(FieldError::new(field, what));
                 }
             }
         }

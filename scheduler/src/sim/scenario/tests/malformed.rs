@@ -309,6 +309,11 @@ fn each_malformed_file_is_refused_with_its_line_and_field() {
         ),
         (
             "jobs = 20",
+            "jobs = 100000",
+            "line 42, workload: makes about 100002 jobs with the listed jobs; at most 100000",
+        ),
+        (
+            "jobs = 20",
             "load = 900000",
             "line 45, workload.load: makes about",
         ),
