@@ -27,7 +27,8 @@ use crate::setup::drawn;
 const OPERATIONS: usize = 45;
 /// Approximate number of bytes that the database's operations write.
 const WRITTEN_BYTES: u64 = 5000;
-/// Limit on the I/O calls that open and read the database, which take some hundred.
+/// The most I/O calls with which a damaged database may be opened and read: some hundred are enough, and more
+/// show an endless loop.
 const IO_CALLS_MAX: u64 = 20_000;
 /// Limit on the memory that opening and reading a database of ten kilobytes takes, caches and the
 /// other threads of the test included.

@@ -80,8 +80,9 @@ pub(super) fn begin(data: &Path, asked_text: Option<&Path>) -> Result<Text> {
     })
 }
 
-/// Creates the folder, opens a store in it, and loads both tables. `asked_text` is the file or
-/// folder of text for the jobs to read; with `None` they read Rust source files of this machine.
+/// Creates the folder, or empties one that an earlier demo made, opens a store in it, and loads both tables.
+/// `asked_text` is the file or folder of text for the jobs to read; with `None` they read the text files of
+/// this repository and of Cargo's registry.
 pub(super) fn set_up(
     data: &Path,
     asked_text: Option<&Path>,

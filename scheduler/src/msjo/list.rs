@@ -115,6 +115,9 @@ pub fn carried_out(instance: &Instance, planned: &Schedule) -> Schedule {
 /// Like [`non_idling`], but the machine of each task is given by `node`: a free machine takes the task
 /// of least rank among its own tasks that may start.
 ///
+/// Scans all tasks at each start, so its time is quadratic in their number. MARES calls it once, after a linear
+/// program that takes far longer. [`NonIdling`], which tries many orders, keeps heaps.
+///
 /// # Panics
 /// When a task is on a machine that does not exist.
 #[must_use]
@@ -155,7 +158,8 @@ pub fn non_idling_on(instance: &Instance, ranks: &[u32], node: &[NodeId]) -> Sch
     }
     let mut schedule = empty(instance);
     for _ in 0..instance.tasks.len() {
-        // Always the earliest start of all: a task that may start because of this one starts no earlier.
+        // Always the earliest start of all: a task that may start because of this one starts later, since
+        // lengths are positive.
         let machine = (machines.iter_mut())
             .min_by_key(|machine| OrderedF64(machine.next_s()))
             .expect("an instance has machines");

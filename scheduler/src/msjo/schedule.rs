@@ -37,8 +37,8 @@ pub enum Violation {
     /// A task starts before its release, or before its machine is free at all.
     #[error("{0} starts before its release")]
     BeforeRelease(String),
-    /// A reduce, the first name, starts before the output of a map of its job, the second name, has
-    /// arrived.
+    /// The reduce with the first name starts before the output of the map of its job with the second name
+    /// has arrived.
     #[error("{0} starts before the output of {1} has arrived")]
     BeforeMap(String, String),
     /// A task, the first name, starts on a machine where another one, the second name, still runs.

@@ -4,8 +4,8 @@ use super::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Draws an instance in which maps may be longer than reduces, jobs may lack either, and
-/// machines may be busy.
+/// Draws an instance in which maps may be longer than reduces, jobs may lack either, and one of the three
+/// machines is busy at first.
 fn small(seed: u64) -> Instance {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let jobs = (0..rng.random_range(1..6)).map(|id| {

@@ -52,7 +52,7 @@ impl AddAssign for ThreadUse {
 #[derive(Debug)]
 pub struct ThreadFiles {
     schedstat: File,
-    /// The file `io` of the thread; `None` if the kernel does not have it.
+    /// The file `io` of the thread; `None` if it could not be opened, as with a kernel without I/O accounting.
     io: Option<File>,
 }
 

@@ -50,7 +50,7 @@ pub enum JobError {
     /// The operating system rejects an operation on a folder or a file, or does not start a thread.
     #[error("cannot {what}: {source}")]
     System {
-        /// The operation that failed, as in "cannot make a folder".
+        /// The operation that failed, as a verb with its object: "make a folder".
         what: String,
         /// The error of the operating system.
         source: io::Error,

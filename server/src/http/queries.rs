@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A source of the running CQL queries, which lists and kills them. A node does not depend on the
+/// A source of the CQL queries that wait or run, which lists them and kills those that only read. A node does not depend on the
 /// CQL server, so the program that starts both the CQL and the HTTP server provides this.
 pub trait Queries: Debug + Send + Sync {
-    /// Returns the queries that run at present, the oldest first.
+    /// Returns the queries that wait or run at present, the oldest first.
     fn list(&self) -> Vec<QueryView>;
 
     /// Kills a query. Returns `None` if there is none with this id, and false if it goes on, because it

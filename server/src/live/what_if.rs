@@ -21,7 +21,7 @@ use super::ahead::Ahead;
 use crate::jobs::ReadJobs;
 use crate::node::Node;
 
-/// The most map tasks that a hypothetical job may have, and the most reduce tasks.
+/// The most map tasks, and the most reduce tasks, of a hypothetical job that is given by its tasks.
 const TASKS_MAX: u32 = 1_000_000;
 /// The longest task and the latest goal, in seconds: ten years. The weight has the same bound.
 const SECONDS_MAX: f64 = 315_360_000.0;

@@ -27,7 +27,8 @@ impl LazyCatalog {
         }
     }
 
-    /// Returns the catalog if it is open. Does not wait while another thread opens it.
+    /// Returns the catalog if it is open. Never waits: returns `None` also while another thread holds the lock,
+    /// to open the catalog or for a moment to look at it.
     pub fn opened(&self) -> Option<Arc<Catalog>> {
         match self.opened.try_lock() {
             Ok(opened) => opened.clone(),

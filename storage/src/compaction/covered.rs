@@ -25,8 +25,9 @@ pub(crate) fn covered_run(
     (0..runs.len()).find(|&at| !is_busy(runs[at].id()) && is_covered(runs, at, &boundaries))
 }
 
-/// Returns whether the content of the run at the position `at` is needed by no reader. Then no
-/// later reader will need it either, because later readers read above all commits in the run.
+/// Returns whether the content of the run at the position `at` is needed by no reader. Then no later reader
+/// will need it either: later readers also read above the tombstones that cover the run, and a run of
+/// tombstones with nothing older below them hides nothing from anyone.
 fn is_covered(runs: &[Arc<Run>], at: usize, boundaries: &Boundaries) -> bool {
     let (newer, run, older) = (&runs[..at], &runs[at], &runs[at + 1..]);
     let stripe = boundaries.stripe(run.meta().smallest_seq);

@@ -25,7 +25,8 @@ pub(super) struct IdleWatch {
 }
 
 impl IdleWatch {
-    /// Returns a watch that reports a database as idle after this time without activity.
+    /// Returns a watch that reports a database as idle after this time without a write, and with at most
+    /// [`READS_MAX`] reads.
     pub(super) fn new(after: Duration, seen: Activity, now: Instant) -> Self {
         Self {
             after,

@@ -28,7 +28,7 @@ pub(crate) fn hold_name(name: &str) -> String {
 
 impl Engine {
     /// Creates a snapshot of a keyspace, or of one table of it, by a commit like any other: nothing
-    /// is flushed, and no other commit waits for it.
+    /// is flushed, and other commits wait for it no longer than for any commit before them.
     pub(crate) fn create_snapshot(
         &self,
         keyspace: &str,
@@ -69,27 +69,28 @@ impl Engine {
         };
         // The id stays used if the commit fails: its record may be in the log all the same.
         *last_id += 1;
-        // Readers of the snapshot judge expiry by this time, whatever number it gets: a view above
-        // every commit holds the time until the bookmark does.
-        let hold = || ReadPoint {
+        // Readers of the snapshot judge the expiry of values by this time. A merge that begins before the
+        // bookmark exists must not drop a value that expires in between. So a view with this time, above
+        // all commits, stands in for the bookmark.
+        let point = || ReadPoint {
             seq: SeqNo::MAX,
             read_time_ms: self.now_ms(),
         };
-        let held = self.snapshots.register_view(hold);
+        let view = self.snapshots.register_view(point);
         let record = SnapshotRecord {
             id: *last_id,
             keyspace: keyspace.to_string(),
             name: name.to_string(),
             table,
-            created_ms: held.read_time_ms,
+            created_ms: view.read_time_ms,
             expires_ms: options
                 .expires_in
-                .map(|time| after(held.read_time_ms, time)),
+                .map(|time| after(view.read_time_ms, time)),
             held_for: None,
             at: None,
         };
         let outcome = self.commit_bookmark(record);
-        self.snapshots.release_view(held);
+        self.snapshots.release_view(view);
         outcome?;
         // `after_commit` may lock `flushing`, which is locked before `snapshot_ops`, and under
         // `Maintenance::Manual` it deletes expired snapshots, which locks `snapshot_ops`.

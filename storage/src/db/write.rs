@@ -101,7 +101,9 @@ impl Engine {
                     check(write_set)?;
                 }
                 // Memtables are frozen under the order lock, too. So the open memtable of each
-                // table is the one for this number, although the commit is inserted later.
+                // table is the one for this number, although the commit is inserted later. The segment is
+                // read and noted before the push: afterwards another thread may write the record and begin
+                // the next segment, and a trim could remove the segment with the record.
                 let segment = self.wal.segment_number();
                 let pin = |table: &Arc<TableCore>| {
                     let memtable = table.peek().memtable.clone();

@@ -390,9 +390,9 @@ impl SsTable {
         }
     }
 
-    /// Removes the partitions of the SSTable's index and filter, and their data blocks, from the
-    /// cache, because the file is about to be removed. Blocks of a partition that is not in memory
-    /// stay: they are seldom used, and evicted in time.
+    /// Removes what the cache has of this SSTable, because the file is about to be removed: the partitions of
+    /// its index and filter that are in memory, and the data blocks in them. Data blocks of other partitions
+    /// stay until the cache evicts them, because only a read of the file could find them.
     pub(crate) fn forget_blocks(&self) {
         let number = self.properties().file_number;
         for (position, place) in self.top().places().enumerate() {

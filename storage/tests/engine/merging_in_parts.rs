@@ -496,10 +496,10 @@ fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
     assert!(parts > 3, "{parts} parts");
 }
 
-/// Regression: a flush claimed, as its part of the history, all sequence numbers after those of the
-/// first run in the list. A merge in parts may use up the newest run, and its output stands behind
-/// older runs. Then an older run is the first one, so the flush also claimed versions that were merged,
-/// and seemed to replace them.
+/// Regression: a repair without the manifest dropped merged versions. A flushed file records the range of
+/// sequence numbers that it replaces, and the flush took all numbers above those of the first run in the
+/// list. But a merge in parts can use up the newest run while an older input still has keys left. Its
+/// output follows that input in the list, so the flushed file seemed to replace the output's versions.
 #[test]
 fn a_flush_between_two_parts_replaces_no_merged_version() {
     let mem = MemDisk::new();

@@ -49,7 +49,8 @@ const SCAN_ROWS: usize = 100;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// The number of rows in the table of numbers.
 const NUMBERS: u32 = 1000;
-/// The largest acceptable ratio of the p99 of reads beside the statements to that of the load alone.
+/// The largest acceptable p99 of the load's point reads while the endless statements run, as a multiple
+/// of their p99 while nothing else runs.
 const P99_MAX: f64 = 1.2;
 /// The most memory that the statements may add to the server's. Each statement that runs keeps some
 /// megabytes; the rest is for memtables, the block cache and what the allocator keeps.

@@ -175,8 +175,8 @@ impl ServerStages {
 }
 
 impl Buckets {
-    /// Adds the requests that are in `after` and were not in `before`. Histograms that are not empty
-    /// have the same bounds.
+    /// Adds to each bucket its count in `after` less its count in `before`. The histograms must have the same
+    /// bounds; an empty one counts as one without requests.
     fn add_difference(&mut self, after: &Self, before: &Self) {
         if self.0.is_empty() {
             self.0 = after.0.iter().map(|(bound_s, _)| (*bound_s, 0)).collect();

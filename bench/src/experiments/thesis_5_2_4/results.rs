@@ -58,7 +58,7 @@ impl Results {
         &self.done
     }
 
-    /// Returns the execution number `iteration` (from 0) of `run` in each round.
+    /// Returns from each round the execution of `run` that has the number `iteration`, counted from 0.
     pub fn executions(&self, run: Run, iteration: usize) -> impl Iterator<Item = &Execution> {
         let of_run = self.done.iter().filter(move |done| done.run == run);
         of_run.filter_map(move |done| done.executions.get(iteration))

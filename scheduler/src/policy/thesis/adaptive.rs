@@ -69,11 +69,12 @@ mod tests {
         assert_eq!(decide(10), [3, 4, 3]);
     }
 
-    /// J1 (6 maps) is 10 s late and expected to finish 60 s from now with one slot: a lateness of
-    /// 70 s; with two slots 40 s, with three 30 s. J2 (3 maps) is 20 s late: 50 s with one slot, 35
-    /// s with two. (No slot counts as one.) So the order is J1, J1, J2, J2, J1. J3 is unmeasured
-    /// and waits behind both. J4 needs all of its 5 slots because no time is left, and waits behind
-    /// J3. J5 gets the rest.
+    /// A map takes 10 s. J1 (6 maps) is 10 s past its goal, and would finish in 60 s with one slot: it
+    /// would be 70 s late, with two slots 40 s, with three 30 s. J2 (3 maps) is 20 s past its goal: 50 s
+    /// late with one slot, 35 s with two. A job without a slot is rated as if it had one. Each slot goes
+    /// to the job that would be the latest: J1 (70), J1 (70), J2 (50), J2 (50), J1 (40). J3, which is not
+    /// late and has no finished map, comes after the late jobs. J4 needs 5 slots for 50 s of work in the
+    /// 10 s until its last map must start, and comes after J3. J5 has no goal, and gets what is left.
     #[test]
     fn lateness_evens_out_before_other_jobs_get_slots() {
         let mut jobs = vec![

@@ -170,8 +170,8 @@ fn carry_out(
     parent: &Parent,
     attempt_state: &AttemptState,
 ) -> Result<TaskEnd, TaskError> {
-    // Core and class come with each order: another thread of the parent than the last one may use this
-    // process.
+    // The core comes with each order, because another thread of the parent than the last one may use this
+    // process, and the class, because each order has a new state.
     if let Some(core) = order.core {
         tie_current_thread(core as usize);
     }
@@ -422,8 +422,8 @@ mod tests {
             for round in 0..200 {
                 let mut sent = good.clone();
                 if round > 0 {
-                    // The limit on memory stays as it is: a new one would apply to all tests of
-                    // this process.
+                    // The header of the frame (5 bytes) and the limit on memory (8) stay as they are: a
+                    // new limit would apply to all tests of this process.
                     let at = rng.random_range(13..sent.len());
                     sent[at] = rng.random();
                     sent.truncate(rng.random_range(at..=sent.len()));

@@ -50,7 +50,8 @@ impl KeyIndex {
         }
     }
 
-    /// Returns whether enough lookups have found a record of the same key to be worth their cost.
+    /// Returns false once too few of [`TRIAL_RECORDS`] lookups in a row have found a record of the same key
+    /// to be worth their cost.
     pub fn is_worth_it(&self) -> bool {
         !self.gave_up
     }

@@ -47,7 +47,6 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
         begun += &format!(", the latest {}", started(latest));
     }
     lines.push(begun);
-    // The time of the goal begins anew with each start.
     let [mut goal, input, output] = asked(job);
     // A job that is started again is submitted anew, and its goal counts from then.
     if job.starts > 1 && !goal.is_empty() {

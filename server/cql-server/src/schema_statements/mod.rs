@@ -35,7 +35,7 @@ use super::outcome::Outcome;
 use super::snapshots::{AT_ALIAS, names_snapshot};
 use super::system::{VIRTUAL_KEYSPACES, is_reserved};
 
-/// The schema after a statement; `None` if the statement changes nothing because of
+/// The schema after a statement; `None` if the statement changes nothing, for example because of
 /// `IF [NOT] EXISTS`.
 type Next = Result<Option<Schema>, ErrorResponse>;
 

@@ -204,7 +204,8 @@ impl Lanes {
         let of_share = match lane {
             Lane::Scan | Lane::Range => Some(&share.scans),
             Lane::Moved => Some(&share.moved),
-            // These results have a few bytes, and must not wait for clients that read slowly.
+            // The results of writes, changes of the schema, KILL QUERY and logins have a few bytes, and must not
+            // wait for clients that read slowly. `Inline` does not come here.
             Lane::Inline | Lane::Write | Lane::Schema | Lane::Control | Lane::Login => None,
         };
         let of_share = match of_share {

@@ -25,8 +25,8 @@ pub(super) const STUCK: Duration = Duration::from_millis(1);
 /// The interval, while there are writes, at which the watchdog (the thread that notices stuck
 /// writes) checks them.
 const WATCH_EVERY: Duration = Duration::from_millis(2);
-/// The time for which the watchdog goes on checking after the last write. Then it sleeps until
-/// there is another.
+/// The time for which the watchdog goes on checking after the last write has begun, unless it still runs. Then
+/// the watchdog sleeps until there is another.
 const WATCH_FOR: Duration = Duration::from_secs(1);
 
 /// The record of the current and recent writes that shows whether writes are slow at the moment.

@@ -139,7 +139,9 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
         reduce_task_cpu_s,
     } = measured.estimates(question.bytes_in, *maps, *reduces, otherwise);
     let (log_mean, log_sd) = off(question);
-    // A core of which other processes take a half makes everything take twice as long.
+    // Other processes are taken as spread evenly over the cores: if they use half of them, everything takes
+    // twice as long. A node of the simulation has whole cores, and the free ones may be a fraction. So a job
+    // with fewer tasks than free cores is predicted too long.
     let cores = f64::from(question.cores.max(1));
     let free_cores = (question.free_cores).clamp(FREE_HUNDREDTHS_MIN / 100.0, cores);
     let slowdown = cores / free_cores;

@@ -374,8 +374,9 @@ mod tests {
                 );
                 for (field, q) in fields[6..].iter().zip([0.5, 0.999]) {
                     let exact = numbers[(q * count).ceil() as usize - 1] as f64;
+                    // A little more than the bound: the middle of a bucket is rounded, too.
                     assert!(
-                        (field - exact).abs() <= exact.abs() * 0.00500001,
+                        (field - exact).abs() <= exact.abs() * RELATIVE_ERROR * 1.000_002,
                         "{field} {exact}"
                     );
                 }

@@ -3,8 +3,8 @@
 //! Both are decoded once, side by side, and the result is written in the same pass: no map is
 //! built. Content that the operands' own deletions shadow is not written. The greatest timestamp,
 //! which stands first in the result, is known in advance: it is the greater one of the two, because
-//! only a deletion of the same timestamp can shadow its holder. Only when garbage is dropped, the
-//! greatest timestamp may change; then the operand is written a second time.
+//! only a deletion of the same timestamp can shadow its holder. Only garbage that is dropped, or a
+//! deletion in the partition's header, can remove the holder; then the operand is written a second time.
 
 use std::cmp::Ordering;
 
@@ -50,7 +50,7 @@ impl Rules {
         let base = left.greatest_timestamp().max(right.greatest_timestamp());
         let greatest = self.write(left, right, base, out)?;
         if greatest != base {
-            // The holder of the greatest timestamp was garbage.
+            // The holder of the greatest timestamp was garbage, or `above` deletes it.
             out.truncate(start);
             self.write(left, right, greatest, out)?;
         }

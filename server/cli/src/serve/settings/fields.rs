@@ -56,8 +56,8 @@ pub(crate) struct Settings {
     )]
     pub(crate) http_hosts: Vec<String>,
     /// Address and port for /health/live and /health/ready alone, without a token and without TLS,
-    /// for supervisors and load balancers. They are answered as soon as the server opens its
-    /// database [default: none].
+    /// for supervisors and load balancers. They are answered already while the server opens its
+    /// database, and /health/ready fails until then [default: none].
     #[arg(long, value_name = "ADDR:PORT", env = "EBB_HEALTH")]
     pub(crate) health: Option<SocketAddr>,
     /// Folder below which jobs submitted over HTTP may write files, outside of the directory of the
