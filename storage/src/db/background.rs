@@ -21,9 +21,8 @@ const RELEASE_EVERY: Duration = Duration::from_millis(100);
 /// The shortest pause before the next deletion of expired snapshots. A snapshot that could not be
 /// deleted is tried again after this pause.
 const EXPIRY_WAIT_MIN: Duration = Duration::from_millis(100);
-/// The threads read the wall clock at least this often while a snapshot is to expire, or a run is
-/// to be merged again. Their waits end by another clock, which does not show that the wall clock
-/// was set, or that the machine slept.
+/// The threads read the wall clock at least this often while a snapshot is to expire. Their waits
+/// end by another clock, which does not show that the wall clock was set, or that the machine slept.
 const CLOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The pause before the next attempt of work that found no space. It doubles with each failure, up
@@ -283,7 +282,7 @@ fn compact_loop(engine: &Engine) {
             .chain(time_to_retry(engine, looked_ms))
             .min(),
     ) {
-        looked_ms = engine.now_ms();
+        looked_ms = engine.elapsed_ms();
         retry.note(guard(engine, "compaction", || engine.compact_more()));
         // The flush loop frees replaced files that readers still hold now.
         engine.signal.flush();
@@ -294,8 +293,8 @@ fn compact_loop(engine: &Engine) {
 /// Ignores runs whose time had come at `looked_ms`, because merges were looked for then.
 fn time_to_retry(engine: &Engine, looked_ms: u64) -> Option<Duration> {
     let retry_ms = engine.next_retry_ms(looked_ms)?;
-    let wait = Duration::from_millis(retry_ms.saturating_sub(engine.now_ms()));
-    Some(wait.min(CLOCK_WAIT_MAX))
+    let wait_ms = retry_ms.saturating_sub(engine.elapsed_ms());
+    Some(Duration::from_millis(wait_ms))
 }
 
 fn sync_loop(engine: &Engine) {

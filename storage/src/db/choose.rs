@@ -345,7 +345,7 @@ fn next(
         return Ok(None);
     }
     let boundaries = || engine.boundaries(table);
-    let left_out = table.left_out.at(engine.now_ms());
+    let left_out = table.left_out.at(engine.elapsed_ms());
     let begun = version.unfinished(&left_out);
     // The output of an unfinished merge is kept: a repair without a manifest learns from it which
     // keys of the input files no longer count.

@@ -119,9 +119,6 @@ pub(crate) struct Engine {
     pub(super) reopening: Mutex<()>,
     /// The runs that are being merged.
     pub(super) claims: Claims,
-    /// The number of merges and checks in a row that found damage in files that are whole on the
-    /// disk.
-    pub(super) suspicions: AtomicU64,
     pub(super) merges: MergesUnderWay,
     pub(super) merge_pauses: MergePauses,
     /// Whether there was no write, and hardly any read, for a while.
@@ -224,6 +221,11 @@ impl Engine {
     /// Returns the time by which expiry is judged, in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.now_ms()
+    }
+
+    /// Returns the time by which waits for a retry end: [`Clock::elapsed_ms`](crate::Clock::elapsed_ms).
+    pub(super) fn elapsed_ms(&self) -> u64 {
+        self.options.clock.elapsed_ms()
     }
 
     /// Returns the point at which a reader that begins now reads.

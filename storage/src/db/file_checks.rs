@@ -107,7 +107,7 @@ impl Engine {
         self.begin_check_record(now_ms)?;
         let (mut all, mut candidates, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for table in self.tables() {
-            let (version, left_out) = (table.version(), table.left_out.at(now_ms));
+            let (version, left_out) = (table.version(), table.left_out.at(self.elapsed_ms()));
             let files = version.runs.iter().flat_map(|run| &run.meta().files);
             all.extend(files.map(|file| file.id));
             for (run, meta, file) in checkable(&version) {

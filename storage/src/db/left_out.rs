@@ -4,6 +4,12 @@
 //! An I/O error is no damage: the next read of the file may succeed, and a file that is missing may
 //! be on a disk that is not mounted. So the manifest records nothing. The run is left out in memory,
 //! and merged again after a time that doubles with each failure.
+//!
+//! A run is also left out when merges of it fail again and again, though its files are whole on the
+//! disk. These failures are counted for each run by itself.
+//!
+//! The waits are measured by [`Clock::elapsed_ms`](crate::Clock::elapsed_ms): a wall clock that is set
+//! back would prolong them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -23,75 +29,108 @@ const WAIT_MIN_MS: u64 = 1_000;
 /// milliseconds.
 const WAIT_MAX_MS: u64 = 600_000;
 
-/// The runs of one table that could not be read, or opened, at the last attempt. Merges leave each
-/// of them out for a while.
+/// The number of merges or checks of a run in a row that found damage in it while a second reading
+/// found its file whole on the disk, or that found damage in no file of their inputs. From this
+/// number on, merges leave the run out for a while after each such failure: the memory may be at
+/// fault. Below this number, the merge is tried again at once.
+const SUSPICIONS_MAX: u64 = 3;
+
+/// The runs of one table that could not be read, or opened, at the last attempt, which merges leave
+/// out for a while, and those that are suspected of being unreadable.
 #[derive(Debug, Default)]
-pub(crate) struct LeftOut(Mutex<BTreeMap<RunId, Failure>>);
+pub(crate) struct LeftOut(Mutex<Runs>);
+
+#[derive(Debug, Default)]
+struct Runs {
+    failures: BTreeMap<RunId, Failure>,
+    /// For each suspected run, the count that [`SUSPICIONS_MAX`] limits. It stays while the run is
+    /// left out, so that the first failure of a retry leaves the run out again.
+    suspicions: BTreeMap<RunId, u64>,
+}
+
+impl Runs {
+    fn forget(&mut self, run: RunId) {
+        self.failures.remove(&run);
+        self.suspicions.remove(&run);
+    }
+}
 
 /// The last failure to read a run.
 #[derive(Debug)]
 struct Failure {
     error: Error,
     wait_ms: u64,
-    /// The time from which on the run may be merged, in milliseconds since the Unix epoch; 0 after
-    /// a request for a retry at once.
+    /// The elapsed time from which on the run may be merged; 0 after a request for a retry at once.
     retry_ms: u64,
 }
 
 impl LeftOut {
     /// Leaves a run out of merges from now on, because of `error`. Returns the time until merges
     /// try again to read it, in milliseconds.
-    pub(super) fn add(&self, run: RunId, error: &Error, now_ms: u64) -> u64 {
+    pub(super) fn add(&self, run: RunId, error: &Error, elapsed_ms: u64) -> u64 {
         let mut all = self.0.lock().unwrap();
         let doubled = |last: &Failure| (2 * last.wait_ms).min(WAIT_MAX_MS);
-        let wait_ms = all.get(&run).map_or(WAIT_MIN_MS, doubled);
+        let wait_ms = all.failures.get(&run).map_or(WAIT_MIN_MS, doubled);
         let failure = Failure {
             error: error.clone(),
             wait_ms,
-            retry_ms: now_ms.saturating_add(wait_ms),
+            retry_ms: elapsed_ms.saturating_add(wait_ms),
         };
-        all.insert(run, failure);
+        all.failures.insert(run, failure);
         wait_ms
     }
 
-    /// Lets merges read these runs again, and forgets that they could not be read.
+    /// Raises the number of suspicions of these runs. Returns those of them that have reached
+    /// [`SUSPICIONS_MAX`] and are to be left out.
+    pub(super) fn suspect(&self, runs: impl IntoIterator<Item = RunId>) -> Vec<RunId> {
+        let mut all = self.0.lock().unwrap();
+        let has_reached_max = |run: &RunId| {
+            let count = all.suspicions.entry(*run).or_default();
+            *count += 1;
+            *count >= SUSPICIONS_MAX
+        };
+        runs.into_iter().filter(has_reached_max).collect()
+    }
+
+    /// Lets merges read these runs again, and forgets that they could not be read, and the
+    /// suspicions of them.
     pub(super) fn remove(&self, runs: impl IntoIterator<Item = RunId>) {
         let mut all = self.0.lock().unwrap();
         for run in runs {
-            all.remove(&run);
+            all.forget(run);
         }
     }
 
-    /// Forgets the failure of a run if it was a failure to read this file, which was found whole
-    /// since.
+    /// Forgets the failure and the suspicions of a run if it was a failure to read this file, which
+    /// was found whole since.
     pub(super) fn forget_failure_of(&self, run: RunId, file: &Path) {
         let mut all = self.0.lock().unwrap();
         let is_of_file = |failure: &Failure| match &failure.error {
             Error::Io { path, .. } | Error::Corruption { path, .. } => path == file,
             _ => false,
         };
-        if all.get(&run).is_some_and(is_of_file) {
-            all.remove(&run);
+        if all.failures.get(&run).is_some_and(is_of_file) {
+            all.forget(run);
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.lock().unwrap().is_empty()
+        self.0.lock().unwrap().failures.is_empty()
     }
 
     /// Returns whether a run is left out of merges, and the time has come to try again to read it.
-    pub(super) fn is_due(&self, run: RunId, now_ms: u64) -> bool {
+    pub(super) fn is_due(&self, run: RunId, elapsed_ms: u64) -> bool {
         let all = self.0.lock().unwrap();
-        let failure = all.get(&run);
-        failure.is_some_and(|failure| failure.retry_ms <= now_ms)
+        let failure = all.failures.get(&run);
+        failure.is_some_and(|failure| failure.retry_ms <= elapsed_ms)
     }
 
     /// Returns the runs that no merge may read at this time.
-    pub(super) fn at(&self, now_ms: u64) -> HashSet<RunId> {
+    pub(super) fn at(&self, elapsed_ms: u64) -> HashSet<RunId> {
         let for_good = mutation::is(Mutation::LeaveOutForGood);
         let all = self.0.lock().unwrap();
-        let is_out = |failure: &Failure| now_ms < failure.retry_ms || for_good;
-        let out = all.iter().filter(|(_, failure)| is_out(failure));
+        let is_out = |failure: &Failure| elapsed_ms < failure.retry_ms || for_good;
+        let out = all.failures.iter().filter(|(_, failure)| is_out(failure));
         out.map(|(run, _)| *run).collect()
     }
 
@@ -105,7 +144,7 @@ impl LeftOut {
     /// Ends the waiting time of all runs that merges leave out because they could not be read. The
     /// next merges may read the runs.
     pub(super) fn retry_at_once(&self) {
-        for failure in self.0.lock().unwrap().values_mut() {
+        for failure in self.0.lock().unwrap().failures.values_mut() {
             failure.retry_ms = 0;
         }
     }
@@ -114,7 +153,7 @@ impl LeftOut {
     /// the table that they leave out.
     fn next_retry_ms(&self, after_ms: u64) -> Option<u64> {
         let all = self.0.lock().unwrap();
-        let times = all.values().map(|failure| failure.retry_ms);
+        let times = all.failures.values().map(|failure| failure.retry_ms);
         times.filter(|&retry_ms| retry_ms > after_ms).min()
     }
 
@@ -122,7 +161,8 @@ impl LeftOut {
     /// if there are none.
     fn error(&self) -> Option<Error> {
         let all = self.0.lock().unwrap();
-        let failed = all.values().find(|failure| failure.retry_ms > 0);
+        let mut failures = all.failures.values();
+        let failed = failures.find(|failure| failure.retry_ms > 0);
         failed.map(|failure| failure.error.clone())
     }
 }
@@ -135,10 +175,10 @@ impl Engine {
         runs: impl IntoIterator<Item = RunId>,
         error: &Error,
     ) {
-        let now_ms = self.now_ms();
+        let elapsed_ms = self.elapsed_ms();
         let mut wait_ms = 0;
         for run in runs {
-            wait_ms = table.left_out.add(run, error, now_ms).max(wait_ms);
+            wait_ms = table.left_out.add(run, error, elapsed_ms).max(wait_ms);
         }
         self.counters.merge_read_failures.add(1);
         // This thread may begin a long merge. Another one wakes for the retry then.
@@ -180,5 +220,19 @@ mod tests {
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
         left_out.remove([RunId(7)]);
         assert_eq!(add(), 1);
+    }
+
+    #[test]
+    fn suspicions_are_counted_for_each_run_by_itself() {
+        let left_out = LeftOut::default();
+        let is_left_out = |run| left_out.suspect([RunId(run)]) == [RunId(run)];
+        assert!(!is_left_out(1) && !is_left_out(1));
+        left_out.remove([RunId(2)]);
+        assert!(is_left_out(1) && is_left_out(1));
+        assert!(!is_left_out(2) && !is_left_out(2));
+        let both = [RunId(1), RunId(2), RunId(3)];
+        assert_eq!(left_out.suspect(both), [RunId(1), RunId(2)]);
+        left_out.remove([RunId(1)]);
+        assert!(!is_left_out(1) && is_left_out(2));
     }
 }

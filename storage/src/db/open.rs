@@ -239,7 +239,6 @@ impl Engine {
                 options.compaction.threads,
                 options.compaction.long_merge_bytes,
             ),
-            suspicions: AtomicU64::new(0),
             merges: MergesUnderWay::default(),
             merge_pauses: MergePauses::default(),
             idle: AtomicBool::new(false),

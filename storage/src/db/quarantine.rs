@@ -4,7 +4,7 @@
 //! ```text
 //!   damage ─► is it on the disk? ─► edit of the manifest ─► the run is not merged
 //!              │ no: memory; again
-//!              ▼ the third time
+//!              ▼ the third time for this run
 //!   I/O error of an input ────────► the run is left out of merges for a while
 //! ```
 //!
@@ -22,13 +22,6 @@ use crate::manifest::{Edit, State};
 use crate::mutation::{self, Mutation};
 use crate::runs::{FileMeta, Quarantine, Run, RunFile};
 use crate::sstable::SsTable;
-use crate::sync::Ordering;
-
-/// The number of merges or checks in a row that found damage while a second reading found the file
-/// whole on the disk, or that found damage in no file of their inputs. At this number, merges leave
-/// out the run of the file (or all inputs) for a while: the memory may be at fault. Below this
-/// number, the merge is tried again at once.
-const SUSPICIONS_MAX: u64 = 3;
 
 impl Engine {
     /// Handles the error of a merge or a check of these runs, which are claimed: puts a damaged file
@@ -83,26 +76,26 @@ impl Engine {
                 let Some(found) = Quarantine::of(&again) else {
                     return self.meet_failure(table, inputs, again);
                 };
-                self.suspicions.store(0, Ordering::Relaxed);
                 table.left_out.remove([run]);
                 return self.quarantine(table, number, found);
             }
         }
-        if self.suspicions.fetch_add(1, Ordering::Relaxed) + 1 >= SUSPICIONS_MAX {
-            match damaged {
-                Some((run, ..)) => self.leave_out(table, [run], &error),
-                None => self.leave_out(table, inputs.iter().map(|run| run.id()), &error),
-            }
+        let suspects = match damaged {
+            Some((run, ..)) => vec![run],
+            // Any of the inputs may be at fault.
+            None => inputs.iter().map(|run| run.id()).collect(),
+        };
+        let left_out = table.left_out.suspect(suspects);
+        if !left_out.is_empty() {
+            self.leave_out(table, left_out, &error);
         }
         Ok(())
     }
 
     /// Notes that a merge read all of its inputs, or dropped them unread. Forgets the earlier
-    /// failures of these runs, and starts the count up to [`SUSPICIONS_MAX`] again.
+    /// failures and suspicions of these runs, and of no other: sound merges of other runs do not
+    /// show that these can be read.
     pub(super) fn note_sound_merge(&self, table: &TableCore, inputs: &[Arc<Run>]) {
-        if self.suspicions.load(Ordering::Relaxed) > 0 {
-            self.suspicions.store(0, Ordering::Relaxed);
-        }
         table.left_out.remove(inputs.iter().map(|run| run.id()));
     }
 

@@ -17,11 +17,11 @@ use crate::runs::{FileMeta, Quarantine, Run};
 impl Engine {
     /// Leaves runs out of merges if a file of them did not open.
     pub(super) fn leave_out_unreadable(&self) {
-        let now_ms = self.now_ms();
+        let elapsed_ms = self.elapsed_ms();
         for table in self.tables() {
             for run in table.version().all_runs() {
                 if let Some((_, error)) = run.unreadable().next() {
-                    table.left_out.add(run.id(), error, now_ms);
+                    table.left_out.add(run.id(), error, elapsed_ms);
                 }
             }
         }
@@ -66,7 +66,7 @@ impl Engine {
             }
             for run in &table.version().runs {
                 let is_unreadable = run.unreadable().next().is_some();
-                if is_unreadable && table.left_out.is_due(run.id(), self.now_ms()) {
+                if is_unreadable && table.left_out.is_due(run.id(), self.elapsed_ms()) {
                     self.open_again(&table, run)?;
                 }
             }

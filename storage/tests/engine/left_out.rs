@@ -25,13 +25,18 @@ const BAD_RUN: u8 = 4;
 const BAD_RUN_KEYS: u8 = 60;
 const BAD_BYTE: u64 = 100;
 const MEMTABLE_BYTES: usize = 64 << 10;
+/// The number of failed merges of a run in a row after which it is left out, though its files are
+/// whole.
+const SUSPICIONS_MAX: usize = 3;
+const HOUR_MS: u64 = 3_600_000;
 
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     /// Reads of the byte at `BAD_BYTE` fail with this error number of the operating system.
     Unreadable(i32),
-    /// Reads of the bad byte return in turn a wrong value and the right one.
-    WrongEverySecondTime,
+    /// The first reads of the bad byte, of this number, return in turn a wrong value and the right one;
+    /// later reads return the right one.
+    WrongEverySecondTime(u64),
     /// No SSTable can be created.
     NoOutput,
 }
@@ -43,14 +48,17 @@ struct Faults {
 }
 
 impl Faults {
-    fn meet(&self, mem: &MemDisk, call: Call, path: &Path) -> io::Result<()> {
+    fn meet(&mut self, mem: &MemDisk, call: Call, path: &Path) -> io::Result<()> {
         let is_bad = match call {
             Call::Read { from, to } => path == self.path && (from..to).contains(&BAD_BYTE),
             _ => false,
         };
-        match self.fault {
-            Some(Fault::Unreadable(errno)) if is_bad => Err(io::Error::from_raw_os_error(errno)),
-            Some(Fault::WrongEverySecondTime) if is_bad => mem.flip_bit(path, BAD_BYTE, 3),
+        match &mut self.fault {
+            Some(Fault::Unreadable(errno)) if is_bad => Err(io::Error::from_raw_os_error(*errno)),
+            Some(Fault::WrongEverySecondTime(reads)) if is_bad && *reads > 0 => {
+                *reads -= 1;
+                mem.flip_bit(path, BAD_BYTE, 3)
+            }
             Some(Fault::NoOutput) if call == Call::Create && is_sstable(path) => {
                 Err(io::Error::from_raw_os_error(EIO))
             }
@@ -61,6 +69,7 @@ impl Faults {
 
 /// A database whose table "users" has runs that the picker would merge. Merges are paused.
 struct Fixture {
+    mem: MemDisk,
     faults: Arc<Mutex<Faults>>,
     clock: ManualClock,
     db: Db,
@@ -70,7 +79,7 @@ struct Fixture {
 }
 
 fn fixture(maintenance: Maintenance) -> Fixture {
-    let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(1_000_000));
+    let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(2 * HOUR_MS));
     let faults = Arc::<Mutex<Faults>>::default();
     let (disk, of_disk) = (mem.clone(), faults.clone());
     let hook = move |call, path: &Path| of_disk.lock().unwrap().meet(&disk, call, path);
@@ -103,6 +112,7 @@ fn fixture(maintenance: Maintenance) -> Fixture {
         }
     }
     Fixture {
+        mem,
         faults,
         clock,
         db,
@@ -123,9 +133,25 @@ impl Fixture {
         drop(self.pause.take());
     }
 
-    fn of_users(&self) -> TableStats {
+    fn stats_of(&self, name: &str) -> TableStats {
         let mut tables = self.db.stats().tables.into_iter();
-        tables.find(|table| table.name == "users").unwrap()
+        tables.find(|table| table.name == name).unwrap()
+    }
+
+    fn of_users(&self) -> TableStats {
+        self.stats_of("users")
+    }
+
+    /// Writes a run of the table `other`, with the same keys as every other run of it.
+    fn write_other(&self) {
+        (0..KEYS).for_each(|key| self.other.put(&[key], &[key; 100]).unwrap());
+        self.db.flush().unwrap();
+    }
+
+    /// Fills a memtable. Under `Maintenance::Manual` such a write looks for merges of all tables,
+    /// and ends no wait for a retry.
+    fn look_for_merges(&self) {
+        self.other.put(b"k", &[0; MEMTABLE_BYTES]).unwrap();
     }
 
     /// Returns the number of runs of the table `users`, and the number of those that are left out
@@ -165,10 +191,9 @@ fn a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can() {
         // Newer values decide, and other blocks of the file are read.
         it.assert_content();
 
-        // A write that fills a memtable looks for merges of all tables.
         let failures_after = |wait_ms| {
             it.clock.advance_ms(wait_ms);
-            it.other.put(b"k", &[0; MEMTABLE_BYTES]).unwrap();
+            it.look_for_merges();
             it.db.stats().merge_read_failures
         };
         for (wait_ms, failures) in [(999, 1), (1, 2), (1999, 2), (1, 3), (4000, 4), (7999, 4)] {
@@ -192,7 +217,10 @@ fn a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can() {
 /// file, stopped the writes of all tables.
 #[test]
 fn what_a_merge_cannot_read_stops_no_write() {
-    for fault in [Fault::Unreadable(EIO), Fault::WrongEverySecondTime] {
+    for fault in [
+        Fault::Unreadable(EIO),
+        Fault::WrongEverySecondTime(u64::MAX),
+    ] {
         let mut it = fixture(Maintenance::Background);
         it.begin(fault);
         until("the other runs to be merged", || {
@@ -207,13 +235,99 @@ fn what_a_merge_cannot_read_stops_no_write() {
         it.db.flush().unwrap();
         it.assert_content();
 
-        // Nothing wakes the merges but the end of the wait.
+        // Nothing wakes the merges but the end of the wait, which a clock that was set back does not
+        // delay.
         it.set(None);
+        it.clock.set_ms(HOUR_MS);
         it.clock.advance_ms(600_000);
         until("the run to be merged", || it.runs().1 == 0);
         it.assert_content();
         assert_eq!(it.db.stats().read_only_cause, None);
     }
+}
+
+/// Regression: while a clock that was set back caught up, a run was not merged again.
+#[test]
+fn a_run_is_merged_again_though_the_clock_was_set_back() {
+    let mut it = fixture(Maintenance::Manual);
+    it.begin(Fault::Unreadable(EIO));
+    it.db.compact().unwrap_err();
+    assert_eq!(it.runs(), (3, 1));
+    it.clock.set_ms(HOUR_MS);
+    it.set(None);
+    for (wait_ms, runs) in [(999, (3, 1)), (1, (1, 0))] {
+        it.clock.advance_ms(wait_ms);
+        it.look_for_merges();
+        assert_eq!(it.runs(), runs, "after {wait_ms} ms");
+    }
+    it.assert_content();
+}
+
+/// Regression: a sound merge of any table started the count of the failed merges again. While
+/// another table was merged, a merge that failed was repeated at once, without end.
+#[test]
+fn merges_of_another_table_do_not_keep_a_suspected_run_in_merges() {
+    let mut it = fixture(Maintenance::Manual);
+    // The runs below each snapshot are merged by themselves: one merge after each failure.
+    let keyspace = it.db.existing_keyspace("app").unwrap();
+    for snapshot in 0..2 * SUSPICIONS_MAX {
+        (0..4).for_each(|_| it.write_other());
+        create_table_snapshot(&keyspace, &format!("s{snapshot}"), "other").unwrap();
+    }
+    let events = Arc::<Mutex<Vec<String>>>::default();
+    let log = events.clone();
+    it.db.on_event(move |event| {
+        let (table, what) = match event {
+            Event::Merged { table, .. } => (table, "merged"),
+            Event::LeftOut { table, .. } => (table, "left out"),
+            _ => return,
+        };
+        log.lock().unwrap().push(format!("{table}: {what}"));
+    });
+    it.begin(Fault::WrongEverySecondTime(u64::MAX));
+    it.db.compact().unwrap_err();
+    assert_eq!(it.runs(), (3, 1));
+    assert_eq!(it.of_users().quarantine, []);
+    let events = events.lock().unwrap();
+    let is_merge = |event: &&String| *event == "other: merged";
+    let left_out = events.iter().position(|event| event == "users: left out");
+    let before = events[..left_out.unwrap()].iter().filter(is_merge).count();
+    assert!(before <= SUSPICIONS_MAX, "{events:?}");
+    // There are more merges of the other table.
+    let all = events.iter().filter(is_merge).count();
+    assert!(all > SUSPICIONS_MAX, "{events:?}");
+    it.assert_content();
+}
+
+/// Regression: after a run had been left out, the next wrong reading of any other run left that run
+/// out, too.
+#[test]
+fn one_wrong_reading_leaves_no_run_out_after_another_was_left_out() {
+    let mut it = fixture(Maintenance::Manual);
+    it.begin(Fault::WrongEverySecondTime(u64::MAX));
+    // The second time, no merge of another run is left to do after the failure.
+    for failures in [1, 2] {
+        it.db.compact().unwrap_err();
+        assert_eq!(it.runs(), (3, 1));
+        assert_eq!(it.db.stats().merge_read_failures, failures);
+    }
+    it.pause = Some(it.db.pause_merges());
+    // More runs than `users` has: the tables with the most runs are merged first.
+    (0..5).for_each(|_| it.write_other());
+    it.faults.lock().unwrap().path = files(&it.mem, ".sst").pop().unwrap();
+    it.begin(Fault::WrongEverySecondTime(2));
+    it.look_for_merges();
+    let other = it.stats_of("other");
+    assert_eq!((other.runs.len(), other.left_out_runs), (1, 0));
+    assert_eq!(other.quarantine, []);
+    assert_eq!(it.db.stats().merge_read_failures, 2);
+    let fault = it.faults.lock().unwrap().fault;
+    assert!(
+        matches!(fault, Some(Fault::WrongEverySecondTime(0))),
+        "the merge met it: {fault:?}"
+    );
+    assert_eq!(it.runs(), (3, 1));
+    it.assert_content();
 }
 
 /// Data that the disk did not take may be lost, even if the next call succeeds.

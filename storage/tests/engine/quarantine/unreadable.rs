@@ -19,6 +19,7 @@ use super::{
 const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 const EACCES: i32 = 13;
+const HOUR_MS: u64 = 3_600_000;
 
 /// A database whose disk fails to open, or to read, one file while `is_bad` is set.
 struct Fixture {
@@ -30,7 +31,8 @@ struct Fixture {
 /// Creates options with a disk on which the file `path` is bad: if `errno` is EIO, reads of the
 /// file fail, otherwise opening it fails.
 fn fixture(mem: &MemDisk, path: &Path, errno: i32) -> Fixture {
-    let (is_bad, clock) = (Arc::new(AtomicBool::new(true)), ManualClock::at_ms(9_000));
+    let is_bad = Arc::new(AtomicBool::new(true));
+    let clock = ManualClock::at_ms(2 * HOUR_MS);
     let (bad_now, bad_path) = (is_bad.clone(), path.to_path_buf());
     let hook = move |call: Call, path: &Path| {
         let fails = match call {
@@ -217,6 +219,27 @@ fn a_file_that_did_not_open_is_tried_again_and_the_time_between_doubles() {
     assert!(is_left_out_after(3999));
     assert!(!is_left_out_after(1));
     assert_eq!(read(&db, &model, &[]).damaged, 0);
+}
+
+/// Regression: while a clock that was set back caught up, a file was not tried again.
+#[test]
+fn a_file_is_tried_again_though_the_clock_was_set_back() {
+    let (mem, model) = database(8);
+    let path = files_of_users(&mem.fork()).remove(0);
+    let it = fixture(&mem, &path, ENOENT);
+    let db = Db::open(DIR, it.options).unwrap();
+    assert_eq!(unreadable(&db), [path]);
+    it.clock.set_ms(HOUR_MS);
+    it.is_bad.store(false, Ordering::Relaxed);
+    let [_, other] = tables(&db);
+    for (wait_ms, is_left_out) in [(999, true), (1, false)] {
+        it.clock.advance_ms(wait_ms);
+        // A write that fills a memtable looks for merges of all tables.
+        other.put(b"k", &[0; 16 << 10]).unwrap();
+        assert_eq!(!unreadable(&db).is_empty(), is_left_out);
+    }
+    assert_eq!(read(&db, &model, &[]).damaged, 0);
+    assert_eq!(db.stats().maintenance_failure, None);
 }
 
 #[test]
