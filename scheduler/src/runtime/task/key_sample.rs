@@ -46,7 +46,6 @@ enum Search {
 struct Claim<'a> {
     ranges: &'a JobRanges,
     by: Arc<AttemptState>,
-    end: Search,
 }
 
 /// The result of a map task's wait for the ranges of keys: it has to take the sample of keys itself
@@ -56,12 +55,34 @@ enum Turn<'a> {
     Over(Arc<RangePartitioner>),
 }
 
+impl Claim<'_> {
+    /// Sets the ranges of all maps, and returns them.
+    ///
+    /// # Errors
+    /// [`TaskError::Cancelled`] if this attempt was stopped and another one has taken over: the ranges
+    /// must be the same for all maps, and two samples may differ.
+    fn set(&self, ranges: RangePartitioner) -> Result<Arc<RangePartitioner>, TaskError> {
+        let mut search = self.ranges.lock();
+        if !self.holds(&search) {
+            return Err(TaskError::Cancelled);
+        }
+        let ranges = Arc::new(ranges);
+        *search = Search::Found(Arc::clone(&ranges));
+        self.ranges.changed.notify_all();
+        Ok(ranges)
+    }
+
+    /// Returns whether no other attempt has taken over, and the sample is not finished.
+    fn holds(&self, search: &Search) -> bool {
+        matches!(search, Search::Claimed(by) if Arc::ptr_eq(by, &self.by))
+    }
+}
+
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let mut search = self.ranges.lock();
-        // Another attempt has taken over if this one was stopped.
-        if matches!(&*search, Search::Claimed(by) if Arc::ptr_eq(by, &self.by)) {
-            *search = std::mem::take(&mut self.end);
+        if self.holds(&search) {
+            *search = Search::Open;
             self.ranges.changed.notify_all();
         }
     }
@@ -74,7 +95,7 @@ impl JobRanges {
     ///
     /// # Errors
     /// Those of `find`, and an error if `is_needed` returns false while another attempt takes the
-    /// sample.
+    /// sample, or if this attempt was stopped and another one has taken the sample instead.
     pub fn get(
         &self,
         job: &TaskContext,
@@ -90,7 +111,7 @@ impl JobRanges {
         own.set_waiting(true);
         let turn = self.turn(own, is_needed);
         own.set_waiting(false);
-        let mut claim = match turn? {
+        let claim = match turn? {
             Turn::Mine(claim) => claim,
             Turn::Over(ranges) => return Ok(Some(ranges)),
         };
@@ -98,9 +119,7 @@ impl JobRanges {
             0 | 1 => RangePartitioner::default(),
             _ => find(SamplePlan::new(splits, *records))?,
         };
-        let ranges = Arc::new(ranges);
-        claim.end = Search::Found(Arc::clone(&ranges));
-        Ok(Some(ranges))
+        claim.set(ranges).map(Some)
     }
 
     /// Waits while another attempt takes the sample of keys. Returns the ranges, or the claim of the attempt with the state `own` to take the sample, if the
@@ -128,7 +147,6 @@ impl JobRanges {
         Ok(Turn::Mine(Claim {
             ranges: self,
             by: Arc::clone(own),
-            end: Search::Open,
         }))
     }
 
@@ -279,6 +297,29 @@ mod tests {
 
     fn keys(text: &str) -> Vec<Vec<u8>> {
         text.split(' ').map(|key| key.as_bytes().to_vec()).collect()
+    }
+
+    /// Otherwise a map of the attempt that was stopped could count, and rows of one key would be in two
+    /// partitions.
+    #[test]
+    fn ranges_of_an_attempt_that_another_has_replaced_do_not_count() {
+        let ranges = JobRanges::default();
+        let turn = |own: &Arc<AttemptState>| match ranges.turn(own, || true) {
+            Ok(Turn::Mine(claim)) => claim,
+            _ => panic!("nobody else takes the sample"),
+        };
+        let (one, other) = (Arc::default(), Arc::default());
+        let stopped = turn(&one);
+        one.stop();
+        let claim = turn(&other);
+        assert!(matches!(
+            stopped.set(RangePartitioner::default()),
+            Err(TaskError::Cancelled)
+        ));
+        drop(stopped);
+        claim.set(RangePartitioner::default()).unwrap();
+        drop(claim);
+        assert!(matches!(ranges.turn(&one, || true), Ok(Turn::Over(_))));
     }
 
     #[test]
