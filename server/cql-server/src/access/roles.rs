@@ -179,10 +179,8 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
     }
     let apply = apply(options)?;
     change(context, |roles| {
-        // The user may have lost the status meanwhile. Two superusers must not take it from each other.
-        let own = context.user.name();
-        if options.superuser.is_some() && own.is_some_and(|own| !roles.is_superuser(own)) {
-            return unauthorized("Only superusers are allowed to alter superuser status");
+        if is_super {
+            is_still_superuser(context, roles)?;
         }
         // The role may have become a superuser meanwhile.
         if is_refused(roles.is_superuser(name)) {
@@ -190,6 +188,18 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
         }
         Ok(Some(roles.with_changed(name, apply).map_err(of_role)?))
     })
+}
+
+/// Checks that the user, who was a superuser before the roles were locked, is one still, and may log in.
+/// Otherwise two superusers could remove each other, and none would be left.
+fn is_still_superuser(context: &AccessContext<'_>, roles: &Roles) -> Result<()> {
+    let is_one =
+        |own: &str| roles.is_superuser(own) && roles.get(own).is_some_and(|role| role.can_login);
+    if context.user.name().is_none_or(is_one) {
+        Ok(())
+    } else {
+        unauthorized("Your role is no longer that of a superuser who may log in")
+    }
 }
 
 /// Drops a role.
@@ -208,6 +218,9 @@ fn drop(context: &AccessContext<'_>, drop: &DropRole) -> Result<()> {
         return Ok(());
     }
     change(context, |roles| {
+        if is_super {
+            is_still_superuser(context, roles)?;
+        }
         if (roles.is_superuser(name) || state.may_be_superuser(name)) && !is_super {
             return unauthorized("Only superusers can drop a role with superuser status");
         }

@@ -146,29 +146,36 @@ fn invalid_statements_get_cassandras_errors() {
 
 /// Regression: both statements were checked before either of them changed a role, and no superuser was left.
 #[test]
-fn two_superusers_cannot_take_the_status_from_each_other() {
-    let server = server(&[]);
-    for name in ["a", "b"] {
-        server.add(name);
-        server.set(name, |role| role.is_superuser = true);
-    }
-    let both_are_ready = Barrier::new(2);
-    thread::scope(|scope| {
-        for (own, other) in [("a", "b"), ("b", "a")] {
-            let catalog = Arc::clone(server.executor.catalog());
-            let mut server = Server::over(catalog, server.clock.clone(), None);
-            server.log_in(own);
-            let both_are_ready = &both_are_ready;
-            scope.spawn(move || {
-                both_are_ready.wait();
-                // The time between check and change is that in which the password is hashed.
-                let text = format!("ALTER ROLE {other} WITH SUPERUSER = false AND PASSWORD = 'p'");
-                let _one_is_rejected = server.try_run(&text);
-            });
+fn two_superusers_cannot_remove_each_other() {
+    for option in ["SUPERUSER", "LOGIN"] {
+        let server = server(&[]);
+        for name in ["a", "b"] {
+            server.add(name);
+            server.set(name, |role| role.is_superuser = true);
         }
-    });
-    let state = server.executor.catalog().roles().state();
-    assert!(state.roles().is_superuser("a") != state.roles().is_superuser("b"));
+        let both_are_ready = Barrier::new(2);
+        thread::scope(|scope| {
+            for (own, other) in [("a", "b"), ("b", "a")] {
+                let catalog = Arc::clone(server.executor.catalog());
+                let mut server = Server::over(catalog, server.clock.clone(), None);
+                server.log_in(own);
+                let both_are_ready = &both_are_ready;
+                scope.spawn(move || {
+                    both_are_ready.wait();
+                    // The time between check and change is that in which the password is hashed.
+                    let text =
+                        format!("ALTER ROLE {other} WITH {option} = false AND PASSWORD = 'p'");
+                    let _one_is_rejected = server.try_run(&text);
+                });
+            }
+        });
+        let state = server.executor.catalog().roles().state();
+        let left = ["a", "b"].map(|name| state.roles().get(name).unwrap());
+        let left = left
+            .iter()
+            .filter(|role| role.is_superuser && role.can_login);
+        assert_eq!(left.count(), 1, "{option}");
+    }
 }
 
 #[test]
