@@ -33,7 +33,7 @@ use super::queries::Queries;
 use super::roots::Roots;
 use super::routes::{
     LONG_WORK_MAX, LongWork, ROW_WORK_MAX, RowWork, SCRAPES_MAX, SNAPSHOT_CHANGES_MAX, Served,
-    routes,
+    StreamPermits, routes,
 };
 use super::slow::{SlowRequests, measure};
 use super::socket;
@@ -46,8 +46,7 @@ use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::tokens::{Principal, TokenFile, WatchedTokens};
 
-/// The most connections over TCP at once. At most half as many event streams are served, which stay open for
-/// long.
+/// The most connections over TCP at once.
 const CONNECTIONS_MAX: u32 = 512;
 /// The most connections over the socket at once. They have a limit of their own, so that clients of the port
 /// cannot keep out commands of this machine.
@@ -62,9 +61,9 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// busy cores a request that changes the database holds the locks of the store for longer.
 pub(super) const NICE: i32 = 10;
 /// The most threads for requests that wait for the disk: as many as all work with a limit of its own may take,
-/// and eight for the rest, such as checks of tokens and health checks. So these are answered while the disk
-/// hangs under all other work. A thread is only started once it is needed.
-const BLOCKING_THREADS_MAX: usize =
+/// and eight for the rest, such as checks of tokens and health checks. A thread is only started once it is
+/// needed.
+pub(super) const BLOCKING_THREADS_MAX: usize =
     LONG_WORK_MAX + ROW_WORK_MAX + SNAPSHOT_CHANGES_MAX + SCRAPES_MAX + STORED_MAX + 8;
 
 /// The options of a server, such as the port that it listens on beside the socket.
@@ -128,12 +127,6 @@ impl Connections {
         }
     }
 
-    /// Returns the most event streams at once: half of the connections over TCP, so that streams leave the
-    /// other half to requests.
-    fn streams_max(&self) -> usize {
-        (self.port_max / 2).max(1) as usize
-    }
-
     /// Returns once all connections have ended, and with them all permits are free.
     async fn ended(&self) {
         let ended = async |connections: &Semaphore, max| {
@@ -191,7 +184,7 @@ impl HttpServer {
         };
         let (stop, stopped) = watch::channel(false);
         let connections = Connections::new(options.connections_max);
-        let live = Arc::new(Live::start(Arc::clone(&node), connections.streams_max())?);
+        let live = Arc::new(Live::start(Arc::clone(&node))?);
         // The listeners below register with the runtime that this thread is in.
         let in_runtime = runtime.enter();
         let routes = routes(Served {
@@ -225,7 +218,9 @@ impl HttpServer {
             .layer(from_fn_with_state(Arc::clone(&audit), log));
         // Only the server's own user can open the socket, and may do everything.
         let owner = Principal::owner();
-        let trusted = (routes.clone()).layer(Extension(owner));
+        let trusted = (routes.clone())
+            .layer(Extension(owner))
+            .layer(Extension(StreamPermits::of(connections.socket_max)));
         let listener = UnixListener::from_std(listener)?;
         runtime.spawn(accept(
             listener,
@@ -241,6 +236,7 @@ impl HttpServer {
             // `harden` is the last layer, so that the refusals of `check` have its headers, too.
             let checked = routes
                 .layer(Extension(Arc::clone(&access)))
+                .layer(Extension(StreamPermits::of(connections.port_max)))
                 .layer(from_fn_with_state(access, check))
                 .layer(map_response(harden));
             let connections = connections.port.clone();

@@ -49,7 +49,6 @@ pub struct Events(Mutex<Queue>);
 
 #[derive(Debug)]
 struct Queue {
-    streams_max: usize,
     kept: VecDeque<Event>,
     last_id: u64,
     /// The sender to all streams; `None` once the queue is closed.
@@ -73,11 +72,9 @@ pub struct Subscription {
 }
 
 impl Events {
-    /// Creates an empty queue of events, with at most `streams_max` streams at once. The first event gets the
-    /// id `last_id` + 1.
-    pub(super) fn after(last_id: u64, streams_max: usize) -> Self {
+    /// Creates an empty queue of events. The first event gets the id `last_id` + 1.
+    pub(super) fn after(last_id: u64) -> Self {
         Self(Mutex::new(Queue {
-            streams_max,
             kept: VecDeque::new(),
             last_id,
             sender: Some(channel(BEHIND_MAX).0),
@@ -108,14 +105,9 @@ impl Events {
     }
 
     /// Returns the position of a new stream: at the end of the queue, or right after the event with the id
-    /// `after`. If the events after that one are no longer kept, the stream begins with [`RESET`]. Returns
-    /// `None` if there are as many streams as there may be.
-    pub(super) fn subscribe(&self, after: Option<u64>) -> Option<Subscription> {
+    /// `after`. If the events after that one are no longer kept, the stream begins with [`RESET`].
+    pub(super) fn subscribe(&self, after: Option<u64>) -> Subscription {
         let mut queue = self.lock();
-        let streams = queue.sender.as_ref().map_or(0, Sender::receiver_count);
-        if streams >= queue.streams_max {
-            return None;
-        }
         let missed = match after {
             None => VecDeque::new(),
             Some(after) => {
@@ -134,12 +126,12 @@ impl Events {
         };
         let step = queue.next_step;
         queue.next_step = (step + 1) % STEPS;
-        Some(Subscription {
+        Subscription {
             missed,
             receiver: queue.sender.as_ref().map(Sender::subscribe),
             delay: STEP * step,
             delayed: None,
-        })
+        }
     }
 
     /// Ends each stream after the events that were sent so far.
@@ -180,27 +172,14 @@ mod tests {
 
     use super::*;
 
-    /// The most streams of a server with the default limit of connections.
-    const STREAMS_MAX: usize = 256;
-
-    #[test]
-    fn there_are_no_more_streams_than_may_be() {
-        let events = Events::after(0, 2);
-        let first = events.subscribe(None).unwrap();
-        let _second = events.subscribe(None).unwrap();
-        assert!(events.subscribe(None).is_none());
-        drop(first);
-        assert!(events.subscribe(None).is_some());
-    }
-
     fn text(of: &str) -> Vec<u8> {
         of.as_bytes().to_vec()
     }
 
     #[tokio::test]
     async fn a_stream_goes_on_where_it_was() {
-        let events = Events::after(10, STREAMS_MAX);
-        let mut from_start = events.subscribe(None).unwrap();
+        let events = Events::after(10);
+        let mut from_start = events.subscribe(None);
         events.send("sample", &1);
         events.send("job", &2);
         let first = from_start.next().await.unwrap();
@@ -208,25 +187,22 @@ mod tests {
         let second = text("id: 12\nevent: job\ndata: 2\n\n");
         assert_eq!(from_start.next().await.unwrap(), second);
         for (after, next) in [(11, &second), (10, &first.to_vec())] {
-            assert_eq!(
-                events.subscribe(Some(after)).unwrap().next().await.unwrap(),
-                *next
-            );
+            assert_eq!(events.subscribe(Some(after)).next().await.unwrap(), *next);
         }
         for unknown in [9, 13] {
-            let mut stream = events.subscribe(Some(unknown)).unwrap();
+            let mut stream = events.subscribe(Some(unknown));
             assert_eq!(stream.next().await.unwrap(), RESET);
         }
-        let mut latest = events.subscribe(Some(12)).unwrap();
+        let mut latest = events.subscribe(Some(12));
         events.close();
         assert_eq!(latest.next().await, None);
-        assert_eq!(events.subscribe(None).unwrap().next().await, None);
+        assert_eq!(events.subscribe(None).next().await, None);
     }
 
     #[test]
     fn streams_are_spread_evenly_over_the_steps() {
-        let events = Events::after(0, STREAMS_MAX);
-        let streams = (0..2 * STEPS).map(|_| events.subscribe(None).unwrap());
+        let events = Events::after(0);
+        let streams = (0..2 * STEPS).map(|_| events.subscribe(None));
         let mut delays: Vec<Duration> = streams.map(|stream| stream.delay).collect();
         delays.sort();
         let expected = (0..STEPS).flat_map(|step| [STEP * step; 2]);
@@ -235,9 +211,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_event_that_waits_for_its_step_is_not_lost_with_the_future() {
-        let events = Events::after(0, STREAMS_MAX);
-        let _first = events.subscribe(None).unwrap();
-        let mut second = events.subscribe(None).unwrap();
+        let events = Events::after(0);
+        let _first = events.subscribe(None);
+        let mut second = events.subscribe(None);
         assert_eq!(second.delay, STEP);
         {
             let mut next = pin!(second.next());
@@ -257,14 +233,14 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_too_long_ago_is_not_kept_and_a_slow_stream_is_ended() {
-        let events = Events::after(0, STREAMS_MAX);
-        let mut slow = events.subscribe(None).unwrap();
+        let events = Events::after(0);
+        let mut slow = events.subscribe(None);
         for n in 0..2 * KEPT_MAX {
             events.send("sample", &n);
         }
         assert_eq!(slow.next().await, None);
         assert_eq!(events.lock().kept.len(), KEPT_MAX);
-        let mut back = events.subscribe(Some(5)).unwrap();
+        let mut back = events.subscribe(Some(5));
         assert_eq!(back.next().await.unwrap(), RESET);
     }
 }

@@ -118,15 +118,15 @@ pub struct ObjectiveView {
 
 impl Live {
     /// Starts the thread that samples the load and the jobs of the node once a second, for the
-    /// views and the events. There are at most `streams_max` streams of events at once.
+    /// views and the events.
     ///
     /// # Errors
     /// When the system refuses a thread.
-    pub fn start(node: Arc<Node>, streams_max: usize) -> io::Result<Self> {
+    pub fn start(node: Arc<Node>) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             node,
             state: Mutex::default(),
-            events: Events::after(now_unix_ms() << 10, streams_max),
+            events: Events::after(now_unix_ms() << 10),
         });
         let gathering = Gathering::start(Arc::clone(&shared))?;
         Ok(Self {
@@ -145,8 +145,8 @@ impl Live {
 
     /// Opens a stream of new events. With `after`, the id of the last event that the client has, the stream
     /// begins with the events since then; if they are no longer kept, with a reset, which means that the
-    /// client has to fetch the state again. Returns `None` if there are too many streams.
-    pub fn subscribe(&self, after: Option<u64>) -> Option<Subscription> {
+    /// client has to fetch the state again.
+    pub fn subscribe(&self, after: Option<u64>) -> Subscription {
         self.shared.events.subscribe(after)
     }
 

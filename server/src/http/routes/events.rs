@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ebb_jobs::Failure;
 use futures_util::stream::unfold;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -28,6 +29,20 @@ const PING_EVERY: Duration = Duration::from_secs(15);
 const PING: &[u8] = b": ping\n\n";
 /// The interval at which the credential of a stream is checked again.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
+
+/// Permits for event streams, which stay open for long. The port and the socket have permits of their own, half
+/// as many as connections, so that streams leave the other half to requests.
+#[derive(Debug, Clone)]
+pub(in crate::http) struct StreamPermits(Arc<Semaphore>);
+
+impl StreamPermits {
+    /// Creates the permits of a listener with at most this number of connections.
+    pub(in crate::http) fn of(connections_max: u32) -> Self {
+        Self(Arc::new(Semaphore::new(
+            (connections_max / 2).max(1) as usize
+        )))
+    }
+}
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
     OpenApiRouter::new().routes(routes!(events))
@@ -49,19 +64,21 @@ async fn events(
     State(Served { live, .. }): At,
     access: Option<Extension<Arc<Access>>>,
     credential: Option<Extension<Credential>>,
+    Extension(StreamPermits(permits)): Extension<StreamPermits>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
     let last = headers.get("last-event-id").filter(|id| !id.is_empty());
     // An id that no event of ebb has is like one of an earlier server: its client missed events.
     let last = last.map(|id| id.to_str().ok().and_then(|id| id.parse().ok()).unwrap_or(0));
-    let Some(subscription) = live.subscribe(last) else {
+    let Ok(permit) = permits.try_acquire_owned() else {
         let text = "all event streams of the server are in use: retry later";
         let status = StatusCode::SERVICE_UNAVAILABLE;
         return Err(Problem::new(status, Failure::Other, text));
     };
     let credential = access.zip(credential);
     let stream = Stream {
-        subscription,
+        subscription: live.subscribe(last),
+        _permit: permit,
         credential: credential.map(|(access, credential)| (access.0, credential.0)),
         checked: Instant::now(),
     };
@@ -80,6 +97,7 @@ async fn events(
 /// The stream of events to a client.
 struct Stream {
     subscription: Subscription,
+    _permit: OwnedSemaphorePermit,
     /// The credential of the request, with the [`Access`] that checks it; `None` for a client of
     /// the server's Unix socket, which sends no credential.
     credential: Option<(Arc<Access>, Credential)>,

@@ -54,6 +54,7 @@ use ebb_jobs::Failure;
 use tokio::sync::Semaphore;
 
 pub(super) use self::answer::{LONG_WORK_MAX, LongWork, ROW_WORK_MAX, RowWork};
+pub(super) use self::events::StreamPermits;
 use super::job_views::JobViews;
 use super::problem::Problem;
 use super::queries::Queries;

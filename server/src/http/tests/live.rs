@@ -53,6 +53,7 @@ fn event(stream: &mut BufReader<TcpStream>, kind: &str) -> Value {
 }
 
 /// Regression: a server for few connections gave all of them to event streams, and answered nothing else.
+/// Streams over the port also took those of the socket.
 #[test]
 fn event_streams_leave_half_of_the_connections_to_requests() {
     let dir = tempfile::tempdir().unwrap();
@@ -71,6 +72,13 @@ fn event_streams_leave_half_of_the_connections_to_requests() {
         let answer = ask(&server, request, "localhost", Some(&token), "");
         assert_eq!(answer.0, status, "{}", answer.1);
     }
+    let path = data(dir.path()).join(SOCKET);
+    let mut own = UnixStream::connect(path).unwrap();
+    let request = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    own.write_all(request).unwrap();
+    let mut line = String::new();
+    BufReader::new(own).read_line(&mut line).unwrap();
+    assert!(line.starts_with("HTTP/1.1 200"), "{line}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::*;
+use crate::http::server::BLOCKING_THREADS_MAX;
 
 /// A collector of metrics that waits for a lock, as the statistics of a database wait during a
 /// change of the schema.
@@ -42,7 +43,9 @@ fn scrapes_that_wait_for_the_disk_leave_threads_to_other_requests() {
     };
     let hang = disk.lock().unwrap();
     // More than there are threads.
-    let scrapes: Vec<_> = (0..20).map(|_| request("/metrics")).collect();
+    let scrapes: Vec<_> = (0..BLOCKING_THREADS_MAX + 4)
+        .map(|_| request("/metrics"))
+        .collect();
     // The server reads requests on one thread: the scrapes come before the last of these.
     (0..20).for_each(|_| assert_served(request("/health/ready")));
     drop(hang);

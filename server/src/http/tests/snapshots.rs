@@ -4,6 +4,7 @@ use ebb_storage::TableOptions;
 use serde_json::json;
 
 use super::*;
+use crate::http::server::BLOCKING_THREADS_MAX;
 
 /// A server whose keyspace `app` has two tables with a row each, and a token for it.
 struct Served {
@@ -163,13 +164,13 @@ fn no_request_changes_a_snapshot_while_a_statement_does() {
 fn changes_of_snapshots_that_wait_leave_threads_to_other_requests() {
     let served = Served::new();
     let catalog = served.node.catalog().unwrap();
-    let create = |number: u32| {
+    let create = |number: usize| {
         let body = json!({"keyspace": "app", "name": format!("s{number}")});
         served.send_only("POST /v1/snapshots", &body.to_string())
     };
     let sent: Vec<_> = catalog.exclusively(|_| {
         // More than there are threads.
-        let sent = (0..20).map(create).collect();
+        let sent = (0..BLOCKING_THREADS_MAX + 4).map(create).collect();
         served.get_often();
         sent
     });
