@@ -31,8 +31,9 @@ pub(super) struct PlannedJob {
     pub before: usize,
 }
 
-/// The most given-up jobs for which a position before kept jobs is sought. The others come after
-/// all kept jobs. The limit bounds the cost of a decision.
+/// The most given-up jobs (expected to miss their goals) that may get slots before kept jobs (those that can
+/// meet theirs): the ones with the highest response ratios. All other given-up jobs come after all kept jobs.
+/// The limit bounds the time of a decision.
 const PLANNED_MAX: usize = 64;
 
 /// Chooses, for each given-up job, the kept job (one that can meet its goal) before which it gets

@@ -28,7 +28,8 @@ struct Bounds([Room; 2]);
 
 /// The part of a placement in progress that a search for maps to evict reads.
 pub(super) struct PlacementState<'a> {
-    /// Free resources of each node, after the slots given so far.
+    /// Free resources of each node, after the slots given so far. Tasks that run without a slot count as
+    /// ended.
     pub planned: &'a Room,
     /// Returns the resources of one map of the job at the given position in the view.
     pub size: &'a dyn Fn(usize) -> Resources,

@@ -13,7 +13,7 @@ pub(super) struct Workload {
     /// The number of unfinished tasks of `kind`, running ones included: s_pend of the utility
     /// functions, and the most slots that the job can use.
     pub left: u32,
-    /// Mean length mu of a task of `kind`, in seconds in its slot.
+    /// Mean time for which a task of `kind` occupies its slot, in seconds: mu of the utility functions.
     pub task_s: f64,
     /// CPU work of a task of `kind`, in hundredths of a core times seconds: 3,000 for a task that
     /// takes a core for 30 s.

@@ -35,7 +35,7 @@ pub struct Measured {
     pub growth: Option<f64>,
     /// Number of waiting and running tasks at the end of the run.
     pub backlog_at_end: u64,
-    /// True if the run stopped early, at its largest allowed backlog.
+    /// True if the run stopped early, because more tasks waited than [`Run`](super::Run) allows.
     pub overflowed: bool,
 }
 

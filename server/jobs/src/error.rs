@@ -55,8 +55,9 @@ pub enum JobError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// A request names a table, but the node has no database.
-    #[error("{0} is a table, and this node has no database")]
+    /// The request needs a database, and the node has none. Contains what needs it: the name of a table, or
+    /// work such as "a backup".
+    #[error("this node has no database, which {0} needs")]
     NoDatabase(String),
     #[error("the backup was cancelled, and everything that it had made is removed")]
     BackupCancelled,

@@ -202,8 +202,8 @@ impl Order {
     }
 }
 
-/// Returns a job that sorts rows in `reduces` reduce tasks, at least one. The result has all rows
-/// of the input, including duplicates, in the format [`Order::rows`]. Rows with equal columns keep
+/// Returns a job that sorts rows in `reduces` reduce tasks (0 counts as 1). The result has all rows
+/// of the input, duplicates included, in the format [`Order::rows`]. Rows with the same sort key keep
 /// the order of the input.
 pub fn spec(
     name: impl Into<String>,

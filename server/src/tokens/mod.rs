@@ -183,7 +183,8 @@ impl Principal {
         }
     }
 
-    /// Returns the principal of a request that needs no token and has none.
+    /// Returns the principal of a request whose token is not checked: one to an open path, a login, or a
+    /// logout.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {

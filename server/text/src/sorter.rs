@@ -203,7 +203,7 @@ pub(super) enum Run {
 }
 
 impl Run {
-    /// Sets the read buffer of the run to about `bytes`.
+    /// Gives a run in a file a read buffer of `bytes`. Must be called before the first row is read.
     pub(super) fn with_buffer(self, bytes: usize) -> Self {
         match self {
             Self::Memory { .. } => self,

@@ -343,7 +343,7 @@ impl Prefixes {
     }
 }
 
-/// The file, as a header and a sequence of stored blocks.
+/// The file that is written: a header, a sequence of stored blocks, and at the end the footer.
 struct Output {
     path: PathBuf,
     id: FileId,

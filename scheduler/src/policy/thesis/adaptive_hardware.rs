@@ -72,9 +72,9 @@ pub(super) enum Affinity {
 struct Pools<'a> {
     view: &'a ClusterView,
     affinities: Vec<Affinity>,
-    /// The remaining work of each job: for accelerable jobs as a number of maps of their length on
-    /// accelerated machines (the thesis's equation (2)), for others as a number of tasks of mean
-    /// length (equation (1)).
+    /// The remaining work of each job, in tasks. A map of an accelerable job counts with the mean length
+    /// of the job's maps on accelerated machines, and those that run on regular machines do not count
+    /// (the thesis's equation (2)). Other tasks count with their mean length (equation (1)).
     workloads: Vec<Workload>,
     /// Number of map slots in the pool of machines with accelerators (the thesis's P_acc).
     accelerated_slots: f64,

@@ -50,8 +50,8 @@ impl KeyIndex {
         }
     }
 
-    /// Returns false once too few of [`TRIAL_RECORDS`] lookups in a row have found a record of the same key
-    /// to be worth their cost.
+    /// Returns whether lookups are worth their cost. It is decided after every [`TRIAL_RECORDS`] lookups: they
+    /// are not if fewer than one in [`RECORDS_PER_HIT_MAX`] has found an earlier record of the same key.
     pub fn is_worth_it(&self) -> bool {
         !self.gave_up
     }

@@ -122,7 +122,7 @@ fn part(
     built.map_err(|error| FieldError::new(table, error.to_string()))
 }
 
-/// Checks a part of all nodes, 0 to 1.
+/// Checks that `fraction`, the value of the field `field`, is a fraction of the nodes, 0 to 1.
 fn fraction_of_nodes(field: &str, fraction: f64) -> FieldResult<()> {
     not_negative(field, fraction, f64::MAX)?;
     if fraction > 1.0 {

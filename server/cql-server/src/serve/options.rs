@@ -47,12 +47,12 @@ pub struct ServeOptions {
     /// connection (lanes). At the limit, the connection's next frame is read when one of them is
     /// done.
     pub lane_requests_max: usize,
-    /// The size of each of two pools over all connections: one for the bytes of partially received
-    /// requests, and one for requests that wait for their lane, with their parsed statements.
-    /// Partial requests of up to 64 KiB, waiting requests of less than 4 KiB and parsed statements
-    /// of less than 64 KiB do not count. If its pool is full, a partial request waits for up to
-    /// [`request_timeout`](Self::request_timeout) before it is rejected; a request for a lane is
-    /// rejected at once.
+    /// The bytes of each of two pools of memory that all connections share, but at least twice the
+    /// largest body of a request. The first pool holds the received bytes of incomplete requests, above
+    /// 64 KiB for a connection. If it is full, a connection waits, and after
+    /// [`request_timeout`](Self::request_timeout) it gets OVERLOADED and is closed. The second pool holds
+    /// requests that wait for another thread (in a lane): those with bodies of 4 KiB or more, and parsed
+    /// statements of 64 KiB or more. If it is full, the request is rejected at once.
     pub request_bytes_max: usize,
     /// The most bytes of results, over all connections, that wait for their clients. Only requests
     /// that run on other threads than that of their connection (in a lane), such as scans, count.

@@ -59,7 +59,8 @@ pub(super) enum Committed {
 pub(super) struct Execution<'c> {
     /// The timestamp, in microseconds, of statements without a timestamp of their own.
     timestamp_us: i64,
-    /// The time of the request in microseconds. New elements of lists are sorted by this time.
+    /// The timestamp of the request in microseconds, not that of USING TIMESTAMP. New elements of lists are
+    /// sorted by it.
     came_us: i64,
     now_s: i64,
     sink: Sink<'c>,

@@ -28,7 +28,8 @@ pub struct JobAdvice {
     /// True if the job `profile_of` did the same work; false if it did other work of the same
     /// application.
     pub is_same_work: bool,
-    /// The lateness, if the job has a goal and `median_s` is later than the goal.
+    /// The lateness, if the job has a goal and `median_s` is later than the goal. `None`, too, if the end lies
+    /// beyond the horizon of the simulation, so that `median_s` is infinite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
 }

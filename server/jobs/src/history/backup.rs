@@ -118,9 +118,9 @@ impl JobRecord {
 }
 
 impl History {
-    /// Records a backup that started at `started_unix_ms`. The caller must have captured the state to
-    /// back up before. Otherwise the backup would contain its own record, as that of a job that never
-    /// ends.
+    /// Records a backup that started at `started_unix_ms`. Must be called after the state to back up is
+    /// captured ([`Db::start_backup`](ebb_storage::Db::start_backup)). Otherwise the backup would contain
+    /// this record without its end.
     ///
     /// # Errors
     /// When the store fails.

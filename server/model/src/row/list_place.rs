@@ -25,7 +25,7 @@ pub enum ListEnd {
 }
 
 /// Returns the place (the sort key) of the `element`th value that the `operation`th operation of a
-/// request adds to a list, both counted from 0. `came_us` is the time of the request, in
+/// request adds to a list, both counted from 0. `came_us` is the timestamp of the request, in
 /// microseconds since 1970. The place contains a hash of `value`, so that different values of the same
 /// time have different places (unless their hashes collide).
 pub fn list_place(

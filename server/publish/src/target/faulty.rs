@@ -26,7 +26,7 @@ pub enum Event {
     KillAfter,
     /// The call takes effect, but its answer is lost.
     LoseAnswer,
-    /// This call and all later ones are never answered, without an effect.
+    /// This call and all later ones have no effect and get no answer: the caller waits for ever.
     Stall,
     /// Another thread runs this function before the call.
     Meanwhile(Arc<dyn Fn() + Send + Sync>),

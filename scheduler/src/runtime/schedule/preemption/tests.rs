@@ -276,7 +276,7 @@ impl Work {
     }
 }
 
-/// The number of tasks of a job that run at once under its share.
+/// The most tasks of a job that run at once while it has a share.
 const TASKS_AT_ONCE: usize = 2;
 /// The most cycles that a task takes.
 const CYCLES_MAX: u32 = 6;

@@ -125,9 +125,9 @@ pub(crate) struct Settings {
     #[arg(default_value = "512 MiB")]
     #[serde(serialize_with = "shown", deserialize_with = "amounts::read_size")]
     pub(crate) wal_bytes_max: ByteSize,
-    /// Latency objective for point requests: jobs get less CPU time before the load, the requests of
-    /// clients, misses it. p99=2ms is an absolute bound, p99=1.1x a multiple of the latency without
-    /// jobs; p50 and p99.9 can be bounded, too. With none, jobs get all that the load leaves.
+    /// Latency objective for point requests: when their latency comes near it, jobs get less CPU time.
+    /// p99=2ms is an absolute bound, p99=1.1x a multiple of the latency without jobs; p50 and p99.9 can
+    /// be bounded, too. With none, jobs get all the CPU time that the requests of clients leave.
     #[arg(long, value_name = "OBJECTIVE", env = "EBB_SLO")]
     #[arg(default_value = "p99=1.1x")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]

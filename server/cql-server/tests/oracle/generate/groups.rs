@@ -15,7 +15,8 @@ use crate::step::Step;
 use crate::value::Type;
 
 impl Generator {
-    /// In some of the calls, adds a SELECT of groups, or the next page of one, to `steps`.
+    /// At random, adds a SELECT with GROUP BY or aggregates to `steps`, the start of one whose pages later
+    /// steps read, or the next page of a started one. Most calls add nothing.
     pub(super) fn grouped(&mut self, steps: &mut Vec<Step>) {
         mem::swap(&mut self.rng, &mut self.rng_of_groups);
         match self.rng.random_range(0..20) {

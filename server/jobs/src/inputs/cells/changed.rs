@@ -475,9 +475,10 @@ impl CqlCells {
         RowScan::open(source, &self.schema, from, to).map_err(of_table)
     }
 
-    /// Returns the partition that the stored key `key` belongs to, with the columns that the records of its
-    /// rows have, as of the read time of `table`. `header` is the stored header of the partition (its
-    /// deletions and static columns); `None` if there is none.
+    /// Returns the partition of the stored key `key`, which may be that of any of its rows, with the columns
+    /// that the records of rows have. Values count as expired if they are at the read time of `table`.
+    /// `header` is the stored header of the partition (its deletions and static columns); `None` if there
+    /// is none.
     fn partition_at<'p>(
         &'p self,
         table: &SnapshotTable,

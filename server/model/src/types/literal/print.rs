@@ -14,7 +14,7 @@ use crate::types::number::{DIGITS_BYTES_MAX, minimal, split_decimal};
 impl CqlType {
     /// Returns the value as a CQL literal: `'it''s'`, `12`, `{'a': [1, 2]}`. An empty value of a type
     /// without a literal for it is `blobasint(0x)`; invalid bytes, and numbers of more than 100,000 digits,
-    /// are hex digits. For people, and for the statements that DESCRIBE and COPY print.
+    /// are hex digits. For people, as in error messages.
     pub fn literal(&self, value: &[u8]) -> String {
         if self.validate(value).is_err() {
             return hex(value);
