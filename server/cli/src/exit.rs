@@ -7,7 +7,6 @@ use anyhow::Error;
 use ebb_jobs::Failure;
 use ebb_scheduler::queueing::ModelError;
 use ebb_scheduler::sim::SimError;
-use ebb_scheduler::sim::scenario::ScenarioError;
 use ebb_server::http::ClientError;
 use ebb_text::LoadError;
 
@@ -107,7 +106,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             }
         });
     }
-    if cause.is::<ScenarioError>() || cause.is::<SimError>() || cause.is::<ModelError>() {
+    if cause.is::<SimError>() || cause.is::<ModelError>() {
         return Some(USAGE);
     }
     Failure::of_cause(cause).map(code_of_failure)

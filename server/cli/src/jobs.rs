@@ -50,8 +50,9 @@ A job is unfinished if its process ended before the job did. `ebb jobs restart` 
 over the same snapshot, unless its output is already complete: then the job has succeeded. After
 three starts whose process ended too early the job has failed; starts that ended because a server
 was stopped do not count. `ebb jobs retry` submits the request of a failed or cancelled job
-again, as another job. The database keeps the latest 1,000 ended jobs, with the first 10,000
-attempts (executions of tasks) of each.
+again, as another job. The database keeps the latest 1,000 ended jobs, and those of the last 24
+hours that were submitted with a key. It keeps the first 10,000 attempts (executions of tasks) of
+each job.
 
 When a job succeeds, the measured CPU time of its tasks is kept as the profile of the application
 (--profiles). It is the estimate for the application's next job, in proportion to the input.";

@@ -6,6 +6,7 @@ use std::io;
 
 use ebb_model::schema::SchemaError;
 use ebb_scheduler::runtime::{SubmitError, TaskError};
+use ebb_scheduler::sim::scenario::ScenarioError;
 use ebb_storage::ErrorKind;
 use ebb_tables::CatalogError;
 use ebb_tables::lookup::Unknown;
@@ -25,7 +26,8 @@ use super::request::RequestError;
 pub enum Failure {
     /// The request or the input has to change.
     Invalid,
-    /// A table, snapshot, file or job that was named does not exist.
+    /// A table, a snapshot, a job or another object that the request names does not exist. A missing input file
+    /// is [`Other`](Self::Other): it belongs to no database.
     NotFound,
     /// Another process has the database open.
     Locked,
@@ -67,7 +69,8 @@ impl Failure {
             cause.downcast_ref(),
             Some(JobError::Ended { .. } | JobError::State(_))
         );
-        if of_state || cause.is::<RequestError>() || cause.is::<InvalidInput>() {
+        let is_request = of_state || cause.is::<RequestError>();
+        if is_request || cause.is::<InvalidInput>() || cause.is::<ScenarioError>() {
             return Some(Self::Invalid);
         }
         if let Some(error) = cause.downcast_ref::<io::Error>() {

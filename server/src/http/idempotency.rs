@@ -36,7 +36,6 @@ use tokio::task::spawn_blocking;
 
 use self::answers::Execution;
 pub(super) use self::answers::{Answers, STORED_MAX};
-pub(super) use self::remembered::REMEMBERED;
 use self::remembered::{Step, StoredResponse};
 use super::access::{is_change, takes_key};
 use super::problem::{Problem, broken};

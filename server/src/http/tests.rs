@@ -10,7 +10,9 @@ use std::time::{Duration, SystemTime};
 use ebb_jobs::Failure;
 use ebb_jobs::history::RecordState;
 use ebb_jobs::pi::Variant;
-use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest, PublishRequest};
+use ebb_jobs::request::{
+    ApplicationRequest, JobRequest, OutputPlace, PiRequest, PublishRequest, SimulateRequest,
+};
 use ebb_scheduler::runtime::Outcome;
 use ebb_storage::Options;
 use ebb_test_support::wait::{HANG, until_some};
@@ -206,6 +208,20 @@ fn refused_requests_have_the_class_of_their_failure() {
         spool.detail.contains("choose a file as the output"),
         "{spool}"
     );
+    // Regression: the error was of the class `other`, with status 409.
+    let scenario = dir.path().join("bad.toml");
+    fs::write(&scenario, "seed = \n").unwrap();
+    let mut malformed = pi(1, OutputPlace::File(dir.path().join("new.csv")));
+    malformed.application = ApplicationRequest::Simulate(SimulateRequest {
+        scenario: Some(scenario),
+        replicas: None,
+    });
+    let malformed = refused(client.submit(&malformed));
+    assert_eq!(
+        (malformed.status, malformed.failure),
+        (422, Failure::Invalid)
+    );
+    assert!(malformed.detail.contains("bad.toml"), "{malformed}");
     let nobody = refused(client.show("17", Duration::ZERO));
     assert_eq!(nobody.failure, Failure::NotFound);
     let odd = refused(client.show("../../etc?x=%00", Duration::ZERO));

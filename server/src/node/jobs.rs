@@ -160,11 +160,11 @@ impl Node {
     }
 
     /// Returns the job that a request with this [`Submission::key`](ebb_jobs::history::Submission::key)
-    /// submitted at or after `since_unix_ms`.
+    /// submitted, if at `now_unix_ms` a retry of that request still has to return this job.
     ///
     /// # Errors
     /// When the history cannot be read.
-    pub fn submitted(&self, key: &str, since_unix_ms: u64) -> Result<Option<JobRecord>, JobError> {
+    pub fn submitted(&self, key: &str, now_unix_ms: u64) -> Result<Option<JobRecord>, JobError> {
         let Some(history) = self.existing_history()? else {
             return Ok(None);
         };
@@ -172,8 +172,8 @@ impl Node {
         // behind one that is too old may not be.
         for job in history.newest(None) {
             let job = job?;
-            let has_key = job.submission.as_ref().is_some_and(|by| by.key == key);
-            if has_key && job.started_unix_ms >= since_unix_ms {
+            let by = job.submission_at(now_unix_ms);
+            if by.is_some_and(|by| by.key == key) {
                 return Ok(Some(job));
             }
         }

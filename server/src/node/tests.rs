@@ -531,12 +531,13 @@ fn a_submission_is_found_behind_a_job_that_began_while_the_clock_was_wrong() {
         },
     };
     assert!(history.begin_backup(&backup, 7).unwrap().id > job.id);
-    let found = |since_unix_ms| {
-        let found = node.submitted(&by.key, since_unix_ms).unwrap();
+    let found = |now_unix_ms| {
+        let found = node.submitted(&by.key, now_unix_ms).unwrap();
         found.map(|found| found.id)
     };
-    assert_eq!(found(job.started_unix_ms).as_ref(), Some(&job.id));
-    assert_eq!(found(job.started_unix_ms + 1), None);
+    let last_ms = job.started_unix_ms + 24 * 3600 * 1000;
+    assert_eq!(found(last_ms).as_ref(), Some(&job.id));
+    assert_eq!(found(last_ms + 1), None);
 }
 
 #[test]

@@ -161,6 +161,23 @@ fn what_a_server_refuses_exits_as_without_one() {
     assert_eq!(jobs(&place), Vec::<Value>::new());
 }
 
+/// Regression: with a server the exit code was 1.
+#[test]
+fn a_malformed_scenario_is_exit_code_2_with_a_server_and_without() {
+    let (place, server) = served();
+    place.write("bad.toml", "seed = \n");
+    let fails = || {
+        let run = "run simulate --scenario bad.toml --output x.csv";
+        let said = place.ebb(run).fails(2);
+        assert!(said.contains("bad.toml"), "{said}");
+    };
+    fails();
+    assert_eq!(jobs(&place), Vec::<Value>::new());
+    assert_eq!(server.stop(), Some(0));
+    fails();
+    assert!(!place.path("x.csv").exists());
+}
+
 #[test]
 fn a_signal_cancels_the_job_in_the_server_and_so_does_another_command() {
     let (place, _server) = served();

@@ -19,6 +19,7 @@ mod profiles;
 mod record;
 mod recorded_output;
 mod recorder;
+mod retention;
 mod row;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub use self::profiles::{KnownProfile, ProfileRecord};
 pub use self::record::{JobRecord, OwnSnapshot, RecordState, Submission};
 pub use self::recorded_output::{CommitRecord, RecordedOutput};
 pub use self::recorder::{Recorded, Recorder};
+pub use self::retention::{KEY_LIFETIME, KEYS_MAX};
 pub use self::row::JobRow;
 pub use self::verification::VerificationReport;
 pub use super::error::HistoryError;
@@ -50,10 +52,6 @@ pub use ebb_tables::names::SYSTEM_KEYSPACE;
 /// The version of the history's rows that this build writes, and the only one that it
 /// reads. An upgrade of an older one would go into [`History::open`].
 const HISTORY_VERSION: &str = "1";
-
-/// The number of ended jobs whose records are kept. Two more may be kept: the latest backup without damage,
-/// and the latest one whose time is not in the future.
-const ENDED_JOBS_MAX: usize = 1000;
 
 /// The largest number of times that a job is started. If the process has ended so often while the job ran,
 /// the job may be the cause. Starts after which the job was parked (put aside by a shutdown) do not count.
@@ -170,18 +168,7 @@ impl History {
             .unwrap_or_else(PoisonError::into_inner);
         let recorded = self.jobs()?;
         let now_ms = now_unix_ms();
-        let good_backups = || {
-            let jobs = recorded.iter().rev();
-            jobs.filter_map(|job| Some((&job.id, job.good_backup_unix_ms()?)))
-        };
-        // The last one does not count until its time comes if the clock was ahead when it was made.
-        let is_of_past = |(_, unix_ms): &(&String, u64)| *unix_ms <= now_ms;
-        let kept = [good_backups().next(), good_backups().find(is_of_past)];
-        let is_kept = |id: &String| kept.iter().flatten().any(|(kept, _)| *kept == id);
-        let ended: Vec<_> = (recorded.iter())
-            .filter(|job| job.state != RecordState::Started && !is_kept(&job.id))
-            .collect();
-        for job in &ended[..(ended.len() + 1).saturating_sub(ENDED_JOBS_MAX)] {
+        for job in retention::forgettable(&recorded, now_ms) {
             self.forget(&job.id)?;
         }
         let last = recorded.last().and_then(|job| job.id.parse::<u64>().ok());

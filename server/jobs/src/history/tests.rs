@@ -7,6 +7,7 @@ use ebb_storage::{BackupInfo, Finding, Options, VerifyReport};
 use serde_json::json;
 use std::sync::Arc;
 
+use super::retention::{ENDED_JOBS_MAX, forgettable};
 use super::*;
 use crate::pi::Variant;
 use crate::request::{ApplicationRequest, OutputPlace, PiRequest};
@@ -114,6 +115,41 @@ fn ended_jobs_are_forgotten_in_the_end_and_unfinished_ones_are_not() {
     assert_eq!(jobs.len(), ENDED_JOBS_MAX + 1);
     assert_eq!(jobs[0], unfinished);
     assert_eq!(jobs[1].request().unwrap(), pi(5));
+}
+
+/// Regression: 1,000 later jobs displaced the key of a request, and a retry of the request started a second job.
+#[test]
+fn a_submission_is_kept_for_a_day_and_over_a_restart_however_many_jobs_end_after_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Db::open(dir.path(), Options::default()).unwrap();
+    let db = open();
+    let history = History::open(&db).unwrap();
+    let by = Submission::new(&[1; 32], &[2; 32]);
+    let first = history.begin(&pi(1), Vec::new(), Some(by.clone())).unwrap();
+    history.end(&first, RecordState::Succeeded, None).unwrap();
+    for n in 0..ENDED_JOBS_MAX {
+        let job = begin(&history, n as u64);
+        history.end(&job, RecordState::Succeeded, None).unwrap();
+    }
+    drop((history, db));
+    let db = open();
+    let history = History::existing(&db).unwrap().unwrap();
+    let jobs = history.jobs().unwrap();
+    assert_eq!(jobs[0].id, first.id);
+    assert_eq!(jobs[0].submission, Some(by));
+    assert_eq!(jobs.len(), 1 + ENDED_JOBS_MAX);
+    let last_ms = first.started_unix_ms + KEY_LIFETIME.as_millis() as u64;
+    assert_eq!(forgettable(&jobs, last_ms), [&jobs[1]]);
+    assert_eq!(forgettable(&jobs, last_ms + 1), [&jobs[0], &jobs[1]]);
+    // The same job two days ago.
+    let two_days_ms = 2 * 24 * 3600 * 1000;
+    let old = JobRecord {
+        started_unix_ms: first.started_unix_ms - two_days_ms,
+        ..jobs[0].clone()
+    };
+    history.put(&old).unwrap();
+    begin(&history, 1);
+    assert_eq!(history.job(&first.id).unwrap(), None);
 }
 
 /// Records a backup and its end, and returns its record.

@@ -2,16 +2,11 @@
 //! request, and which responses are dropped. There is no clock here: times are milliseconds since 1970.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{HeaderValue, StatusCode};
-use ebb_jobs::history::Submission;
+use ebb_jobs::history::{KEY_LIFETIME, KEYS_MAX, Submission};
 
-/// How long a response is kept.
-pub(in crate::http) const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-/// The most responses that are kept. Beyond that, the oldest are dropped.
-const ANSWERS_MAX: usize = 10_000;
 /// The most bytes of bodies, over all responses that are kept. Beyond that, the oldest responses are dropped.
 const ANSWERS_BYTES_MAX: usize = 32 << 20;
 
@@ -106,7 +101,7 @@ impl Remembered {
         }
     }
 
-    /// Drops responses that are older than [`REMEMBERED`], and then the oldest ones while the rest exceeds
+    /// Drops responses that are older than [`KEY_LIFETIME`], and then the oldest ones while the rest exceeds
     /// the bounds on their number or bytes. Returns the keys of the dropped responses.
     fn drop_old(&mut self, now_unix_ms: u64) -> Vec<String> {
         let mut dropped = Vec::new();
@@ -117,9 +112,9 @@ impl Remembered {
             };
             let is_old = |response: &StoredResponse| {
                 let age_ms = now_unix_ms.saturating_sub(response.at_unix_ms);
-                u128::from(age_ms) >= REMEMBERED.as_millis()
+                u128::from(age_ms) >= KEY_LIFETIME.as_millis()
             };
-            let is_full = self.complete.len() > ANSWERS_MAX || self.bytes > ANSWERS_BYTES_MAX;
+            let is_full = self.complete.len() > KEYS_MAX || self.bytes > ANSWERS_BYTES_MAX;
             if !is_full && !response.is_none_or(is_old) {
                 break;
             }
@@ -207,14 +202,14 @@ mod tests {
             all.release(&for_this);
             dropped.extend(for_this);
         };
-        for number in 0..ANSWERS_MAX + 2 {
+        for number in 0..KEYS_MAX + 2 {
             answer(number, 1);
         }
-        answer(ANSWERS_MAX + 2, ANSWERS_BYTES_MAX);
-        assert_eq!(dropped.len(), ANSWERS_MAX + 2);
+        answer(KEYS_MAX + 2, ANSWERS_BYTES_MAX);
+        assert_eq!(dropped.len(), KEYS_MAX + 2);
         assert_eq!(&dropped[..2], ["0", "1"]);
-        assert!(!all.of.contains_key(&(ANSWERS_MAX + 1).to_string()));
-        assert!(all.of.contains_key(&(ANSWERS_MAX + 2).to_string()));
+        assert!(!all.of.contains_key(&(KEYS_MAX + 1).to_string()));
+        assert!(all.of.contains_key(&(KEYS_MAX + 2).to_string()));
         assert_eq!(all.bytes, ANSWERS_BYTES_MAX);
     }
 }

@@ -7,11 +7,11 @@
 use std::sync::OnceLock;
 
 use axum::http::{HeaderValue, StatusCode};
-use ebb_jobs::history::{SYSTEM_KEYSPACE, Submission};
+use ebb_jobs::history::{KEY_LIFETIME, SYSTEM_KEYSPACE, Submission};
 use ebb_storage::{Db, ErrorKind, Result, Table, TableOptions, WriteBatch};
 use serde::{Deserialize, Serialize};
 
-use super::remembered::{REMEMBERED, StoredResponse};
+use super::remembered::StoredResponse;
 
 /// The name of the table of responses in [`SYSTEM_KEYSPACE`].
 pub(super) const TABLE: &str = "responses";
@@ -97,7 +97,7 @@ impl ResponseRows {
             return Ok(());
         };
         let mut batch = WriteBatch::new();
-        batch.put_with_ttl(self.table()?, by.key.as_bytes(), &row, REMEMBERED);
+        batch.put_with_ttl(self.table()?, by.key.as_bytes(), &row, KEY_LIFETIME);
         self.db.write(batch)
     }
 

@@ -21,7 +21,7 @@ use super::answer::{Answer, Body, Json, JsonBytes, Named, blocking, json_of, que
 use super::paging::{limit_of, limit_within, page};
 use super::{At, Served};
 use crate::http::access::Peer;
-use crate::http::idempotency::{KeyInHistory, OTHER_REQUEST, REMEMBERED};
+use crate::http::idempotency::{KeyInHistory, OTHER_REQUEST};
 use crate::http::job_views::{JobViews, ListedJob, page_json};
 use crate::http::outline::{is_open_to, outline_of_attempt, shown_to};
 use crate::http::paths;
@@ -117,8 +117,7 @@ fn earlier_job(node: &Node, submission: Option<&Submission>) -> Result<Option<Jo
     let Some(by) = submission else {
         return Ok(None);
     };
-    let since_unix_ms = now_unix_ms().saturating_sub(REMEMBERED.as_millis() as u64);
-    match node.submitted(&by.key, since_unix_ms)? {
+    match node.submitted(&by.key, now_unix_ms())? {
         None => Ok(None),
         Some(job) if job.submission.as_ref() == Some(by) => Ok(Some(node.view_of(job))),
         Some(_) => Err(JobError::senseless(OTHER_REQUEST)),
