@@ -309,7 +309,7 @@ fn create(
         let name = create.name.as_str();
         let of = db.existing_keyspace(keyspace).map_err(of_store)?;
         match of.create_snapshot_with(name, options) {
-            Ok(()) => {
+            Ok(_) => {
                 db.sync().map_err(of_store)?;
                 let now = state.schema().keyspace(keyspace);
                 let listed = now.filter(|_| context.catalog.is_snapshot_listed(&of, name));

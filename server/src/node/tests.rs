@@ -1,16 +1,19 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use ebb_colocate::LoadSample;
-use ebb_jobs::history::{BackupRequest, MaintenanceOptions, RecordState, STARTS_MAX};
+use ebb_jobs::history::{
+    BackupRequest, JobRecord, MaintenanceOptions, RecordState, STARTS_MAX, now_unix_ms,
+};
+use ebb_jobs::launch::OpenJob;
 use ebb_jobs::pi::Variant;
 use ebb_jobs::request::{
     ApplicationRequest, InputRequest, JobRequest, OutputPlace, PiRequest, TableInput,
     WordcountRequest,
 };
 use ebb_scheduler::runtime::Outcome;
-use ebb_storage::{NAME_BYTES_MAX, TableOptions};
+use ebb_storage::{Keyspace, NAME_BYTES_MAX, SeqNo, TableOptions};
 use ebb_test_support::wait::until;
 
 use super::*;
@@ -56,9 +59,31 @@ fn endless(output: OutputPlace) -> JobRequest {
     JobRequest::new(application, Vec::new(), output.into(), "/")
 }
 
+fn app(node: &Node) -> Keyspace {
+    node.db().unwrap().existing_keyspace("app").unwrap()
+}
+
 fn snapshots(node: &Node) -> usize {
-    let app = node.db().unwrap().existing_keyspace("app").unwrap();
-    app.snapshots().len()
+    app(node).snapshots().len()
+}
+
+/// Leaves an unfinished job with a snapshot of its own, as a killed process does. Returns its record.
+fn leave_unfinished(node: &Node, output: &str) -> JobRecord {
+    let request = wordcount(table(output));
+    let mut launched = OpenJob::open(&request, &[], &node.site).unwrap();
+    let history = History::open(node.db().unwrap()).unwrap();
+    let own = launched.own_snapshots();
+    let record = history.begin(&request, own, None).unwrap();
+    launched.keep();
+    record
+}
+
+/// Deletes a snapshot and creates another one of the same name. Returns the commit of the new one.
+fn replace_snapshot(node: &Node, name: &str) -> SeqNo {
+    let app = app(node);
+    app.delete_snapshot(name).unwrap();
+    let options = ebb_storage::SnapshotOptions::default();
+    app.create_snapshot_with(name, options).unwrap()
 }
 
 #[test]
@@ -416,34 +441,90 @@ fn a_claimed_job_is_neither_started_nor_discarded() {
 
 #[test]
 fn a_snapshot_that_a_job_left_with_its_end_goes_and_one_that_has_its_name_now_stays() {
+    // The record of an earlier build has no number of the commit.
+    for has_number in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let record = {
+            let node = with_words(dir.path());
+            // The state that a process leaves if it is killed once the end is recorded.
+            let mut record = leave_unfinished(&node, "app.counts");
+            if !has_number {
+                record.own_snapshots[0].seq = None;
+            }
+            // Its recorded end must be later than its recorded start.
+            until("the clock to pass the start of the job", || {
+                now_unix_ms() > record.started_unix_ms
+            });
+            let history = History::open(node.db().unwrap()).unwrap();
+            history.end(&record, RecordState::Failed, None).unwrap();
+            record
+        };
+        let name = &record.own_snapshots[0].name;
+        let node = open(dir.path());
+        assert_eq!(snapshots(&node), 0, "nobody needs it");
+        app(&node).create_snapshot(name).unwrap();
+        drop(node);
+        let node = open(dir.path());
+        let names = app(&node).snapshot_names();
+        assert_eq!(names, std::slice::from_ref(name), "it is another");
+    }
+}
+
+/// Regression: a job's own snapshot was known by its name alone. If it was deleted and another snapshot
+/// had its name, a restart of the job read that one, and a discard deleted it.
+#[test]
+fn a_job_does_not_read_or_delete_a_snapshot_that_has_the_name_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
-    let app = |node: &Node| node.db().unwrap().existing_keyspace("app").unwrap();
-    let record = {
+    let node = with_words(dir.path());
+    let outputs = ["app.first", "app.second", "app.third"];
+    let [discarded, replaced, deleted] = outputs.map(|output| leave_unfinished(&node, output));
+    let others = ["run-1", "run-2"].map(|name| replace_snapshot(&node, name));
+    app(&node).delete_snapshot("run-3").unwrap();
+
+    node.discard(&discarded.id).unwrap();
+    for (record, name) in [(replaced, "run-2"), (deleted, "run-3")] {
+        let refused = node.restart(&record.id).err();
+        let refused = refused.expect("its snapshot is gone").to_string();
+        let missing = format!("snapshot {name} of keyspace app, which was made for the job");
+        assert!(refused.starts_with(&missing), "{refused}");
+        assert_eq!(node.job(&record.id).unwrap().state, RecordState::Failed);
+    }
+    let left = ["run-1", "run-2"].map(|name| app(&node).snapshot_seq(name).unwrap());
+    assert_eq!(left, others);
+}
+
+/// Regression: the end of a job deleted a snapshot that had the name of its own, which was deleted
+/// meanwhile.
+#[test]
+fn the_end_of_a_job_leaves_a_snapshot_that_has_the_name_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let request = wordcount(table("app.counts"));
+    let launched = OpenJob::open(&request, &[], &node.site).unwrap();
+    let other = replace_snapshot(&node, "run-1");
+    drop(launched);
+    assert_eq!(app(&node).snapshot_seq("run-1").unwrap(), other);
+}
+
+/// Regression: an opening deleted each snapshot that had the name of an ended job's own and was older
+/// than the end of the job.
+#[test]
+fn an_opening_leaves_a_snapshot_that_took_the_name_of_a_jobs_own_before_the_job_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = {
         let node = with_words(dir.path());
-        // The state that a process leaves if it is killed once the end is recorded.
-        let request = wordcount(table("app.counts"));
-        let site = node.site.clone();
-        let mut launched = ebb_jobs::launch::OpenJob::open(&request, &[], &site).unwrap();
-        let history = History::open(node.db().unwrap()).unwrap();
-        let record = history
-            .begin(&request, launched.own_snapshots(), None)
-            .unwrap();
-        // Its recorded end must be later than its recorded start.
-        until("the clock to pass the start of the job", || {
-            ebb_jobs::history::now_unix_ms() > record.started_unix_ms
+        let record = leave_unfinished(&node, "app.counts");
+        let other = replace_snapshot(&node, "run-1");
+        let created = app(&node).snapshot_info("run-1").unwrap().created;
+        until("the clock to pass the creation of the snapshot", || {
+            UNIX_EPOCH + Duration::from_millis(now_unix_ms()) > created
         });
+        let history = History::open(node.db().unwrap()).unwrap();
         history.end(&record, RecordState::Failed, None).unwrap();
-        launched.keep();
-        record
+        other
     };
-    let name = &record.own_snapshots[0].name;
     let node = open(dir.path());
-    assert_eq!(snapshots(&node), 0, "nobody needs it");
-    app(&node).create_snapshot(name).unwrap();
-    drop(node);
-    let node = open(dir.path());
-    let names = app(&node).snapshot_names();
-    assert_eq!(names, std::slice::from_ref(name), "it is another");
+    assert_eq!(app(&node).snapshot_seq("run-1").unwrap(), other);
 }
 
 #[test]
@@ -451,16 +532,10 @@ fn snapshots_of_a_parked_job_wait_for_it_and_go_when_it_is_discarded() {
     let dir = tempfile::tempdir().unwrap();
     {
         let node = with_words(dir.path());
-        // The state that a killed process leaves.
-        let request = wordcount(table("app.counts"));
-        let site = node.site.clone();
-        let mut launched = ebb_jobs::launch::OpenJob::open(&request, &[], &site).unwrap();
+        leave_unfinished(&node, "app.counts");
         let history = History::open(node.db().unwrap()).unwrap();
-        history
-            .begin(&request, launched.own_snapshots(), None)
-            .unwrap();
+        let request = wordcount(table("app.counts"));
         history.begin(&request, Vec::new(), None).unwrap();
-        launched.keep();
     }
     let node = open(dir.path());
     assert_eq!(snapshots(&node), 1);
@@ -500,7 +575,7 @@ fn a_goal_counts_from_the_latest_start_of_a_job() {
     };
     let record = history.begin(&request, Vec::new(), None).unwrap();
     until("the clock to pass the first start", || {
-        ebb_jobs::history::now_unix_ms() > record.started_unix_ms
+        now_unix_ms() > record.started_unix_ms
     });
     let Restart::Runs(again) = node.restart(&record.id).unwrap() else {
         panic!("it does not run");

@@ -77,13 +77,26 @@ pub fn snapshot_table(
     snapshot: &str,
 ) -> Result<SnapshotTable, LookupError> {
     let keyspace = keyspace(db, &name.keyspace)?;
-    let snapshot: Snapshot = or_known(keyspace.snapshot(snapshot), || {
-        unknown_snapshot(&keyspace, snapshot)
-    })?;
+    table_in(&open_snapshot(&keyspace, snapshot)?, name)
+}
+
+/// Opens the snapshot of this name.
+///
+/// # Errors
+/// If there is none.
+pub fn open_snapshot(keyspace: &Keyspace, name: &str) -> Result<Snapshot, LookupError> {
+    or_known(keyspace.snapshot(name), || unknown_snapshot(keyspace, name))
+}
+
+/// Returns the table of this name in an open snapshot of its keyspace.
+///
+/// # Errors
+/// If there is none.
+pub fn table_in(snapshot: &Snapshot, name: &TableName) -> Result<SnapshotTable, LookupError> {
     or_known(snapshot.table(&name.table), || Unknown {
         what: "table",
         name: name.table.clone(),
-        place: format!("snapshot {} of {}", snapshot.name(), keyspace.name()),
+        place: format!("snapshot {} of {}", snapshot.name(), name.keyspace),
         known: snapshot.tables().map(str::to_string).collect(),
     })
 }

@@ -118,11 +118,12 @@ impl Keyspace {
     /// # Errors
     /// [`AlreadyExists`](crate::Error::AlreadyExists) for a name in use.
     pub fn create_snapshot(&self, name: &str) -> Result<()> {
-        self.create_snapshot_with(name, SnapshotOptions::default())
+        let created = self.create_snapshot_with(name, SnapshotOptions::default());
+        created.map(drop)
     }
 
-    /// [`Keyspace::create_snapshot`] with options. A program that may crash before it deletes a
-    /// snapshot can let it expire.
+    /// [`Keyspace::create_snapshot`] with options. Returns the commit whose state the snapshot
+    /// shows. A program that may crash before it deletes a snapshot can let it expire.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -144,7 +145,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::create_snapshot`];
     /// [`NotFound`](crate::Error::NotFound) for a table that does not exist.
-    pub fn create_snapshot_with(&self, name: &str, options: SnapshotOptions) -> Result<()> {
+    pub fn create_snapshot_with(&self, name: &str, options: SnapshotOptions) -> Result<SeqNo> {
         self.db.create_snapshot(&self.name, name, &options)
     }
 
@@ -226,7 +227,7 @@ impl Keyspace {
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or it has gone already.
     pub fn release_hold(&self, name: &str) -> Result<()> {
-        self.db.delete_snapshot(&self.name, &hold_name(name))
+        self.db.delete_snapshot(&self.name, &hold_name(name), None)
     }
 
     /// Returns the snapshots, oldest first, without reading a file. The cost grows with the number
@@ -284,6 +285,29 @@ impl Keyspace {
     /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or
     /// it has expired already.
     pub fn delete_snapshot(&self, name: &str) -> Result<()> {
-        self.db.delete_snapshot(&self.name, name)
+        self.db.delete_snapshot(&self.name, name, None)
+    }
+
+    /// Deletes a snapshot as [`Keyspace::delete_snapshot`], if it shows the state of the commit
+    /// `seq`. A program that keeps the number that [`Keyspace::create_snapshot_with`] returned
+    /// never deletes a later snapshot of the same name.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # let app = db.keyspace("app")?;
+    /// let mine = app.create_snapshot_with("s", Default::default())?;
+    /// app.delete_snapshot("s")?;
+    /// app.create_snapshot("s")?;
+    /// assert!(app.delete_snapshot_at("s", mine).is_err());
+    /// assert_eq!(app.snapshot_names(), ["s"]);
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none of this name and commit, or it has
+    /// expired already.
+    pub fn delete_snapshot_at(&self, name: &str, seq: SeqNo) -> Result<()> {
+        self.db.delete_snapshot(&self.name, name, Some(seq))
     }
 }

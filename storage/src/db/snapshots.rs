@@ -28,13 +28,14 @@ pub(crate) fn hold_name(name: &str) -> String {
 
 impl Engine {
     /// Creates a snapshot of a keyspace, or of one table of it, by a commit like any other: nothing
-    /// is flushed, and other commits wait for it no longer than for any commit before them.
+    /// is flushed, and other commits wait for it no longer than for any commit before them. Returns
+    /// that commit.
     pub(crate) fn create_snapshot(
         &self,
         keyspace: &str,
         name: &str,
         options: &SnapshotOptions,
-    ) -> Result<()> {
+    ) -> Result<SeqNo> {
         check_name("snapshot", name)?;
         self.check_space(0)?;
         let mut last_id = self.snapshot_ops.lock().unwrap();
@@ -91,7 +92,7 @@ impl Engine {
         };
         let outcome = self.commit_bookmark(record);
         self.snapshots.release_view(view);
-        outcome?;
+        let seq = outcome?;
         // `after_commit` may lock `flushing`, which is locked before `snapshot_ops`, and under
         // `Maintenance::Manual` it deletes expired snapshots, which locks `snapshot_ops`.
         drop(last_id);
@@ -99,7 +100,7 @@ impl Engine {
             self.signal.look_at_the_time();
         }
         self.after_commit(&[]);
-        Ok(())
+        Ok(seq)
     }
 
     /// Creates a hold ([`HoldOptions`]) of one table in a snapshot, in place of an earlier hold of
@@ -168,16 +169,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Commits the creation of a snapshot or a hold. The caller holds the lock `snapshot_ops`.
-    fn commit_bookmark(&self, record: SnapshotRecord) -> Result<()> {
+    /// Commits the creation of a snapshot or a hold, and returns that commit. The caller holds the
+    /// lock `snapshot_ops`.
+    fn commit_bookmark(&self, record: SnapshotRecord) -> Result<SeqNo> {
         let (id, payload) = (record.id, encode_snapshot_create(&record));
-        let created = self.commit_record(
+        self.commit_record(
             &payload,
             |seq| self.snapshots.add_bookmark(seq, record),
             || self.snapshots.retract_bookmark(id),
             |_| (),
-        );
-        created.map(drop)
+        )
     }
 
     /// Sets the time until a snapshot expires, counted from now; `None` for never.
@@ -207,9 +208,24 @@ impl Engine {
     }
 
     /// Deletes a snapshot. Its open readers go on; compaction frees the space.
-    pub(crate) fn delete_snapshot(&self, keyspace: &str, name: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none of this name, it has expired, or it stands at another
+    /// commit than `at`, if that is given.
+    pub(crate) fn delete_snapshot(
+        &self,
+        keyspace: &str,
+        name: &str,
+        at: Option<SeqNo>,
+    ) -> Result<()> {
         let one = self.snapshot_ops.lock().unwrap();
         let bookmark = self.snapshots.find_live(keyspace, name, self.now_ms())?;
+        if let Some(at) = at
+            && bookmark.seq != at
+        {
+            let missing = format!("{name} at commit {}", at.0);
+            return Err(Error::not_found("snapshot", missing));
+        }
         self.delete_bookmarks(&[bookmark.record.id])?;
         drop(one);
         self.after_commit(&[]);

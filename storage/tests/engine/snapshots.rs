@@ -123,6 +123,25 @@ fn a_snapshot_is_gone_when_its_time_is_over_and_an_open_one_reads_on() {
     assert_eq!(f.reopen().names(), ["s"]);
 }
 
+/// Regression: a program could delete its snapshot by name only, and so deleted a later one of that name.
+#[test]
+fn a_deletion_at_a_commit_leaves_a_later_snapshot_of_the_same_name() {
+    let f = fixture(Maintenance::Manual);
+    let create = || {
+        let options = SnapshotOptions::default();
+        f.keyspace.create_snapshot_with("s", options).unwrap()
+    };
+    let first = create();
+    f.keyspace.delete_snapshot("s").unwrap();
+    let second = create();
+    let refused = f.keyspace.delete_snapshot_at("s", first).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotFound);
+    let f = f.reopen();
+    assert_eq!(f.keyspace.snapshot_seq("s").unwrap(), second);
+    f.keyspace.delete_snapshot_at("s", second).unwrap();
+    assert!(f.names().is_empty());
+}
+
 #[test]
 fn the_name_of_an_expired_snapshot_is_free_before_it_is_deleted() {
     let f = fixture(Maintenance::Manual);

@@ -115,6 +115,7 @@ fn a_job_that_its_process_left_starts_again_over_its_own_snapshot() {
             input: 0,
             keyspace: "app".to_string(),
             name: "run-7".to_string(),
+            seq: None,
         };
         history.begin(&request, vec![own], None).unwrap();
     }

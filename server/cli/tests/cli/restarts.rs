@@ -27,6 +27,7 @@ fn own() -> Vec<OwnSnapshot> {
         input: 0,
         keyspace: "app".to_string(),
         name: "run-7".to_string(),
+        seq: None,
     }]
 }
 

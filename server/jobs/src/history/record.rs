@@ -44,6 +44,10 @@ pub struct OwnSnapshot {
     pub keyspace: String,
     /// The name of the snapshot in its keyspace.
     pub name: String,
+    /// The number of the commit that created the snapshot. A later snapshot of the same name has another
+    /// number. `None` if an earlier build wrote the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
 }
 
 /// The identity of the request that submitted a job: two SHA-256 hashes in hexadecimal digits. A retry

@@ -175,8 +175,8 @@ fn open_table(
 ) -> Result<OpenInput, JobError> {
     // The snapshot comes first: the schema below is that of the snapshot, which later changes of
     // the table do not touch.
-    let snapshot = JobSnapshot::of(db, request, own)?;
-    let table = lookup::snapshot_table(db, &request.table, snapshot.name())?;
+    let (snapshot, opened) = JobSnapshot::open(db, request, own)?;
+    let table = lookup::table_in(&opened, &request.table)?;
     // Only tables that CQL made have a schema.
     if let Some(schema) = schema_at(&table, &request.table.to_string())? {
         cql::check(request, &schema)?;

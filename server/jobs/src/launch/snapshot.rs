@@ -3,9 +3,10 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use ebb_storage::{Db, ErrorKind, Keyspace, SnapshotOptions};
+use ebb_storage::{Db, ErrorKind, Keyspace, SeqNo, Snapshot, SnapshotOptions};
 use ebb_tables::lookup::{self, LookupError};
 
+use crate::error::JobError;
 use crate::history::{History, HistoryError, OwnSnapshot, now_unix_ms};
 use crate::request::TableInput;
 
@@ -18,33 +19,47 @@ const EXPIRES_IN: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Debug)]
 pub struct JobSnapshot {
     name: String,
-    /// The keyspace of the snapshot, if the snapshot is to be deleted with the job; else `None`.
-    own: Option<Keyspace>,
+    /// The keyspace and the commit of the snapshot, if the snapshot is to be deleted with the job; else
+    /// `None`. The name does not identify the snapshot: once the snapshot is deleted or has expired,
+    /// another job or a user may give the name to another snapshot.
+    own: Option<(Keyspace, SeqNo)>,
 }
 
 impl JobSnapshot {
-    /// Returns the snapshot that `input` names; else the snapshot `own`, which an earlier start of
+    /// Opens the snapshot that `input` names; else the snapshot `own`, which an earlier start of
     /// the job made; else a new snapshot of the table.
-    pub(super) fn of(
+    ///
+    /// # Errors
+    /// When the keyspace, the table or the snapshot does not exist. [`JobError::State`] when the
+    /// snapshot `own` is gone, even if another snapshot has its name.
+    pub(super) fn open(
         db: &Db,
         input: &TableInput,
         own: Option<&OwnSnapshot>,
-    ) -> Result<Self, LookupError> {
+    ) -> Result<(Self, Snapshot), JobError> {
         let keyspace = lookup::keyspace(db, &input.table.keyspace)?;
         if let Some(name) = &input.snapshot {
-            return Ok(Self {
+            let opened = lookup::open_snapshot(&keyspace, name)?;
+            let named = Self {
                 name: name.clone(),
                 own: None,
-            });
+            };
+            return Ok((named, opened));
         }
-        let name = match own {
-            Some(own) => own.name.clone(),
-            None => create(&keyspace, &input.table.table)?,
+        let (name, seq) = match own {
+            Some(own) => (own.name.clone(), own.seq.map(SeqNo)),
+            None => {
+                let (name, seq) = create(&keyspace, &input.table.table)?;
+                (name, Some(seq))
+            }
         };
-        Ok(Self {
-            name,
-            own: Some(keyspace),
-        })
+        let opened = match keyspace.snapshot(&name) {
+            Ok(opened) if seq.is_none_or(|seq| seq == opened.seq()) => opened,
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => return Err(gone(&keyspace, &name)),
+        };
+        let own = Some((keyspace, opened.seq()));
+        Ok((Self { name, own }, opened))
     }
 
     pub fn name(&self) -> &str {
@@ -55,11 +70,12 @@ impl JobSnapshot {
     /// `None` if the snapshot is not one that was made for the job. `input` is the position of the
     /// input that reads it.
     pub(super) fn own(&self, input: u32) -> Option<OwnSnapshot> {
-        let keyspace = self.own.as_ref()?;
+        let (keyspace, seq) = self.own.as_ref()?;
         Some(OwnSnapshot {
             input,
             keyspace: keyspace.name().to_string(),
             name: self.name.clone(),
+            seq: Some(seq.0),
         })
     }
 
@@ -71,16 +87,25 @@ impl JobSnapshot {
 
 impl Drop for JobSnapshot {
     fn drop(&mut self) {
-        if let Some(keyspace) = &self.own {
+        if let Some((keyspace, seq)) = &self.own {
             // If the deletion fails, the snapshot is deleted when it expires.
-            let _ = keyspace.delete_snapshot(&self.name);
+            let _ = keyspace.delete_snapshot_at(&self.name, *seq);
         }
     }
 }
 
-/// Creates a snapshot of a table and returns its name, the first free one of `run-1`, `run-2` and
-/// so on.
-fn create(keyspace: &Keyspace, table: &str) -> Result<String, LookupError> {
+/// Returns the error that a snapshot that was made for a job does not exist any more.
+fn gone(keyspace: &Keyspace, name: &str) -> JobError {
+    JobError::State(format!(
+        "snapshot {name} of keyspace {}, which was made for the job, was deleted or has expired: retry \
+         the job, which then reads a new snapshot",
+        keyspace.name()
+    ))
+}
+
+/// Creates a snapshot of a table. Returns its name, the first free one of `run-1`, `run-2` and so on,
+/// and its commit.
+fn create(keyspace: &Keyspace, table: &str) -> Result<(String, SeqNo), LookupError> {
     let options = SnapshotOptions {
         table: Some(table.to_string()),
         expires_in: Some(EXPIRES_IN),
@@ -94,13 +119,14 @@ fn create(keyspace: &Keyspace, table: &str) -> Result<String, LookupError> {
             (!is_taken).then_some((name, created))
         })
         .expect("numbers do not end");
-    lookup::or_known(created, || lookup::unknown_table(keyspace, table))?;
-    Ok(name)
+    let seq = lookup::or_known(created, || lookup::unknown_table(keyspace, table))?;
+    Ok((name, seq))
 }
 
 /// Deletes those snapshots of ended jobs that remain because the process was killed before it could
-/// delete them. Only snapshots older than the end of their job are deleted: a newer snapshot of the
-/// same name belongs to another job or user.
+/// delete them. If the record of a job has no number of the snapshot's commit, the snapshot is deleted
+/// only if it is older than the end of the job: a newer snapshot of the same name belongs to another
+/// job or user.
 ///
 /// # Errors
 /// When the history cannot be read.
@@ -118,6 +144,9 @@ pub fn delete_left_snapshots(db: &Db, history: &History) -> Result<(), HistoryEr
         }
         let ended = UNIX_EPOCH + Duration::from_millis(ended_unix_ms);
         let is_left = |own: &OwnSnapshot| {
+            if own.seq.is_some() {
+                return true;
+            }
             let keyspace = db.existing_keyspace(&own.keyspace);
             let found = keyspace.and_then(|keyspace| keyspace.snapshot_info(&own.name));
             found.is_ok_and(|snapshot| snapshot.created < ended)
@@ -128,12 +157,15 @@ pub fn delete_left_snapshots(db: &Db, history: &History) -> Result<(), HistoryEr
     Ok(())
 }
 
-/// Deletes the snapshots that were made for a job that does not start again. Missing ones are
-/// skipped.
+/// Deletes the snapshots that were made for a job that does not start again. Skips those that are
+/// missing, and those whose name another snapshot has now.
 pub fn delete_own_snapshots(db: &Db, own: &[OwnSnapshot]) {
     for snapshot in own {
         if let Ok(keyspace) = db.existing_keyspace(&snapshot.keyspace) {
-            let _ = keyspace.delete_snapshot(&snapshot.name);
+            let _ = match snapshot.seq {
+                Some(seq) => keyspace.delete_snapshot_at(&snapshot.name, SeqNo(seq)),
+                None => keyspace.delete_snapshot(&snapshot.name),
+            };
         }
     }
 }

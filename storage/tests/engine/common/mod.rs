@@ -100,7 +100,7 @@ pub fn create_table_snapshot(keyspace: &Keyspace, name: &str, table: &str) -> Re
         table: Some(table.to_string()),
         ..SnapshotOptions::default()
     };
-    keyspace.create_snapshot_with(name, options)
+    keyspace.create_snapshot_with(name, options).map(drop)
 }
 
 /// Reads a range to its end; entries must ascend.
