@@ -4,7 +4,7 @@ use super::grid::Grid;
 use super::method::{Level, Method};
 use super::profile::{Profile, corrected, level_of, median};
 
-/// Returns the forecasts of the `horizon` slots after `past`, in the order of `methods`; `None`
+/// Returns the forecasts of the `grid.horizon` slots after `past`, in the order of `methods`; `None`
 /// for a method that has too few values, or whose forecast overflows.
 pub(super) fn forecasts(methods: &[Method], past: &[f64], grid: Grid) -> Vec<Option<Vec<f64>>> {
     let mut profiles = Profiles {

@@ -143,9 +143,10 @@ impl Policy for ForecastEdf {
         let near = |kept: &KeptJob| view.jobs[kept.due.job].local.is_some();
         Decision {
             placement,
-            // While the goals leave some CPU unneeded, a slot that becomes free takes only a map whose input
-            // is near, so that maps wait for their nodes between cycles as they do within them. If the goals
-            // need all CPU, or if no kept job has maps with a near input, any task starts at once.
+            // While the goals leave some of the unreserved CPU unneeded, a map starts in a slot that becomes
+            // free only if its input is on the slot's node, so that maps wait for their nodes between cycles
+            // as they do within them. If the goals need all of that CPU, or if all nodes are equally near to
+            // the input of each kept job, any task starts at once.
             refill: if needed < unreserved && kept.iter().any(near) {
                 Refill::LocalTask
             } else {
