@@ -63,8 +63,8 @@ pub enum JobError {
     BackupCancelled,
     #[error("the verification was cancelled")]
     VerificationCancelled,
-    /// A job is in a state that does not permit the change, for example because the job still runs. The
-    /// text names the state and the remedy.
+    /// A job is in a state that does not permit the change, for example because it still runs, or because
+    /// the snapshot that was made for it is gone. The text names the state and the remedy.
     #[error("{0}")]
     State(String),
     /// The job to be changed, for example cancelled, has already ended.

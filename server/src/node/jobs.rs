@@ -206,6 +206,12 @@ impl Node {
     /// # Errors
     /// When there is no such job, or the history cannot be read.
     pub fn job(&self, id: &str) -> Result<JobRecord, JobError> {
+        let history = self.existing_history()?;
+        let found = history.map(|history| history.job(id)).transpose()?;
+        if let Some(record) = found.flatten() {
+            return Ok(record);
+        }
+        // Only `last`, and the error for an unknown id, need all records.
         Ok(JobRecord::find(self.jobs()?, id)?)
     }
 
