@@ -36,6 +36,7 @@ pub(crate) struct Counters {
     pub(crate) flush_bytes: Counter,
     pub(crate) compactions: Counter,
     pub(crate) merge_read_failures: Counter,
+    pub(crate) picks_refused: Counter,
     pub(crate) compaction_bytes: Counter,
     pub(crate) compaction_read_bytes: Counter,
     pub(crate) compaction_yield_us: Counter,
@@ -138,6 +139,9 @@ pub struct Stats {
     /// Merges and checks of files that ended because a file could not be read, and failed retries
     /// to open such a file.
     pub merge_read_failures: u64,
+    /// The number of merges that pickers proposed and the engine refused, over all tables, those
+    /// that are gone included: see [`TableStats::picks_refused`].
+    pub picks_refused: u64,
     /// Bytes of SSTables written by merges.
     pub compaction_bytes: u64,
     /// Bytes of the SSTables that were inputs of merges.

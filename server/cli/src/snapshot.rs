@@ -256,12 +256,12 @@ fn list(args: &List) -> Result<()> {
         Some(server) => listed_by(&server, args)?,
         None => listed_in(&args.attached.location.open_to_read()?, args)?,
     };
-    let listed = list.snapshots;
+    let listed = &list.snapshots;
     let mut printer = Printer::new();
     if args.json {
-        printer.json(&listed)?;
+        printer.json(listed)?;
     } else {
-        let now = SystemTime::now();
+        let now = now_of(&list, SystemTime::now());
         let row = |view: &SnapshotView| {
             let mut row = vec![
                 view.keyspace.clone(),
@@ -332,10 +332,17 @@ fn listed_in(db: &Db, args: &List) -> Result<SnapshotList> {
         snapshots.iter_mut().for_each(|view| view.set_pinned(pins));
     }
     Ok(SnapshotList {
+        now_unix_ms: None,
         snapshots,
         next: None,
         pinned_exact_together_bytes: pins.map(|pins| pins.together.file_bytes),
     })
+}
+
+/// Returns the time to which the times in `list` are compared: the server's, or `client_now` if there is no
+/// server, or it sends no time.
+fn now_of(list: &SnapshotList, client_now: SystemTime) -> SystemTime {
+    list.now_unix_ms.map_or(client_now, at)
 }
 
 fn at(unix_ms: u64) -> SystemTime {
@@ -351,4 +358,32 @@ fn expires(view: &SnapshotView, now: SystemTime) -> String {
     let text = humantime::format_duration(Duration::from_secs(left)).to_string();
     let units: Vec<_> = text.split(' ').take(2).collect();
     format!("in {}", units.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Regression: a client whose clock was ahead of the server's subtracted its own time from the expiry.
+    #[test]
+    fn a_snapshot_expires_by_the_clock_of_the_server() {
+        let view = json!({
+            "keyspace": "app", "name": "s", "sequence": 1, "tables": ["t"], "single_table": false,
+            "created_unix_ms": 0, "age_s": 1.0, "expires_unix_ms": 13_000, "runs": 0, "files": 0,
+            "read_bytes": 0, "pinned_bytes": 0, "pinned_error_bytes": 0, "pinned_exact_bytes": null,
+        });
+        // An earlier build of the server sends no time.
+        let without_time = json!({
+            "snapshots": [view], "next": null, "pinned_exact_together_bytes": null,
+        });
+        let mut with_time = without_time.clone();
+        with_time["now_unix_ms"] = json!(1000);
+        for (list, client_unix_ms) in [(with_time, 3_601_000), (without_time, 1000)] {
+            let list: SnapshotList = serde_json::from_value(list).unwrap();
+            let now = now_of(&list, at(client_unix_ms));
+            assert_eq!(expires(&list.snapshots[0], now), "in 12s");
+        }
+    }
 }

@@ -84,8 +84,10 @@ fn request(args: &Args) -> Result<Value> {
     }))
 }
 
-/// Returns the answer as text, with times relative to `now_unix_ms`.
-fn lines(answer: &WhatIfAnswer, now_unix_ms: u64) -> Vec<String> {
+/// Returns the answer as text, with times relative to the time of the answer. `client_unix_ms`, the client's
+/// time, replaces that for an answer without it.
+fn lines(answer: &WhatIfAnswer, client_unix_ms: u64) -> Vec<String> {
+    let now_unix_ms = answer.now_unix_ms.unwrap_or(client_unix_ms);
     let in_time = |at: Option<u64>| match at {
         Some(at) => format!("{:.1} s", at.saturating_sub(now_unix_ms) as f64 / 1e3),
         None => "more than a week".to_string(),
@@ -137,6 +139,7 @@ mod tests {
     #[test]
     fn the_answer_has_the_end_of_the_job_and_its_victims() {
         let mut answer = WhatIfAnswer {
+            now_unix_ms: None,
             finish_unix_ms: Some(13_000),
             low_unix_ms: Some(11_500),
             high_unix_ms: Some(15_000),
@@ -170,5 +173,24 @@ mod tests {
             told.contains("20.0 s") && told.contains("more than a week"),
             "{told}"
         );
+    }
+
+    /// Regression: a client whose clock was ahead of the server's subtracted its own time, and printed 0.0 s.
+    #[test]
+    fn times_are_relative_to_the_clock_of_the_server() {
+        let mut answer = WhatIfAnswer {
+            now_unix_ms: Some(1000),
+            finish_unix_ms: Some(13_000),
+            low_unix_ms: Some(13_000),
+            high_unix_ms: Some(13_000),
+            meets_goal: None,
+            victims: Vec::new(),
+            answered_in_ms: 1.0,
+        };
+        let done_in_12_s = "done in 12.0 s (12.0 s to 12.0 s in 9 of 10 cases)";
+        assert_eq!(lines(&answer, 3_601_000)[0], done_in_12_s);
+        // An earlier build of the server sends no time.
+        answer.now_unix_ms = None;
+        assert_eq!(lines(&answer, 1000)[0], done_in_12_s);
     }
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 use ebb_threads::{ThreadFiles, ThreadUse};
+use rustix::io::Errno;
 
 /// The name that the scheduler's runtime gives to threads that run tasks.
 pub(super) const ANALYTICS_THREAD: &str = "ebb-task";
@@ -25,7 +26,10 @@ struct Thread {
     /// The open files of the thread in `/proc`; `None` if [`OPEN_MAX`] other threads already had
     /// open files.
     files: Option<ThreadFiles>,
+    /// The use when the counters were last read.
     used: ThreadUse,
+    /// False if the counters could not be read at the last sample, so that `used` is older, or 0.
+    is_current: bool,
     runs_analytics: bool,
     /// The number of times that the thread's name was read.
     names_read: u8,
@@ -61,23 +65,18 @@ impl Threads {
                 continue;
             };
             let folder = entry.path();
-            // A thread may end between the listing and the reading. If the files of the last sample
-            // cannot be read, the id belongs to a new thread.
-            let before = (self.0.remove(&id)).and_then(|thread| thread.again(&folder));
-            let was = before
-                .as_ref()
-                .map_or(ThreadUse::default(), |(_, was)| *was);
+            // If the thread of the last sample has ended, the id belongs to a new thread.
+            let again = (self.0.remove(&id)).and_then(|thread| thread.again(&folder));
             let keep_open = threads.len() < OPEN_MAX;
-            let found = before.map(|(thread, _)| thread);
-            let found = found.or_else(|| Thread::first(&folder, keep_open));
-            let Some(mut thread) = found else {
+            let found = again.or_else(|| Thread::first(&folder, keep_open));
+            // A thread may end between the listing and the reading.
+            let Some((mut thread, used)) = found else {
                 continue;
             };
             if thread.names_read < NAMES_READ {
-                thread.runs_analytics = runs_analytics(&folder);
-                thread.names_read += 1;
+                thread.read_name(&folder);
             }
-            used_by_class[usize::from(thread.runs_analytics)] += thread.used - was;
+            used_by_class[usize::from(thread.runs_analytics)] += used;
             threads.insert(id, thread);
         }
         self.0 = threads;
@@ -86,40 +85,139 @@ impl Threads {
 }
 
 impl Thread {
-    /// Reads a thread that was not in the last sample; `None` if it has ended.
-    fn first(folder: &Path, keep_open: bool) -> Option<Self> {
-        let files = ThreadFiles::open(folder).ok()?;
-        Some(Self {
-            used: files.read().ok()?,
-            files: keep_open.then_some(files),
+    /// Reads a thread that was not in the last sample, and returns it with its use until now; `None` if it
+    /// has ended.
+    fn first(folder: &Path, keep_open: bool) -> Option<(Self, ThreadUse)> {
+        let opened = ThreadFiles::open(folder);
+        let read = opened.and_then(|files| Ok((files.read()?, Some(files))));
+        let (used, files, is_current) = match read {
+            Ok((used, files)) => (used, files.filter(|_| keep_open), true),
+            Err(error) if has_ended(&error) => return None,
+            Err(_) => (ThreadUse::default(), None, false),
+        };
+        let thread = Self {
+            files,
+            used,
+            is_current,
             runs_analytics: false,
             names_read: 0,
-        })
+        };
+        Some((thread, used))
     }
 
-    /// Reads the thread again, and returns it with its use until now, and its use at the last
-    /// sample; `None` if it has ended.
+    /// Reads the thread again, and returns it with its use since the last sample; `None` if it has
+    /// ended. The use is 0 if the counters cannot be read now, or could not be at the last sample: the
+    /// use of a longer time would count as that of one sample.
     fn again(self, folder: &Path) -> Option<(Self, ThreadUse)> {
-        let used = match &self.files {
-            Some(files) => files.read().ok()?,
-            // A thread that has used less than before is a new one with the same id.
-            None => (ThreadUse::read(folder).ok()).filter(|now| now.cpu_ns >= self.used.cpu_ns)?,
+        let read = match &self.files {
+            Some(files) => files.read(),
+            None => ThreadUse::read(folder),
         };
-        let before = self.used;
-        Some((Self { used, ..self }, before))
+        let now = match read {
+            // A thread that has used less than before is a new one with the same id.
+            Ok(now) if now.cpu_ns < self.used.cpu_ns => return None,
+            // The bytes are 0 if only the file with them could not be opened.
+            Ok(now) => ThreadUse {
+                disk_bytes: now.disk_bytes.max(self.used.disk_bytes),
+                ..now
+            },
+            Err(error) if has_ended(&error) => return None,
+            // For example, the process has as many files open as it may.
+            Err(_) => {
+                let unread = Self {
+                    is_current: false,
+                    ..self
+                };
+                return Some((unread, ThreadUse::default()));
+            }
+        };
+        let used = if self.is_current {
+            now - self.used
+        } else {
+            ThreadUse::default()
+        };
+        let thread = Self {
+            used: now,
+            is_current: true,
+            ..self
+        };
+        Some((thread, used))
+    }
+
+    /// Reads the name of the thread, which shows whether it runs analytics.
+    fn read_name(&mut self, folder: &Path) {
+        if let Ok(name) = fs::read_to_string(folder.join("comm")) {
+            self.runs_analytics = name.trim() == ANALYTICS_THREAD;
+            self.names_read += 1;
+        }
     }
 }
 
-fn runs_analytics(thread: &Path) -> bool {
-    fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim() == ANALYTICS_THREAD)
+/// Returns whether this error of opening or reading a thread's file means that the thread has ended.
+fn has_ended(error: &io::Error) -> bool {
+    let ended = [Errno::NOENT, Errno::SRCH].map(Errno::raw_os_error);
+    error
+        .raw_os_error()
+        .is_some_and(|code| ended.contains(&code))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use ebb_test_support::wait;
 
     use super::*;
     use crate::busy_thread::BusyThread;
+
+    /// Regression: after a sample in which a thread's files could not be opened, all of the thread's life
+    /// counted as the use of one sample.
+    #[test]
+    fn a_thread_that_cannot_be_read_for_some_time_adds_no_use_of_that_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let [schedstat, io] = ["schedstat", "io"].map(|name| dir.path().join(name));
+        let set = |cpu_ns: u64, disk_bytes: u64| {
+            fs::write(&schedstat, format!("{cpu_ns} 7 3\n")).unwrap();
+            fs::write(&io, format!("read_bytes: {disk_bytes}\n")).unwrap();
+        };
+        let again = |thread: Thread| {
+            let (thread, used) = thread.again(dir.path()).unwrap();
+            (thread, (used.cpu_ns, used.disk_bytes))
+        };
+        set(1000, 40);
+        let (thread, used) = Thread::first(dir.path(), false).unwrap();
+        assert_eq!((used.cpu_ns, used.disk_bytes), (1000, 40));
+        set(1200, 41);
+        let (thread, used) = again(thread);
+        assert_eq!(used, (200, 1));
+        // A link to itself cannot be opened, as no file can be when the process has too many open.
+        fs::remove_file(&schedstat).unwrap();
+        symlink("schedstat", &schedstat).unwrap();
+        let (unread, used) = Thread::first(dir.path(), false).unwrap();
+        assert_eq!((used, unread.is_current), (ThreadUse::default(), false));
+        let (thread, used) = again(thread);
+        assert_eq!(used, (0, 0));
+        fs::remove_file(&schedstat).unwrap();
+        set(9000, 50);
+        assert_eq!(again(unread).1, (0, 0));
+        let (thread, used) = again(thread);
+        assert_eq!(used, (0, 0));
+        set(9100, 52);
+        let (thread, used) = again(thread);
+        assert_eq!(used, (100, 2));
+
+        set(9300, 53);
+        fs::remove_file(&io).unwrap();
+        let (thread, used) = again(thread);
+        assert_eq!(used, (200, 0));
+        set(9400, 55);
+        let (thread, used) = again(thread);
+        assert_eq!(used, (100, 3));
+        fs::remove_file(&schedstat).unwrap();
+        assert!(thread.again(dir.path()).is_none(), "it has ended");
+        // The error of a read from a file of a thread that has ended.
+        assert!(has_ended(&Errno::SRCH.into()));
+    }
 
     #[test]
     fn a_busy_thread_counts_for_its_class() {

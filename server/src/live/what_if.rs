@@ -77,6 +77,10 @@ pub struct Tasks {
 /// The predicted effect of a hypothetical job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WhatIfAnswer {
+    /// The time of the prediction by the server's clock, in milliseconds since 1970, to subtract from the other
+    /// times: the client's clock may be set differently. Older servers leave it out.
+    #[serde(default)]
+    pub now_unix_ms: Option<u64>,
     /// The predicted end, in milliseconds since 1970; null if it is not within a week.
     pub finish_unix_ms: Option<u64>,
     /// The lower bound of the end, in milliseconds since 1970. In 9 of 10 cases, a job ends between
@@ -144,6 +148,7 @@ pub(super) fn answer(shared: &Shared, what_if: &WhatIf) -> Result<WhatIfAnswer, 
     }
     let meets = |goal_s: f64| own.is_some_and(|own| own.finish_s <= now_s + goal_s);
     Ok(WhatIfAnswer {
+        now_unix_ms: Some(ahead.unix_ms(now_s)),
         finish_unix_ms: own.map(|own| ahead.unix_ms(own.finish_s)),
         low_unix_ms: own.map(|own| ahead.unix_ms(own.low_s)),
         high_unix_ms: own.map(|own| ahead.unix_ms(own.high_s)),

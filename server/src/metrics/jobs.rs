@@ -34,9 +34,13 @@ pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
         (job.maps_total + job.reduces_total)
             .saturating_sub(job.maps_done + job.reduces_done + job.tasks_running)
     };
-    let late = live
-        .iter()
-        .filter(|job| job.goal_s.is_some_and(|goal_s| goal_s < status.now_s));
+    // From the node: a job of the runtime may be one step of a chain, with a goal of its own long before the
+    // goal of the chain.
+    let running = node.running_jobs();
+    let late = running.iter().filter(|job| {
+        let goal_s = job.request().goal_s;
+        goal_s.is_some_and(|goal_s| job.begun_s() + goal_s < status.now_s)
+    });
     write_each!(sheet.gauge {
         "leases": leases as f64, "Backups, exports and the like that run under a lease";
         "jobs_late": late.count() as f64, "Jobs that have not ended and are past their goal";

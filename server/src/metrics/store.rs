@@ -30,6 +30,7 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
             "Bytes of tables that went into merges";
         "compaction_read_failures": stats.merge_read_failures,
             "Merges and checks that ended because a file could not be read";
+        "compaction_picks_refused": stats.picks_refused, "Merges that were chosen and not done";
         "write_stalls": stats.stalls,
             "Writes that waited because flushes or merges were at their limit";
         "write_throttles": stats.throttles, "Writes slowed to the pace of flushes and merges";

@@ -60,13 +60,7 @@ pub(super) fn write(sheet: &mut Sheet<'_>, tables: &[TableStats]) -> fmt::Result
     let pressure = order.iter().map(|table| table.pressure).fold(0.0, f64::max);
     let help =
         "How much writers are held up, of the table where it is most: 0 not at all, 1 altogether";
-    sheet.gauge("write_pressure_ratio", help, pressure)?;
-    let picks_refused: u64 = tables.iter().map(|table| table.picks_refused).sum();
-    sheet.counter(
-        "compaction_picks_refused",
-        "Merges that were chosen and not done",
-        picks_refused,
-    )
+    sheet.gauge("write_pressure_ratio", help, pressure)
 }
 
 fn labels<'t>(keyspace: &'t str, table: &'t str) -> [(&'static str, &'t str); 2] {

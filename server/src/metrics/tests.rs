@@ -1,7 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_colocate::{Action, GuardSample, LatencyWindow, LoadSample};
+use ebb_jobs::request::{
+    ApplicationRequest, InputRequest, JobRequest, OutputPlace, PagerankRequest, TableInput,
+};
 use ebb_storage::{HoldOptions, Options, TableOptions};
+use ebb_test_support::wait::until;
 
 use super::*;
 use crate::node::NodeOptions;
@@ -17,11 +21,15 @@ fn scraped(text: &str) -> BTreeMap<&str, f64> {
 }
 
 fn node(dir: &std::path::Path) -> Arc<Node> {
+    node_with(dir, NodeOptions::default())
+}
+
+fn node_with(dir: &std::path::Path, options: NodeOptions) -> Arc<Node> {
     let db = Options {
         create_if_missing: true,
         ..Options::default()
     };
-    Arc::new(Node::open(dir, db, NodeOptions::default()).unwrap())
+    Arc::new(Node::open(dir, db, options).unwrap())
 }
 
 #[test]
@@ -78,6 +86,56 @@ fn what_was_done_is_counted() {
     assert_eq!(scraped["ebb_jobs{state=\"running\"}"], 0.0);
 }
 
+/// Regression: a job of many steps counted as late once its first step was past the goal of that step, long
+/// before the goal of the job.
+#[test]
+fn a_job_is_late_after_its_own_goal_and_not_after_that_of_a_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node_with(
+        dir.path(),
+        NodeOptions {
+            // Without a share no task starts, so a job stays in its first step.
+            fixed_hundredths: Some(0),
+            ..NodeOptions::for_tests()
+        },
+    );
+    let app = node.db().unwrap().keyspace("app").unwrap();
+    let links = app.table("links", TableOptions::default()).unwrap();
+    links.put(b"1", b"a b").unwrap();
+    let submit = |output: &str, goal_s: f64| {
+        let pagerank = PagerankRequest {
+            reduces: 1,
+            from: "1".to_string(),
+            to: "2".to_string(),
+            iterations: 1000,
+            damping: 0.85,
+        };
+        let links = TableInput::new("app.links".parse().unwrap());
+        let request = JobRequest::new(
+            ApplicationRequest::Pagerank(pagerank),
+            vec![InputRequest::Table(links)],
+            OutputPlace::Table(output.parse().unwrap()).into(),
+            "/",
+        );
+        let goal_s = Some(goal_s);
+        node.submit(JobRequest { goal_s, ..request }).unwrap()
+    };
+    let metrics = Metrics::of(Arc::clone(&node));
+    let late = || {
+        let text = metrics.text(Format::Prometheus).unwrap();
+        scraped(&text)["ebb_jobs_late"]
+    };
+    // The goal of the first of 1002 steps is 0.6 seconds away.
+    let job = submit("app.ranks", 600.0);
+    let step_goal_s = job.handle().status().goal_s.unwrap();
+    until("the goal of the first step to pass", || {
+        node.runtime().now_s() > step_goal_s
+    });
+    assert_eq!((job.progress().step, late()), (1, 0.0));
+    submit("app.late", 1e-3);
+    until("the other job to be late", || late() == 1.0);
+}
+
 #[test]
 fn every_sample_is_declared_once_with_a_text_and_in_basic_units() {
     let dir = tempfile::tempdir().unwrap();
@@ -131,15 +189,43 @@ impl Collector for Measured {
     }
 }
 
-/// An alert rule with a metric that does not exist never fires, and Prometheus reports no error.
-#[test]
-fn the_alert_rules_and_the_dashboard_query_metrics_that_exist() {
+/// Returns the text of all metrics of this crate.
+fn all_metrics() -> String {
     let dir = tempfile::tempdir().unwrap();
     let certificates = CertificateCollector::new(vec!["cql"], || Some(1));
     let metrics = Metrics::of(node(dir.path()))
         .collecting(Box::new(Measured))
         .collecting(Box::new(certificates));
-    let text = metrics.text(Format::Prometheus).unwrap();
+    metrics.text(Format::Prometheus).unwrap()
+}
+
+/// Regression: the table lacked four metrics.
+#[test]
+fn the_guide_names_the_area_of_each_metric() {
+    let guide = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src/guide/http.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let rows = guide.lines().skip_while(|line| *line != "| names | area |");
+    let rows = rows.skip(2).take_while(|line| line.starts_with('|'));
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
+    let quoted = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    // Without labels: `ebb_used_cores{by}`.
+    let names: Vec<_> = quoted.filter_map(|name| name.split('{').next()).collect();
+    assert!(names.len() > 20, "{names:?}");
+    let text = all_metrics();
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (metric, _) = line.split_once(' ').unwrap();
+        let has = |name: &&str| match name.strip_suffix('*') {
+            Some(prefix) => metric.starts_with(prefix),
+            None => metric == *name,
+        };
+        assert!(names.iter().any(has), "{metric}");
+    }
+}
+
+/// An alert rule with a metric that does not exist never fires, and Prometheus reports no error.
+#[test]
+fn the_alert_rules_and_the_dashboard_query_metrics_that_exist() {
+    let text = all_metrics();
     let mut exported = BTreeSet::new();
     for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         let (name, kind) = line.split_once(' ').unwrap();

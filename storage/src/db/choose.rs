@@ -82,6 +82,7 @@ pub(super) fn choose<'a>(engine: &'a Engine, table: &TableCore) -> Result<Option
             }
             Err(refusal) => {
                 table.picks.note_refused(refusal);
+                engine.counters.picks_refused.add(1);
                 return Ok(None);
             }
         };

@@ -69,6 +69,7 @@ impl Engine {
             flush_bytes: counters.flush_bytes.get(),
             compactions: counters.compactions.get(),
             merge_read_failures: counters.merge_read_failures.get(),
+            picks_refused: counters.picks_refused.get(),
             compaction_bytes: counters.compaction_bytes.get(),
             stalls: counters.stalls.get(),
             stall_us: counters.stall_us.get(),

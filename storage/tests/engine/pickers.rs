@@ -223,6 +223,24 @@ fn an_invalid_pick_is_refused_with_a_reason_and_changes_nothing() {
     }
 }
 
+/// Regression: the total was the sum over the tables that exist, so it fell when one was dropped.
+#[test]
+fn the_total_of_refused_picks_keeps_those_of_dropped_tables() {
+    let mem = MemDisk::new();
+    let picker = fn_picker(|table| (!table.runs.is_empty()).then(|| Pick::merge([])));
+    let (db, keyspace, table) = open(with_picker(&mem, picker));
+    write_run(&db, &table, 0..10, 1);
+    db.compact().unwrap();
+    let before = db.stats();
+    assert!(before.picks_refused > 0);
+    assert_eq!(before.picks_refused, before.tables[0].picks_refused);
+    drop(table);
+    keyspace.drop_table("users").unwrap();
+    let after = db.stats();
+    assert!(after.tables.is_empty());
+    assert_eq!(after.picks_refused, before.picks_refused);
+}
+
 /// A run whose rewriting gains nothing would be rewritten for ever.
 #[test]
 fn a_picker_that_never_ends_is_stopped_at_merges_that_gain_nothing() {

@@ -11,6 +11,7 @@ use axum::extract::{Extension, Query, State};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use ebb_jobs::JobError;
+use ebb_jobs::history::now_unix_ms;
 use ebb_scheduler::runtime::SubmitError;
 use ebb_storage::{Db, ErrorKind, Keyspace, SnapshotOptions, SnapshotPins};
 use serde::Deserialize;
@@ -122,6 +123,7 @@ async fn list(
         format!("{}/{}/{}", view.sequence, view.keyspace, view.name)
     });
     Ok(Json(SnapshotList {
+        now_unix_ms: Some(now_unix_ms()),
         snapshots,
         next,
         pinned_exact_together_bytes,

@@ -123,6 +123,8 @@ fn a_job_is_predicted_and_what_another_would_change() {
     let small = json(&answer);
     assert_eq!(small["meets_goal"], true, "{small}");
     assert_eq!(small["victims"], Value::Array(Vec::new()), "{small}");
+    let [now, finish] = ["now_unix_ms", "finish_unix_ms"].map(|time| small[time].as_u64());
+    assert!(now.is_some() && now <= finish, "{small}");
     let (status, answer) = post(&format!(r#"{{"like": "{id}"}}"#));
     assert_eq!((status, &json(&answer)["meets_goal"]), (200, &Value::Null));
     for wrong in [

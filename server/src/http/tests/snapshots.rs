@@ -232,6 +232,10 @@ fn a_snapshot_of_one_table_expires_and_shows_the_bytes_that_it_pins() {
     let list = served.get("/v1/snapshots?keyspace=app&exact=true");
     assert_eq!(list["snapshots"][0]["pinned_exact_bytes"], json!(pinned));
     assert_eq!(list["pinned_exact_together_bytes"], json!(pinned));
+    assert!(
+        list["now_unix_ms"].as_u64() >= made["created_unix_ms"].as_u64(),
+        "{list}"
+    );
     for (body, status) in [
         (
             json!({"keyspace": "app", "name": "t", "expires_in_s": 0}),

@@ -50,6 +50,10 @@ pub struct SnapshotView {
 /// Snapshots, the newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SnapshotList {
+    /// The time of the response by the server's clock, in milliseconds since 1970, to compare with the times of
+    /// snapshots: the client's clock may be set differently. Older servers leave it out.
+    #[serde(default)]
+    pub now_unix_ms: Option<u64>,
     /// The snapshots of this page.
     pub snapshots: Vec<SnapshotView>,
     /// The value of `after` for the next page; `null` on the last one.
