@@ -4,7 +4,8 @@
 //! Time enters through [`Clock`], so that a test can hold it, and through
 //! [`MonotonicClock`] it never goes back while a database is open: of two views
 //! the later one never sees an entry come back to life. So it stands still after the clock was set
-//! back, and no wait is measured by it.
+//! back, and no wait is measured by it. The checks of files record the time of the [`Clock`] itself,
+//! because their times must outlast the process, and must not lie in the future.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};

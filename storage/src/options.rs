@@ -119,8 +119,9 @@ pub struct Options {
     /// and manifest are always in the directory. A table store must not be shared by several
     /// databases.
     pub table_store: Option<Arc<dyn TableStore>>,
-    /// The clock for the expiry of entries and snapshots, and, by [`Clock::elapsed_ms`], for the
-    /// retries of merges whose run could not be read. Default: the clock of the machine.
+    /// The clock for the expiry of entries and snapshots, for the checks of files, and, by
+    /// [`Clock::elapsed_ms`], for the retries of merges whose run could not be read. Default: the
+    /// clock of the machine.
     pub clock: Arc<dyn Clock>,
     /// The merge operators that tables may name. Default: the built-in ones.
     pub merge_operators: MergeOperators,

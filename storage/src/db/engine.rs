@@ -223,6 +223,13 @@ impl Engine {
         self.clock.now_ms()
     }
 
+    /// Returns the time of the clock, in milliseconds since 1970. Unlike [`Self::now_ms`] it goes back
+    /// when the clock is set back. Files record the times of their checks by it: such a time would
+    /// otherwise lie in the future until the clock has caught up.
+    pub(super) fn clock_ms(&self) -> u64 {
+        self.options.clock.now_ms()
+    }
+
     /// Returns the time by which waits for a retry end: [`Clock::elapsed_ms`](crate::Clock::elapsed_ms).
     pub(super) fn elapsed_ms(&self) -> u64 {
         self.options.clock.elapsed_ms()

@@ -7,6 +7,8 @@
 //!                                                         damage: quarantine
 //! ```
 //!
+//! The times of checks are those of the clock, which may be set back: see [`Engine::clock_ms`].
+//!
 //! A check holds one file, and nothing else: the log is trimmed, runs are merged, and tables are
 //! dropped meanwhile.
 
@@ -103,7 +105,7 @@ impl Engine {
         if self.wal.failure().is_some() {
             return Ok(None);
         }
-        let now_ms = self.now_ms();
+        let now_ms = self.clock_ms();
         self.begin_check_record(now_ms)?;
         let (mut all, mut candidates, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for table in self.tables() {
@@ -161,9 +163,9 @@ impl Engine {
 
     fn note_whole_file(&self, check: &FileCheck<'_>) -> Result<()> {
         if let Some(table) = self.tables().iter().find(|table| table.id == check.table) {
-            table.left_out.forget_failure_of(check.run, check.path());
+            table.left_out.forget_failures_of(check.run, check.path());
         }
-        let now_ms = self.now_ms();
+        let now_ms = self.clock_ms();
         let record = {
             let mut record = self.check_record.lock().unwrap();
             let record = record.get_or_insert_with(|| CheckRecord::new(now_ms));
@@ -214,6 +216,6 @@ impl Engine {
             times.min()
         };
         let oldest_ms = tables.iter().filter_map(oldest).min()?;
-        Some(self.now_ms().saturating_sub(oldest_ms))
+        Some(self.clock_ms().saturating_sub(oldest_ms))
     }
 }

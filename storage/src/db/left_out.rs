@@ -12,7 +12,7 @@
 //! back would prolong them.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::events::Event;
@@ -30,9 +30,10 @@ const WAIT_MIN_MS: u64 = 1_000;
 const WAIT_MAX_MS: u64 = 600_000;
 
 /// The number of merges or checks of a run in a row that found damage in it while a second reading
-/// found its file whole on the disk, or that found damage in no file of their inputs. From this
-/// number on, merges leave the run out for a while after each such failure: the memory may be at
-/// fault. Below this number, the merge is tried again at once.
+/// found its file whole on the disk, or that found damage in no file of their inputs. The row ends
+/// with a sound merge of the run, or a sound check of the suspect file. From this number on, merges
+/// leave the run out for a while after each such failure: the memory may be at fault. Below this
+/// number, the merge is tried again at once.
 const SUSPICIONS_MAX: u64 = 3;
 
 /// The runs of one table that could not be read, or opened, at the last attempt, which merges leave
@@ -43,9 +44,9 @@ pub(crate) struct LeftOut(Mutex<Runs>);
 #[derive(Debug, Default)]
 struct Runs {
     failures: BTreeMap<RunId, Failure>,
-    /// For each suspected run, the count that [`SUSPICIONS_MAX`] limits. It stays while the run is
-    /// left out, so that the first failure of a retry leaves the run out again.
-    suspicions: BTreeMap<RunId, u64>,
+    /// The suspicions stay while the run is left out, so that the first failure of a retry leaves the
+    /// run out again.
+    suspicions: BTreeMap<RunId, Suspicions>,
 }
 
 impl Runs {
@@ -53,6 +54,15 @@ impl Runs {
         self.failures.remove(&run);
         self.suspicions.remove(&run);
     }
+}
+
+/// The suspicions of a run.
+#[derive(Debug, Default)]
+struct Suspicions {
+    /// The count that [`SUSPICIONS_MAX`] limits.
+    count: u64,
+    /// The file that the last of the counted merges and checks read wrong; `None` if it is unknown.
+    file: Option<PathBuf>,
 }
 
 /// The last failure to read a run.
@@ -80,14 +90,19 @@ impl LeftOut {
         wait_ms
     }
 
-    /// Raises the number of suspicions of these runs. Returns those of them that have reached
-    /// [`SUSPICIONS_MAX`] and are to be left out.
-    pub(super) fn suspect(&self, runs: impl IntoIterator<Item = RunId>) -> Vec<RunId> {
+    /// Raises the number of suspicions of these runs. `file` is the file that was read wrong; `None`
+    /// if it is unknown. Returns the runs that have reached [`SUSPICIONS_MAX`] and are to be left out.
+    pub(super) fn suspect(
+        &self,
+        runs: impl IntoIterator<Item = RunId>,
+        file: Option<&Path>,
+    ) -> Vec<RunId> {
         let mut all = self.0.lock().unwrap();
         let has_reached_max = |run: &RunId| {
-            let count = all.suspicions.entry(*run).or_default();
-            *count += 1;
-            *count >= SUSPICIONS_MAX
+            let suspicions = all.suspicions.entry(*run).or_default();
+            suspicions.count += 1;
+            suspicions.file = file.map(Path::to_path_buf);
+            suspicions.count >= SUSPICIONS_MAX
         };
         runs.into_iter().filter(has_reached_max).collect()
     }
@@ -101,16 +116,20 @@ impl LeftOut {
         }
     }
 
-    /// Forgets the failure and the suspicions of a run if it was a failure to read this file, which
-    /// was found whole since.
-    pub(super) fn forget_failure_of(&self, run: RunId, file: &Path) {
+    /// Forgets the failure of a run if it was a failure to read this file, which was found whole since,
+    /// and the suspicions of the run if this is the suspect file.
+    pub(super) fn forget_failures_of(&self, run: RunId, file: &Path) {
         let mut all = self.0.lock().unwrap();
         let is_of_file = |failure: &Failure| match &failure.error {
             Error::Io { path, .. } | Error::Corruption { path, .. } => path == file,
             _ => false,
         };
         if all.failures.get(&run).is_some_and(is_of_file) {
-            all.forget(run);
+            all.failures.remove(&run);
+        }
+        let suspicions = all.suspicions.get(&run);
+        if suspicions.is_some_and(|suspicions| suspicions.file.as_deref() == Some(file)) {
+            all.suspicions.remove(&run);
         }
     }
 
@@ -225,14 +244,30 @@ mod tests {
     #[test]
     fn suspicions_are_counted_for_each_run_by_itself() {
         let left_out = LeftOut::default();
-        let is_left_out = |run| left_out.suspect([RunId(run)]) == [RunId(run)];
+        let is_left_out = |run| left_out.suspect([RunId(run)], None) == [RunId(run)];
         assert!(!is_left_out(1) && !is_left_out(1));
         left_out.remove([RunId(2)]);
         assert!(is_left_out(1) && is_left_out(1));
         assert!(!is_left_out(2) && !is_left_out(2));
         let both = [RunId(1), RunId(2), RunId(3)];
-        assert_eq!(left_out.suspect(both), [RunId(1), RunId(2)]);
+        assert_eq!(left_out.suspect(both, None), [RunId(1), RunId(2)]);
         left_out.remove([RunId(1)]);
         assert!(!is_left_out(1) && is_left_out(2));
+    }
+
+    #[test]
+    fn only_the_suspect_file_ends_the_suspicions_when_it_is_whole() {
+        let left_out = LeftOut::default();
+        let (run, file, other) = (RunId(1), Path::new("1.sst"), Path::new("2.sst"));
+        let is_left_out = |file| left_out.suspect([run], file) == [run];
+        assert!(!is_left_out(Some(file)) && !is_left_out(Some(file)));
+        left_out.forget_failures_of(run, other);
+        left_out.forget_failures_of(RunId(2), file);
+        assert!(is_left_out(Some(file)));
+        left_out.forget_failures_of(run, file);
+        assert!(!is_left_out(Some(file)) && !is_left_out(None));
+        // Any file may be the suspect one.
+        left_out.forget_failures_of(run, file);
+        assert!(is_left_out(None));
     }
 }

@@ -80,12 +80,12 @@ impl Engine {
                 return self.quarantine(table, number, found);
             }
         }
-        let suspects = match damaged {
-            Some((run, ..)) => vec![run],
+        let (suspects, file) = match damaged {
+            Some((run, _, file)) => (vec![run], Some(file.path())),
             // Any of the inputs may be at fault.
-            None => inputs.iter().map(|run| run.id()).collect(),
+            None => (inputs.iter().map(|run| run.id()).collect(), None),
         };
-        let left_out = table.left_out.suspect(suspects);
+        let left_out = table.left_out.suspect(suspects, file);
         if !left_out.is_empty() {
             self.leave_out(table, left_out, &error);
         }

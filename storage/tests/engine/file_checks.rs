@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::common::hooked_disk::{Call, HookedDisk};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{Db, ManualClock, Options, TableOptions};
+use ebb_storage::{Clock, Db, ManualClock, Options, TableOptions};
 
 const EIO: i32 = 5;
 const DAY_MS: u64 = 86_400_000;
@@ -93,6 +93,25 @@ fn files_that_were_not_checked_for_a_month_are_checked_at_once() {
     assert_eq!(check_all(&db), [] as [PathBuf; 0]);
     clock.advance_ms(35 * DAY_MS);
     assert_eq!(check_all(&db).len(), files(&mem, ".sst").len());
+    assert_eq!(db.stats().oldest_file_check_ms, Some(0));
+}
+
+/// Regression: after the clock had been a year ahead for a moment, no file was checked for a year, and
+/// the statistic showed that all checks were recent.
+#[test]
+fn files_are_checked_on_after_the_clock_was_set_back() {
+    let (_mem, clock, options) = database();
+    let db = Db::open(DIR, options).unwrap();
+    assert_eq!(check_all(&db), [] as [PathBuf; 0]);
+    let now_ms = clock.now_ms();
+    clock.set_ms(now_ms + 365 * DAY_MS);
+    assert_eq!(check_all(&db).len(), usize::from(RUNS));
+    clock.set_ms(now_ms);
+    // The server looks for a due file every minute.
+    assert_eq!(check_all(&db), [] as [PathBuf; 0]);
+    clock.advance_ms(60 * DAY_MS);
+    assert_eq!(db.stats().oldest_file_check_ms, Some(60 * DAY_MS));
+    assert_eq!(check_all(&db).len(), usize::from(RUNS));
     assert_eq!(db.stats().oldest_file_check_ms, Some(0));
 }
 

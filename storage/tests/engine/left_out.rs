@@ -2,8 +2,10 @@
 //! merged, read and written.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::common::hooked_disk::{Call, HookedDisk, is_sstable};
 use crate::common::one_table::table_options;
@@ -159,6 +161,21 @@ impl Fixture {
     fn runs(&self) -> (usize, usize) {
         let stats = self.of_users();
         (stats.runs.len(), stats.left_out_runs)
+    }
+
+    /// Checks one file after the other, up to the one that [`Faults`] names.
+    fn check_up_to_bad_file(&self) {
+        loop {
+            // The file whose check is the longest ago comes next.
+            self.clock.advance_ms(1);
+            let mut check = self.db.next_file_check(Duration::ZERO).unwrap().unwrap();
+            let is_bad = check.path() == self.faults.lock().unwrap().path;
+            check.read(&mut |_| ControlFlow::Continue(()));
+            assert!(check.finish().unwrap());
+            if is_bad {
+                return;
+            }
+        }
     }
 
     fn assert_content(&self) {
@@ -327,6 +344,35 @@ fn one_wrong_reading_leaves_no_run_out_after_another_was_left_out() {
         "the merge met it: {fault:?}"
     );
     assert_eq!(it.runs(), (3, 1));
+    it.assert_content();
+}
+
+/// Regression: sound checks of a file did not end the count of its wrong readings, so the third one
+/// left the run out of merges, however long ago the others were.
+#[test]
+fn a_sound_check_of_a_file_ends_the_count_of_its_wrong_readings() {
+    let it = fixture(Maintenance::Manual);
+    let all = usize::from(RUNS);
+    let check_wrong = || {
+        it.set(Some(Fault::WrongEverySecondTime(2)));
+        it.check_up_to_bad_file();
+        let fault = it.faults.lock().unwrap().fault;
+        assert!(
+            matches!(fault, Some(Fault::WrongEverySecondTime(0))),
+            "the check met it: {fault:?}"
+        );
+    };
+    for _ in 0..SUSPICIONS_MAX {
+        check_wrong();
+        assert_eq!(it.runs(), (all, 0));
+        it.check_up_to_bad_file();
+    }
+    // Without a sound check in between, the third wrong reading leaves the run out.
+    for left_out in [0, 0, 1] {
+        check_wrong();
+        assert_eq!(it.runs(), (all, left_out));
+    }
+    assert_eq!(it.of_users().quarantine, []);
     it.assert_content();
 }
 

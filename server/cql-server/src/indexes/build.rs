@@ -33,6 +33,7 @@ use ebb_threads::{YIELD_EVERY, Yielding, lower_current_thread};
 use uuid::Uuid;
 
 use super::building::Building;
+use super::expiry_time_s;
 use super::failures::BuildFailures;
 use crate::error::{Result, of_catalog, of_schema, of_store, of_table};
 
@@ -393,7 +394,7 @@ fn scan_some(
 ) -> Result<Option<Vec<u8>>> {
     let schema = table.schema();
     let view = pace.shared.catalog.db().view();
-    let now_s = i64::try_from(view.read_time_ms() / 1000).unwrap_or(i64::MAX);
+    let now_s = expiry_time_s(&pace.shared.catalog, view.read_time_ms());
     let values = LiveValues::new(schema, now_s);
     let indexed: Vec<_> = (building.iter())
         .filter_map(|&id| schema.indexed_column(id))

@@ -19,7 +19,7 @@ mod failures;
 mod stale;
 
 use ebb_cql::protocol::{ErrorKind, ErrorResponse};
-use ebb_tables::CqlTable;
+use ebb_tables::{Catalog, CqlTable};
 
 pub use self::build::IndexBuilds;
 pub use self::failures::BuildFailures;
@@ -27,6 +27,16 @@ pub use self::stale::remove_stale;
 use crate::analyse::select::SelectPlan;
 use crate::call::Call;
 use crate::error::Result;
+
+/// Returns the earlier one of `read_time_ms`, the time of a reader, and the time of the clock, in
+/// seconds since 1970. A value that had expired then needs no index entry. The time of readers is the
+/// later one if the clock was set back. It is not used then, because after a restart readers follow
+/// the clock, and see values again that had expired.
+fn expiry_time_s(catalog: &Catalog, read_time_ms: u64) -> i64 {
+    let read_time_s = i64::try_from(read_time_ms / 1000).unwrap_or(i64::MAX);
+    let clock_s = catalog.timestamps().now_us().div_euclid(1_000_000);
+    read_time_s.min(clock_s)
+}
 
 /// Rejects a read whose plan uses an unfinished index.
 pub fn check_built(plan: &SelectPlan, table: &CqlTable, call: &Call<'_>) -> Result<()> {

@@ -12,6 +12,7 @@ use ebb_storage::{Cache, Transaction};
 use ebb_tables::read::{LiveValues, Source};
 use ebb_tables::{Catalog, CqlTable};
 
+use super::expiry_time_s;
 use crate::error::{Result, of_key, of_store, of_table};
 use crate::read::StatementPace;
 
@@ -34,9 +35,7 @@ pub fn remove_stale(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) {
 
 fn remove(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) -> Result<()> {
     let mut transaction = catalog.db().begin();
-    // The time of readers is later if the clock was set back. It is not used, because after a restart readers
-    // follow the clock, and see values again that had expired.
-    let now_s = catalog.timestamps().now_us().div_euclid(1_000_000);
+    let now_s = expiry_time_s(catalog, transaction.read_time_ms());
     let values = LiveValues::new(table.schema(), now_s - MARGIN_S);
     let mut any = false;
     for entry in entries {
