@@ -42,9 +42,11 @@ impl<'s> LiveValues<'s> {
             Place::Row(_) => header,
         };
         let partition = Partition::new(schema, decoded, header, self.now_s)?;
-        let is_there = || match decoded.place {
-            Place::Header => partition.has_static_values(),
-            Place::Row(clustering) => Ok(partition.row(clustering, row)?.is_some()),
+        // A row without a visible value has an entry by its key if adding a column would show it: no
+        // index is built again when a column is added.
+        let may_appear = || match decoded.place {
+            Place::Header => partition.may_have_static_values(),
+            Place::Row(clustering) => partition.may_have_row(clustering, row),
         };
         let mut each_live = |view: &RowView<'_>| {
             let found = indexed.for_each_live(view, |prefix| each([&prefix[..], key].concat()));
@@ -55,12 +57,12 @@ impl<'s> LiveValues<'s> {
             (ColumnKind::Regular, Place::Row(clustering)) => {
                 each_live(&partition.view(clustering, Some(row))?)?;
             }
-            (ColumnKind::Clustering, Place::Row(clustering)) if is_there()? => {
+            (ColumnKind::Clustering, Place::Row(clustering)) if may_appear()? => {
                 let prefix = indexed.prefix_of_clustering(schema, clustering);
                 let prefix = prefix.map_err(|error| TableError::damaged(schema, key, error))?;
                 each([&prefix[..], key].concat());
             }
-            (ColumnKind::PartitionKey, _) if is_there()? => {
+            (ColumnKind::PartitionKey, _) if may_appear()? => {
                 let prefix = indexed.prefix_of_partition(schema, decoded.partition_key);
                 let prefix = prefix.map_err(|error| TableError::damaged(schema, key, error))?;
                 each([prefix, header_key(decoded.prefix)].concat());

@@ -117,6 +117,16 @@ impl<'p> Partition<'p> {
         is_live.map_err(|error| self.damaged_header(error))
     }
 
+    /// Returns whether a static column has a value, or would have one once columns that were dropped are
+    /// added again.
+    ///
+    /// # Errors
+    /// If the header is damaged.
+    pub(super) fn may_have_static_values(&self) -> Result<bool> {
+        let is_live = self.static_view().is_live(None);
+        is_live.map_err(|error| self.damaged_header(error))
+    }
+
     /// Returns whether the static columns are a row of their own. `has_rows` is true if the partition
     /// has another row.
     ///
@@ -177,6 +187,16 @@ impl<'p> Partition<'p> {
             is_live = view.marker().is_some();
         }
         Ok(is_live.then_some(view))
+    }
+
+    /// Returns whether a row exists, or would exist once columns that were dropped are added again: cells
+    /// that are newer than the drop of their column are visible from then on.
+    ///
+    /// # Errors
+    /// If the operand is damaged.
+    pub(super) fn may_have_row(&self, clustering: &[u8], operand: &[u8]) -> Result<bool> {
+        let is_live = self.view(clustering, Some(operand))?.is_live(None);
+        is_live.map_err(|error| self.damaged_row(clustering, error))
     }
 
     /// Returns the clustering values of a row as they were written, one for each column.
