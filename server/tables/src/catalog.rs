@@ -295,7 +295,8 @@ impl Catalog {
     /// change. The next schema is durable and visible to all before this returns. The result is
     /// whether there was a change.
     ///
-    /// Permissions on dropped objects are dropped too.
+    /// Permissions on dropped objects are dropped too. If a full disk has no space for that, a later
+    /// change drops them, and at the latest the one that creates an object of the same name.
     ///
     /// A call can carry out only one change of the kind that a statement makes: one created or
     /// dropped keyspace or table, or changed records of one keyspace.
@@ -317,9 +318,7 @@ impl Catalog {
                 Ok(None) => return Ok(Ok(false)),
                 Err(refused) => return Ok(Err(refused)),
             };
-            // Permissions that the last change failed to remove must not apply to a new object of
-            // the same name.
-            self.roles.retain(&state.schema)?;
+            self.roles.retain_before_creation(&state.schema, &next)?;
             diff::carry_out(&self.store, state, next, |state| self.publish(state))?;
             self.roles.retain(self.state().schema())?;
             Ok(Ok(true))

@@ -73,11 +73,13 @@ fn change_keyspace(
                 } else {
                     schema.ids_of_no_index()
                 };
+                let is_dropped = |id| schema.indexed_column(id).is_none();
                 store.alter_table(name, schema.name(), form(schema))?;
                 altered.push(ChangedTable {
                     table: table.rows().clone(),
                     record: schema.encode(),
                     ids_of_no_index,
+                    drops_index: old.indexes().iter().any(|index| is_dropped(index.id)),
                 });
                 table.rows().clone()
             }

@@ -20,10 +20,10 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use ebb_model::access::{Granted, OwnedSnapshot, Resource, Role, Roles};
 use ebb_model::schema::{Schema, SchemaError, Unreadable};
-use ebb_storage::{Db, Table, WriteBatch, WriteOptions};
+use ebb_storage::{Db, ErrorKind, Table, WriteBatch, WriteOptions};
 
 use super::damage::readable;
-use super::error::Result;
+use super::error::{CatalogError, Result};
 use super::owned_snapshots::OwnedSnapshots;
 use crate::names::SYSTEM_KEYSPACE;
 
@@ -211,9 +211,12 @@ impl RolesState {
     }
 }
 
+/// A method of the database that commits a batch: [`Db::write_with`] or [`Db::write_freeing`].
+type Commit = fn(&Db, WriteBatch, WriteOptions) -> ebb_storage::Result<()>;
+
 impl RoleStore {
     /// Reads the roles of a database, and the snapshots that they created. Removes permissions on objects
-    /// that are not in `schema`: a crash after the drop of an object may have left them.
+    /// that are not in `schema`: a crash after the drop of an object, or a full disk, may have left them.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -285,6 +288,7 @@ impl RoleStore {
         listed: Vec<(Arc<str>, Vec<OwnedSnapshot>)>,
     ) -> Result<()> {
         let mut batch = WriteBatch::new();
+        let has_listed = !listed.is_empty();
         for (name, snapshots) in listed {
             if let Some(role) = roles.get(&name) {
                 let owned = &self.owned;
@@ -297,7 +301,12 @@ impl RoleStore {
             return Ok(());
         }
         // The write may use reserved space: a full disk must not keep a database from being opened.
-        Ok(self.db.write_freeing(batch, WriteOptions { sync: true })?)
+        let written = self.db.write_freeing(batch, WriteOptions { sync: true });
+        if has_listed {
+            // The next change of such a role writes its record without the list, which would be lost.
+            return Ok(written?);
+        }
+        unless_full(written.map_err(CatalogError::from))
     }
 
     /// Returns the current roles.
@@ -323,9 +332,9 @@ impl RoleStore {
     ///
     /// # Errors
     /// The inner error is that of `decide`: nothing is changed. The outer error is
-    /// [`CatalogError::Schema`](super::CatalogError::Schema) if an unreadable role has, or may have, the
-    /// name of a new one: nothing is changed either. Otherwise it is an error of the store: the next
-    /// opening may or may not find the change.
+    /// [`CatalogError::Schema`] if an unreadable role has, or may have, the name of a new one: nothing is
+    /// changed either. Otherwise it is an error of the store: the next opening may or may not find the
+    /// change.
     pub fn change<E>(
         &self,
         decide: impl FnOnce(&Roles) -> Result<Option<Roles>, E>,
@@ -350,7 +359,7 @@ impl RoleStore {
                 return Err(SchemaError::from(taken).into());
             }
         }
-        self.write(&now, next, None)?;
+        self.write(&now, next, None, Db::write_with)?;
         Ok(Ok(true))
     }
 
@@ -365,12 +374,20 @@ impl RoleStore {
         if now.unreadable(name).is_none() {
             return Ok(false);
         }
-        self.write(&now, now.roles.without_mentions(name), Some(name))?;
+        let next = now.roles.without_mentions(name);
+        self.write(&now, next, Some(name), Db::write_with)?;
         Ok(true)
     }
 
-    /// Replaces the roles by `next`, and removes the record of the unreadable role `dropped`.
-    fn write(&self, now: &RolesState, next: Roles, dropped: Option<&str>) -> Result<()> {
+    /// Replaces the roles by `next`, and removes the record of the unreadable role `dropped`. The
+    /// database commits the change by its method `commit`.
+    fn write(
+        &self,
+        now: &RolesState,
+        next: Roles,
+        dropped: Option<&str>,
+        commit: Commit,
+    ) -> Result<()> {
         let mut batch = WriteBatch::new();
         let mut dropped_ids = Vec::new();
         for (name, role) in now.roles.difference(&next) {
@@ -391,7 +408,7 @@ impl RoleStore {
                 batch.delete(&self.records, key);
             }
         }
-        self.db.write_with(batch, WriteOptions { sync: true })?;
+        commit(&self.db, batch, WriteOptions { sync: true })?;
         for id in dropped_ids {
             self.owned.forget_role(id);
         }
@@ -412,28 +429,50 @@ impl RoleStore {
         self.generation.store(generation, Ordering::Release);
     }
 
-    /// Removes permissions on keyspaces, tables and roles that do not exist.
+    /// Removes permissions on keyspaces, tables and roles that do not exist, also on a full disk. If not
+    /// even the reserved space suffices, the permissions stay until a later call. They are harmless: those
+    /// on tables and keyspaces are removed by [`RoleStore::retain_before_creation`] before an object gets
+    /// the name, and those on a role by the creation of a role of this name.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// If the store failed for another reason than a full disk.
     pub(super) fn retain(&self, schema: &Schema) -> Result<()> {
-        let unreadable = self.state().unreadable.clone();
-        let Ok(_) = self.change(|roles| {
-            let is_there = |on: &Resource| is_there(schema, (roles, &unreadable), on);
-            Ok::<_, std::convert::Infallible>(roles.retained(is_there))
-        })?;
-        Ok(())
+        unless_full(self.retain_if(|state, on| is_there(schema, state, on)))
+    }
+
+    /// Removes permissions on keyspaces and tables that `next` has and `now` does not have. They were
+    /// granted on dropped objects, and must not apply to new ones of the same names.
+    ///
+    /// # Errors
+    /// If the store fails, also on a full disk.
+    pub(super) fn retain_before_creation(&self, now: &Schema, next: &Schema) -> Result<()> {
+        self.retain_if(|state, on| is_there(now, state, on) || !is_there(next, state, on))
+    }
+
+    /// Removes the permissions on objects for which `is_kept` returns false.
+    fn retain_if(&self, is_kept: impl Fn(&RolesState, &Resource) -> bool) -> Result<()> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.state();
+        match now.roles.retained(|on| is_kept(&now, on)) {
+            Some(next) => self.write(&now, next, None, Db::write_freeing),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Turns the error of a full disk into success, for a write that only removes records without effect.
+/// Such a write must fail neither an opening nor a drop: a later one tries again.
+fn unless_full(written: Result<()>) -> Result<()> {
+    match written {
+        Err(CatalogError::Store(error)) if error.kind() == ErrorKind::DiskFull => Ok(()),
+        written => written,
     }
 }
 
 /// Returns whether a keyspace, table or role exists, readable or not. Returns true for every
 /// keyspace whose name begins with `system` and every table in it, for every table of an unreadable
 /// keyspace, and, if names of roles are unreadable, for every role.
-fn is_there(
-    schema: &Schema,
-    (roles, unreadable): (&Roles, &UnreadableRoles),
-    on: &Resource,
-) -> bool {
+fn is_there(schema: &Schema, state: &RolesState, on: &Resource) -> bool {
     match on {
         Resource::AllKeyspaces | Resource::AllRoles => true,
         Resource::Keyspace(keyspace) | Resource::AllTables(keyspace) => {
@@ -443,8 +482,9 @@ fn is_there(
             keyspace.starts_with("system") || schema.has_table(keyspace, table)
         }
         Resource::Role(role) => {
+            let unreadable = &state.unreadable;
             let is_unreadable = unreadable.named.contains_key(&**role);
-            roles.get(role).is_some() || is_unreadable || unreadable.hidden.is_some()
+            state.roles.get(role).is_some() || is_unreadable || unreadable.hidden.is_some()
         }
     }
 }

@@ -48,6 +48,8 @@ pub(super) struct ChangedTable {
     /// The ranges of ids (with exclusive ends) that no index has, if the indexes changed; otherwise empty.
     /// Index entries with these ids are removed.
     pub(super) ids_of_no_index: Vec<(u32, u32)>,
+    /// Whether the change drops an index, which frees the space of its entries.
+    pub(super) drops_index: bool,
 }
 
 impl SchemaStore {
@@ -118,7 +120,7 @@ impl SchemaStore {
     }
 
     /// Writes the records of a keyspace and of tables in it by one commit, which also removes the entries
-    /// of dropped indexes.
+    /// of dropped indexes. A drop of an index works on a full disk, too.
     pub(super) fn write_keyspace(
         &self,
         name: &str,
@@ -136,6 +138,9 @@ impl SchemaStore {
                     batch.delete_range(&changed.table, entries.from..to);
                 }
             }
+        }
+        if tables.iter().any(|changed| changed.drops_index) {
+            return Ok(self.db.write_freeing(batch, SYNC)?);
         }
         Ok(self.db.write_with(batch, SYNC)?)
     }

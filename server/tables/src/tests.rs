@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use ebb_model::access::{PermissionSet, Resource, Role, RoleError, Roles};
 use ebb_model::schema::{
-    KeyspaceSchema, OptionValue, Schema, SchemaError, TableDefinition, TableOptions, UserType,
+    IndexTarget, KeyspaceSchema, OptionValue, Schema, SchemaError, TableDefinition, TableOptions,
+    UserType,
 };
 use ebb_model::types::CqlType;
 use ebb_storage::simulation::MemDisk;
@@ -310,6 +311,28 @@ fn roles_and_permissions_are_there_after_a_restart_or_a_power_loss_or_not_at_all
     }
 }
 
+/// Grants all permissions on `on` to the role `ada`, which is created if it is missing.
+fn grant(catalog: &Catalog, on: &[Resource]) {
+    let changed = catalog.roles().change(|roles| {
+        let mut next = roles.clone();
+        if next.get("ada").is_none() {
+            next = next.with_new("ada", Role::default())?;
+        }
+        for on in on {
+            next = next.with_permissions("ada", on, PermissionSet::ALL)?.0;
+        }
+        Ok::<_, RoleError>(Some(next))
+    });
+    changed.unwrap().unwrap();
+}
+
+/// Returns the resources on which the role `ada` has permissions.
+fn resources(catalog: &Catalog) -> Vec<Resource> {
+    let state = catalog.roles().state();
+    let permissions = &state.roles().get("ada").unwrap().permissions;
+    permissions.keys().cloned().collect()
+}
+
 /// Permissions on a dropped table must not apply to a later table of its name.
 #[test]
 fn permissions_are_dropped_with_their_resource_even_after_a_crash() {
@@ -318,38 +341,111 @@ fn permissions_are_dropped_with_their_resource_even_after_a_crash() {
     for change in &CHANGES[..4] {
         apply(&catalog, *change).unwrap();
     }
-    let all = PermissionSet::ALL;
     let on = ["t", "u"].map(|name| Resource::table("app", name));
-    let grant = |catalog: &Catalog| {
-        let changed = catalog.roles().change(|roles| {
-            let mut next = roles.clone();
-            if next.get("ada").is_none() {
-                next = next.with_new("ada", Role::default())?;
-            }
-            for on in &on {
-                next = next.with_permissions("ada", on, all)?.0;
-            }
-            Ok::<_, RoleError>(Some(next))
-        });
-        changed.unwrap().unwrap();
-    };
-    let resources = |catalog: &Catalog| {
-        let state = catalog.roles().state();
-        let permissions = &state.roles().get("ada").unwrap().permissions;
-        permissions.keys().cloned().collect::<Vec<_>>()
-    };
-    grant(&catalog);
+    grant(&catalog, &on);
     apply(&catalog, CHANGES[7]).unwrap();
     assert_eq!(resources(&catalog), on[..1]);
     // A grant on a missing table stands for a crash between the two commits.
-    grant(&catalog);
+    grant(&catalog, &on);
     apply(&catalog, CHANGES[3]).unwrap();
     assert_eq!(resources(&catalog), on[..1], "a new table inherits nothing");
     apply(&catalog, CHANGES[7]).unwrap();
-    grant(&catalog);
+    grant(&catalog, &on);
     drop(catalog);
     let catalog = open(&disk).unwrap();
     assert_eq!(resources(&catalog), on[..1]);
     apply(&catalog, CHANGES[8]).unwrap();
     assert_eq!(resources(&catalog), []);
+}
+
+/// Opens a catalog again on a disk on which nothing is free beside the reserve. The first write looks at
+/// the free space.
+fn reopen_on_full_disk(disk: &MemDisk, catalog: Catalog) -> Catalog {
+    disk.set_capacity_bytes(Some(disk.used_bytes() + (128 << 20)));
+    catalog.db().flush().unwrap();
+    drop(catalog);
+    disk.set_capacity_bytes(Some(disk.used_bytes()));
+    open(disk).unwrap()
+}
+
+/// Regression: a drop removed the permissions on the dropped object by a write that a full disk refused.
+/// The object was gone, and the statement failed, as did each later change of the schema and the next
+/// start.
+#[test]
+fn objects_with_permissions_are_dropped_on_a_full_disk() {
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    for change in &CHANGES[..4] {
+        apply(&catalog, *change).unwrap();
+    }
+    let on = [
+        Resource::keyspace("app"),
+        Resource::table("app", "t"),
+        Resource::table("app", "u"),
+    ];
+    grant(&catalog, &on);
+    let catalog = reopen_on_full_disk(&disk, catalog);
+    assert!(apply(&catalog, CHANGES[7]).unwrap());
+    assert_eq!(resources(&catalog).len(), 2);
+    assert!(apply(&catalog, CHANGES[8]).unwrap());
+    assert_eq!(resources(&catalog), []);
+    drop(catalog);
+    let catalog = open(&disk).unwrap();
+    assert_eq!(catalog.state().schema(), &Schema::default());
+    assert_eq!(resources(&catalog), []);
+}
+
+/// Regression: a start was refused if a full disk had no space for the removal of permissions on dropped
+/// objects.
+#[test]
+fn permissions_on_dropped_objects_wait_for_space_and_never_apply_to_new_ones() {
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    for change in &CHANGES[..3] {
+        apply(&catalog, *change).unwrap();
+    }
+    // A grant on a missing object stands for a crash between the two commits of a drop.
+    let on = [Resource::table("app", "u"), Resource::role("eve")];
+    grant(&catalog, &on);
+    drop(catalog);
+    // No flush has held space back.
+    disk.set_capacity_bytes(Some(disk.used_bytes()));
+    let catalog = open(&disk).unwrap();
+    assert_eq!(resources(&catalog).len(), 2);
+    let refused = apply(&catalog, CHANGES[3]).unwrap_err();
+    assert!(refused.to_string().contains("disk is full"), "{refused}");
+    assert!(catalog.state().table("app", "u").is_none());
+    disk.set_capacity_bytes(None);
+    let eve = |roles: &Roles| roles.with_new("eve", Role::default()).map(Some);
+    assert!(catalog.roles().change(eve).unwrap().unwrap());
+    assert_eq!(resources(&catalog), on[..1]);
+    assert!(apply(&catalog, CHANGES[3]).unwrap());
+    assert_eq!(resources(&catalog), []);
+    drop(catalog);
+    let catalog = open(&disk).unwrap();
+    assert!(catalog.state().table("app", "u").is_some());
+    assert_eq!(resources(&catalog), []);
+}
+
+/// Regression: DROP INDEX, which frees the space of the entries, failed on a full disk.
+#[test]
+fn an_index_is_dropped_on_a_full_disk() {
+    let create_index: Change = |schema| {
+        let column = ("a", IndexTarget::Simple);
+        let next = schema.create_index(("app", "t"), Some("by_a"), column, false)?;
+        Ok(next.expect("the index is new"))
+    };
+    let drop_index: Change = |schema| Ok(schema.drop_index("app", "by_a")?.0);
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    for change in CHANGES[..5].iter().chain([&create_index]) {
+        assert!(apply(&catalog, *change).unwrap());
+    }
+    let catalog = reopen_on_full_disk(&disk, catalog);
+    apply(&catalog, CHANGES[5]).unwrap_err();
+    assert!(apply(&catalog, drop_index).unwrap());
+    drop(catalog);
+    let state = open(&disk).unwrap().state();
+    let table = state.table("app", "t").unwrap();
+    assert_eq!(table.schema().indexes(), []);
 }

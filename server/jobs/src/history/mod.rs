@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ebb_scheduler::runtime::MeasuredProfile;
-use ebb_storage::{Db, ErrorKind, Keyspace, Table, TableOptions};
+use ebb_storage::{Db, ErrorKind, Keyspace, Table, TableOptions, WriteBatch, WriteOptions};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -231,17 +231,22 @@ impl History {
         Ok(self.attempts.db.sync()?)
     }
 
-    /// Records how a job ended.
+    /// Records how a job ended, also on a full disk. Without the record the next process would start the job
+    /// again, and the snapshots of a job that is discarded would go on to pin space.
     ///
     /// # Errors
     /// When the store fails.
     pub fn end(&self, job: &JobRecord, state: RecordState, report: Option<Value>) -> Result<()> {
-        self.put(&JobRecord {
+        let row = JobRow::of(&JobRecord {
             state,
             ended_unix_ms: Some(now_unix_ms()),
             report,
             ..job.clone()
-        })
+        });
+        let mut batch = WriteBatch::new();
+        batch.put(&self.jobs, row.id(), row.json());
+        let db = &self.attempts.db;
+        Ok(db.write_freeing(batch, WriteOptions::default())?)
     }
 
     /// Deletes the record of a job that did not start after all, and its attempts.

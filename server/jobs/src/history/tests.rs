@@ -3,7 +3,7 @@ use ebb_scheduler::runtime::{
     AttemptOutcome, AttemptRecord, JobJournal, Output, OutputWriter, TaskError, VecOutput,
 };
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{BackupInfo, Finding, Options, VerifyReport};
+use ebb_storage::{BackupInfo, Finding, Maintenance, Options, VerifyReport};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -551,4 +551,29 @@ fn an_output_whose_commit_cannot_be_recorded_is_not_put_in_place() {
     disk.set_capacity_bytes(None);
     output.commit().unwrap();
     assert_eq!(rows.rows().unwrap().len(), 1);
+}
+
+/// Regression: a full disk refused the record of a job's end. A cancelled job started again with the next
+/// process, and a job could not be discarded, which frees what its snapshots pin.
+#[test]
+fn a_job_ends_on_a_full_disk() {
+    let disk = MemDisk::new();
+    let open = || {
+        let options = Options {
+            disk: Arc::new(disk.clone()),
+            maintenance: Maintenance::Manual,
+            ..Options::default()
+        };
+        History::open(&Db::open("/db", options).unwrap()).unwrap()
+    };
+    let job = begin(&open(), 1);
+    // Too little for ordinary writes. The first write after an opening looks at the free space.
+    disk.set_capacity_bytes(Some(disk.used_bytes() + (64 << 10)));
+    let history = open();
+    let refused = history.begin(&pi(2), Vec::new(), None);
+    refused.unwrap_err();
+    history.end(&job, RecordState::Cancelled, None).unwrap();
+    drop(history);
+    let ended = open().job(&job.id).unwrap().unwrap();
+    assert_eq!(ended.state, RecordState::Cancelled);
 }

@@ -157,14 +157,15 @@ impl Roles {
         }
     }
 
-    /// Returns the roles with one more.
+    /// Returns the roles with one more. Grants of a dropped role of this name, and permissions on it,
+    /// are removed where a crash or a full disk has left some: they must not apply to the new role.
     ///
     /// # Errors
     /// If a role of this name exists.
     pub fn with_new(&self, name: &str, role: Role) -> Result<Self> {
         match self.get(name) {
             Some(_) => Err(RoleError::Exists(name.to_owned())),
-            None => Ok(self.with(name, role)),
+            None => Ok(self.without_mentions(name).with(name, role)),
         }
     }
 

@@ -187,6 +187,21 @@ fn permissions_on_dropped_resources_are_not_kept() {
     assert_eq!(changed, ["r".into()]);
 }
 
+/// Regression: a permission that an earlier role of the name had left behind applied to the new role.
+#[test]
+fn a_new_role_inherits_no_grants_of_an_earlier_one_of_its_name() {
+    let on_it = Resource::role("team");
+    let roles = graph(&[("ada", &[])]);
+    let (roles, _) = (roles.with_permissions("ada", &on_it, PermissionSet::ALL)).unwrap();
+    let member = |role: &mut Role| {
+        role.member_of.insert("team".to_owned());
+    };
+    let roles = roles.with_changed("ada", member).unwrap();
+    let roles = roles.with_new("team", Role::default()).unwrap();
+    let ada = roles.get("ada").unwrap();
+    assert!(ada.permissions.is_empty() && ada.member_of.is_empty());
+}
+
 #[test]
 fn a_role_is_decoded_from_its_record() {
     let mut role = Role {

@@ -106,6 +106,7 @@ impl Fixture {
                     table,
                     record: record.clone(),
                     ids_of_no_index: vec![(0, 3)],
+                    drops_index: false,
                 };
                 let tables: Vec<_> = tables.into_iter().map(changed).collect();
                 self.store.write_keyspace(keyspace, &record, &tables)

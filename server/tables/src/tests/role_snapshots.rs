@@ -291,3 +291,22 @@ fn a_record_that_cannot_be_read_counts_for_no_role_and_stays() {
     assert_eq!(all.get(&key).unwrap().unwrap(), "{\"format\":2}");
     assert_eq!(all.range::<&[u8], _>(..).count(), 3);
 }
+
+/// Regression: a start was refused if a full disk had no space for the removal of records of snapshots that
+/// were gone.
+#[test]
+fn records_of_snapshots_that_are_gone_stay_while_the_disk_is_full() {
+    let disk = MemDisk::new();
+    let catalog = with_role(&disk, Some(1));
+    create(&catalog, "s").unwrap();
+    app(&catalog).delete_snapshot("s").unwrap();
+    drop(catalog);
+    // No flush has held space back.
+    disk.set_capacity_bytes(Some(disk.used_bytes()));
+    let catalog = open(&disk).unwrap();
+    assert_eq!(records(&catalog).len(), 1);
+    assert!(may_create(&catalog));
+    drop(catalog);
+    disk.set_capacity_bytes(None);
+    assert_eq!(records(&open(&disk).unwrap()).len(), 0);
+}
