@@ -92,8 +92,8 @@ impl TaskError {
     }
 }
 
-/// The reason why a job was not accepted. All but [`SubmitError::ShuttingDown`] and
-/// [`SubmitError::LeftBehind`] require a change of the request or of its files.
+/// The reason why a job was not accepted. All but those of [`SubmitError::is_transient`] require a change
+/// of the request or of its files.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SubmitError {
@@ -141,6 +141,15 @@ pub enum SubmitError {
     /// The runtime is shutting down.
     #[error("the process that does this work is stopping; repeat the request later")]
     ShuttingDown,
+}
+
+impl SubmitError {
+    /// Returns whether the job itself is in order: this runtime accepts no job at present, because it
+    /// shuts down, or because hanging tasks hold its threads or memory.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::LeftBehind { .. } | Self::ShuttingDown)
+    }
 }
 
 /// The reason why the runtime did not start.

@@ -105,7 +105,8 @@ pub struct JobEnd {
     pub report: JobReport,
     /// Whether the job was parked: it is unfinished, and the next server starts it again.
     pub parked: bool,
-    /// The error that kept the end of the job out of the history, if there was one.
+    /// The error that kept the end of the job, or that it is parked, out of the history, if there was one.
+    /// Attempts that are not in the history are no such error: the record has their number.
     pub unrecorded: Option<String>,
     /// The reason why the job took longer than its work needs, on average over its time.
     #[serde(default)]

@@ -2,10 +2,12 @@
 //! records how the job ended. Each step is one job of the runtime.
 
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use ebb_jobs::history::{History, HistoryError, JobRecord, KnownProfile, RecordState, Recorder};
+use ebb_jobs::history::{
+    History, HistoryError, JobRecord, KnownProfile, RecordState, Recorded, Recorder,
+};
 use ebb_jobs::launch::OpenJob;
 use ebb_jobs::request::JobRequest;
 use ebb_jobs::{Chain, JobError, Work};
@@ -172,17 +174,33 @@ struct Recording {
 }
 
 impl Recording {
-    /// Records that the job was stopped because the node shuts down, and is unfinished (parked). The next
-    /// node over the database can start it again. This is recorded even if the attempts at tasks could not be
-    /// written.
-    fn park(&self) -> Result<(), HistoryError> {
+    /// Waits until the attempts at tasks are in the history, and notes in the record how many are not. If
+    /// some could not be written, logs that with the cause: the end of the job is recorded all the same.
+    fn finish_attempts(&mut self) -> Recorded {
         let recorded = self.recorder.finish();
-        self.history.park(&self.record)?;
-        recorded.map(drop)
+        self.record.attempts_dropped = recorded.attempts_dropped;
+        if let Some(error) = &recorded.failure {
+            let (id, dropped) = (&self.record.id, recorded.attempts_dropped);
+            warn!(target: "jobs", dropped, "attempts of job {id} are not in the history: {error}");
+        }
+        recorded
+    }
+
+    /// Records that the job was stopped because the node shuts down, and is unfinished (parked). The next
+    /// node over the database can start it again.
+    ///
+    /// # Errors
+    /// When the history does not show that the job is parked.
+    fn park(&mut self) -> Result<(), HistoryError> {
+        self.finish_attempts();
+        self.history.park(&self.record)
     }
 
     /// Records how the job ended. If it succeeded, records its profile too, for later jobs with the same
-    /// work. The end is recorded even if the attempts at tasks could not be written.
+    /// work. A failure to write the profile is logged.
+    ///
+    /// # Errors
+    /// When the history does not have the end of the job.
     fn end(
         &mut self,
         report: &JobReport,
@@ -190,10 +208,7 @@ impl Recording {
         job: &RunningJob,
         input: &str,
     ) -> Result<(), HistoryError> {
-        let recorded = self.recorder.finish();
-        if let Ok(recorded) = &recorded {
-            self.record.attempts_dropped = recorded.attempts_dropped;
-        }
+        let recorded = self.finish_attempts();
         let state = RecordState::of(&report.outcome);
         let mut kept = json!(report);
         if let Some(waited) = waited {
@@ -203,7 +218,6 @@ impl Recording {
             kept["notes"] = json!(notes);
         }
         (self.history).end(&self.record, state, Some(kept))?;
-        let measured = recorded?.measured;
         if state == RecordState::Succeeded {
             let took_s = report.finished_s - report.submitted_s;
             // An estimate is of a job beside which nothing else of the node runs, so the time of another one says
@@ -212,75 +226,109 @@ impl Recording {
             let advice = estimate.and_then(|estimate| estimate.advice.as_ref());
             let off = advice.map(|known| known.advice.took_over_estimate(took_s));
             let work = job.request().work_of(&report.name);
-            (self.history).record_profile(&self.record, &work, input, measured, off)?;
+            let measured = recorded.measured;
+            let profiled = (self.history).record_profile(&self.record, &work, input, measured, off);
+            if let Err(error) = profiled {
+                let id = &self.record.id;
+                warn!(target: "jobs", "the profile of job {id} is not in the history: {error}");
+            }
         }
         Ok(())
     }
 }
 
-/// Submits an open job, and starts a thread that waits for its end. Until then the thread holds `claim`, the
-/// sole right to the job and to the table that it writes, if there is one.
-pub(super) fn begin(
-    node: &Node,
-    request: JobRequest,
-    record: JobRecord,
-    mut open_job: OpenJob,
-    prospect: Prospect,
-    claim: Arc<JobClaim>,
-) -> Result<RunningJob, JobError> {
-    let recording = match node.history()? {
-        Some(history) => {
-            // Before the job is submitted: the recorder is the journal of the first attempt, too.
-            let recorder = Recorder::start(history, &record);
-            // The outputs were opened before the job had a record.
-            open_job.commits.set(history, &record);
-            Some(Recording {
-                history: history.clone(),
-                record: record.clone(),
-                recorder: Arc::new(recorder.map_err(JobError::system("start a thread"))?),
-            })
-        }
-        None => None,
-    };
-    let Some(work) = open_job.work.take() else {
-        unreachable!("nobody has taken it yet");
-    };
-    // The thread starts before the job is submitted, so every submitted job has a thread that waits for its end.
-    let (hand_over, work_to_drive) = sync_channel::<Box<dyn FnOnce() + Send>>(1);
-    let driver = thread::Builder::new()
-        .name("ebb-job".to_owned())
-        .spawn(move || {
-            // If the submission fails, the sender is dropped, and there is nothing to drive.
-            if let Ok(drive) = work_to_drive.recv() {
-                drive();
+/// A job whose first step the runtime has accepted. A thread waits for [`begin`](Self::begin) to drive it.
+#[must_use]
+pub(super) struct AcceptedJob {
+    job: RunningJob,
+    steps: Steps,
+    recording: Option<Recording>,
+    /// The channel to the thread.
+    driver: SyncSender<Box<dyn FnOnce() + Send>>,
+}
+
+impl AcceptedJob {
+    /// Submits the first step of an open job. If that fails, the caller still has the open job, and decides
+    /// whether its snapshots stay for a later start.
+    pub(super) fn submit(
+        node: &Node,
+        request: JobRequest,
+        record: JobRecord,
+        open_job: &mut OpenJob,
+        prospect: Prospect,
+    ) -> Result<Self, JobError> {
+        let recording = match node.history()? {
+            Some(history) => {
+                // Before the job is submitted: the recorder is the journal of the first attempt, too.
+                let recorder = Recorder::start(history, &record);
+                // The outputs were opened before the job had a record.
+                open_job.commits.set(history, &record);
+                Some(Recording {
+                    history: history.clone(),
+                    record: record.clone(),
+                    recorder: Arc::new(recorder.map_err(JobError::system("start a thread"))?),
+                })
             }
-        });
-    // Kept, so that a shutdown waits for it.
-    (node.registry).keep(driver.map_err(JobError::system("start a thread"))?);
-    let (steps, handle) = Steps::submit_first(
-        Arc::clone(node.runtime()),
-        work,
-        request.goal_s,
-        open_job.cores,
-        prospect.known,
-        recording.as_ref().map(|of| Arc::clone(&of.recorder)),
-    )?;
-    let job = RunningJob::new(
-        record,
-        request,
-        node,
-        prospect.inputs,
-        prospect.estimate,
-        handle,
-        steps.length(),
-    );
-    let (registry, driven) = (Arc::clone(&node.registry), job.clone());
-    // Before it is driven: a short job could end first, and would then stay in the registry.
-    node.registry.add(job.clone());
-    let drive = move || drive(&driven, steps, open_job, recording, claim, &registry);
-    let handed_over = hand_over.send(Box::new(drive));
-    handed_over.expect("the thread waits for the job");
-    Ok(job)
+            None => None,
+        };
+        let Some(work) = open_job.work.take() else {
+            unreachable!("nobody has taken it yet");
+        };
+        // The thread starts before the job is submitted, so every submitted job has a thread that waits for its
+        // end.
+        let (driver, work_to_drive) = sync_channel::<Box<dyn FnOnce() + Send>>(1);
+        let thread = thread::Builder::new()
+            .name("ebb-job".to_owned())
+            .spawn(move || {
+                // If the submission fails, the sender is dropped, and there is nothing to drive.
+                if let Ok(drive) = work_to_drive.recv() {
+                    drive();
+                }
+            });
+        // Kept, so that a shutdown waits for it.
+        (node.registry).keep(thread.map_err(JobError::system("start a thread"))?);
+        let (steps, handle) = Steps::submit_first(
+            Arc::clone(node.runtime()),
+            work,
+            request.goal_s,
+            open_job.cores,
+            prospect.known,
+            recording.as_ref().map(|of| Arc::clone(&of.recorder)),
+        )?;
+        let job = RunningJob::new(
+            record,
+            request,
+            node,
+            prospect.inputs,
+            prospect.estimate,
+            handle,
+            steps.length(),
+        );
+        Ok(Self {
+            job,
+            steps,
+            recording,
+            driver,
+        })
+    }
+
+    /// Has the thread drive the job to its end. Until then the thread holds `claim`, the sole right to the
+    /// job and to the table that it writes, if there is one.
+    pub(super) fn begin(self, node: &Node, open_job: OpenJob, claim: Arc<JobClaim>) -> RunningJob {
+        let Self {
+            job,
+            steps,
+            recording,
+            driver,
+        } = self;
+        let (registry, driven) = (Arc::clone(&node.registry), job.clone());
+        // Before it is driven: a short job could end first, and would then stay in the registry.
+        node.registry.add(job.clone());
+        let drive = move || drive(&driven, steps, open_job, recording, claim, &registry);
+        let handed_over = driver.send(Box::new(drive));
+        handed_over.expect("the thread waits for the job");
+        job
+    }
 }
 
 /// Drives a job to its end, on a thread of its own.
@@ -297,7 +345,7 @@ fn drive(
     let waited = job.waited(&report);
     let notes = open_job.commits.notes();
     let ended = match recording {
-        Some(recording) if parked => recording.park(),
+        Some(mut recording) if parked => recording.park(),
         Some(mut recording) => {
             let beside = (waited.as_ref(), &notes[..]);
             recording.end(&report, beside, job, &open_job.input_label())
@@ -337,7 +385,7 @@ fn log_end(job: &RunningJob, word: &str, end: &JobEnd) {
         info!(target: "jobs", application, "job {id}: {note}");
     }
     if let Some(error) = &end.unrecorded {
-        error!(target: "jobs", "the end of job {id} is not in the history: {error}");
+        error!(target: "jobs", "the end of job {id} ({word}) is not in the history: {error}");
     }
 }
 

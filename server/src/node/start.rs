@@ -13,7 +13,7 @@ use ebb_storage::Db;
 use serde_json::json;
 
 use super::Node;
-use super::drive::{begin, failed};
+use super::drive::{AcceptedJob, failed};
 use super::expect::prospect;
 use super::jobs::running;
 use super::registry::JobClaim;
@@ -54,16 +54,8 @@ pub(super) fn submit(
     let claim = Arc::new(claim);
     let started = take_output(node, &claim, &id, &request.output.to)
         .and_then(|()| prospect(node, &request, &open_job, free))
-        .and_then(|prospect| {
-            begin(
-                node,
-                request,
-                record,
-                open_job,
-                prospect,
-                Arc::clone(&claim),
-            )
-        });
+        .and_then(|prospect| AcceptedJob::submit(node, request, record, &mut open_job, prospect))
+        .map(|accepted| accepted.begin(node, open_job, Arc::clone(&claim)));
     if let (Err(_), Some(history)) = (&started, history) {
         // It never started.
         history.forget(&id)?;
@@ -130,8 +122,18 @@ pub(super) fn estimate(node: &Node, request: &JobRequest) -> Result<Estimate, Jo
     Ok(prospect.estimate.expect("the free cores are given"))
 }
 
-/// Starts an unfinished job again: see [`Node::restart`].
+/// Returns whether the runtime refused a job for a reason that has nothing to do with the job.
+fn is_transient(error: &JobError) -> bool {
+    matches!(error, JobError::Submit(refused) if refused.is_transient())
+}
+
+/// Starts an unfinished job again: see [`Node::restart`]. If the runtime accepts no jobs, the job is parked
+/// again, with its snapshots, for the next node.
 pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobError> {
+    // The shutdown may also begin later, before the runtime has the job.
+    if node.is_closed() {
+        return Err(SubmitError::ShuttingDown.into());
+    }
     let (record, claim) = node.claim(id)?;
     let history = node.recorded()?;
     let there = |request: &JobRequest| output_is_there(request, record.written_us, &node.site);
@@ -152,21 +154,22 @@ pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobE
     // As in `submit`.
     let claim = Arc::new(claim);
     let free = request.goal_s.map(|_| free_cores(node));
-    let started = open(node, &request, &record.own_snapshots).and_then(|open_job| {
+    let started = open(node, &request, &record.own_snapshots).and_then(|mut open_job| {
         let again = history.begin_again(&record, open_job.own_snapshots())?;
         let prospect = prospect(node, &request, &open_job, free)?;
-        begin(
-            node,
-            *request,
-            again,
-            open_job,
-            prospect,
-            Arc::clone(&claim),
-        )
+        let accepted = AcceptedJob::submit(node, *request, again, &mut open_job, prospect);
+        if accepted.as_ref().is_err_and(is_transient) {
+            open_job.keep();
+        }
+        Ok(accepted?.begin(node, open_job, Arc::clone(&claim)))
     });
     if let Err(error) = &started {
         let again = history.job(&record.id)?.unwrap_or(record);
-        node.end_unstarted(&again, RecordState::Failed, failed(&error.to_string()))?;
+        if is_transient(error) {
+            history.park(&again)?;
+        } else {
+            node.end_unstarted(&again, RecordState::Failed, failed(&error.to_string()))?;
+        }
     }
     started.map(Restart::Runs)
 }

@@ -4,7 +4,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use ebb_colocate::LoadSample;
 use ebb_jobs::history::{
-    BackupRequest, JobRecord, MaintenanceOptions, RecordState, STARTS_MAX, now_unix_ms,
+    BackupRequest, JobRecord, MaintenanceOptions, RecordState, STARTS_MAX, SYSTEM_KEYSPACE,
+    now_unix_ms,
 };
 use ebb_jobs::launch::OpenJob;
 use ebb_jobs::pi::Variant;
@@ -12,7 +13,7 @@ use ebb_jobs::request::{
     ApplicationRequest, InputRequest, JobRequest, OutputPlace, PiRequest, TableInput,
     WordcountRequest,
 };
-use ebb_scheduler::runtime::Outcome;
+use ebb_scheduler::runtime::{Outcome, SubmitError};
 use ebb_storage::{Keyspace, NAME_BYTES_MAX, SeqNo, TableOptions};
 use ebb_test_support::wait::until;
 
@@ -331,6 +332,62 @@ fn a_job_may_be_parked_more_often_than_its_process_may_be_killed() {
         );
         node.shutdown(Stop::Park);
     }
+}
+
+/// Regression: a restart on a node that shuts down ended the job as failed, and deleted its snapshots.
+#[test]
+fn a_restart_on_a_node_that_shuts_down_leaves_the_job_and_its_snapshots_for_the_next_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let left = leave_unfinished(&node, "app.counts");
+    let restart_is_refused = || {
+        let refused = node.restart(&left.id).err();
+        let refused = refused.expect("the node shuts down");
+        let is_shutdown = matches!(refused, JobError::Submit(SubmitError::ShuttingDown));
+        assert!(is_shutdown, "{refused}");
+        assert_eq!(snapshots(&node), 1);
+        node.job(&left.id).unwrap()
+    };
+    // The shutdown begins after the restart has found the node open.
+    node.runtime().shutdown();
+    let parked = restart_is_refused();
+    assert_eq!(parked.state, RecordState::Started);
+    assert_eq!((parked.starts, parked.parks), (2, 1));
+    assert_eq!(parked.own_snapshots, left.own_snapshots);
+    node.shutdown(Stop::Park);
+    assert_eq!(
+        restart_is_refused(),
+        parked,
+        "a closed node changes nothing"
+    );
+    drop(node);
+
+    let node = open(dir.path());
+    let Restart::Runs(job) = node.restart(&left.id).unwrap() else {
+        panic!("it does not run");
+    };
+    assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+    assert_eq!(snapshots(&node), 0);
+}
+
+/// Regression: if attempts at tasks could not be written, the end of the job was reported as missing in
+/// the history, and its profile was not written.
+#[test]
+fn a_job_whose_attempts_cannot_be_written_has_its_end_and_its_profile_in_the_history() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    node.history().unwrap();
+    // From now on each write of attempts fails, and other writes succeed.
+    let system = node.db().unwrap().existing_keyspace(SYSTEM_KEYSPACE);
+    system.unwrap().drop_table("attempts").unwrap();
+    let job = node.submit(wordcount(table("app.counts"))).unwrap();
+    let end = job.wait();
+    assert_eq!(end.report.outcome, Outcome::Succeeded);
+    assert_eq!(end.unrecorded, None);
+    let record = node.job(job.id()).unwrap();
+    assert_eq!(record.state, RecordState::Succeeded);
+    assert_eq!(record.attempts_dropped, u64::from(end.report.tasks));
+    assert_eq!(node.profiles().unwrap().len(), 1);
 }
 
 #[test]

@@ -246,6 +246,7 @@ fn the_memory_of_hanging_attempts_is_missing_until_they_end() {
             refused,
             Err(SubmitError::LeftBehind { threads: 1 })
         ));
+        assert!(refused.is_err_and(|refused| refused.is_transient()));
         fixture.door.open();
         wait::until("the memory to be given back", || {
             fixture.runtime.status().memory_bytes == 0

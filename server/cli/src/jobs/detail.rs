@@ -75,9 +75,13 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     lines.extend(view.waited().map(|waited| format!("  waited   {waited:#}")));
     lines.extend(counters(&report["counters"]));
     lines.extend(maintenance(job));
+    if job.attempts_dropped > 0 {
+        let missing = counted(job.attempts_dropped, "attempt");
+        lines.push(format!("  missing  {missing}, not in the history"));
+    }
     if !attempts.is_empty() {
         lines.push(String::new());
-        lines.extend(slowest(job, attempts));
+        lines.extend(slowest(attempts));
         lines.extend(failed(attempts));
         lines.push(String::new());
         lines.extend(timeline(attempts));
@@ -175,7 +179,7 @@ fn is_chain(attempts: &[JobAttempt]) -> bool {
     attempts.iter().any(|attempt| attempt.job > 1)
 }
 
-fn slowest(job: &JobRecord, attempts: &[JobAttempt]) -> Vec<String> {
+fn slowest(attempts: &[JobAttempt]) -> Vec<String> {
     let head = [
         "task", "attempt", "from s", "took s", "CPU s", "in", "out", "spilled", "memory", "ended",
     ];
@@ -207,10 +211,6 @@ fn slowest(job: &JobRecord, attempts: &[JobAttempt]) -> Vec<String> {
     };
     let rows: Vec<_> = slowest.iter().take(LISTED_MAX).map(row).collect();
     let mut told = counted(attempts.len() as u64, "attempt");
-    if job.attempts_dropped > 0 {
-        let dropped = HumanCount(job.attempts_dropped);
-        told += &format!(" ({dropped} more were too many to be kept)");
-    }
     told += if attempts.len() > LISTED_MAX {
         "; the slowest, --json has all:"
     } else {
@@ -293,7 +293,8 @@ mod tests {
             "2 tasks, 0.50 s of CPU",
             "12,345",
             "2.00 KiB",
-            "2 attempts (1,234 more were too many to be kept), the slowest first:",
+            "missing  1,234 attempts, not in the history",
+            "2 attempts, the slowest first:",
             "1 failed:",
             "  map 1, attempt 1: no number",
         ] {

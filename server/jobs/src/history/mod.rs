@@ -199,6 +199,7 @@ impl History {
             starts: job.starts.saturating_add(1),
             commits: false,
             written_us: None,
+            attempts_dropped: 0,
             ..job.clone()
         };
         self.attempts.forget(&job.id)?;
@@ -206,7 +207,8 @@ impl History {
         Ok(again)
     }
 
-    /// Records that a process that shuts down has parked a job, so that the next process starts it again.
+    /// Records that a process that shuts down, or accepts no jobs, has parked a job, so that the next process
+    /// starts it again.
     ///
     /// # Errors
     /// When the store fails.
@@ -259,7 +261,8 @@ impl History {
     }
 
     /// Returns the attempts at the tasks of a job, in the order in which they ended, up to
-    /// the first [`ATTEMPTS_KEPT_MAX`]. Some may be missing while the job runs.
+    /// the first [`ATTEMPTS_KEPT_MAX`]. Some may be missing while the job runs, or because the store failed to
+    /// write them.
     ///
     /// # Errors
     /// When the store fails.

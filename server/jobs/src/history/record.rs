@@ -104,8 +104,8 @@ pub struct JobRecord {
     pub restarted_unix_ms: Option<u64>,
     /// The number of starts, from 1.
     pub starts: u32,
-    /// The number of times that the job was parked: its process shut down, and left the job for the next
-    /// process to start again.
+    /// The number of times that the job was parked: its process shut down, or could not accept a job, and
+    /// left it for the next process to start again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parks: u32,
     /// True if the job, since its latest start, has recorded that it is about to put its output in
@@ -120,7 +120,8 @@ pub struct JobRecord {
     pub ended_unix_ms: Option<u64>,
     /// The report of the job's end, as JSON; `None` if there is none.
     pub report: Option<Value>,
-    /// The number of attempts that were not recorded, because the job had too many.
+    /// The number of attempts that are not in the history, because the job had too many, or because the
+    /// store failed to write them.
     pub attempts_dropped: u64,
     /// The request that submitted the job, if a client may retry that request.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,7 +15,7 @@ use ebb_scheduler::runtime::{
 };
 
 use super::attempts::{ATTEMPTS_KEPT_MAX, AttemptTable, JobAttempt};
-use super::{History, JobRecord, Result};
+use super::{History, HistoryError, JobRecord};
 
 /// The largest number of attempts that one commit writes to the history.
 const BATCH_MAX: usize = 256;
@@ -34,7 +34,7 @@ pub struct Recorder {
 #[derive(Debug)]
 struct State {
     /// The channel to the thread that writes attempts, and its handle; `None` after `finish`.
-    writer: Option<(Sender<JobAttempt>, JoinHandle<Result<()>>)>,
+    writer: Option<(Sender<JobAttempt>, JoinHandle<Lost>)>,
     sent: u32,
     /// The ids of the jobs of the runtime, in the order in which they were submitted.
     steps: Vec<JobId>,
@@ -54,11 +54,22 @@ impl State {
     }
 }
 
+/// The attempts that the store failed to write.
+#[derive(Debug, Default)]
+struct Lost {
+    attempts: u64,
+    /// The first error of the store.
+    cause: Option<HistoryError>,
+}
+
 /// A summary of the recorded attempts.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Recorded {
-    /// The number of attempts beyond [`ATTEMPTS_KEPT_MAX`], which are not in the database.
+    /// The number of attempts that are not in the database: those beyond [`ATTEMPTS_KEPT_MAX`], and those
+    /// that the store failed to write.
     pub attempts_dropped: u64,
+    /// The first error of the store, if it failed to write attempts.
+    pub failure: Option<HistoryError>,
     /// The profile of each job of the runtime that succeeded, with its name, in the order
     /// of their ends.
     pub measured: Vec<(String, MeasuredProfile)>,
@@ -91,27 +102,26 @@ impl Recorder {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until all attempts reported so far are written, and returns a summary. Attempts that
-    /// are reported later are lost.
-    ///
-    /// # Errors
-    /// When the store fails: then attempts are missing.
-    pub fn finish(&self) -> Result<Recorded> {
-        let (writer, recorded) =
+    /// Waits until all attempts reported so far are written or lost, and returns a summary. Attempts
+    /// that are reported later are lost, and the summary does not count them.
+    pub fn finish(&self) -> Recorded {
+        let (writer, mut recorded) =
             self.with(|state| (state.writer.take(), std::mem::take(&mut state.recorded)));
         if let Some((sender, writer)) = writer {
             drop(sender);
-            writer.join().expect("writing attempts does not panic")?;
+            let lost = writer.join().expect("writing attempts does not panic");
+            recorded.attempts_dropped += lost.attempts;
+            recorded.failure = lost.cause;
         }
-        Ok(recorded)
+        recorded
     }
 }
 
 /// Ends the thread that writes attempts, which would otherwise keep the database open.
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // A caller that needs the error has called `finish` before.
-        let _ = self.finish();
+        // A caller that needs the summary has called `finish` before.
+        drop(self.finish());
     }
 }
 
@@ -126,16 +136,22 @@ fn bounded(mut attempt: AttemptRecord) -> AttemptRecord {
     attempt
 }
 
-/// Writes the attempts that arrive in the channel, until all its senders are dropped.
-fn write(table: &AttemptTable, job: &str, attempts: &Receiver<JobAttempt>) -> Result<()> {
+/// Writes the attempts that arrive in the channel, until all its senders are dropped. A batch that the
+/// store fails to write is lost, and the next one is written all the same: the disk may have space again.
+fn write(table: &AttemptTable, job: &str, attempts: &Receiver<JobAttempt>) -> Lost {
+    let mut lost = Lost::default();
     let mut number = 0;
     while let Ok(first) = attempts.recv() {
         let mut batch = vec![first];
         batch.extend(attempts.try_iter().take(BATCH_MAX - 1));
-        table.add(job, number, &batch)?;
+        if let Err(error) = table.add(job, number, &batch) {
+            lost.attempts += batch.len() as u64;
+            lost.cause.get_or_insert(error);
+        }
+        // The numbers of lost attempts stay free: after some errors the store may have the batch all the same.
         number += batch.len() as u32;
     }
-    Ok(())
+    lost
 }
 
 impl JobJournal for Recorder {
@@ -157,7 +173,7 @@ impl JobJournal for Recorder {
                 record: bounded(attempt.clone()),
             };
             if let Some((sender, _)) = &state.writer {
-                // If the writer has failed, `finish` returns the reason.
+                // The writer receives until the sender is dropped. If it panics, so does `finish`.
                 let _ = sender.send(attempt);
             }
         });

@@ -2,9 +2,11 @@ use ebb_scheduler::model::{JobId, TaskKind};
 use ebb_scheduler::runtime::{
     AttemptOutcome, AttemptRecord, JobJournal, Output, OutputWriter, TaskError, VecOutput,
 };
-use ebb_storage::simulation::MemDisk;
+use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{BackupInfo, Finding, Maintenance, Options, VerifyReport};
+use ebb_test_support::wait::until;
 use serde_json::json;
+use std::io;
 use std::sync::Arc;
 
 use super::retention::{ENDED_JOBS_MAX, forgettable};
@@ -314,8 +316,9 @@ fn attempts_are_kept_in_their_order_and_go_with_their_job() {
         let job = u64::from(n / 400) + 1;
         expected.push(JobAttempt { job, record });
     }
-    let recorded = recorder.finish().unwrap();
+    let recorded = recorder.finish();
     assert_eq!(recorded.attempts_dropped, 0);
+    assert!(recorded.failure.is_none());
     let other = Recorder::start(&history, &second).unwrap();
     other.attempt_ended(JobId(1), &attempt(9, AttemptOutcome::Stopped));
     drop(other);
@@ -355,7 +358,7 @@ fn a_cause_that_holds_a_long_record_is_cut() {
     let job = begin(&history, 1);
     let recorder = Recorder::start(&history, &job).unwrap();
     recorder.attempt_ended(JobId(1), &attempt(0, failed(&"\u{e4}".repeat(5000))));
-    recorder.finish().unwrap();
+    recorder.finish();
     let kept = history.attempts(&job.id).unwrap();
     let expected = format!("{}...", "\u{e4}".repeat(500));
     assert_eq!(kept[0].record.outcome, failed(&expected));
@@ -371,7 +374,7 @@ fn of_very_many_attempts_the_first_are_kept_and_the_others_counted() {
     for n in 0..ATTEMPTS_KEPT_MAX + 7 {
         recorder.attempt_ended(JobId(1), &attempt(n, AttemptOutcome::Done));
     }
-    assert_eq!(recorder.finish().unwrap().attempts_dropped, 7);
+    assert_eq!(recorder.finish().attempts_dropped, 7);
     let kept = history.attempts(&job.id).unwrap();
     let indices = kept.iter().map(|attempt| attempt.record.index);
     assert!(indices.eq(0..ATTEMPTS_KEPT_MAX));
@@ -494,6 +497,29 @@ fn history_on(disk: &MemDisk) -> History {
         ..Options::default()
     };
     History::open(&Db::open("/db", options).unwrap()).unwrap()
+}
+
+/// Regression: after a write that failed, the recorder wrote no attempt any more, did not count the lost
+/// ones, and lost the measurements of the job.
+#[test]
+fn an_attempt_that_cannot_be_written_is_counted_and_later_ones_are_written() {
+    let disk = MemDisk::new();
+    let history = history_on(&disk);
+    let job = begin(&history, 1);
+    let recorder = Recorder::start(&history, &job).unwrap();
+    disk.fail_next(FaultOp::Append, 1, io::ErrorKind::StorageFull);
+    recorder.attempt_ended(JobId(1), &attempt(0, AttemptOutcome::Done));
+    until("the write to fail", || disk.armed_faults() == 0);
+    recorder.attempt_ended(JobId(1), &attempt(1, AttemptOutcome::Done));
+    let recorded = recorder.finish();
+    assert_eq!(recorded.attempts_dropped, 1);
+    let Some(HistoryError::Store(error)) = recorded.failure else {
+        panic!("the failure is not reported");
+    };
+    assert_eq!(error.kind(), ErrorKind::DiskFull);
+    let kept = history.attempts(&job.id).unwrap();
+    let indices: Vec<_> = kept.iter().map(|attempt| attempt.record.index).collect();
+    assert_eq!(indices, [1]);
 }
 
 #[test]
