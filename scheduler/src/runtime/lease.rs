@@ -36,7 +36,7 @@ static DISK_BYTES: AtomicU64 = AtomicU64::new(0);
 /// Returns the resources that threads used under a [`Lease`], of all runtimes of this process. A
 /// load monitor that measures these threads together with all others must count this use as that of
 /// analytics. CPU time is complete up to each thread's last checkpoint; the other values may be 5
-/// ms older.
+/// ms older, or more while the kernel's counters cannot be read.
 #[must_use]
 pub fn leased_use() -> ThreadUse {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -52,8 +52,7 @@ pub fn leased_use() -> ThreadUse {
 /// to the process's sums over all leases.
 struct LeasePayee {
     pacer: Arc<Pacer>,
-    /// The thread's use at the last read of the kernel's counters, and the time of that read.
-    seen: Cell<(ThreadUse, Instant)>,
+    last_read: Cell<LastRead>,
     /// The guard of a thread that runs in the scheduling class of tasks, and changes its class when
     /// tasks do; `None` if the thread keeps its own class.
     lowered: Option<LoweredThread>,
@@ -63,22 +62,52 @@ impl LeasePayee {
     /// Starts to charge the calling thread's resource use to the lease, from now on. `lowered` is
     /// its guard if the thread runs in the scheduling class of tasks.
     fn new(pacer: Arc<Pacer>, lowered: Option<LoweredThread>) -> Self {
-        let seen = Cell::new((ThreadUse::of_this_thread(), Instant::now()));
+        let last_read = LastRead {
+            used: ThreadUse::of_this_thread().ok(),
+            at: Instant::now(),
+        };
         Self {
             pacer,
-            seen,
+            last_read: Cell::new(last_read),
             lowered,
         }
     }
 
     /// Reads the kernel's counters of the thread, and adds its waiting time and disk bytes since
-    /// the last call to the sums over all leases.
+    /// the last successful read to the sums over all leases.
     fn look(&self) {
-        let now = ThreadUse::of_this_thread();
-        let (before, _) = self.seen.replace((now, Instant::now()));
-        let used = now - before;
+        let now = ThreadUse::of_this_thread().ok();
+        let (last_read, used) = self.last_read.get().next(now, Instant::now());
+        self.last_read.set(last_read);
         WAITED_NS.fetch_add(used.waited_ns, Ordering::Relaxed);
         DISK_BYTES.fetch_add(used.disk_bytes, Ordering::Relaxed);
+    }
+}
+
+/// The last read of a thread's counters in the kernel.
+#[derive(Clone, Copy)]
+struct LastRead {
+    /// The thread's use at the last successful read; `None` before the first one. A read fails, for
+    /// example, while the process has as many files open as it may.
+    used: Option<ThreadUse>,
+    /// The time of the last read, which may have failed.
+    at: Instant,
+}
+
+impl LastRead {
+    /// Returns the state after a read at `at`, which found the use `now`, or failed if that is `None`.
+    /// Also returns the thread's use since the last successful read; 0 if this read failed or is the
+    /// first successful one, because the use before the lease is not that of analytics.
+    fn next(self, now: Option<ThreadUse>, at: Instant) -> (Self, ThreadUse) {
+        let used = match (self.used, now) {
+            (Some(before), Some(now)) => now - before,
+            _ => ThreadUse::default(),
+        };
+        let next = Self {
+            used: now.or(self.used),
+            at,
+        };
+        (next, used)
     }
 }
 
@@ -99,7 +128,7 @@ impl Payee for LeasePayee {
 
     fn pay(&self, cpu_s: f64, read_bytes: u64) {
         CPU_NS.fetch_add((cpu_s * 1e9) as u64, Ordering::Relaxed);
-        if self.seen.get().1.elapsed() >= LOOK_EVERY {
+        if self.last_read.get().at.elapsed() >= LOOK_EVERY {
             self.look();
         }
         self.pacer.pay(cpu_s, read_bytes);
@@ -317,5 +346,41 @@ impl fmt::Debug for LeasedThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lease = self._entered.lease.id();
         f.debug_tuple("LeasedThread").field(&lease).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: a failed read counted as a use of 0, so that the next read added the use of all of
+    /// the thread's life to the sums over all leases.
+    #[test]
+    fn a_failed_read_of_the_counters_adds_no_use_from_before_the_lease() {
+        let at = Instant::now(); // clock: any instant, as no time is compared
+        let waits_ns = |mut last: LastRead, reads: &[Option<u64>]| -> Vec<u64> {
+            let reads = reads.iter().map(|read| {
+                let now = read.map(|waited_ns| ThreadUse {
+                    waited_ns,
+                    ..ThreadUse::default()
+                });
+                let (next, used) = last.next(now, at);
+                last = next;
+                used.waited_ns
+            });
+            reads.collect()
+        };
+        let unread = LastRead { used: None, at };
+        let first = waits_ns(unread, &[None, Some(5000), Some(5100)]);
+        assert_eq!(first, [0, 0, 100]);
+        let used = Some(ThreadUse {
+            waited_ns: 5000,
+            ..ThreadUse::default()
+        });
+        let later = waits_ns(
+            LastRead { used, at },
+            &[Some(5200), None, None, Some(5900), Some(6000)],
+        );
+        assert_eq!(later, [200, 0, 0, 700, 100]);
     }
 }

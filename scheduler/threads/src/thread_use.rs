@@ -52,7 +52,7 @@ impl AddAssign for ThreadUse {
 #[derive(Debug)]
 pub struct ThreadFiles {
     schedstat: File,
-    /// The file `io` of the thread; `None` if it could not be opened, as with a kernel without I/O accounting.
+    /// The file `io` of the thread; `None` if the kernel has no I/O accounting, or denies access to it.
     io: Option<File>,
 }
 
@@ -63,10 +63,15 @@ impl ThreadFiles {
     /// When the kernel does not show them: the thread has ended, the system is not Linux, or the
     /// process has as many files open as it may.
     pub fn open(thread: &Path) -> io::Result<Self> {
-        Ok(Self {
-            schedstat: File::open(thread.join("schedstat"))?,
-            io: File::open(thread.join("io")).ok(),
-        })
+        let schedstat = File::open(thread.join("schedstat"))?;
+        let io = match File::open(thread.join("io")) {
+            Ok(io) => Some(io),
+            Err(error) if is_not_shown(&error) => None,
+            // For example, too many open files. Without the file, a later read would count the bytes of all
+            // of the thread's life as those of a short time.
+            Err(error) => return Err(error),
+        };
+        Ok(Self { schedstat, io })
     }
 
     /// Returns the resources that the thread has used so far.
@@ -103,6 +108,14 @@ impl ThreadFiles {
     }
 }
 
+/// Returns whether this error of opening a file means that the kernel does not show it to this process.
+fn is_not_shown(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+    )
+}
+
 /// Reads a file that the kernel generates anew for each read at offset 0.
 fn read_from_start<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str> {
     let length = file.read_at(buffer, 0)?;
@@ -119,9 +132,12 @@ impl ThreadUse {
         ThreadFiles::open(thread)?.read()
     }
 
-    /// Returns the use of the calling thread; zeros where the kernel does not show it.
-    pub fn of_this_thread() -> Self {
-        Self::read(Path::new("/proc/thread-self")).unwrap_or_default()
+    /// Returns the use of the calling thread.
+    ///
+    /// # Errors
+    /// As [`ThreadFiles::open`].
+    pub fn of_this_thread() -> io::Result<Self> {
+        Self::read(Path::new("/proc/thread-self"))
     }
 }
 

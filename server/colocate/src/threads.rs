@@ -24,7 +24,7 @@ const OPEN_MAX: usize = 64;
 #[derive(Debug)]
 struct Thread {
     /// The open files of the thread in `/proc`; `None` if [`OPEN_MAX`] other threads already had
-    /// open files.
+    /// open files, or if they could not be opened at first.
     files: Option<ThreadFiles>,
     /// The use when the counters were last read.
     used: ThreadUse,
@@ -116,11 +116,7 @@ impl Thread {
         let now = match read {
             // A thread that has used less than before is a new one with the same id.
             Ok(now) if now.cpu_ns < self.used.cpu_ns => return None,
-            // The bytes are 0 if only the file with them could not be opened.
-            Ok(now) => ThreadUse {
-                disk_bytes: now.disk_bytes.max(self.used.disk_bytes),
-                ..now
-            },
+            Ok(now) => now,
             Err(error) if has_ended(&error) => return None,
             // For example, the process has as many files open as it may.
             Err(_) => {
@@ -206,11 +202,20 @@ mod tests {
         let (thread, used) = again(thread);
         assert_eq!(used, (100, 2));
 
+        // The file with the bytes cannot be opened.
         set(9300, 53);
         fs::remove_file(&io).unwrap();
+        symlink("io", &io).unwrap();
+        let (unread, used) = Thread::first(dir.path(), false).unwrap();
+        assert_eq!((used, unread.is_current), (ThreadUse::default(), false));
         let (thread, used) = again(thread);
-        assert_eq!(used, (200, 0));
+        assert_eq!(used, (0, 0));
+        fs::remove_file(&io).unwrap();
         set(9400, 55);
+        assert_eq!(again(unread).1, (0, 0));
+        let (thread, used) = again(thread);
+        assert_eq!(used, (0, 0));
+        set(9500, 58);
         let (thread, used) = again(thread);
         assert_eq!(used, (100, 3));
         fs::remove_file(&schedstat).unwrap();
