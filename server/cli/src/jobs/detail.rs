@@ -383,6 +383,7 @@ mod tests {
             ended_unix_ms: None,
             report: None,
             starts: 1,
+            attempts_dropped: 0,
             ..record(Value::Null)
         };
         let unfinished = JobView::remembered(unfinished);
