@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::dead_keys::DeadKeys;
 use crate::db::{DbInner, TableCore};
 use crate::error::Result;
-use crate::key::{Cursor, Kind, ReadPoint, SeqNo, Version};
+use crate::key::{Cursor, Kind, ReadPoint, SeqNo, UNFOLDED_BYTES_MAX, Version};
 use crate::meter::Scan;
 use crate::mutation::{self, Mutation};
 use crate::read::{Fold, Merge, Merger};
@@ -316,7 +316,7 @@ impl Range {
             let key = Bytes::copy_from_slice(source.key());
             let in_memory = matches!(source, Source::Memtable(_));
             let mut fold = self.begin(&key);
-            self.front_lingers = fold.take(source.version());
+            self.front_lingers = fold.take_bounded(source.version(), &key, &self.merger);
             while !self.front_lingers {
                 merge.advance()?;
                 let is_same = |source: &&Source| source.key() == key && !is_behind(source, &key);
@@ -326,7 +326,7 @@ impl Range {
                 if let Some(error) = source.damage() {
                     return Err(error.clone());
                 }
-                self.front_lingers = fold.take(source.version());
+                self.front_lingers = fold.take_bounded(source.version(), &key, &self.merger);
             }
             exclude(&mut self.lower, &key);
             if let Some(value) = fold.finish(&key, &self.merger)? {
@@ -341,6 +341,13 @@ impl Range {
             }
         }
         Ok(Some(Search::Passed))
+    }
+
+    /// Returns the part of this range that has one key alone.
+    fn only(&self, key: &Bytes) -> Self {
+        let (db, merger, version) = (self.db.clone(), self.merger.clone(), self.version.clone());
+        let keys = key.clone()..=key.clone();
+        Self::new(db, merger, version, self.point, keys).caching(self.cache)
     }
 
     /// Skips the other versions of the key that was read last. `merge` must be at one of the
@@ -359,8 +366,9 @@ impl Range {
     }
 
     /// Returns the next live entry downwards. The versions of a key come oldest first: they are
-    /// gathered, and all that are older than a put or a delete are dropped. Stops after `keys_max`
-    /// keys.
+    /// gathered, and all that are older than a put or a delete are dropped. If they exceed
+    /// [`UNFOLDED_BYTES_MAX`], they are dropped, too, and read upwards: only newest first can they be
+    /// folded as they come, because a newer version may delete them. Stops after `keys_max` keys.
     fn step_back(
         &mut self,
         merge: &mut Merge<Source, true>,
@@ -380,7 +388,7 @@ impl Range {
                 };
             }
             let key = Bytes::copy_from_slice(cursor.key());
-            let mut versions: Vec<Version> = Vec::new();
+            let (mut versions, mut bytes): (Vec<Version>, usize) = (Vec::new(), 0);
             let is_same = |cursor: &&Source| cursor.key() == key && !is_before(cursor, &key);
             while let Some(cursor) = merge.front().filter(is_same) {
                 if let Some(error) = cursor.damage() {
@@ -389,15 +397,27 @@ impl Range {
                 if cursor.seq() <= self.point.seq {
                     if cursor.kind() != Kind::Merge {
                         versions.clear();
+                        bytes = 0;
                     }
-                    versions.push(cursor.version());
+                    let version = cursor.version();
+                    bytes += version.value.len();
+                    versions.push(version);
+                    if bytes > UNFOLDED_BYTES_MAX {
+                        versions.clear();
+                    }
                 }
                 merge.advance()?;
             }
             exclude(&mut self.upper, &key);
-            let mut fold = self.begin(&key);
-            let _base_reached = versions.into_iter().rev().any(|v| fold.take(v));
-            if let Some(value) = fold.finish(&key, &self.merger)? {
+            let value = if bytes > UNFOLDED_BYTES_MAX {
+                let mut upwards = self.only(&key);
+                upwards.next().transpose()?.map(|(_, value)| value)
+            } else {
+                let mut fold = self.begin(&key);
+                let _base_reached = versions.into_iter().rev().any(|v| fold.take(v));
+                fold.finish(&key, &self.merger)?
+            };
+            if let Some(value) = value {
                 return Ok(Some(Search::Found((key, value))));
             }
         }

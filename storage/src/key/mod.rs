@@ -30,7 +30,7 @@ pub use ids::RunId;
 pub(crate) use ids::{FileNumber, TableId};
 pub(crate) use key_bounds::KeyBounds;
 pub(crate) use key_range::{KeyRange, is_before};
-pub(crate) use limits::check_lengths;
+pub(crate) use limits::{FOLDED_BYTES_MAX, UNFOLDED_BYTES_MAX, check_lengths};
 pub use limits::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub(crate) use range_tombstones::{Fragment, PIECES_MAX, RangeTombstone, RangeTombstones};
 pub(crate) use seq_no::NUMBER_MAX;

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::error::Result;
 use crate::key::expiry::{Verdict, split};
-use crate::key::{Kind, ReadTime, SeqNo, Version};
+use crate::key::{Kind, ReadTime, SeqNo, UNFOLDED_BYTES_MAX, Version};
 use crate::read::Merger;
 
 /// The versions of one key that a reader has found so far.
@@ -26,6 +26,8 @@ pub(crate) struct Fold<'a> {
     hidden_below: SeqNo,
     /// The operands found so far, newest first.
     operands: Vec<Bytes>,
+    /// The sum of the lengths of `operands`.
+    operand_bytes: usize,
     base: Base,
 }
 
@@ -49,6 +51,7 @@ impl<'a> Fold<'a> {
             read_time,
             hidden_below: SeqNo::ZERO,
             operands: Vec::new(),
+            operand_bytes: 0,
             base: Base::Open,
         }
     }
@@ -81,6 +84,7 @@ impl<'a> Fold<'a> {
                 Kind::Put => Base::Value(version.value),
                 Kind::Delete => Base::Nothing,
                 Kind::Merge => {
+                    self.operand_bytes += version.value.len();
                     self.operands.push(version.value);
                     return false;
                 }
@@ -95,6 +99,22 @@ impl<'a> Fold<'a> {
             }
         };
         true
+    }
+
+    /// Does what [`Self::take`] does, and holds a bounded number of bytes: see [`Self::make_room`].
+    /// Also returns true if there is no room for the version. Then no version must be added, and
+    /// [`Self::finish`] returns the error.
+    #[inline]
+    pub(crate) fn take_bounded(&mut self, version: Version, key: &[u8], merger: &Merger) -> bool {
+        !self.make_room(version.value.len(), key, merger) || self.take(version)
+    }
+
+    /// Folds the operands found so far if they and `more` bytes exceed [`UNFOLDED_BYTES_MAX`].
+    /// Returns false if they cannot be folded. To be called before the base is reached.
+    #[inline]
+    pub(crate) fn make_room(&mut self, more: usize, key: &[u8], merger: &Merger) -> bool {
+        let is_full = self.operands.len() > 1 && self.operand_bytes + more > UNFOLDED_BYTES_MAX;
+        !is_full || self.fold_behind(0, key, merger).is_some()
     }
 
     /// Returns the number of operands that were found.
@@ -123,6 +143,7 @@ impl<'a> Fold<'a> {
             Kind::Merge => self.operands.push(folded.clone()),
             _ => self.base = Base::Value(folded.clone()),
         }
+        self.operand_bytes = self.operands.iter().map(Bytes::len).sum();
         Some((kind, folded))
     }
 

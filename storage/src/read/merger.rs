@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::key::{Kind, MAX_VALUE_BYTES};
+use crate::key::{FOLDED_BYTES_MAX, Kind, UNFOLDED_BYTES_MAX};
 use crate::mutation::{self, Mutation};
 use crate::read::{
     ExpiryBounds, FilterPrefix, KeyPrefixes, MergeOperator, MergeOperators, bounds_of,
@@ -81,8 +81,12 @@ impl Merger {
 
     /// Folds the operands, newest first and at least one, onto `base`.
     ///
+    /// The newest operands are folded first, in groups of bounded size, and only the result of a
+    /// group must be as short as a value. So a newer deletion shortens the result before the limit
+    /// applies to what it deletes.
+    ///
     /// # Errors
-    /// `InvalidRequest` if the operator is not known; `Merge` if it fails, or returns a value that
+    /// `InvalidRequest` if the operator is not known; `Merge` if it fails, or the result of a group
     /// is too long.
     pub(crate) fn fold(
         &self,
@@ -98,43 +102,55 @@ impl Merger {
                 self.table
             ))
         })?;
-        // Neighbours first, then pairs of pairs: what a long list of operands
-        // appends is copied a few times, not once for each of them.
-        let mut parts: Vec<Bytes> = base.into_iter().collect();
-        parts.extend(operands.iter().rev().cloned());
-        while parts.len() > 1 {
-            parts = parts
-                .chunks(2)
-                .map(|pair| match pair {
-                    [older, newer] => self.merge(operator, key, older, newer),
-                    one => Ok(one[0].clone()),
-                })
-                .collect::<Result<_>>()?;
+        let mut group: Vec<Bytes> = Vec::new();
+        let mut bytes = 0;
+        for part in operands.iter().cloned().chain(base) {
+            if group.len() > 1 && bytes + part.len() > UNFOLDED_BYTES_MAX {
+                let folded = self.fold_group(operator, key, group)?;
+                bytes = folded.len();
+                group = vec![folded];
+            }
+            bytes += part.len();
+            group.push(part);
         }
-        Ok(parts.pop().expect("at least one operand"))
+        self.fold_group(operator, key, group)
     }
 
-    fn merge(
+    /// Folds the operands of `group`, newest first and at least one.
+    fn fold_group(
         &self,
         operator: &dyn MergeOperator,
         key: &[u8],
-        older: &[u8],
-        newer: &[u8],
+        mut group: Vec<Bytes>,
     ) -> Result<Bytes> {
-        let merged = operator.merge(key, older, newer).and_then(|merged| {
-            if merged.len() > MAX_VALUE_BYTES {
-                return Err(format!(
-                    "it makes {} bytes; the longest value is {MAX_VALUE_BYTES}",
-                    merged.len()
-                ));
-            }
-            Ok(merged)
-        });
-        merged.map(Bytes::from).map_err(|detail| Error::Merge {
+        let failed = |detail: String| Error::Merge {
             table: self.table.clone(),
             key: key.to_vec(),
             operator: operator.name().to_string(),
             detail,
-        })
+        };
+        // Neighbours first, then pairs of pairs: what a long list of operands
+        // appends is copied a few times, not once for each of them.
+        while group.len() > 1 {
+            group = group
+                .chunks(2)
+                .map(|pair| match pair {
+                    [newer, older] => operator.merge(key, older, newer).map(Bytes::from),
+                    one => Ok(one[0].clone()),
+                })
+                .collect::<Result<_, String>>()
+                .map_err(failed)?;
+        }
+        let folded = group.pop().expect("at least one operand");
+        if folded.len() > FOLDED_BYTES_MAX {
+            return Err(failed(format!(
+                "it makes {} bytes; the longest value is {FOLDED_BYTES_MAX}",
+                folded.len()
+            )));
+        }
+        Ok(folded)
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -77,20 +77,22 @@ impl<'k, 't> Lookup<'k, 't> {
     ///
     /// # Errors
     /// As [`Run::versions`].
-    pub(super) fn take_of_run(&mut self, run: &Run, seq: SeqNo) -> Result<()> {
+    pub(super) fn take_of_run(&mut self, run: &Run, seq: SeqNo, merger: &Merger) -> Result<()> {
         let hash = *self.hash.get_or_insert_with(|| key_hash(self.key));
+        let key = self.key;
         let Self { fold, reads, .. } = self;
         let mut has_any = false;
-        let is_based = run.versions(self.key, hash, seq, reads, |version| {
+        let is_based = run.versions(key, hash, seq, reads, |version| {
             has_any = true;
-            fold.take(version)
+            fold.take_bounded(version, key, merger)
         })?;
         self.note(has_any, is_based);
         Ok(())
     }
 
     /// Records whether a source had versions of the key, and whether the base, the newest version
-    /// that is no operand, was among them.
+    /// that is no operand, was among them. The base also counts as found if the operands cannot be
+    /// folded: the look-up fails then, whatever is below them.
     fn note(&mut self, has_any: bool, is_based: bool) {
         self.is_done = is_based || self.fold.is_covered();
         self.has_found |= has_any;
@@ -147,7 +149,10 @@ impl<'k, 't> Lookup<'k, 't> {
             found = memtable.seek(near, lookup.key, seen);
             before = lookup.key;
             let newest = found.filter(|entry| entry.key() == lookup.key);
-            let is_based = newest.is_some_and(|newest| lookup.take_from(newest, memtable, merger));
+            let is_based = newest.is_some_and(|newest| {
+                lookup.take_from(newest, memtable, merger)
+                    || !lookup.fold.make_room(0, lookup.key, merger)
+            });
             lookup.note(newest.is_some(), is_based);
         }
     }

@@ -76,7 +76,7 @@ impl TableVersion {
                 }
                 Layer::WaitingRun(run) => {
                     for lookup in Lookup::open(lookups) {
-                        lookup.take_of_run(run, seq)?;
+                        lookup.take_of_run(run, seq, merger)?;
                     }
                 }
                 Layer::Run(run) => {
@@ -88,7 +88,7 @@ impl TableVersion {
                         if let Some(tombstone) = covering {
                             lookup.hide_below(tombstone);
                         }
-                        lookup.take_of_run(run, seq)?;
+                        lookup.take_of_run(run, seq, merger)?;
                     }
                 }
             }
