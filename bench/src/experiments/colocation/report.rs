@@ -178,7 +178,7 @@ fn table(trial: &Trial) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{}: {:.0} ops/s use {:.2} cores and leave {:.2}; alone p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us\n  {} rounds of {:.1} s after {:.1} s; {} windows spoiled by others{}; {} rounds for +-5%",
+        "{}: {:.0} ops/s use {:.2} cores and leave {:.2}; alone p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us\n  {} rounds of {:.1} s after {:.1} s; {} windows spoiled by others{}; {} for +-5%",
         trial.name,
         trial.ops_per_s,
         trial.transactional_cores,
@@ -195,7 +195,10 @@ fn table(trial: &Trial) -> String {
         } else {
             ""
         },
-        trial.rounds_needed,
+        match trial.rounds_needed {
+            Some(rounds) => format!("{rounds} rounds"),
+            None => "an unknown number of rounds".to_string(),
+        },
     );
     let _ = writeln!(
         out,

@@ -76,8 +76,9 @@ pub struct Trial {
     pub rounds: u32,
     /// The estimated number of rounds after which the ratio of the p99 between two series of
     /// windows, both with the load alone, has a confidence interval of 5% to either side. Windows
-    /// that other processes, the host or pauses of the machine disturbed do not count.
-    pub rounds_needed: u32,
+    /// that other processes, the host or pauses of the machine disturbed do not count. `None` if
+    /// fewer than two windows of the load alone are undisturbed.
+    pub rounds_needed: Option<u32>,
     /// The number of windows, over all conditions, that are spoiled: disturbed by other processes, the
     /// host or pauses of the machine.
     pub windows_spoiled: usize,
@@ -144,8 +145,7 @@ impl Trial {
             if round == rounds && rounds < extent.rounds_max {
                 // Judged by the load alone, so that a contender's results cannot influence how
                 // often it runs.
-                let needed = needed(&windows[..2]);
-                rounds = needed.clamp(rounds, extent.rounds_max);
+                rounds = planned(rounds, extent.rounds_max, &windows[..2]);
                 bar.set_length(u64::from(rounds));
             }
             bar.inc(1);
@@ -243,17 +243,26 @@ fn counted(windows: &[Window], spoiled_count: bool) -> Vec<&Window> {
 
 /// Returns the estimated number of rounds until the confidence interval of the p99's ratio is
 /// narrow enough ([`HALF_WIDTH`]), from the windows of the load alone. Assumes that as large a
-/// fraction of the windows will be spoiled as so far. With fewer than two windows that are not
-/// spoiled, returns the number of windows so far.
-fn needed(alone: &[Vec<Window>]) -> u32 {
+/// fraction of the windows will be spoiled as so far. `None` with fewer than two windows that are not
+/// spoiled: the variance between windows cannot be estimated from one.
+fn needed(alone: &[Vec<Window>]) -> Option<u32> {
     let played = alone.iter().map(Vec::len).sum::<usize>();
     let kept: Vec<_> = alone.iter().flat_map(|windows| kept(windows)).collect();
     if kept.len() < 2 {
-        return played as u32;
+        return None;
     }
     let pool = Pool::new(kept.iter().map(|window| &window.latencies));
     let needed = windows_needed(&pool, HALF_WIDTH);
-    (f64::from(needed) * played as f64 / kept.len() as f64).ceil() as u32
+    Some((f64::from(needed) * played as f64 / kept.len() as f64).ceil() as u32)
+}
+
+/// Returns the number of rounds to run in all, `rounds` to `rounds_max`, after `rounds` rounds with
+/// these windows of the load alone. Without an estimate of the rounds that are needed, this is one
+/// more: the next round may add the window that the estimate lacks, and a larger step could only
+/// run rounds that the estimate then does not ask for.
+fn planned(rounds: u32, rounds_max: u32, alone: &[Vec<Window>]) -> u32 {
+    let planned = needed(alone).unwrap_or_else(|| rounds.saturating_add(1));
+    planned.clamp(rounds, rounds_max)
 }
 
 #[cfg(test)]
@@ -320,6 +329,26 @@ pub mod tests {
         let trial = trial(&["managed"], windows);
         assert!(trial.spoiled_count);
         assert!((trial.contenders[0].ratios.p99.value - 3.0).abs() < 1e-9);
+    }
+
+    /// Regression: without two undisturbed windows, the number of windows in both series of the load
+    /// alone, twice the number of rounds, was returned as the number of rounds needed. So the rounds
+    /// doubled, and the report printed that number as an estimate.
+    #[test]
+    fn without_two_undisturbed_windows_one_round_is_added_and_nothing_is_estimated() {
+        for quiet in 0..2 {
+            let mut alone = vec![vec![spoiled(50_000); 10], vec![spoiled(50_000); 10]];
+            alone[0][..quiet].fill(window(1000, 0.0));
+            assert_eq!(needed(&alone), None, "{quiet}");
+            assert_eq!(planned(10, 60, &alone), 11, "{quiet}");
+            assert_eq!(planned(60, 60, &alone), 60, "{quiet}");
+        }
+        // Equal windows need 2 rounds, the least number. A tenth of the windows count, so 20 rounds run.
+        let mut alone = vec![vec![spoiled(50_000); 10], vec![spoiled(50_000); 10]];
+        alone[0][..2].fill(window(1000, 0.0));
+        assert_eq!(needed(&alone), Some(20));
+        assert_eq!(planned(10, 60, &alone), 20);
+        assert_eq!(planned(10, 15, &alone), 15);
     }
 
     #[test]

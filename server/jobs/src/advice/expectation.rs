@@ -28,8 +28,7 @@ pub struct JobAdvice {
     /// True if the job `profile_of` did the same work; false if it did other work of the same
     /// application.
     pub is_same_work: bool,
-    /// The lateness, if the job has a goal and `median_s` is later than the goal. `None`, too, if the end lies
-    /// beyond the horizon of the simulation, so that `median_s` is infinite.
+    /// The lateness, if the job has a goal and `median_s` is later than the goal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
 }
@@ -212,7 +211,6 @@ impl<'a> Expected<'a> {
             free_cores: free.of(self.cores, self.machine_cores),
             goal_s: self.goal_s,
         });
-        let advice = advice.map_err(JobError::senseless)?;
         let tasks_cpu_s = f64::from(maps) * advice.map_task_cpu_s
             + f64::from(spec.reduces) * advice.reduce_task_cpu_s;
         let lateness = self.goal_s.and_then(|goal_s| {

@@ -2,8 +2,8 @@
 //! it almost certainly meets.
 //!
 //! The work is estimated from the last execution, whose profile is in the history.
-//! [`ebb_scheduler::planning`] simulates the job many times over on the given number of cores. Task
-//! lengths are those of the profile, times a random factor; the more earlier estimates were wrong,
+//! The end of the job is computed many times over on the free cores, each time with other random
+//! task lengths: those of the profile, times a random factor. The more earlier estimates were wrong,
 //! the farther this factor is from 1.
 //!
 //! The more the sizes of the input and of the measured input differ, the wider is the predicted
@@ -16,12 +16,8 @@ mod free_cores;
 mod lateness;
 
 use distrs::Normal;
-use ebb_scheduler::availability::Availability;
-use ebb_scheduler::model::{Job, JobId, Profile};
-use ebb_scheduler::planning::{Future, Outlook, plan};
-use ebb_scheduler::policy::Fifo;
 use ebb_scheduler::runtime::{JobProfile, MeasuredProfile, TaskMeasures};
-use ebb_scheduler::sim::{SimConfig, SimError, SimJob, TaskLength};
+use ebb_scheduler::sim::TaskLength;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -33,9 +29,8 @@ pub use self::lateness::{Lateness, PUBLICATION, PublicationOutlook};
 /// The probability of meeting the goal for which [`Advice::safe_goal_s`] is computed.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The largest number of simulations of a job. A job with very many tasks is simulated fewer times,
-/// so that the simulations have at most `TASKS_MAX` tasks together, but at least `FUTURES_MIN`
-/// times.
+/// The largest number of futures, each of which has its own task lengths. A job with very many tasks
+/// has fewer, so that all futures together have at most `TASKS_MAX` tasks, but at least `FUTURES_MIN`.
 const FUTURES_MAX: usize = 200;
 const FUTURES_MIN: usize = 40;
 const TASKS_MAX: usize = 200_000;
@@ -54,7 +49,7 @@ const OTHER_WORK_LOG_SD: f64 = 0.5;
 /// proportional to bytes, and some of it may not be.
 const LOG_SD_PER_E: f64 = 0.5;
 /// The least number of free cores, in hundredths of a core, that a prediction assumes, however much
-/// other processes use. With less, the simulations would be meaningless.
+/// other processes use. Without a lower bound the predicted time could be infinite.
 const FREE_HUNDREDTHS_MIN: f64 = 5.0;
 
 /// The facts about a job that is about to start. Its length is predicted from these facts.
@@ -122,10 +117,7 @@ impl Advice {
 /// Assumes that this process runs nothing else, that other processes continue to use as much of the
 /// machine as now, that work is in proportion to the bytes read, and that a task takes as long as
 /// its CPU time on a free core.
-///
-/// # Errors
-/// When the numbers make no sense, for example if there is no map.
-pub fn advise(question: &Question) -> Result<Advice, SimError> {
+pub fn advise(question: &Question) -> Advice {
     let Question {
         maps,
         reduces,
@@ -139,67 +131,86 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
         reduce_task_cpu_s,
     } = measured.estimates(question.bytes_in, *maps, *reduces, otherwise);
     let (log_mean, log_sd) = off(question);
-    // Other processes are taken as spread evenly over the cores: if they use half of them, everything takes
-    // twice as long. A node of the simulation has whole cores, and the free ones may be a fraction. So a job
-    // with fewer tasks than free cores is predicted too long.
     let cores = f64::from(question.cores.max(1));
     let free_cores = (question.free_cores).clamp(FREE_HUNDREDTHS_MIN / 100.0, cores);
-    let slowdown = cores / free_cores;
 
     let tasks = (*maps + *reduces).max(1) as usize;
     let count = (TASKS_MAX / tasks).clamp(FUTURES_MIN, FUTURES_MAX);
-    // Constant, so that the same question always has the same answer.
+    // Constant, so that the same question always has the same answer. The draws do not depend on the
+    // cores either, so questions that differ only in these compare the same futures.
     let seed = 0;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let factors: Vec<f64> = (0..count)
+    let mut ends_s: Vec<f64> = (0..count)
         .map(|nth| {
             // Evenly over the distribution rather than at random: then fewer futures are
             // enough.
             let part = (nth as f64 + rng.random::<f64>()) / count as f64;
-            slowdown * Normal::ppf(part, log_mean, log_sd).exp()
+            let factor = Normal::ppf(part, log_mean, log_sd).exp();
+            let mut phase_s = |tasks: u32, length: TaskLength| {
+                makespan_s((0..tasks).map(|_| length.draw(&mut rng)), free_cores)
+            };
+            // Reduces start when all maps have ended.
+            phase_s(*maps, length(&measured.map, map_task_cpu_s * factor))
+                + phase_s(
+                    *reduces,
+                    length(&measured.reduce, reduce_task_cpu_s * factor),
+                )
         })
         .collect();
-    let outlook = |goal_s: Option<f64>, confidence: f64| -> Result<Outlook, SimError> {
-        // The number is the seed, so that both calls below simulate the same futures.
-        let futures = (0..).zip(&factors).map(|(number, factor)| {
-            let job = SimJob {
-                reduces: *reduces,
-                reduce_length: length(&measured.reduce, reduce_task_cpu_s * factor),
-                ..SimJob::of_maps(
-                    Job::new(JobId(1), 0.0, goal_s),
-                    *maps,
-                    // A task uses a whole core: 100 hundredths.
-                    Profile::cpu(100, map_task_cpu_s, reduce_task_cpu_s),
-                    length(&measured.map, map_task_cpu_s * factor),
-                )
-            };
-            future(question.cores.max(1), job, number)
-        });
-        let futures = futures.collect::<Result<Vec<Future>, SimError>>()?;
-        // The policy does not matter: each future has a single job.
-        let outlooks = plan(futures, &[JobId(1)], &Fifo, confidence)?;
-        Ok(outlooks.into_iter().next().expect("an outlook per job"))
-    };
-    // Without a goal, because the quantiles do not depend on it.
-    let ends = outlook(None, CONFIDENCE)?;
-    let met_probability = match question.goal_s {
-        // With a confidence of 0 the job is never at risk, so no time is spent on changes that
-        // would save it.
-        Some(goal_s) => outlook(Some(goal_s), 0.0)?.met_probability,
-        None => None,
-    };
-    // In most futures a job may not end within the simulated time. Then it has no finite length.
-    Ok(Advice {
+    ends_s.sort_by(f64::total_cmp);
+    // The earliest end by which at least this part of the futures has ended.
+    let quantile = |part: f64| ends_s[(part * count as f64).ceil().max(1.0) as usize - 1];
+    let met_probability = question.goal_s.map(|goal_s| {
+        let met = ends_s.partition_point(|end_s| *end_s <= goal_s);
+        met as f64 / count as f64
+    });
+    Advice {
         met_probability,
-        median_s: ends.finish_s.unwrap_or(f64::INFINITY),
-        safe_goal_s: ends.safe_finish_s.unwrap_or(f64::INFINITY),
+        median_s: quantile(0.5),
+        safe_goal_s: quantile(CONFIDENCE),
         confidence: CONFIDENCE,
         free_cores,
         map_task_cpu_s,
         reduce_task_cpu_s,
         learned_factor: log_mean.exp(),
         log_sd,
-    })
+    }
+}
+
+/// Returns the time in seconds until tasks with these CPU times, also in seconds, have ended on
+/// `cores` free cores; `cores` is positive and may be a fraction.
+///
+/// A task uses at most one core. So other processes slow a job only while it has more runnable tasks
+/// than there are free cores. To slow each task by the used part of the machine instead would
+/// predict that a single task takes twice as long on 2 cores, 1 of them free, as on 1 core.
+///
+/// Tasks start in their order. The first ones that run get a whole core each, and the next one gets
+/// the fraction that is left. So no task waits for a later one, and more cores end none of them
+/// later: a job that may use more cores is never predicted to take longer. The runtime divides the
+/// cores evenly between somewhat more tasks. This keeps as many cores busy, but even shares would
+/// not have that property: over 2 free cores, tasks of 3, 1, 1 and 1 s end after 4 s if all share
+/// them, and after 3 s if at most two run at a time. The difference is at most the longest task.
+fn makespan_s(cpu_s: impl Iterator<Item = f64>, cores: f64) -> f64 {
+    let mut pending = cpu_s;
+    let running_max = cores.ceil() as usize;
+    // The CPU time that is left of each running task, in the order of their starts.
+    let mut running: Vec<f64> = Vec::with_capacity(running_max);
+    let part_of_core = |at: usize| (cores - at as f64).min(1.0);
+    let mut now_s = 0.0;
+    loop {
+        let idle = running_max - running.len();
+        running.extend(pending.by_ref().take(idle));
+        let ends = running.iter().enumerate();
+        let ends = ends.map(|(at, left_s)| (at, left_s / part_of_core(at)));
+        let Some((ended, after_s)) = ends.min_by(|a, b| a.1.total_cmp(&b.1)) else {
+            return now_s;
+        };
+        now_s += after_s;
+        for (at, left_s) in running.iter_mut().enumerate() {
+            *left_s = (*left_s - part_of_core(at) * after_s).max(0.0);
+        }
+        running.remove(ended);
+    }
 }
 
 /// Returns the mean and the standard deviation of the logarithm of a run's time divided by its
@@ -240,23 +251,6 @@ fn length(measured: &TaskMeasures, mean_s: f64) -> TaskLength {
         mean_s: mean_s.max(1e-9),
         log_sd: log_sd.clamp(0.0, 2.0),
     }
-}
-
-/// Returns the settings of one simulation of `job`, which has `cores` cores to itself, with the
-/// random seed `seed`.
-fn future(cores: u32, job: SimJob, seed: u64) -> Result<Future, SimError> {
-    let mean_s = |length: &TaskLength| length.mean_s();
-    let work_s = mean_s(&job.map_length) * f64::from(job.maps)
-        + mean_s(&job.reduce_length) * f64::from(job.reduces);
-    let all = Availability::constant(f64::from(cores) * 100.0);
-    let all = all.expect("so many cores are finite and not negative");
-    let mut config = SimConfig::one_slot_nodes(cores, all);
-    config.seed = seed;
-    // A cycle is far shorter than the job, but not so short that the policy's decisions
-    // take long.
-    config.cycle_s = (work_s / f64::from(cores) / 200.0).max(1e-6);
-    config.horizon_s = (100.0 * work_s).max(config.horizon_s);
-    Ok((config, vec![job]))
 }
 
 #[cfg(test)]
@@ -300,7 +294,7 @@ mod tests {
     /// deviation of a fifth. 95% of a normal variable are below 1.645 standard deviations.
     #[test]
     fn the_median_is_what_the_last_run_took_and_the_safe_goal_lies_behind() {
-        let advice = advise(&question()).unwrap();
+        let advice = advise(&question());
         assert_eq!(
             (advice.map_task_cpu_s, advice.reduce_task_cpu_s),
             (2.0, 4.0)
@@ -308,7 +302,7 @@ mod tests {
         is_near(advice.median_s, 14.0);
         is_near(advice.safe_goal_s, 14.0 * (1.645_f64 * 0.2).exp());
         assert!((advice.met_probability.unwrap() - 0.5).abs() < 0.05);
-        assert_eq!(advise(&question()).unwrap(), advice, "the same every time");
+        assert_eq!(advise(&question()), advice, "the same every time");
     }
 
     #[test]
@@ -318,33 +312,84 @@ mod tests {
                 goal_s: Some(goal_s),
                 ..question()
             };
-            advise(&asked).unwrap().met_probability.unwrap()
+            advise(&asked).met_probability.unwrap()
         };
         assert!(probability(5.0) < 0.01);
         assert!(probability(12.0) < probability(16.0));
-        let safe_s = advise(&question()).unwrap().safe_goal_s;
+        let safe_s = advise(&question()).safe_goal_s;
         assert!(probability(safe_s) >= CONFIDENCE);
         assert!(probability(60.0) > 0.99);
     }
 
+    /// With one free core, ten maps of 2 s take 20 s instead of 10. The only reduce takes 4 s in both
+    /// cases, because it runs on one core.
     #[test]
     fn what_others_use_and_more_bytes_make_it_longer() {
         let half = Question {
             free_cores: 1.0,
             ..question()
         };
-        is_near(advise(&half).unwrap().median_s, 28.0);
+        is_near(advise(&half).median_s, 24.0);
         let twice = Question {
             bytes_in: 2000,
             maps: 20,
             ..question()
         };
-        is_near(advise(&twice).unwrap().median_s, 28.0);
+        is_near(advise(&twice).median_s, 28.0);
         let nothing_free = Question {
             free_cores: -0.3,
             ..question()
         };
-        assert!(advise(&nothing_free).unwrap().median_s.is_finite());
+        assert!(advise(&nothing_free).median_s.is_finite());
+    }
+
+    /// Regression: each task was slowed by the used part of the machine, so a job with fewer tasks than
+    /// cores was predicted to end later if it could use more cores, none of which were free.
+    #[test]
+    fn a_job_that_may_use_more_cores_is_never_predicted_to_take_longer() {
+        let mut measured = question().measured;
+        measured.map.cpu_s_max *= 3.0;
+        for left_cores in [0.05, 0.5, 1.0, 1.05, 1.5, 1.95, 2.5, 3.9] {
+            for (maps, reduces) in [(1, 0), (1, 1), (2, 1), (3, 2), (4, 3), (5, 0), (7, 5)] {
+                let on = |cores: u32| {
+                    advise(&Question {
+                        maps,
+                        reduces,
+                        measured,
+                        cores,
+                        free_cores: f64::min(left_cores, cores.into()),
+                        ..question()
+                    })
+                };
+                for cores in 1..5 {
+                    let (fewer, more) = (on(cores), on(cores + 1));
+                    // The sums of seconds are rounded.
+                    let limit = 1.0 + 1e-9;
+                    let context = format!("{left_cores} {maps} {reduces} {cores}");
+                    assert!(more.median_s <= fewer.median_s * limit, "{context}");
+                    assert!(more.safe_goal_s <= fewer.safe_goal_s * limit, "{context}");
+                    assert!(more.met_probability >= fewer.met_probability, "{context}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tasks_get_whole_cores_in_their_order_and_the_next_one_the_fraction() {
+        let cases: [(&[f64], f64, f64); 6] = [
+            (&[], 2.0, 0.0),
+            (&[1.0], 4.0, 1.0),
+            (&[1.0], 0.25, 4.0),
+            (&[1.0, 1.0, 1.0], 2.0, 2.0),
+            (&[3.0, 1.0, 1.0, 1.0], 2.0, 3.0),
+            // The second task ends after 2 s on half a core, and the first after 3 s. The third then
+            // has half a second left, on a whole core.
+            (&[3.0, 1.0, 1.0], 1.5, 3.5),
+        ];
+        for (cpu_s, cores, expected_s) in cases {
+            let found_s = makespan_s(cpu_s.iter().copied(), cores);
+            assert_eq!(found_s, expected_s, "{cpu_s:?} {cores}");
+        }
     }
 
     #[test]
@@ -355,7 +400,7 @@ mod tests {
                 is_same_work,
                 ..question()
             };
-            advise(&asked).unwrap()
+            advise(&asked)
         };
         let unsure = with(Vec::new(), false);
         assert!(unsure.safe_goal_s > with(Vec::new(), true).safe_goal_s);
@@ -373,11 +418,11 @@ mod tests {
     fn what_every_run_takes_beside_its_tasks_is_learned_whole() {
         let mut asked = question();
         for _ in 0..20 {
-            let advice = advise(&asked).unwrap();
+            let advice = advise(&asked);
             let off = advice.took_over_estimate(1.5 * 14.0);
             asked.took_over_estimate.push(off);
         }
-        let told_s = advise(&asked).unwrap().median_s;
+        let told_s = advise(&asked).median_s;
         assert!((20.0..22.0).contains(&told_s), "{told_s} s instead of 21");
     }
 }
