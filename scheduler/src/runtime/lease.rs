@@ -211,7 +211,8 @@ impl Lease {
         }
         let (id, now_s) = (state.next_id(), shared.clock.now_s());
         let goal_s = options.goal_s.map(|goal_s| now_s + goal_s);
-        let tracker = Tracker::leased(Job::new(id, now_s, goal_s), options.cpu_s);
+        let grace_s = shared.options.cycle_s;
+        let tracker = Tracker::leased(Job::new(id, now_s, goal_s), options.cpu_s, grace_s);
         let entry = JobEntry::new(name, tracker, Arc::clone(&pacer));
         state.jobs.insert(id, entry);
         shared.kick(&mut state);

@@ -49,17 +49,22 @@ impl LoadHistory {
 
     /// Records that the load used `cores` cores from `from_s` to `to_s`. The measurement counts for
     /// the slot in which its middle is, so it should be shorter than a slot; the measurements of a
-    /// slot are averaged over time. Measurements older than all slots are ignored.
+    /// slot are averaged over time. Ignores measurements older than all slots, and those that are not
+    /// finite or whose time has no slot: measured rates have a length of time as the divisor, which may
+    /// be zero.
     pub fn record(&mut self, from_s: f64, to_s: f64, cores: f64) {
-        let (length_s, middle_s) = (to_s - from_s, (from_s + to_s) / 2.0);
-        if !(length_s > 0.0 && middle_s >= 0.0 && cores.is_finite()) {
+        let length_s = to_s - from_s;
+        let used_s = cores.max(0.0) * length_s;
+        let number = (from_s + to_s) / 2.0 / self.step_s;
+        let has_slot = (0.0..u64::MAX as f64).contains(&number);
+        // `f64::max` turns NaN into 0, so `used_s` alone does not show that `cores` is a number.
+        if !(length_s > 0.0 && has_slot && cores.is_finite() && used_s.is_finite()) {
             return;
         }
-        let Some(slot) = self.slot((middle_s / self.step_s) as u64) else {
+        let Some((cores_s, seconds)) = self.slot(number as u64) else {
             return;
         };
-        let (cores_s, seconds) = slot;
-        *cores_s += cores.max(0.0) * length_s;
+        *cores_s += used_s;
         *seconds += length_s;
     }
 
@@ -171,6 +176,34 @@ mod tests {
         assert_eq!(cores.len() as u64, SLOTS_MAX);
         let measured: Vec<_> = cores.into_iter().flatten().collect();
         assert_eq!(measured, [3.0]);
+    }
+
+    /// Regression: a time without a slot overflowed the number of slots, which removed all of them. A length
+    /// that is not finite left a slot without a mean.
+    #[test]
+    fn measurements_that_are_not_finite_or_have_no_slot_are_ignored() {
+        let mut history = LoadHistory::new(1.0);
+        history.record(0.0, 1.0, 0.5);
+        let (inf, nan, max) = (f64::INFINITY, f64::NAN, f64::MAX);
+        for (from_s, to_s, cores) in [
+            (0.0, inf, 1.0),
+            (0.0, inf, 0.0),
+            (-inf, 1.0, 1.0),
+            (-inf, inf, 1.0),
+            (-max, max, 1.0),
+            (max / 2.0, max, 1.0),
+            (1e30, 2e30, 1.0),
+            (nan, 1.0, 1.0),
+            (0.0, nan, 1.0),
+            (0.0, 1.0, inf),
+            (0.0, 1.0, -inf),
+            (0.0, 1.0, nan),
+            (0.0, 1.5, max),
+        ] {
+            history.record(from_s, to_s, cores);
+            let record = format!("from {from_s} to {to_s}: {cores}");
+            assert_eq!(history.cores(), [Some(0.5)], "{record}");
+        }
     }
 
     #[test]

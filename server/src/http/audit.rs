@@ -16,13 +16,50 @@ use super::access::{Peer, is_change};
 use super::problem::{Problem, broken};
 use super::session::SESSION;
 use super::slow::logged_path;
+use super::work_limit::WorkLimit;
 use crate::audit::{AuditLog, Entry, EntryKind};
 use crate::tokens::Principal;
+
+/// The most threads that write entries at once. The log writes one entry after the other, so further threads
+/// would only wait for each other.
+pub(super) const AUDIT_WRITES_MAX: usize = 1;
+
+/// The audit log, and the permits for threads that write to it.
+#[derive(Debug, Clone)]
+pub(super) struct Audit {
+    log: Arc<AuditLog>,
+    writes: WorkLimit,
+}
+
+impl Audit {
+    pub(super) fn new(log: Arc<AuditLog>) -> Self {
+        Self {
+            log,
+            writes: WorkLimit::new(AUDIT_WRITES_MAX),
+        }
+    }
+
+    /// Runs `write`, which writes an entry, on a thread for blocking work.
+    ///
+    /// # Errors
+    /// When `write` panics.
+    async fn write<T: Send + 'static>(
+        self,
+        write: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let permit = self.writes.begin().await?;
+        let written = spawn_blocking(move || {
+            let _permit = permit;
+            write()
+        });
+        written.await.map_err(broken)
+    }
+}
 
 /// Logs a request that changes something. If the first entry cannot be written, the request is
 /// refused.
 pub(super) async fn log(
-    State(log): State<Arc<AuditLog>>,
+    State(audit): State<Audit>,
     Extension(peer): Extension<Peer>,
     Extension(principal): Extension<Principal>,
     request: Request,
@@ -39,8 +76,9 @@ pub(super) async fn log(
         action: format!("{} {}", request.method(), logged_path(request.uri())),
         ..entry_of(EntryKind::Request, principal, peer)
     };
-    let begun = spawn_blocking(move || log.begin(entry, frees_space)).await;
-    let mut begun = match begun.map_err(broken) {
+    let log = Arc::clone(&audit.log);
+    let begun = (audit.clone()).write(move || log.begin(entry, frees_space));
+    let mut begun = match begun.await {
         Ok(Ok(begun)) => begun,
         Ok(Err(error)) => return not_written(&error).into_response(),
         Err(problem) => return problem.into_response(),
@@ -62,8 +100,9 @@ pub(super) async fn log(
         "change"
     );
     let result = result_of(response.status());
-    // An error is a panic, which has printed itself.
-    let _ = spawn_blocking(move || begun.end(result)).await;
+    // In a task of its own: the entry gets the result although the client disconnects. An error is a panic, which
+    // has printed itself.
+    let _ = tokio::spawn(audit.write(move || begun.end(result))).await;
     response
 }
 

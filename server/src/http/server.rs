@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::server::TlsStream;
 
 use super::access::{Access, Peer, check};
-use super::audit::log;
+use super::audit::{AUDIT_WRITES_MAX, Audit, log};
 use super::bodies::check_body;
 use super::deadline::{BodyDeadline, WriteDeadline};
 use super::headers::harden;
@@ -32,13 +32,14 @@ use super::idempotency::{Answers, STORED_MAX, once};
 use super::queries::Queries;
 use super::roots::Roots;
 use super::routes::{
-    LONG_WORK_MAX, LongWork, ROW_WORK_MAX, RowWork, SCRAPES_MAX, SNAPSHOT_CHANGES_MAX, Served,
-    StreamPermits, routes,
+    LONG_WORK_MAX, LongWork, ROW_WORK_MAX, SCHEMA_READS_MAX, SCRAPES_MAX, SNAPSHOT_CHANGES_MAX,
+    Served, StreamPermits, routes,
 };
 use super::slow::{SlowRequests, measure};
 use super::socket;
 use super::tls::TlsSource;
 use super::wire::Configuration;
+use super::work_limit::WorkLimit;
 use crate::audit::AuditLog;
 use crate::live::Live;
 use crate::memory::MemoryLimits;
@@ -63,8 +64,14 @@ pub(super) const NICE: i32 = 10;
 /// The most threads for requests that wait for the disk: as many as all work with a limit of its own may take,
 /// and eight for the rest, such as checks of tokens and health checks. A thread is only started once it is
 /// needed.
-pub(super) const BLOCKING_THREADS_MAX: usize =
-    LONG_WORK_MAX + ROW_WORK_MAX + SNAPSHOT_CHANGES_MAX + SCRAPES_MAX + STORED_MAX + 8;
+pub(super) const BLOCKING_THREADS_MAX: usize = LONG_WORK_MAX
+    + ROW_WORK_MAX
+    + SCHEMA_READS_MAX
+    + SNAPSHOT_CHANGES_MAX
+    + SCRAPES_MAX
+    + STORED_MAX
+    + AUDIT_WRITES_MAX
+    + 8;
 
 /// The options of a server, such as the port that it listens on beside the socket.
 #[derive(Debug, Clone, Default)]
@@ -196,9 +203,10 @@ impl HttpServer {
             configuration: Arc::new(options.configuration),
             long_work: LongWork::default(),
             memory: options.memory,
-            row_work: RowWork::default(),
-            scrapes: Arc::new(Semaphore::new(SCRAPES_MAX)),
-            snapshot_changes: Arc::new(Semaphore::new(SNAPSHOT_CHANGES_MAX)),
+            row_work: WorkLimit::new(ROW_WORK_MAX),
+            schema_reads: WorkLimit::new(SCHEMA_READS_MAX),
+            scrapes: WorkLimit::new(SCRAPES_MAX),
+            snapshot_changes: WorkLimit::new(SNAPSHOT_CHANGES_MAX),
             job_views: Arc::default(),
         });
         let routes = match options.slow {
@@ -215,7 +223,7 @@ impl HttpServer {
         let routes = routes
             .layer(from_fn_with_state(answers, once))
             .layer(from_fn(check_body))
-            .layer(from_fn_with_state(Arc::clone(&audit), log));
+            .layer(from_fn_with_state(Audit::new(Arc::clone(&audit)), log));
         // Only the server's own user can open the socket, and may do everything.
         let owner = Principal::owner();
         let trusted = (routes.clone())

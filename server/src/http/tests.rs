@@ -27,6 +27,7 @@ use crate::tokens::{Scope, Token, TokenFile, TokenRecord};
 mod changes;
 mod config;
 mod console;
+mod hangs;
 mod health;
 mod live;
 mod openapi;

@@ -154,7 +154,7 @@ impl Node {
             Err(error) => warn!(target: "jobs", "backup {id} ended: {error}"),
         }
         if report.is_good() {
-            self.backup_times.add(record.started_unix_ms);
+            self.backup_times.add(record.started_unix_ms, now_unix_ms());
         }
         if is_recorded {
             self.end_maintenance(record, |history| history.end_backup(record, &report));
@@ -182,11 +182,18 @@ impl BackupTimes {
         Self(Mutex::new(times.map_while(Result::ok).collect()))
     }
 
-    fn add(&self, unix_ms: u64) {
+    fn add(&self, unix_ms: u64, now_unix_ms: u64) {
         let mut times = self.lock();
         times.insert(unix_ms);
-        if times.len() > BACKUP_TIMES_MAX {
+        if times.len() <= BACKUP_TIMES_MAX {
+            return;
+        }
+        // Keeps the latest time that is not in the future: it is the one that counts.
+        let has_later = times.range(..=now_unix_ms).nth(1).is_some();
+        if has_later {
             times.pop_first();
+        } else {
+            times.pop_last();
         }
     }
 
@@ -321,9 +328,24 @@ mod tests {
             (None, 93, Some(92)),
             (None, 7_300, Some(7_300)),
         ] {
-            made.into_iter().for_each(|made| times.add(made));
+            made.into_iter().for_each(|made| times.add(made, now));
             assert_eq!(times.last(now), expected, "{made:?} at {now}");
         }
+    }
+
+    /// Regression: each further backup was dropped as the oldest one, and no backup counted.
+    #[test]
+    fn many_backups_of_a_time_to_come_leave_room_for_the_latest_one() {
+        let (times, ahead) = (BackupTimes::recorded(None), 1_000_000);
+        let future = ahead..ahead + BACKUP_TIMES_MAX as u64;
+        future.for_each(|made| times.add(made, 2 * ahead));
+        // The clock is set back.
+        for made in [90, 95, 99] {
+            times.add(made, made);
+            assert_eq!(times.last(made), Some(made));
+            assert_eq!(times.lock().len(), BACKUP_TIMES_MAX);
+        }
+        assert_eq!(times.last(ahead), Some(ahead));
     }
 
     #[test]

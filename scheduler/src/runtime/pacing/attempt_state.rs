@@ -14,6 +14,7 @@ pub(in crate::runtime) struct AttemptState {
     /// A number that changes with every record and checkpoint. Written by one thread only.
     steps: AtomicU64,
     waiting: AtomicBool,
+    sampling: AtomicBool,
     /// The handled part of the input, in the unit of `input`.
     handled: AtomicU64,
     /// The size of the whole input, in bytes for a map and in records for a reduce; 0 if unknown.
@@ -57,6 +58,15 @@ impl AttemptState {
 
     pub fn is_waiting(&self) -> bool {
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether the attempt takes the sample of keys for which all maps of its job wait.
+    pub fn set_sampling(&self, sampling: bool) {
+        self.sampling.store(sampling, Ordering::Relaxed);
+    }
+
+    pub fn is_sampling(&self) -> bool {
+        self.sampling.load(Ordering::Relaxed)
     }
 
     pub fn set_input(&self, units: u64) {

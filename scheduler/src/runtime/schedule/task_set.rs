@@ -315,7 +315,8 @@ impl TaskSet {
     /// the ordinary class with a high nice value): a task whose attempts are all stuck in the idle
     /// class, if there is one. Threads are not stuck if they `can_move` to the floor by themselves.
     /// If a task has two such attempts, this stops the one with less progress, and the task may
-    /// become the straggler once that attempt has ended.
+    /// become the straggler once that attempt has ended. Also stops such an attempt that samples the
+    /// keys of a global sort: all maps wait for the sample, so another one has to take it.
     pub fn seek_starved(&mut self, can_move: bool) {
         let indices: BTreeSet<u32> = self.running.keys().map(|(index, _)| *index).collect();
         let mut tasks = Vec::new();
@@ -323,7 +324,12 @@ impl TaskSet {
             // CPU time decides where progress is unknown.
             let done = |attempt: &AttemptState| (attempt.progress(), attempt.used_s());
             match self.starved_attempts(index, can_move).as_slice() {
-                [only] => tasks.push((index, only.progress())),
+                [only] => {
+                    if only.is_sampling() {
+                        only.stop();
+                    }
+                    tasks.push((index, only.progress()));
+                }
                 [first, second] if done(first) < done(second) => first.stop(),
                 [_, second] => second.stop(),
                 _ => {}

@@ -317,7 +317,7 @@ impl Tracker {
         let elapsed_s = now_s - std::mem::replace(&mut self.watched_s, now_s);
         if let Some(lease) = &mut self.lease {
             // Threads of the caller cannot be given up, nor can their work be tried again.
-            lease.start_cycle(self.maps.running());
+            lease.start_cycle(self.maps.running(), now_s);
             return Vec::new();
         }
         let could_run = could_run || self.stage != Stage::Tasks;

@@ -80,6 +80,7 @@ impl Claim<'_> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
+        self.by.set_sampling(false);
         let mut search = self.ranges.lock();
         if self.holds(&search) {
             *search = Search::Open;
@@ -143,6 +144,7 @@ impl JobRanges {
             let waited = self.changed.wait_timeout(search, LOOK_EVERY);
             search = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        own.set_sampling(true);
         *search = Search::Claimed(Arc::clone(own));
         Ok(Turn::Mine(Claim {
             ranges: self,
@@ -320,6 +322,17 @@ mod tests {
         claim.set(RangePartitioner::default()).unwrap();
         drop(claim);
         assert!(matches!(ranges.turn(&one, || true), Ok(Turn::Over(_))));
+    }
+
+    #[test]
+    fn an_attempt_is_marked_as_sampling_until_its_claim_is_dropped() {
+        let (ranges, own) = (JobRanges::default(), Arc::<AttemptState>::default());
+        let Ok(Turn::Mine(claim)) = ranges.turn(&own, || true) else {
+            panic!("nobody else takes the sample");
+        };
+        assert!(own.is_sampling());
+        drop(claim);
+        assert!(!own.is_sampling());
     }
 
     #[test]

@@ -323,8 +323,10 @@ fn a_job_that_follows_a_lease_starts_when_the_lease_is_dropped() {
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
 }
 
-const STEP_S: f64 = 0.001;
-const CYCLE_S: f64 = 0.01;
+/// About a millisecond. Sums and differences of multiples of it are exact: two cycles are never apart by a little
+/// less than a cycle.
+const STEP_S: f64 = 1.0 / 1024.0;
+const CYCLE_S: f64 = 10.0 * STEP_S;
 const CORES: u32 = 4;
 
 /// A random job or lease of the model.
@@ -356,7 +358,7 @@ impl ModelJob {
         let mut job = Self {
             tracker: match task_s {
                 Some(_) => Tracker::new(job, rng.random_range(1..6), 0, &JobProfile::default()),
-                None => Tracker::leased(job, cpu_s),
+                None => Tracker::leased(job, cpu_s, CYCLE_S),
             },
             bucket: Bucket::new(0.0),
             threads: Vec::new(),
@@ -395,7 +397,7 @@ impl ModelJob {
         }
     }
 
-    /// Simulates one millisecond: each thread uses it as CPU time, unless the token bucket is in
+    /// Simulates one step: each thread uses it as CPU time, unless the token bucket is in
     /// debt.
     fn step(&mut self, now_s: f64, rng: &mut ChaCha8Rng) {
         match (self.task_s, self.is_steady) {
@@ -497,7 +499,7 @@ fn random_leases_and_jobs_use_their_shares_and_shares_fit_the_capacity() {
 
 #[test]
 fn a_lease_is_planned_with_its_remaining_work() {
-    let mut tracker = Tracker::leased(Job::new(JobId(1), 0.0, Some(9.0)), 4.0);
+    let mut tracker = Tracker::leased(Job::new(JobId(1), 0.0, Some(9.0)), 4.0, 1.0);
     let threads: Vec<_> = (0..2).filter_map(|_| tracker.enter(0.0)).collect();
     threads[0].2.charge_s(3.0);
     let live = tracker.live().unwrap();

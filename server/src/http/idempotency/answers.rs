@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebb_jobs::history::{SYSTEM_KEYSPACE, Submission, now_unix_ms};
 use ebb_storage::Db;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tracing::warn;
 
 use super::remembered::{Remembered, Step, StoredResponse};
 use super::rows::{ResponseRows, TABLE};
-use crate::http::problem::{Problem, broken};
+use crate::http::problem::Problem;
+use crate::http::work_limit::WorkLimit;
 
 /// The most responses that are being stored at the same time. Each waits for the disk on a thread for
 /// blocking work, so a disk that hangs leaves threads to other requests.
@@ -25,7 +26,7 @@ pub(in crate::http) struct Answers {
     /// The table of responses; `None` without a database.
     rows: Option<ResponseRows>,
     /// Permits for storing a response, see [`STORED_MAX`].
-    permits: Arc<Semaphore>,
+    permits: WorkLimit,
 }
 
 /// The execution of a request with a key. If it is dropped before its end, because the handler panicked or
@@ -88,7 +89,7 @@ impl Answers {
         Self {
             remembered: Mutex::new(remembered),
             rows,
-            permits: Arc::new(Semaphore::new(STORED_MAX)),
+            permits: WorkLimit::new(STORED_MAX),
         }
     }
 
@@ -114,8 +115,7 @@ impl Execution {
     /// # Errors
     /// When the semaphore is closed, which it never is.
     pub(super) async fn permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let permit = Arc::clone(&self.answers.permits).acquire_owned().await;
-        permit.map_err(broken)
+        self.answers.permits.begin().await
     }
 
     /// Stores the response in memory, so that a retry gets it, and in the table, so that a retry

@@ -109,30 +109,8 @@ impl LongWork {
 }
 
 /// The most requests at once that read rows. A scan takes its thread for as long as it passes over deleted
-/// rows.
+/// rows. The limit also bounds the memory of the rows that are read at once.
 pub(in crate::http) const ROW_WORK_MAX: usize = 8;
-
-/// Permits for requests that read rows, so that they leave threads for blocking work to others. They also bound
-/// the memory of the rows that are read at once.
-#[derive(Debug, Clone)]
-pub(in crate::http) struct RowWork(Arc<Semaphore>);
-
-impl Default for RowWork {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(ROW_WORK_MAX)))
-    }
-}
-
-impl RowWork {
-    /// Waits for a permit, which is returned when the result is dropped.
-    ///
-    /// # Errors
-    /// When the semaphore is closed, which it never is.
-    pub(super) async fn begin(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let place = Arc::clone(&self.0).acquire_owned().await;
-        place.map_err(broken)
-    }
-}
 
 /// The query parameters of a request that reads the whole database.
 #[derive(Debug, Deserialize, IntoParams)]

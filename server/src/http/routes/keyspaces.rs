@@ -5,7 +5,7 @@ use axum::extract::{Query, State};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Json};
+use super::answer::{Answer, Json, work};
 use super::paging::{Paged, page_request};
 use super::{At, Served};
 use crate::http::wire::Keyspaces;
@@ -21,11 +21,17 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     responses((status = 200, description = "A page of them", body = Keyspaces))
 )]
 async fn keyspaces(
-    State(Served { node, .. }): At,
+    State(Served {
+        node, schema_reads, ..
+    }): At,
     paged: Result<Query<Paged>, QueryRejection>,
 ) -> Answer<Keyspaces> {
     let request = page_request(paged)?;
-    let all = node.db().map(|db| db.keyspaces()).unwrap_or_default();
-    let (keyspaces, next) = request.of(all, String::clone);
+    let permit = schema_reads.begin().await?;
+    let all = work(node, move |node| {
+        let _permit = permit;
+        Ok(node.db().map(|db| db.keyspaces()).unwrap_or_default())
+    });
+    let (keyspaces, next) = request.of(all.await?, String::clone);
     Ok(Json(Keyspaces { keyspaces, next }))
 }

@@ -34,7 +34,7 @@ async fn scrape(
 ) -> Result<impl IntoResponse, Problem> {
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
-    let permit = scrapes.acquire_owned().await.map_err(broken)?;
+    let permit = scrapes.begin().await?;
     let text = blocking(move || {
         // Held until the end, also if the client has left.
         let _permit = permit;

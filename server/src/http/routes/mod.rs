@@ -51,15 +51,15 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{Method, StatusCode, Uri};
 use ebb_jobs::Failure;
-use tokio::sync::Semaphore;
 
-pub(super) use self::answer::{LONG_WORK_MAX, LongWork, ROW_WORK_MAX, RowWork};
+pub(super) use self::answer::{LONG_WORK_MAX, LongWork, ROW_WORK_MAX};
 pub(super) use self::events::StreamPermits;
 use super::job_views::JobViews;
 use super::problem::Problem;
 use super::queries::Queries;
 use super::roots::Roots;
 use super::wire::Configuration;
+use super::work_limit::WorkLimit;
 use crate::live::Live;
 use crate::memory::MemoryLimits;
 use crate::metrics::Metrics;
@@ -71,6 +71,10 @@ pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// The most scrapes of the metrics at once. They wait while a change of the schema waits for a disk
 /// that hangs, and a scraper that comes again and again must not take all threads.
 pub(super) const SCRAPES_MAX: usize = 1;
+
+/// The most requests at once that read names of the schema, or statistics of tables. They wait while a change
+/// of the schema waits for the disk, and must not take all threads.
+pub(super) const SCHEMA_READS_MAX: usize = 4;
 
 /// The most requests at once that create, renew or delete a snapshot. They wait while a change of the schema
 /// takes long, and must not take all threads.
@@ -87,11 +91,14 @@ pub(super) struct Served {
     pub configuration: Arc<Configuration>,
     pub long_work: LongWork,
     pub memory: Option<MemoryLimits>,
-    pub row_work: RowWork,
+    /// Permits to read rows, see [`ROW_WORK_MAX`].
+    pub row_work: WorkLimit,
+    /// Permits to read the schema, see [`SCHEMA_READS_MAX`].
+    pub schema_reads: WorkLimit,
     /// Permits for scrapes, see [`SCRAPES_MAX`].
-    pub scrapes: Arc<Semaphore>,
+    pub scrapes: WorkLimit,
     /// Permits to change snapshots, see [`SNAPSHOT_CHANGES_MAX`].
-    pub snapshot_changes: Arc<Semaphore>,
+    pub snapshot_changes: WorkLimit,
     pub job_views: Arc<JobViews>,
 }
 

@@ -15,6 +15,7 @@ use ebb_jobs::history::now_unix_ms;
 use ebb_scheduler::runtime::SubmitError;
 use ebb_storage::{Db, ErrorKind, Keyspace, SnapshotOptions, SnapshotPins};
 use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -24,7 +25,7 @@ use super::paging::{limit_of, page};
 use super::{At, Served};
 use crate::http::paths;
 use crate::http::permits::check_snapshot;
-use crate::http::problem::{Problem, broken};
+use crate::http::problem::Problem;
 use crate::http::wire::{
     SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView, time_to_come,
 };
@@ -70,7 +71,7 @@ async fn list(
     let limit = limit_of(listed.limit)?;
     // One pass over the tables counts for all snapshots, so they are not split into pages.
     let limit = if listed.exact { usize::MAX } else { limit };
-    let permit = listed.exact.then(|| served.long_work.begin()).transpose()?;
+    let permit = permit(&served, listed.exact).await?;
     // When the client goes away, the server drops this future and `client` with it, which ends the pass.
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
@@ -176,7 +177,7 @@ async fn show(
     look: Result<Query<Look>, QueryRejection>,
 ) -> Answer<SnapshotView> {
     let look = query_of(look)?;
-    let place = look.exact.then(|| served.long_work.begin()).transpose()?;
+    let place = permit(&served, look.exact).await?;
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
     let view = work(served.node, move |node| {
@@ -189,6 +190,18 @@ async fn show(
         Ok(view)
     });
     view.await.map(Json)
+}
+
+/// Returns a permit to look at snapshots. One that counts what they pin (`exact`) takes long.
+///
+/// # Errors
+/// 429 when all permits for long work are taken.
+async fn permit(served: &Served, exact: bool) -> Result<OwnedSemaphorePermit, Problem> {
+    if exact {
+        served.long_work.begin()
+    } else {
+        served.schema_reads.begin().await
+    }
 }
 
 /// The longest pause in a pass that counts what snapshots pin.
@@ -348,7 +361,7 @@ async fn change<T: Send + 'static>(
     served: Served,
     change: impl FnOnce(&Node) -> Result<T, JobError> + Send + 'static,
 ) -> Result<T, Problem> {
-    let permit = (served.snapshot_changes.acquire_owned().await).map_err(broken)?;
+    let permit = served.snapshot_changes.begin().await?;
     let changed = work(served.node, move |node| {
         // Held until the end, also if the client has left.
         let _permit = permit;

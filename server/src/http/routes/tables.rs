@@ -47,7 +47,9 @@ struct Listed {
     responses((status = 200, description = "A page of them", body = TableList)),
 )]
 async fn list(
-    State(Served { node, .. }): At,
+    State(Served {
+        node, schema_reads, ..
+    }): At,
     listed: Result<Query<Listed>, QueryRejection>,
 ) -> Answer<TableList> {
     let Listed {
@@ -58,7 +60,9 @@ async fn list(
     let limit = limit_of(limit)?;
     // A name has no slash.
     let place = |table: &TableSummary| format!("{}/{}", table.keyspace, table.table);
-    let all = work(node, |node| {
+    let permit = schema_reads.begin().await?;
+    let all = work(node, move |node| {
+        let _permit = permit;
         let tables = node.db().map(|db| db.stats().tables).unwrap_or_default();
         let tables = tables.iter().filter(|table| !table.dropped);
         Ok(tables.map(TableSummary::of).collect::<Vec<_>>())
@@ -82,10 +86,14 @@ async fn list(
     responses((status = 200, description = "The table", body = TableView)),
 )]
 async fn show(
-    State(Served { node, .. }): At,
+    State(Served {
+        node, schema_reads, ..
+    }): At,
     Named((keyspace, table)): Named<(String, String)>,
 ) -> Answer<TableView> {
+    let permit = schema_reads.begin().await?;
     let view = work(node, move |node| {
+        let _permit = permit;
         let unknown = || ebb_storage::Error::NotFound {
             what: "table",
             name: format!("{keyspace}.{table}"),

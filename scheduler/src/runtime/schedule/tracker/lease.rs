@@ -1,9 +1,9 @@
 //! A lease as a job: its tasks are the threads that work under it.
 //!
 //! Nothing of it is handed to workers, tried again, committed or aborted. It exists until its owner
-//! releases it. It counts as pending work while a thread is in it, and for the control cycle after
-//! that. So a thread that comes back soon still finds its share; a share that is unused for longer
-//! goes to others.
+//! releases it. It counts as pending work while a thread is in it, and for a grace period after that.
+//! So a thread that comes back soon still finds its share; a share that is unused for longer goes to
+//! others.
 
 use super::{Stage, Tracker};
 use crate::model::{Job, TaskId, TaskKind};
@@ -18,28 +18,36 @@ use std::sync::Arc;
 pub(super) struct Lease {
     /// Estimated CPU time of all work under the lease, in seconds.
     cpu_s: f64,
-    /// True if a thread was in the lease since the last control cycle began.
-    entered: bool,
+    /// The time for which the lease keeps its share without a thread, in seconds.
+    grace_s: f64,
+    /// Start of the first control cycle since a thread was in the lease, in seconds of the runtime's
+    /// time; `None` if no cycle has started since.
+    idle_since_s: Option<f64>,
     /// True if the lease needs a share in this cycle.
     is_in_use: bool,
 }
 
 impl Lease {
-    /// Starts a control cycle with `threads` threads in the lease.
-    pub fn start_cycle(&mut self, threads: u32) {
-        let entered = std::mem::take(&mut self.entered);
-        self.is_in_use = entered || threads > 0;
+    /// Starts the control cycle at `now_s`, in seconds of the runtime's time, with `threads` threads in
+    /// the lease.
+    pub fn start_cycle(&mut self, threads: u32, now_s: f64) {
+        let since_s = self.idle_since_s.unwrap_or(now_s);
+        self.idle_since_s = (threads == 0).then_some(since_s);
+        // A time, not a number of cycles: submissions and ends of jobs start cycles early.
+        self.is_in_use = threads > 0 || now_s - since_s < self.grace_s;
     }
 }
 
 impl Tracker {
-    /// Creates a lease for work of about `cpu_s` seconds of CPU.
-    pub fn leased(job: Job, cpu_s: f64) -> Self {
+    /// Creates a lease for work of about `cpu_s` seconds of CPU. It keeps its share for `grace_s`
+    /// seconds without a thread.
+    pub fn leased(job: Job, cpu_s: f64, grace_s: f64) -> Self {
         Self {
             stage: Stage::Tasks,
             lease: Some(Lease {
                 cpu_s,
-                entered: true,
+                grace_s,
+                idle_since_s: None,
                 is_in_use: true,
             }),
             ..Self::new(job, 0, 0, &JobProfile::default())
@@ -57,7 +65,7 @@ impl Tracker {
         if self.stage != Stage::Tasks {
             return None;
         }
-        (lease.entered, lease.is_in_use) = (true, true);
+        (lease.idle_since_s, lease.is_in_use) = (None, true);
         let (index, attempt, state) = self.maps.enter(now_s);
         let task = TaskId {
             job: self.job.id,
@@ -69,8 +77,7 @@ impl Tracker {
 
     /// Removes a thread from the lease.
     pub fn leave(&mut self, task: TaskId, attempt: u32) {
-        if let Some(lease) = &mut self.lease {
-            lease.entered = true;
+        if self.is_lease() {
             self.maps.leave(task.index, attempt);
         }
     }

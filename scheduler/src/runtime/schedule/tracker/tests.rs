@@ -386,6 +386,22 @@ fn of_two_attempts_of_unknown_progress_the_one_that_used_less_cpu_is_stopped() {
     assert!(first.attempt_state.is_stopped() && !second.attempt_state.is_stopped());
 }
 
+/// Regression: in the idle class, a map went on to sample the keys of a global sort, and all attempts on
+/// the floor (in the ordinary class with a high nice value) waited for the sample.
+#[test]
+fn on_the_floor_an_attempt_in_the_idle_class_that_samples_the_keys_is_stopped() {
+    let mut tracker = tracker(2, 0);
+    let (sampler, other) = (claim_task(&mut tracker), claim_task(&mut tracker));
+    sampler.attempt_state.set_sampling(true);
+    tracker.seek_starved(true);
+    assert!(!sampler.attempt_state.is_stopped(), "its thread moves");
+    tracker.seek_starved(false);
+    assert!(sampler.attempt_state.is_stopped() && !other.attempt_state.is_stopped());
+    assert_eq!(held(tracker.claim_speculative(1.0)).task, sampler.task);
+    assert!(!fail(&mut tracker, &sampler));
+    assert_eq!(tracker.counters().attempts_failed, 0);
+}
+
 /// Regression: an attempt in the idle class waited for its share while jobs were paused.
 /// Afterwards a second attempt began, though the first thread could move by itself to the
 /// floor, the ordinary class with a high nice value.
@@ -405,10 +421,32 @@ fn a_thread_that_can_leave_the_idle_class_is_not_overtaken_and_a_process_is() {
 /// because a lease has no tasks for workers.
 #[test]
 fn a_thread_under_a_lease_is_not_overtaken() {
-    let mut lease = Tracker::leased(Job::new(JobId(1), 0.0, None), 1.0);
+    let mut lease = Tracker::leased(Job::new(JobId(1), 0.0, None), 1.0, 1.0);
     lease.enter(0.0).expect("the lease was not cancelled");
     lease.seek_starved(false);
     assert!(lease.claim_speculative(1.0).is_none());
+}
+
+/// Regression: a lease lost its share in the second control cycle without a thread, however soon that
+/// cycle came: the submission of another job starts one at once.
+#[test]
+fn control_cycles_that_start_early_do_not_shorten_the_grace_period_of_a_lease() {
+    let mut lease = Tracker::leased(Job::new(JobId(1), 0.0, None), 1.0, 0.25);
+    let has_work_at = |lease: &mut Tracker, now_s| {
+        lease.watch(now_s, true, 60.0);
+        lease.live().is_some()
+    };
+    for now_s in [1.0, 1.125, 1.125] {
+        assert!(has_work_at(&mut lease, now_s), "at {now_s}");
+    }
+    assert!(!has_work_at(&mut lease, 1.25));
+    let (task, attempt, _) = lease.enter(1.5).expect("the lease was not cancelled");
+    assert!(has_work_at(&mut lease, 3.0), "a thread is in");
+    lease.leave(task, attempt);
+    for now_s in [4.0, 4.125] {
+        assert!(has_work_at(&mut lease, now_s), "at {now_s}");
+    }
+    assert!(!has_work_at(&mut lease, 4.25));
 }
 
 #[test]
