@@ -3,7 +3,7 @@
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::{ParseError, ParseErrorKind};
 use ebb_model::key::KeyError;
-use ebb_model::key::ordered::EncodeError;
+use ebb_model::key::ordered::{DecodeError, EncodeError};
 use ebb_model::row::RowError;
 use ebb_model::schema::SchemaError;
 use ebb_model::types::TypeError;
@@ -42,6 +42,15 @@ pub fn of_encoding(error: EncodeError<ErrorResponse>) -> ErrorResponse {
     match error {
         EncodeError::Value(error) => of_type(error),
         EncodeError::Charge(error) => error,
+    }
+}
+
+/// Returns the error of a stored value that is not decoded: it is damaged, or the time of the statement
+/// is over.
+pub fn of_decoding(error: DecodeError<RowError, ErrorResponse>) -> ErrorResponse {
+    match error {
+        DecodeError::Damaged(error) => of_row(error),
+        DecodeError::Charge(error) => error,
     }
 }
 

@@ -7,6 +7,7 @@ use ebb_model::types::elements;
 
 use super::Executor;
 use super::harness::Server;
+use crate::functions::digits_units;
 use crate::interrupt::tests::{cancelled, charged};
 use crate::read::Limits;
 use crate::testing::{local_node, never};
@@ -452,6 +453,49 @@ fn a_read_is_charged_for_the_power_of_ten_of_each_comparison() {
             "{function}: {of_same}, {of_other}"
         );
     }
+}
+
+/// Regression: the decimals of a set, of a map's keys and of clustering columns were computed from their
+/// stored digits without a charge, so reads of them outlasted their timeout.
+#[test]
+fn decoding_decimals_is_charged_for_their_digits() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (k int PRIMARY KEY, v int, s set<decimal>, m map<decimal, int>)",
+        "CREATE TABLE c (k int, d decimal, PRIMARY KEY (k, d))",
+        "CREATE TABLE i (k int PRIMARY KEY, s set<decimal>)",
+        "CREATE INDEX ON i (s)",
+    ]);
+    // The numbers are odd, so none of them ends with a zero, and their paths alone are stored.
+    let decimal = |first: u8| [&[0, 0, 0, 0, first][..], &[7; 999]].concat();
+    let decimals: Vec<Vec<u8>> = (1..=10).map(decimal).collect();
+    let set = elements::build(decimals.iter().map(Vec::as_slice));
+    let int = 1_i32.to_be_bytes();
+    let map = elements::build_map(decimals.iter().map(|key| (&key[..], &int[..])));
+    let insert = "INSERT INTO t (k, v, s, m) VALUES (1, 1, ?, ?)";
+    units_of(&mut server, insert, &[&set, &map]);
+    for key in &decimals {
+        let insert = "INSERT INTO c (k, d) VALUES (1, ?)";
+        units_of(&mut server, insert, &[key]);
+    }
+    let least = 10 * digits_units(decimals[0].len());
+    for text in [
+        "SELECT s FROM t WHERE k = 1",
+        "SELECT m FROM t WHERE k = 1",
+        "SELECT s FROM t",
+        "SELECT k FROM t WHERE s CONTAINS 1 ALLOW FILTERING",
+        "UPDATE t SET v = 2 WHERE k = 1 IF m = {1: 1}",
+        "UPDATE t SET v = 2 WHERE k = 1 IF v = 3 AND s = {1}",
+        "INSERT INTO t (k) VALUES (1) IF NOT EXISTS",
+        "SELECT d FROM c WHERE k = 1",
+        "SELECT d FROM c",
+    ] {
+        let units = units_of(&mut server, text, &[]);
+        assert!(units >= least, "{text}: {units}, at least {least}");
+    }
+    // Each member is encoded, and then decoded for the limit on the length of an indexed value.
+    let update = "UPDATE i SET s = s + ? WHERE k = 1";
+    let units = units_of(&mut server, update, &[&set]);
+    assert!(units >= 2 * least, "{update}: {units}");
 }
 
 /// Regression: a million rows of several partitions were sorted after the walk, and no timeout

@@ -811,6 +811,12 @@ fn operators_compute_as_in_cassandra() {
             "SELECT k + 1h FROM n",
             "the operation 'date + duration' failed: The duration must have a day precision. Was: 1h",
         ),
+        // Regression: this number of nanoseconds was ignored.
+        (
+            "SELECT k - 9223372036854775807ns FROM n",
+            "the operation 'date - duration' failed: The duration must have a day precision. Was: \
+             2562047h47m16s854ms775us807ns",
+        ),
         (
             "SELECT h * (decimal) 1e20000 FROM n",
             "the operation 'decimal * decimal' failed: a number has more than 10000 places",

@@ -313,12 +313,12 @@ fn time_and_duration(
         nanos,
     } = Duration::from_bytes(duration).ok_or("there is no such duration")?;
     let is_date = *ty == CqlType::Date;
-    let (least, precision) = if is_date {
-        (i64::MAX, "day")
+    let (is_precise, precision) = if is_date {
+        (nanos == 0, "day")
     } else {
-        (1_000_000, "millisecond")
+        (nanos % 1_000_000 == 0, "millisecond")
     };
-    if nanos % least != 0 {
+    if !is_precise {
         let duration = printed::text(&CqlType::Duration, duration).unwrap_or_default();
         return Err(format!(
             "The duration must have a {precision} precision. Was: {duration}"

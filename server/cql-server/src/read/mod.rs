@@ -29,7 +29,7 @@ mod walk;
 
 pub(crate) use self::computed::computed_rows;
 pub(crate) use self::filter::contains;
-pub(crate) use self::pace::StatementPace;
+pub(crate) use self::pace::{StatementPace, charge_decoding};
 pub use self::page::Limits;
 pub(crate) use self::select::{Bounds, Select};
 pub(crate) use self::value::{element, serialize};

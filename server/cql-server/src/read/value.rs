@@ -9,7 +9,7 @@ use ebb_model::types::{CqlType, elements};
 use crate::analyse::markers::Bound;
 use crate::analyse::selection::Output;
 use crate::analyse::term::{Evaluated, Term};
-use crate::error::{Result, invalid, of_row, of_type, result_too_large};
+use crate::error::{Result, invalid, of_decoding, of_type, result_too_large};
 use crate::functions::Conditions;
 use crate::interrupt;
 
@@ -280,11 +280,13 @@ fn slice(
 }
 
 /// Returns the serialized form of a collection that is stored in cells (one that is not frozen).
+/// Charges the statement before it decodes a decimal of a member or key.
 ///
 /// # Errors
-/// If the collection is damaged.
+/// If the collection is damaged, or the statement's time is over.
 pub fn serialize(ty: &CqlType, collection: &LiveCollection<'_>) -> Result<Vec<u8>> {
     let mut out = Vec::new();
-    collection.write_value(ty, &mut out).map_err(of_row)?;
+    let written = collection.write_value(ty, &mut out, &mut interrupt::charge_bytes);
+    written.map_err(of_decoding)?;
     Ok(out)
 }

@@ -18,6 +18,7 @@ use ebb_tables::read::{
 };
 
 use super::filter::Filter;
+use super::pace::charge_decoding;
 use super::page::{Flow, LiveRow, Page};
 use super::scan_counts::ScanCounts;
 use crate::analyse::restrictions::Partitions;
@@ -364,7 +365,7 @@ impl<'w> Walk<'w> {
         index: Option<Entries<'_>>,
     ) -> Result<Option<Flow>> {
         interrupt::charge((stored.operand.len() / BYTES_PER_UNIT) as u64)?;
-        let row = partition.row(stored.clustering(), &stored.operand);
+        let row = partition.row(stored.clustering(), &stored.operand, &mut charge_decoding);
         let Some(row) = row.map_err(of_table)? else {
             self.counts.note_tombstones(1)?;
             self.progress.note_stale(index, &stored.key);

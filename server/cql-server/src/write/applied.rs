@@ -23,7 +23,7 @@ use crate::analyse::selection::Slots;
 use crate::error::{Result, of_key, of_store, of_table};
 use crate::interrupt;
 use crate::listing::Listing;
-use crate::read::serialize;
+use crate::read::{charge_decoding, serialize};
 
 /// The name of the column that is true if a conditional write was applied.
 const APPLIED: &str = "[applied]";
@@ -145,7 +145,10 @@ impl<'a> Answer<'a> {
         let place = DecodedKey::read(key).map_err(of_key)?.place;
         match (place, operand) {
             (Place::Row(clustering), Some(operand)) => {
-                (self.partition.row(clustering, operand)).map_err(of_table)
+                let row = self
+                    .partition
+                    .row(clustering, operand, &mut charge_decoding);
+                row.map_err(of_table)
             }
             _ => Ok(None),
         }

@@ -8,7 +8,7 @@ use ebb_model::key::PartitionKey;
 use ebb_model::schema::{ColumnKind, IndexedColumn, TableSchema};
 use ebb_tables::write::RowBuffer;
 
-use crate::error::{Result, invalid, of_key, of_type};
+use crate::error::{Result, invalid, of_encoding, of_key, of_type};
 use crate::interrupt;
 
 /// Cassandra's limit on the bytes of an indexed value, exclusive.
@@ -88,7 +88,8 @@ fn put_values(
     mut put: impl FnMut(Vec<u8>),
 ) -> Result<()> {
     for value in row.values(indexed.column.id.0) {
-        let value_len = indexed.value_len(value).map_err(of_type)?;
+        let value_len = indexed.value_len(value, &mut interrupt::charge_bytes);
+        let value_len = value_len.map_err(of_encoding)?;
         if value_len >= VALUE_LEN_LIMIT {
             return invalid(format!(
                 "Cannot index value of size {value_len} for index {} on {}.{}({}) (maximum \

@@ -11,6 +11,7 @@ use ebb_tables::write::original_clustering;
 use crate::analyse::markers::{Bound, Markers};
 use crate::analyse::restrictions::{Partitions, Restrictions, Writing, check_keys};
 use crate::error::{Result, of_key};
+use crate::interrupt;
 
 /// The restrictions that select the rows to write, as terms.
 #[derive(Debug)]
@@ -41,7 +42,10 @@ impl RowTarget<'_> {
         self.0.iter().map(|value| value.len()).sum()
     }
 
+    /// Returns the key of the row. Charges the statement for the values, because encoding a long
+    /// decimal takes milliseconds.
     pub(super) fn key(&self, layout: &KeyLayout, partition: &PartitionKey) -> Result<Vec<u8>> {
+        interrupt::charge_bytes(self.size_bytes())?;
         let values: Vec<&[u8]> = self.0.iter().map(Cow::as_ref).collect();
         layout.row_key(partition, &values).map_err(of_key)
     }

@@ -26,12 +26,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ebb_model::key::PARTITIONS_START;
+use ebb_model::key::ordered::DecodeError;
 use ebb_model::row::{LiveColumn, RowError};
 use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_model::types::CqlType;
 use ebb_scheduler::runtime::{Checkpoint, Input, RecordSink, Split, TaskError};
 use ebb_storage::{Cache, SnapshotTable};
-use ebb_tables::read::{ProjectedPartition, Projection, RowScan, Source, read_key};
+use ebb_tables::read::{Ended, ProjectedPartition, Projection, RowScan, Source, read_key};
 
 use self::changed::Compared;
 pub(crate) use self::changed::{Rewritten, RewrittenRow, read_time_s};
@@ -303,16 +304,17 @@ impl Table {
                 && start.header_in_range
             {
                 let statics = cql.partition(columns, &start.key, header, read_time_s)?;
-                if let Some(cells) = row.of_statics(&statics, &columns.types)? {
+                if let Some(cells) = row.of_statics(&statics, &columns.types, &pace)? {
                     added(*number, &start.key).encode(&mut row_key);
                     record(&row_key, cells)?;
                 }
             }
             let rows = cql.partition(&cql.rows, &start.key, header, read_time_s)?;
-            row.begin_partition(&rows, &cql.rows.types)?;
+            row.begin_partition(&rows, &cql.rows.types, &pace)?;
             while let Some(stored) = scan.next_row().map_err(of_table)? {
                 let operand = Some(&stored.operand[..]);
-                if let Some(cells) = row.of_operand(cql, &rows, stored.clustering(), operand)? {
+                let cells = row.of_operand(cql, &rows, stored.clustering(), operand, &pace)?;
+                if let Some(cells) = cells {
                     added(self.rows_to, &stored.key).encode(&mut row_key);
                     record(&row_key, cells)?;
                 } else {
@@ -369,14 +371,15 @@ impl RowCells {
         &mut self,
         partition: &ProjectedPartition<'_>,
         types: &[CqlType],
+        pace: &TaskPace<'_>,
     ) -> Result<(), TaskError> {
         self.bytes.clear();
         self.next = 0;
         for (slot, column) in partition.cells().iter().enumerate() {
             if let Some(column) = column {
-                let written = self.push(slot, column, types);
-                let damaged = |error: RowError| partition.partition().damaged_header(error);
-                written.map_err(damaged).map_err(of_table)?;
+                let written = self.push(slot, column, types, pace);
+                let failed = |error| partition.partition().header_error(error);
+                written.map_err(failed).map_err(of_table)?;
             }
         }
         self.shared = (self.bytes.len(), self.next);
@@ -389,12 +392,13 @@ impl RowCells {
         &mut self,
         partition: &ProjectedPartition<'_>,
         types: &[CqlType],
+        pace: &TaskPace<'_>,
     ) -> Result<Option<&[u8]>, TaskError> {
         let has_values = partition.partition().has_static_values();
         if !has_values.map_err(of_table)? {
             return Ok(None);
         }
-        self.begin_partition(partition, types)?;
+        self.begin_partition(partition, types, pace)?;
         Ok(Some(self.finish(types)))
     }
 
@@ -407,18 +411,19 @@ impl RowCells {
         partition: &ProjectedPartition<'_>,
         clustering: &[u8],
         operand: Option<&[u8]>,
+        pace: &TaskPace<'_>,
     ) -> Result<Option<&[u8]>, TaskError> {
         let Some(operand) = operand else {
             return Ok(None);
         };
-        let found = partition.row(clustering, operand).map_err(of_table)?;
-        let Some(found) = found else {
+        let found = partition.row(clustering, operand, &mut |bytes| pace.charge(bytes));
+        let Some(found) = found.map_err(of_table)? else {
             return Ok(None);
         };
         let types = &cql.rows.types;
         self.begin_row();
         let written =
-            partition.for_each_cell(&found, |slot, column| self.push(slot, &column, types));
+            partition.for_each_cell(&found, |slot, column| self.push(slot, &column, types, pace));
         written.map_err(of_table)?;
         Ok(Some(self.finish(types)))
     }
@@ -441,7 +446,8 @@ impl RowCells {
         slot: usize,
         column: &LiveColumn<'_>,
         types: &[CqlType],
-    ) -> Result<(), RowError> {
+        pace: &TaskPace<'_>,
+    ) -> Result<(), DecodeError<RowError, Ended>> {
         self.fill(slot);
         self.next = slot + 1;
         match column {
@@ -449,7 +455,8 @@ impl RowCells {
             LiveColumn::Collection(collection) => {
                 let start = self.bytes.len();
                 self.bytes.extend_from_slice(&NULL.to_le_bytes());
-                collection.write_value(&types[slot], &mut self.bytes)?;
+                let charge = &mut |bytes: usize| pace.charge(bytes);
+                collection.write_value(&types[slot], &mut self.bytes, charge)?;
                 let length = (self.bytes.len() - start - size_of::<u32>()) as u32;
                 let place = start..start + size_of::<u32>();
                 self.bytes[place].copy_from_slice(&length.to_le_bytes());

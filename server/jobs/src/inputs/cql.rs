@@ -102,12 +102,12 @@ impl Input for CqlInput {
         while let Some(start) = scan.next_partition().map_err(of_table)? {
             let key = self.text.read_key(&start.key)?;
             let header = start.header.as_deref();
-            let projected = self.text.partition(key, header, &mut buffers)?;
+            let projected = self.text.partition(key, header, &mut buffers, &pace)?;
             let partition = projected.partition();
             let mut had_rows = false;
             while let Some(row) = scan.next_row().map_err(of_table)? {
                 let (clustering, operand) = (row.clustering(), &row.operand);
-                if (self.text).write_row(&projected, clustering, operand, &mut buffers)? {
+                if (self.text).write_row(&projected, clustering, operand, &mut buffers, &pace)? {
                     had_rows = true;
                     record(&buffers.key, &buffers.value)?;
                 } else {
@@ -140,6 +140,7 @@ impl Input for CqlInput {
         record: RecordSink<'_>,
         checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
+        let pace = TaskPace(checkpoint);
         let mut buffers = Buffers::default();
         let mut header: Option<(Vec<u8>, Option<Bytes>)> = None;
         let mut visible = |key: &[u8], _: &[u8]| {
@@ -159,8 +160,8 @@ impl Input for CqlInput {
             };
             let partition = self
                 .text
-                .partition(decoded, header.as_deref(), &mut buffers)?;
-            if (self.text).write_row(&partition, clustering, &operand, &mut buffers)? {
+                .partition(decoded, header.as_deref(), &mut buffers, &pace)?;
+            if (self.text).write_row(&partition, clustering, &operand, &mut buffers, &pace)? {
                 record(&buffers.key, &buffers.value)
             } else {
                 Ok(())

@@ -1,4 +1,4 @@
-//! The pace of a task's reads among keys without rows.
+//! The pace of a task's reads, among keys without rows and in rows with long decimals.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +14,19 @@ pub(super) struct TaskPace<'c>(pub(super) Checkpoint<'c>);
 impl fmt::Debug for TaskPace<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskPace").finish_non_exhaustive()
+    }
+}
+
+impl TaskPace<'_> {
+    /// Calls the checkpoint before a long decimal is decoded, which takes as long as comparing `bytes`
+    /// bytes. A row may have thousands of such decimals, each of which takes milliseconds.
+    pub(super) fn charge(&self, bytes: usize) -> Result<(), Ended> {
+        /// The cost from which a checkpoint takes much less time than the decimal.
+        const BYTES_MIN: usize = 1 << 16;
+        if bytes < BYTES_MIN {
+            return Ok(());
+        }
+        self.passed()
     }
 }
 

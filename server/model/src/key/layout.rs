@@ -1,11 +1,12 @@
 //! The keys of a table: encoding of values, and decoding.
 
+use std::convert::Infallible;
 use std::fmt;
 
-use super::ordered::{self, Malformed, Reader};
+use super::ordered::{self, DecodeError, Malformed, Reader};
 use super::partition::split;
 use super::{ByteRange, KEY_LEN_MAX, KeyError, PartitionKey, Token};
-use crate::types::{CqlType, TypeError};
+use crate::types::{Charge, CqlType, TypeError};
 
 /// The byte after a partition's prefix in the key of its header, the stored entry with its deletions
 /// and static columns.
@@ -203,24 +204,60 @@ impl KeyLayout {
     /// # Errors
     /// [`KeyError::Corrupt`].
     pub fn clustering_values(&self, encoded: &[u8]) -> Result<Vec<Vec<u8>>, KeyError> {
-        let corrupt = |Malformed { what, at }| KeyError::Corrupt {
-            what,
-            at,
-            len: encoded.len(),
-        };
+        match self.try_clustering_values(encoded, &mut |_| Ok::<_, Infallible>(())) {
+            Ok(values) => Ok(values),
+            Err(DecodeError::Damaged(error)) => Err(error),
+        }
+    }
+
+    /// Decodes the clustering columns like [`clustering_values`](Self::clustering_values). Calls
+    /// `charge` as [`ordered::decode`] does.
+    ///
+    /// # Errors
+    /// [`KeyError::Corrupt`]; the error of `charge`.
+    pub fn try_clustering_values<E>(
+        &self,
+        encoded: &[u8],
+        charge: Charge<'_, E>,
+    ) -> Result<Vec<Vec<u8>>, DecodeError<KeyError, E>> {
+        let corrupt = |malformed| corrupt(malformed, encoded);
         let mut reader = Reader::new(encoded, false);
         let mut values = Vec::with_capacity(self.clustering.len());
         for column in &self.clustering {
             reader.set_inverted(column.order == Order::Desc);
-            values.push(ordered::decode(&column.ty, &mut reader).map_err(corrupt)?);
+            let value = ordered::decode(&column.ty, &mut reader, charge);
+            values.push(value.map_err(|error| error.map_damage(corrupt))?);
         }
         if reader.at() < encoded.len() {
-            return Err(corrupt(Malformed {
+            return Err(DecodeError::Damaged(corrupt(Malformed {
                 what: "more than the clustering columns",
                 at: reader.at(),
-            }));
+            })));
         }
         Ok(values)
+    }
+
+    /// Returns the ordered form of the clustering column at `position`, as [`ordered::encode`] makes it.
+    /// Decodes no value: a decimal of a long key takes milliseconds.
+    ///
+    /// # Errors
+    /// [`KeyError::Corrupt`].
+    pub fn clustering_form(&self, encoded: &[u8], position: usize) -> Result<Vec<u8>, KeyError> {
+        let mut reader = Reader::new(encoded, false);
+        let (mut form, mut is_inverted) = (0..0, false);
+        for column in &self.clustering[..=position] {
+            let start = reader.at();
+            is_inverted = column.order == Order::Desc;
+            reader.set_inverted(is_inverted);
+            let skipped = ordered::skip(&column.ty, &mut reader);
+            skipped.map_err(|malformed| corrupt(malformed, encoded))?;
+            form = start..reader.at();
+        }
+        let mut form = encoded[form].to_vec();
+        if is_inverted {
+            form.iter_mut().for_each(|b| *b = !*b);
+        }
+        Ok(form)
     }
 
     /// Returns the key of a row.
@@ -244,6 +281,14 @@ impl KeyLayout {
             "Expected {columns} values for the {kind} columns but got {}",
             values.len()
         ))))
+    }
+}
+
+fn corrupt(Malformed { what, at }: Malformed, encoded: &[u8]) -> KeyError {
+    KeyError::Corrupt {
+        what,
+        at,
+        len: encoded.len(),
     }
 }
 

@@ -64,6 +64,31 @@ impl<E> From<TypeError> for EncodeError<E> {
     }
 }
 
+/// The reason why a stored form is not decoded. `F` describes damaged bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DecodeError<F, E> {
+    /// The bytes are damaged.
+    Damaged(F),
+    /// The error of `charge`.
+    Charge(E),
+}
+
+impl<F, E> From<F> for DecodeError<F, E> {
+    fn from(damage: F) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+impl<F, E> DecodeError<F, E> {
+    /// Returns the error with another description of the damage.
+    pub fn map_damage<G>(self, describe: impl FnOnce(F) -> G) -> DecodeError<G, E> {
+        match self {
+            Self::Damaged(damage) => DecodeError::Damaged(describe(damage)),
+            Self::Charge(error) => DecodeError::Charge(error),
+        }
+    }
+}
+
 /// Appends the ordered form of a value.
 ///
 /// # Errors
@@ -474,9 +499,39 @@ impl<'a> Reader<'a> {
 /// Decodes one value off the front: the encoded value itself if it is
 /// [reconstructible](is_reconstructible), otherwise another value that compares as equal.
 ///
+/// Reports the work to `charge` before it computes a decimal from its digits, as [`try_encode`] does.
+///
+/// # Errors
+/// If the bytes are not an ordered form of the type; the error of `charge`.
+pub fn decode<E>(
+    ty: &CqlType,
+    reader: &mut Reader<'_>,
+    charge: Charge<'_, E>,
+) -> Result<Vec<u8>, DecodeError<Malformed, E>> {
+    read(ty, reader, &mut |digits: &Digits| digits.to_decimal(charge))
+}
+
+/// Passes over one value at the front without the computation of its decimals, so in a time that is
+/// linear in the bytes.
+///
 /// # Errors
 /// If the bytes are not an ordered form of the type.
-pub fn decode(ty: &CqlType, reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
+pub fn skip(ty: &CqlType, reader: &mut Reader<'_>) -> Result<(), Malformed> {
+    match read(ty, reader, &mut |_| Ok::<_, Infallible>(Some(Vec::new()))) {
+        Ok(_) => Ok(()),
+        Err(DecodeError::Damaged(malformed)) => Err(malformed),
+    }
+}
+
+/// A callback that returns the `decimal` of a number, or `None` if no decimal has its exponent.
+type OfDigits<'c, E> = &'c mut dyn FnMut(&Digits) -> Result<Option<Vec<u8>>, E>;
+
+/// Reads one value off the front. Decimals have the bytes that `decimal` returns for their digits.
+fn read<E>(
+    ty: &CqlType,
+    reader: &mut Reader<'_>,
+    decimal: OfDigits<'_, E>,
+) -> Result<Vec<u8>, DecodeError<Malformed, E>> {
     Ok(match ty {
         CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Duration => {
             decode_bytes(reader)?
@@ -485,15 +540,15 @@ pub fn decode(ty: &CqlType, reader: &mut Reader<'_>) -> Result<Vec<u8>, Malforme
         CqlType::Smallint => flip_sign(reader.array::<2>()?).to_vec(),
         CqlType::Date => reader.array::<4>()?.to_vec(),
         CqlType::Time => reader.array::<8>()?.to_vec(),
-        CqlType::Counter => return reader.fail("a type without order"),
+        CqlType::Counter => reader.fail("a type without order")?,
         CqlType::Boolean => match reader.byte()? {
             EMPTY => Vec::new(),
             truth @ (1 | 2) => vec![truth - 1],
-            _ => return reader.fail("an unknown first byte"),
+            _ => reader.fail("an unknown first byte")?,
         },
         CqlType::Uuid => decode_uuid(reader)?,
         CqlType::Varint => decode_varint(reader)?,
-        CqlType::Decimal => decode_decimal(reader)?,
+        CqlType::Decimal => read_decimal(reader, decimal)?,
         _ if !reader.present()? => Vec::new(),
         CqlType::Int => flip_sign(reader.array::<4>()?).to_vec(),
         CqlType::Bigint | CqlType::Timestamp => flip_sign(reader.array::<8>()?).to_vec(),
@@ -517,12 +572,13 @@ pub fn decode(ty: &CqlType, reader: &mut Reader<'_>) -> Result<Vec<u8>, Malforme
             [high.to_be_bytes(), low.to_be_bytes()].concat()
         }
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-            decode_parts(reader, &[element])?
+            read_parts(reader, &[element], decimal)?
         }
-        CqlType::Map { key, value, .. } => decode_parts(reader, &[key, value])?,
-        CqlType::Tuple(types) => decode_tuple(reader, types.iter())?,
+        CqlType::Map { key, value, .. } => read_parts(reader, &[key, value], decimal)?,
+        CqlType::Tuple(types) => read_tuple(reader, types.iter(), decimal)?,
         CqlType::Udt { definition, .. } => {
-            decode_tuple(reader, definition.fields().iter().map(|(_, t)| t))?
+            let types = definition.fields().iter().map(|(_, t)| t);
+            read_tuple(reader, types, decimal)?
         }
     })
 }
@@ -574,13 +630,16 @@ fn decode_varint(reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
     Ok(value)
 }
 
-fn decode_decimal(reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
+fn read_decimal<E>(
+    reader: &mut Reader<'_>,
+    decimal: OfDigits<'_, E>,
+) -> Result<Vec<u8>, DecodeError<Malformed, E>> {
     let (sign, mask) = match reader.byte()? {
         EMPTY => return Ok(Vec::new()),
         NEGATIVE => (Sign::Minus, 0xff),
         ZERO => (Sign::NoSign, 0),
         POSITIVE => (Sign::Plus, 0),
-        _ => return reader.fail("an unknown sign"),
+        _ => reader.fail("an unknown sign")?,
     };
     let mut value = Digits {
         sign,
@@ -593,32 +652,37 @@ fn decode_decimal(reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
             match reader.byte()? ^ mask {
                 0 => break,
                 pair @ 1..=100 => value.digits.extend([(pair - 1) / 10, (pair - 1) % 10]),
-                _ => return reader.fail("a pair of digits above 99"),
+                _ => reader.fail("a pair of digits above 99")?,
             }
         }
         while value.digits.last() == Some(&0) {
             value.digits.pop();
         }
         if value.digits.is_empty() {
-            return reader.fail("a number without digits that is not zero");
+            reader.fail("a number without digits that is not zero")?
         }
     }
-    match value.to_decimal() {
-        Some(decimal) => Ok(decimal),
-        None => reader.fail("an exponent beyond that of a decimal"),
+    match decimal(&value) {
+        Ok(Some(decimal)) => Ok(decimal),
+        Ok(None) => Ok(reader.fail("an exponent beyond that of a decimal")?),
+        Err(error) => Err(DecodeError::Charge(error)),
     }
 }
 
-fn decode_parts(reader: &mut Reader<'_>, types: &[&CqlType]) -> Result<Vec<u8>, Malformed> {
+fn read_parts<E>(
+    reader: &mut Reader<'_>,
+    types: &[&CqlType],
+    decimal: OfDigits<'_, E>,
+) -> Result<Vec<u8>, DecodeError<Malformed, E>> {
     let mut out = vec![0; 4];
     let mut count = 0u32;
     while reader.present()? {
         for (i, ty) in types.iter().enumerate() {
             // The value of a map follows its key.
             if i > 0 && !reader.present()? {
-                return reader.fail("a key without its value");
+                reader.fail("a key without its value")?
             }
-            write_element(Some(&decode(ty, reader)?), &mut out);
+            write_element(Some(&read(ty, reader, decimal)?), &mut out);
         }
         count += 1;
     }
@@ -626,10 +690,11 @@ fn decode_parts(reader: &mut Reader<'_>, types: &[&CqlType]) -> Result<Vec<u8>, 
     Ok(out)
 }
 
-fn decode_tuple<'a>(
+fn read_tuple<'a, E>(
     reader: &mut Reader<'_>,
     types: impl Iterator<Item = &'a CqlType>,
-) -> Result<Vec<u8>, Malformed> {
+    decimal: OfDigits<'_, E>,
+) -> Result<Vec<u8>, DecodeError<Malformed, E>> {
     let mut out = Vec::new();
     let mut ended = false;
     for ty in types {
@@ -639,13 +704,13 @@ fn decode_tuple<'a>(
                 None
             }
             NULL_PART => None,
-            PART => Some(decode(ty, reader)?),
-            _ => return reader.fail("an unknown first byte"),
+            PART => Some(read(ty, reader, decimal)?),
+            _ => reader.fail("an unknown first byte")?,
         };
         write_element(part.as_deref(), &mut out);
     }
     if !ended && reader.byte()? != EMPTY {
-        return reader.fail("more parts than the type has");
+        reader.fail("more parts than the type has")?
     }
     Ok(out)
 }

@@ -11,8 +11,8 @@ use super::cell::Deletion;
 use super::decode::{CollectionRef, Elements};
 use super::error::RowError;
 use super::live::{LiveCell, live_cell};
-use crate::key::ordered;
-use crate::types::CqlType;
+use crate::key::ordered::{self, DecodeError};
+use crate::types::{Charge, CqlType};
 
 /// The live elements of a collection, at least one.
 #[derive(Debug, Clone, Copy)]
@@ -38,13 +38,14 @@ pub struct LiveElement<'a> {
 
 impl LiveElement<'_> {
     /// Appends the key or member in native serialization, after its length.
-    fn write_key(
+    fn write_key<E: From<RowError>>(
         &self,
         out: &mut Vec<u8>,
-        decode: &mut impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), RowError>,
-    ) -> Result<(), RowError> {
+        decode: &mut impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
         if let Some(original) = self.original {
-            return put_value(out, original);
+            put_value(out, original)?;
+            return Ok(());
         }
         let at = out.len();
         out.extend_from_slice(&[0; 4]);
@@ -93,37 +94,38 @@ impl<'a> LiveCollection<'a> {
         Ok(None)
     }
 
-    /// Appends a collection of the type `ty` in native serialization.
+    /// Appends a collection of the type `ty` in native serialization. Calls `charge` before it
+    /// decodes a decimal of a path, as [`ordered::decode`] does.
     ///
     /// # Errors
-    /// If the operand is damaged, a path is invalid for the type, or a value has 2 GiB or more.
-    /// `out` then ends with an incomplete collection.
-    pub fn write_value(&self, ty: &CqlType, out: &mut Vec<u8>) -> Result<(), RowError> {
-        let decode = |ty: &CqlType, path: &[u8], out: &mut Vec<u8>| {
-            let mut reader = ordered::Reader::new(path, false);
-            let value =
-                ordered::decode(ty, &mut reader).map_err(|malformed| RowError::Damaged {
-                    what: malformed.what,
-                    offset: malformed.at,
-                })?;
-            out.extend_from_slice(&value);
-            Ok(())
-        };
+    /// If the operand is damaged, a path is invalid for the type, or a value has 2 GiB or more; the
+    /// error of `charge`. `out` then ends with an incomplete collection.
+    pub fn write_value<E>(
+        &self,
+        ty: &CqlType,
+        out: &mut Vec<u8>,
+        charge: Charge<'_, E>,
+    ) -> Result<(), DecodeError<RowError, E>> {
         match ty {
-            CqlType::List { .. } => self.write_list(out),
+            CqlType::List { .. } => self.write_list(out)?,
             CqlType::Set { element, .. } => {
-                self.write_set(out, |path, out| decode(element, path, out))
+                self.write_set(out, |path, out| decode_path(element, path, out, charge))?;
             }
-            CqlType::Map { key, .. } => self.write_map(out, |path, out| decode(key, path, out)),
+            CqlType::Map { key, .. } => {
+                self.write_map(out, |path, out| decode_path(key, path, out, charge))?;
+            }
             CqlType::Udt { definition, .. } => {
                 let fields = u16::try_from(definition.fields().len()).unwrap_or(u16::MAX);
-                self.write_fields(fields, out)
+                self.write_fields(fields, out)?;
             }
-            _ => Err(RowError::Damaged {
-                what: "a collection in a column of one value",
-                offset: 0,
-            }),
+            _ => {
+                return Err(DecodeError::Damaged(RowError::Damaged {
+                    what: "a collection in a column of one value",
+                    offset: 0,
+                }));
+            }
         }
+        Ok(())
     }
 
     pub(super) fn write_list(&self, out: &mut Vec<u8>) -> Result<(), RowError> {
@@ -132,24 +134,25 @@ impl<'a> LiveCollection<'a> {
 
     /// Appends a set. `decode` decodes the path of an element, its stored sort key, and appends the
     /// member.
-    pub(super) fn write_set(
+    pub(super) fn write_set<E: From<RowError>>(
         &self,
         out: &mut Vec<u8>,
-        mut decode: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), RowError>,
-    ) -> Result<(), RowError> {
+        mut decode: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.write(out, |element, out| element.write_key(out, &mut decode))
     }
 
     /// Appends a map. `decode` decodes the path of an element, its stored sort key, and appends the
     /// map's key.
-    pub(super) fn write_map(
+    pub(super) fn write_map<E: From<RowError>>(
         &self,
         out: &mut Vec<u8>,
-        mut decode: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), RowError>,
-    ) -> Result<(), RowError> {
+        mut decode: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.write(out, |element, out| {
             element.write_key(out, &mut decode)?;
-            put_value(out, element.cell.value)
+            put_value(out, element.cell.value)?;
+            Ok(())
         })
     }
 
@@ -175,11 +178,11 @@ impl<'a> LiveCollection<'a> {
     }
 
     /// Appends the number of elements and each of them.
-    fn write(
+    fn write<E: From<RowError>>(
         &self,
         out: &mut Vec<u8>,
-        mut put: impl FnMut(&LiveElement<'a>, &mut Vec<u8>) -> Result<(), RowError>,
-    ) -> Result<(), RowError> {
+        mut put: impl FnMut(&LiveElement<'a>, &mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let at = out.len();
         out.extend_from_slice(&[0; 4]);
         let mut count = 0_i32;
@@ -222,6 +225,24 @@ impl<'a> Iterator for LiveElements<'a> {
             }
         }
     }
+}
+
+/// Decodes a path, the stored sort key of an element, and appends the set's member or the map's key.
+fn decode_path<E>(
+    ty: &CqlType,
+    path: &[u8],
+    out: &mut Vec<u8>,
+    charge: Charge<'_, E>,
+) -> Result<(), DecodeError<RowError, E>> {
+    let value = ordered::decode(ty, &mut ordered::Reader::new(path, false), charge);
+    let value = value.map_err(|error| {
+        error.map_damage(|malformed| RowError::Damaged {
+            what: malformed.what,
+            offset: malformed.at,
+        })
+    })?;
+    out.extend_from_slice(&value);
+    Ok(())
 }
 
 /// Appends a value after its length, four bytes in big endian.

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Column, ColumnId, ColumnKind, SchemaError, TableSchema, invalid};
-use crate::key::{KeyError, entry_prefix, ordered};
+use crate::key::ordered::{self, DecodeError, EncodeError};
+use crate::key::{KeyError, entry_prefix};
 use crate::row::{LiveColumn, RowError, RowView};
 use crate::types::identifier::Quoted;
-use crate::types::{CqlType, TypeError};
+use crate::types::{Charge, CqlType, TypeError};
 
 /// The indexed part of a column. CQL and records use the same words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -84,10 +85,16 @@ const ENTRY_FRAMING_LEN: usize = 6;
 
 /// Returns the length, in native serialization, of a map's key or a set's element of the type `ty`.
 /// `path` is that key or element in ordered form.
-fn len_in_path(ty: &CqlType, path: &[u8]) -> Result<usize, TypeError> {
-    let key = ordered::decode(ty, &mut ordered::Reader::new(path, false));
-    let key = key.map_err(|malformed| TypeError::new(malformed.what))?;
-    Ok(key.len())
+fn len_in_path<E>(
+    ty: &CqlType,
+    path: &[u8],
+    charge: Charge<'_, E>,
+) -> Result<usize, EncodeError<E>> {
+    match ordered::decode(ty, &mut ordered::Reader::new(path, false), charge) {
+        Ok(key) => Ok(key.len()),
+        Err(DecodeError::Damaged(malformed)) => Err(TypeError::new(malformed.what).into()),
+        Err(DecodeError::Charge(error)) => Err(EncodeError::Charge(error)),
+    }
 }
 
 /// An index together with its column. It computes the prefixes that writers and readers of entries
@@ -133,20 +140,25 @@ impl IndexedColumn<'_> {
 
     /// Returns the length of a value that Cassandra compares with its limit on indexed values: that
     /// of the indexed part in native serialization. For an entry of a map these are the key and the
-    /// value, and six bytes that Cassandra adds.
+    /// value, and six bytes that Cassandra adds. Calls `charge` as [`ordered::decode`] does, because
+    /// the length of a key or member is known only after its path is decoded.
     ///
     /// # Errors
-    /// If the value is invalid for the column's type.
-    pub fn value_len(&self, value: Indexed<'_>) -> Result<usize, TypeError> {
+    /// If the value is invalid for the column's type; the error of `charge`.
+    pub fn value_len<E>(
+        &self,
+        value: Indexed<'_>,
+        charge: Charge<'_, E>,
+    ) -> Result<usize, EncodeError<E>> {
         let (path, value) = match value {
             Indexed::Cell(value) => return Ok(value.len()),
             Indexed::Element(path, value) => (path, value),
         };
         match (self.index.target, &self.column.ty) {
-            (_, CqlType::Set { element, .. }) => len_in_path(element, path),
-            (IndexTarget::Keys, CqlType::Map { key, .. }) => len_in_path(key, path),
+            (_, CqlType::Set { element, .. }) => len_in_path(element, path, charge),
+            (IndexTarget::Keys, CqlType::Map { key, .. }) => len_in_path(key, path, charge),
             (IndexTarget::Entries, CqlType::Map { key, .. }) => {
-                Ok(len_in_path(key, path)? + value.len() + ENTRY_FRAMING_LEN)
+                Ok(len_in_path(key, path, charge)? + value.len() + ENTRY_FRAMING_LEN)
             }
             _ => Ok(value.len()),
         }
@@ -215,8 +227,10 @@ impl IndexedColumn<'_> {
         table: &TableSchema,
         clustering: &[u8],
     ) -> Result<Vec<u8>, KeyError> {
-        let values = table.layout().clustering_values(clustering)?;
-        Ok(self.prefix_of(Indexed::Cell(&values[self.column.position]))?)
+        let form = table
+            .layout()
+            .clustering_form(clustering, self.column.position)?;
+        Ok(entry_prefix(self.index.id, &form))
     }
 
     /// Returns the key prefix of the index entry of a partition, for an index on a column of the

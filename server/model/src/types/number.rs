@@ -7,6 +7,8 @@ use std::cmp::Ordering;
 
 use num_bigint::{BigInt, BigUint, Sign};
 
+use super::Charge;
+
 /// The length in bytes of the longest integer that is printed in decimal, one of 100,000 digits. The
 /// time to print one grows with the square of its length, and is about 15 ms for this length.
 pub const DIGITS_BYTES_MAX: usize = 41_525;
@@ -175,12 +177,27 @@ impl Digits {
     }
 
     /// Returns the `decimal` of this value with the least scale: 1.00 gives 1. `None` if no scale of
-    /// 32 bits fits.
-    pub fn to_decimal(&self) -> Option<Vec<u8>> {
-        let mut digits = self.digits.clone();
-        if digits.is_empty() {
-            return Some(decimal(0, &BigInt::ZERO));
+    /// 32 bits fits. Reports the work to `charge` before it computes the number from its digits.
+    ///
+    /// # Errors
+    /// The error of `charge`.
+    pub fn to_decimal<E>(&self, charge: Charge<'_, E>) -> Result<Option<Vec<u8>>, E> {
+        if self.digits.is_empty() {
+            return Ok(Some(decimal(0, &BigInt::ZERO)));
         }
+        let Some((scale, digits)) = self.least_scale() else {
+            return Ok(None);
+        };
+        // Two digits count as a byte. A byte has 2.4 digits, so the charge is not too low.
+        charge(digits_bytes(digits.len() / 2))?;
+        let unscaled = BigInt::from_radix_be(self.sign, &digits, 10);
+        Ok(unscaled.map(|unscaled| decimal(scale, &unscaled)))
+    }
+
+    /// Returns the least scale of a number that is not zero, and all digits of its unscaled value. `None`
+    /// if no scale of 32 bits fits.
+    fn least_scale(&self) -> Option<(i32, Vec<u8>)> {
+        let mut digits = self.digits.clone();
         let mut scale = (digits.len() as i64).checked_sub(self.exponent)?;
         // The value has the least possible scale and digits that ended in zeros: restores these
         // zeros.
@@ -193,8 +210,7 @@ impl Digits {
             digits.resize(digits.len() + missing as usize, 0);
             scale = i64::from(i32::MIN);
         }
-        let unscaled = BigInt::from_radix_be(self.sign, &digits, 10)?;
-        Some(decimal(i32::try_from(scale).ok()?, &unscaled))
+        Some((i32::try_from(scale).ok()?, digits))
     }
 }
 

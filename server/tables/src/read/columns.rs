@@ -11,9 +11,12 @@
 //! Other columns are not decoded. A cell is `None` if its column is null.
 
 use ebb_model::key::DecodedKey;
+use ebb_model::key::ordered::DecodeError;
 use ebb_model::row::{LiveCell, LiveColumn, RowError, RowView};
 use ebb_model::schema::{ColumnKind, TableSchema};
+use ebb_model::types::Charge;
 
+use super::entries::Ended;
 use super::error::Result;
 use super::partition::Partition;
 
@@ -43,11 +46,11 @@ struct ColumnsById {
 
 impl ColumnsById {
     /// Calls `each` with the slots and the cells of the columns that are not null.
-    fn for_each<'a>(
+    fn for_each<'a, E: From<RowError>>(
         &self,
         view: &RowView<'a>,
-        mut each: impl FnMut(usize, LiveColumn<'a>) -> Result<(), RowError>,
-    ) -> Result<(), RowError> {
+        mut each: impl FnMut(usize, LiveColumn<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
         if self.ids.is_empty() {
             return Ok(());
         }
@@ -151,7 +154,7 @@ impl<'p> ProjectedPartition<'p> {
         }
         let filled = (projection.statics).for_each(&partition.static_view(), |slot, column| {
             cells[slot] = Some(column);
-            Ok(())
+            Ok::<_, RowError>(())
         });
         filled.map_err(|error| partition.damaged_header(error))?;
         Ok(Self {
@@ -175,15 +178,18 @@ impl<'p> ProjectedPartition<'p> {
         &self.cells
     }
 
-    /// Returns a row, if it exists, by its encoded clustering and its operand.
+    /// Returns a row, if it exists, by its encoded clustering and its operand. Calls `charge` as
+    /// [`Partition::clustering_values`] does.
     ///
     /// # Errors
-    /// If the clustering or the operand is damaged.
+    /// If the clustering or the operand is damaged;
+    /// [`TableError::Ended`](super::TableError::Ended) with the error of `charge`.
     #[inline]
     pub fn row<'r>(
         &self,
         clustering: &'r [u8],
         operand: &'r [u8],
+        charge: Charge<'_, Ended>,
     ) -> Result<Option<ProjectedRow<'r>>>
     where
         'p: 'r,
@@ -194,7 +200,8 @@ impl<'p> ProjectedPartition<'p> {
         let clustering_values = if self.projection.clustering.is_empty() {
             Vec::new()
         } else {
-            self.partition.clustering_values(clustering, &view)?
+            self.partition
+                .clustering_values(clustering, &view, charge)?
         };
         Ok(Some(ProjectedRow {
             clustering,
@@ -207,19 +214,21 @@ impl<'p> ProjectedPartition<'p> {
     /// requested ones. Leaves out the cells that all rows of the partition share.
     ///
     /// # Errors
-    /// If the stored row is damaged. An error of `each` is reported as damage of the row.
+    /// If the stored row is damaged; the error of `each`, as
+    /// [`row_error`](Partition::row_error) returns it.
     #[inline]
     pub fn for_each_cell<'r>(
         &self,
         row: &'r ProjectedRow<'r>,
-        mut each: impl FnMut(usize, LiveColumn<'r>) -> Result<(), RowError>,
+        mut each: impl FnMut(usize, LiveColumn<'r>) -> Result<(), DecodeError<RowError, Ended>>,
     ) -> Result<()> {
-        let damaged = |error: RowError| self.partition.damaged_row(row.clustering, error);
+        let failed =
+            |error: DecodeError<RowError, Ended>| self.partition.row_error(row.clustering, error);
         for &(slot, position) in &self.projection.clustering {
-            each(slot, key_cell(&row.clustering_values[position])).map_err(damaged)?;
+            each(slot, key_cell(&row.clustering_values[position])).map_err(failed)?;
         }
         let regular = &self.projection.regular;
-        regular.for_each(&row.view, each).map_err(damaged)
+        regular.for_each(&row.view, each).map_err(failed)
     }
 
     /// Replaces `cells` with all cells of a row, each at the index of its column among the requested

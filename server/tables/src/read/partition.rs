@@ -15,11 +15,13 @@
 //! The header and the rows of a call must come from one instant: see [the purge
 //! race](super#the-purge-race).
 
+use ebb_model::key::ordered::DecodeError;
 use ebb_model::key::{DecodedKey, ROW, header_key};
 use ebb_model::row::{Header, RowRef, RowView};
 use ebb_model::schema::TableSchema;
-use ebb_model::types::{TypeError, elements};
+use ebb_model::types::{Charge, TypeError, elements};
 
+use super::entries::Ended;
 use super::error::{DamageReason, Result, TableError};
 use crate::mutation::{self, Mutation};
 
@@ -199,16 +201,22 @@ impl<'p> Partition<'p> {
         is_live.map_err(|error| self.damaged_row(clustering, error))
     }
 
-    /// Returns the clustering values of a row as they were written, one for each column.
+    /// Returns the clustering values of a row as they were written, one for each column. Calls
+    /// `charge` before it decodes a decimal, as [`ordered::decode`](ebb_model::key::ordered::decode) does.
     ///
     /// # Errors
-    /// If the clustering or the operand is damaged.
+    /// If the clustering or the operand is damaged; [`TableError::Ended`] with the error of `charge`.
     #[inline]
-    pub fn clustering_values(&self, clustering: &[u8], row: &RowView<'_>) -> Result<Vec<Vec<u8>>> {
+    pub fn clustering_values(
+        &self,
+        clustering: &[u8],
+        row: &RowView<'_>,
+        charge: Charge<'_, Ended>,
+    ) -> Result<Vec<Vec<u8>>> {
         let layout = self.schema.layout();
         let Some(original) = row.original_clustering() else {
-            let values = layout.clustering_values(clustering);
-            return values.map_err(|error| self.damaged_row(clustering, error));
+            let values = layout.try_clustering_values(clustering, charge);
+            return values.map_err(|error| self.row_error(clustering, error));
         };
         // The original is a tuple of all clustering values.
         let written: Result<Vec<Vec<u8>>, TypeError> = elements::components(original)
@@ -258,6 +266,30 @@ impl<'p> Partition<'p> {
             None => i64::MIN,
         };
         Ok(greatest.max(deletion).max(self.hidden_up_to()))
+    }
+
+    /// Returns the error for static columns that are not decoded.
+    #[cold]
+    pub fn header_error<F>(&self, error: DecodeError<F, Ended>) -> TableError
+    where
+        F: Into<DamageReason>,
+    {
+        match error {
+            DecodeError::Damaged(reason) => self.damaged_header(reason),
+            DecodeError::Charge(ended) => TableError::Ended(ended),
+        }
+    }
+
+    /// Returns the error for a row that is not decoded.
+    #[cold]
+    pub fn row_error<F>(&self, clustering: &[u8], error: DecodeError<F, Ended>) -> TableError
+    where
+        F: Into<DamageReason>,
+    {
+        match error {
+            DecodeError::Damaged(reason) => self.damaged_row(clustering, reason),
+            DecodeError::Charge(ended) => TableError::Ended(ended),
+        }
     }
 
     /// Returns the error for damage found while static columns are decoded.

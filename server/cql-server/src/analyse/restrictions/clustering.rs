@@ -222,9 +222,10 @@ impl ClusteringRestrictions {
         let (lower_values, upper_values) = (parts(&lower), parts(&upper));
         let prefixes = self.prefixes(bound)?;
         let ends = lower_values.iter().chain(&upper_values);
+        let ends_bytes: usize = ends.map(|value| value.len()).sum();
         let of_ends = Size {
             lists: 1,
-            bytes: ends.map(|value| value.len()).sum(),
+            bytes: ends_bytes,
         };
         size_of(&prefixes).check_product(of_ends)?;
         let (mut ranges, mut bytes) = (Vec::new(), 0);
@@ -237,6 +238,9 @@ impl ClusteringRestrictions {
                 values: &upper_values,
                 inclusive: *inclusive,
             });
+            // Before the values are encoded: a long decimal takes milliseconds, and may have a short form.
+            let prefix_bytes: usize = prefix.iter().map(|value| value.len()).sum();
+            interrupt::charge_bytes(prefix_bytes + ends_bytes)?;
             let slices = layout.slices(&slices(&prefix), lower, upper);
             let slices = slices.map_err(of_key)?;
             let bytes_of_prefix: usize = slices.iter().map(ByteRange::size_bytes).sum();

@@ -12,7 +12,7 @@ use crate::analyse::markers::Bound;
 use crate::analyse::term::Evaluated;
 use crate::error::{Result, invalid, of_row, of_type};
 use crate::interrupt;
-use crate::read::{contains, element};
+use crate::read::{contains, element, serialize};
 
 /// A value; `None` is null.
 type Value<'v> = Option<Cow<'v, [u8]>>;
@@ -110,7 +110,8 @@ impl BoundCondition<'_> {
     /// Returns whether the condition holds for a row. The columns of a missing row are null.
     ///
     /// # Errors
-    /// Cassandra's error for an order comparison with null, or the damage of the row.
+    /// Cassandra's error for an order comparison with null, the damage of the row, or the timeout of
+    /// the statement.
     pub(in crate::write) fn holds(&self, row: &RowView<'_>) -> Result<bool> {
         let column = &self.condition.column;
         let live = row.column(column.id.0).map_err(of_row)?;
@@ -118,11 +119,7 @@ impl BoundCondition<'_> {
             None => None,
             Some(LiveColumn::Cell(cell)) => Some(Cow::Borrowed(cell.value)),
             Some(LiveColumn::Collection(collection)) => {
-                let mut out = Vec::new();
-                collection
-                    .write_value(&column.ty, &mut out)
-                    .map_err(of_row)?;
-                Some(Cow::Owned(out))
+                Some(Cow::Owned(serialize(&column.ty, &collection)?))
             }
         };
         let found = match (&self.part, &found) {

@@ -318,10 +318,23 @@ impl Compared<'_> {
         let Some((_, table)) = &cql.statics else {
             return Ok(());
         };
+        let pace = TaskPace(self.checkpoint);
         let Headers { key, older, newer } = headers;
         let (mut old_row, mut new_row) = (RowCells::default(), RowCells::default());
-        let older = static_cells(cql, self.older, (key, older.as_deref()), &mut old_row)?;
-        let newer = static_cells(cql, self.newer, (key, newer.as_deref()), &mut new_row)?;
+        let older = static_cells(
+            cql,
+            self.older,
+            (key, older.as_deref()),
+            &mut old_row,
+            &pace,
+        )?;
+        let newer = static_cells(
+            cql,
+            self.newer,
+            (key, newer.as_deref()),
+            &mut new_row,
+            &pace,
+        )?;
         differences.row((*table, &key[..]), older, newer, is_rewritten)
     }
 
@@ -405,8 +418,9 @@ impl Compared<'_> {
         let old_partition = cql.partition_at(self.older, &key, older.as_deref())?;
         let new_partition = cql.partition_at(self.newer, &key, newer.as_deref())?;
         let (mut old_row, mut new_row) = (RowCells::default(), RowCells::default());
-        old_row.begin_partition(&old_partition, &cql.rows.types)?;
-        new_row.begin_partition(&new_partition, &cql.rows.types)?;
+        let pace = TaskPace(self.checkpoint);
+        old_row.begin_partition(&old_partition, &cql.rows.types, &pace)?;
+        new_row.begin_partition(&new_partition, &cql.rows.types, &pace)?;
         let mut next = Some(Next::Compare(first));
         while let Some(row) = next {
             match row {
@@ -415,10 +429,12 @@ impl Compared<'_> {
                     let clustering = &key[prefix.len() + 1..];
                     let operand = self.older.get(&key).map_err(of_store)?;
                     let operand = operand.as_deref();
-                    let older = old_row.of_operand(cql, &old_partition, clustering, operand)?;
+                    let older =
+                        old_row.of_operand(cql, &old_partition, clustering, operand, &pace)?;
                     let operand = self.newer.get(&key).map_err(of_store)?;
                     let operand = operand.as_deref();
-                    let newer = new_row.of_operand(cql, &new_partition, clustering, operand)?;
+                    let newer =
+                        new_row.of_operand(cql, &new_partition, clustering, operand, &pace)?;
                     differences.row((self.rows_to, &key[..]), older, newer, is_rewritten)?;
                 }
             }
@@ -450,12 +466,13 @@ fn static_cells<'c>(
     table: &SnapshotTable,
     (key, header): (&[u8], Option<&[u8]>),
     cells: &'c mut RowCells,
+    pace: &TaskPace<'_>,
 ) -> Result<Option<&'c [u8]>, TaskError> {
     let (Some(header), Some((columns, _))) = (header, &cql.statics) else {
         return Ok(None);
     };
     let partition = cql.partition(columns, key, Some(header), read_time_s(table))?;
-    cells.of_statics(&partition, &columns.types)
+    cells.of_statics(&partition, &columns.types, pace)
 }
 
 /// Returns the time at which `table` is read, in seconds since 1970: values that expire later are visible.
@@ -499,7 +516,7 @@ struct VisibleRows<'p> {
     key: Option<Bytes>,
     cells: RowCells,
     /// The checkpoint of the task. It is called for each row that is not visible, because such rows have no
-    /// record by which the runtime could see progress.
+    /// record by which the runtime could see progress, and before long decimals.
     checkpoint: Checkpoint<'p>,
 }
 
@@ -513,7 +530,7 @@ impl<'p> VisibleRows<'p> {
     ) -> Result<Self, TaskError> {
         let mut cells = RowCells::default();
         if let Some(partition) = &partition {
-            cells.begin_partition(partition, &cql.rows.types)?;
+            cells.begin_partition(partition, &cql.rows.types, &TaskPace(checkpoint))?;
         }
         let mut rows = Self {
             cql,
@@ -537,12 +554,13 @@ impl<'p> VisibleRows<'p> {
         let Some(partition) = &self.partition else {
             return Ok(());
         };
+        let pace = TaskPace(self.checkpoint);
         while let Some(stored) = self.scan.next_row().map_err(of_table)? {
             let operand = Some(&stored.operand[..]);
             let clustering = stored.clustering();
             let cells = self
                 .cells
-                .of_operand(self.cql, partition, clustering, operand)?;
+                .of_operand(self.cql, partition, clustering, operand, &pace)?;
             if cells.is_some() {
                 self.key = Some(stored.key.clone());
                 break;

@@ -1,8 +1,10 @@
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use ebb_model::key::{PartitionKey, ROW, SCHEMA_KEY};
 use ebb_model::row::{
-    Cell, Deletion, Expiry, HeaderBuilder, Lifetime, Marker, RangeDeletion, RowBuilder,
+    Cell, Deletion, Element, Expiry, HeaderBuilder, Lifetime, Marker, RangeDeletion, RowBuilder,
+    keyed_part,
 };
 use ebb_model::schema::{KeyspaceSchema, OptionValue, Schema, TableDefinition, TableSchema};
 use ebb_model::types::CqlType;
@@ -527,6 +529,59 @@ fn a_process_without_the_database_reads_the_same_rows() {
     let text = CqlText::new(Arc::new(schema), table.read_time_ms(), None);
     let input = CqlInput::new(SnapshotInput::detached(detached), text);
     assert_eq!(rows_of(&input, &splits), expected);
+}
+
+/// Regression: a row with thousands of long decimals took minutes, and the task could not be cancelled
+/// before the next row.
+#[test]
+fn a_task_is_cancelled_before_a_long_decimal_of_a_row() {
+    let mut definition = definition();
+    let set = CqlType::Set {
+        element: Arc::new(CqlType::Decimal),
+        frozen: false,
+    };
+    definition.columns.push(("d".to_string(), set, false));
+    let schema = Arc::new(TableSchema::create(definition).unwrap());
+    let decimal = [&[0; 4][..], &[7; 1000]].concat();
+    let charge = &mut |_: usize| Ok::<_, Infallible>(());
+    let part = keyed_part(&CqlType::Decimal, &decimal, &[], charge).unwrap();
+    assert_eq!(part.original, None);
+    let mut operand = Vec::new();
+    let mut row = RowBuilder::new(&mut operand, 5);
+    row.marker(Marker {
+        timestamp: 5,
+        expiry: None,
+    });
+    row.begin_collection(schema.column("d").unwrap().id.0, None);
+    row.element(Element {
+        path: &part.path,
+        original: None,
+        cell: Cell {
+            timestamp: 5,
+            lifetime: Lifetime::Permanent,
+            value: b"",
+        },
+    });
+    row.end_collection();
+    row.finish().unwrap();
+
+    let text = CqlText::new(Arc::clone(&schema), 0, None);
+    let one = 1_i32.to_be_bytes();
+    let partition_key = PartitionKey::new(&[&one]).unwrap();
+    let key = schema.layout().row_key(&partition_key, &[&one]).unwrap();
+    let decoded = text.read_key(&key).unwrap();
+    let Place::Row(clustering) = decoded.place else {
+        panic!("the key of a row");
+    };
+    let mut buffers = Buffers::default();
+    let mut write = |checkpoint: Checkpoint<'_>| {
+        let pace = TaskPace(checkpoint);
+        let partition = text.partition(decoded, None, &mut buffers, &pace)?;
+        text.write_row(&partition, clustering, &operand, &mut buffers, &pace)
+    };
+    assert!(matches!(write(&|| Ok(())), Ok(true)));
+    let cancelled = write(&|| Err(TaskError::Cancelled));
+    assert!(matches!(cancelled, Err(TaskError::Cancelled)));
 }
 
 /// Regression: a sample looked up the header of a row's partition only when it reached the row. If

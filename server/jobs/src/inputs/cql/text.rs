@@ -5,13 +5,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ebb_model::key::DecodedKey;
+use ebb_model::key::ordered::DecodeError;
 use ebb_model::row::{LiveColumn, RowError};
 use ebb_model::schema::{self, ColumnKind, TableSchema};
 use ebb_model::types::CqlType;
 use ebb_scheduler::runtime::TaskError;
-use ebb_tables::read::{ProjectedPartition, Projection, read_key};
+use ebb_tables::read::{Ended, ProjectedPartition, Projection, read_key};
 
 use crate::error::of_table;
+use crate::inputs::task_pace::TaskPace;
 use crate::records::csv::push_fields;
 use crate::records::{Column, RecordFormat};
 
@@ -138,6 +140,7 @@ impl CqlText {
         key: DecodedKey<'p>,
         header: Option<&'p [u8]>,
         to: &mut Buffers,
+        pace: &TaskPace<'_>,
     ) -> Result<ProjectedPartition<'p>, TaskError> {
         let (projection, schema) = (&self.projection, &self.schema);
         let partition = ProjectedPartition::new(projection, schema, key, header, self.read_time_s);
@@ -145,9 +148,9 @@ impl CqlText {
         to.fields.begin_partition(self.columns.len());
         for (slot, column) in partition.cells().iter().enumerate() {
             if let Some(column) = column {
-                let written = self.write_column(slot, column, to);
-                let damaged = |error: RowError| partition.partition().damaged_header(error);
-                written.map_err(damaged).map_err(of_table)?;
+                let written = self.write_column(slot, column, to, pace);
+                let failed = |error| partition.partition().header_error(error);
+                written.map_err(failed).map_err(of_table)?;
             }
         }
         to.fields.end_shared();
@@ -163,14 +166,16 @@ impl CqlText {
         clustering: &[u8],
         operand: &[u8],
         to: &mut Buffers,
+        pace: &TaskPace<'_>,
     ) -> Result<bool, TaskError> {
-        let row = partition.row(clustering, operand);
+        let row = partition.row(clustering, operand, &mut |bytes| pace.charge(bytes));
         let Some(row) = row.map_err(of_table)? else {
             return Ok(false);
         };
         to.fields.begin_row();
-        let written =
-            partition.for_each_cell(&row, |slot, column| self.write_column(slot, &column, to));
+        let written = partition.for_each_cell(&row, |slot, column| {
+            self.write_column(slot, &column, to, pace)
+        });
         written.map_err(of_table)?;
         self.write_fields(to);
         Ok(true)
@@ -189,13 +194,14 @@ impl CqlText {
         slot: usize,
         column: &LiveColumn<'_>,
         to: &mut Buffers,
-    ) -> Result<(), RowError> {
+        pace: &TaskPace<'_>,
+    ) -> Result<(), DecodeError<RowError, Ended>> {
         let ty = &self.columns[slot].ty;
         match column {
             LiveColumn::Cell(cell) => to.fields.set(slot, ty, cell.value),
             LiveColumn::Collection(collection) => {
                 to.native.clear();
-                collection.write_value(ty, &mut to.native)?;
+                collection.write_value(ty, &mut to.native, &mut |bytes| pace.charge(bytes))?;
                 to.fields.set(slot, ty, &to.native);
             }
         }

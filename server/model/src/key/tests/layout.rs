@@ -3,7 +3,7 @@ use rand::seq::IndexedRandom;
 
 use crate::key::{
     ByteRange, ClusteringColumn, DecodedKey, KEY_LEN_MAX, KeyError, KeyLayout, Order, PartitionKey,
-    Place, SCHEMA_KEY, Token, token_range,
+    Place, SCHEMA_KEY, Token, ordered, token_range,
 };
 use crate::types::tests::{generate, ordered_types, parse, with_rng};
 
@@ -144,6 +144,9 @@ fn rows_sort_by_their_columns_each_in_its_direction() {
                     };
                     let back = layout.clustering_values(encoded).unwrap();
                     for (i, (value, back)) in a.iter().zip(&back).enumerate() {
+                        let mut form = Vec::new();
+                        ordered::encode(&columns[i].ty, value, &mut form).unwrap();
+                        assert_eq!(layout.clustering_form(encoded, i).unwrap(), form);
                         assert!(columns[i].ty.compare(value, back).is_eq());
                         assert_eq!(layout.is_reconstructible(i, value), value == back);
                     }

@@ -1,8 +1,11 @@
+use std::convert::Infallible;
+
+use num_bigint::BigInt;
 use rand::RngExt;
 
 use crate::key::ordered::{
-    EncodeError, Reader, always_reconstructible, decode, encode, is_reconstructible, try_encode,
-    try_is_reconstructible,
+    self, DecodeError, EncodeError, Malformed, Reader, always_reconstructible, encode,
+    is_reconstructible, skip, try_encode, try_is_reconstructible,
 };
 use crate::types::number::{DECIMAL_BYTES_MAX, digits_bytes};
 use crate::types::tests::{generate, ordered_types, parse, with_rng};
@@ -12,6 +15,13 @@ fn form(ty: &CqlType, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     encode(ty, value, &mut out).unwrap();
     out
+}
+
+fn decode(ty: &CqlType, reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
+    match ordered::decode(ty, reader, &mut |_| Ok::<_, Infallible>(())) {
+        Ok(value) => Ok(value),
+        Err(DecodeError::Damaged(malformed)) => Err(malformed),
+    }
 }
 
 #[test]
@@ -48,6 +58,9 @@ fn a_form_gives_back_its_value_or_an_equal_one() {
                 let mut reader = Reader::new(&bytes, inverted);
                 let back = decode(&ty, &mut reader).unwrap();
                 assert_eq!(reader.at(), bytes.len() - 4);
+                let mut skipping = Reader::new(&bytes, inverted);
+                assert_eq!(skip(&ty, &mut skipping), Ok(()));
+                assert_eq!(skipping.at(), reader.at());
                 assert_eq!(ty.validate(&back), Ok(()));
                 assert!(
                     ty.compare(&value, &back).is_eq(),
@@ -100,6 +113,38 @@ fn the_form_of_many_decimals_is_given_up_between_two_of_them() {
         Ok(())
     });
     assert_eq!((given_up, calls), (Err("given up"), 11));
+}
+
+/// Regression: the decimals of a set were computed from their paths, each for milliseconds, without a
+/// look at the statement's time limit. A number with the least scale keeps its zeros, so a form of ten
+/// bytes may have as many digits as a long one.
+#[test]
+fn decimals_are_charged_before_they_are_decoded() {
+    let decimal = parse("decimal");
+    let list = parse("frozen<list<decimal>>");
+    let long = [&[0; 4][..], &[7; 1000]].concat();
+    let mut zeros = i32::MIN.to_be_bytes().to_vec();
+    zeros.extend(BigInt::from(10).pow(2400).to_signed_bytes_be());
+    let short_form = form(&decimal, &zeros);
+    assert!(short_form.len() < 20, "{short_form:x?}");
+    for value in [&long, &zeros] {
+        let bytes = form(&list, &elements::build(vec![&value[..]; 100]));
+        let mut charges = Vec::new();
+        let given_up = ordered::decode(&list, &mut Reader::new(&bytes, false), &mut |charge| {
+            charges.push(charge);
+            if charges.len() > 3 {
+                return Err("given up");
+            }
+            Ok(())
+        });
+        assert_eq!(given_up, Err(DecodeError::Charge("given up")));
+        assert_eq!(charges.len(), 4);
+        let least = digits_bytes(value.len());
+        assert!(charges.iter().all(|charge| *charge >= least), "{charges:?}");
+        let mut reader = Reader::new(&bytes, false);
+        assert_eq!(skip(&list, &mut reader), Ok(()));
+        assert_eq!(reader.at(), bytes.len());
+    }
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn look(view: &RowView<'_>) {
     let mut out = Vec::new();
     let copy = |path: &[u8], out: &mut Vec<u8>| {
         out.extend_from_slice(path);
-        Ok(())
+        Ok::<_, RowError>(())
     };
     for column in COLLECTIONS {
         if let Ok(Some(collection)) = view.collection(column) {

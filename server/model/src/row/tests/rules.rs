@@ -206,7 +206,7 @@ fn collections_are_written_in_native_serialization() {
     // The decoder of this test doubles each path.
     let twice = |path: &[u8], out: &mut Vec<u8>| {
         out.extend_from_slice(&[path, path].concat());
-        Ok(())
+        Ok::<_, RowError>(())
     };
     let mut list = Vec::new();
     live.write_list(&mut list).unwrap();
