@@ -7,10 +7,11 @@ use ebb_jobs::history::{JobRecord, OwnSnapshot, RecordState, Submission};
 use ebb_jobs::launch::{OpenJob, check_files, output_is_there};
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_jobs::restart::{Fate, fate, unsettled_writer};
-use ebb_jobs::{JobError, Work};
+use ebb_jobs::{Failure, JobError, Work};
 use ebb_scheduler::runtime::{JobSpec, SubmitError};
 use ebb_storage::Db;
 use serde_json::json;
+use tracing::warn;
 
 use super::Node;
 use super::drive::{AcceptedJob, failed};
@@ -122,13 +123,15 @@ pub(super) fn estimate(node: &Node, request: &JobRequest) -> Result<Estimate, Jo
     Ok(prospect.estimate.expect("the free cores are given"))
 }
 
-/// Returns whether the runtime refused a job for a reason that has nothing to do with the job.
-fn is_transient(error: &JobError) -> bool {
-    matches!(error, JobError::Submit(refused) if refused.is_transient())
+/// Returns whether a job did not start for a reason that has nothing to do with the job, and that passes:
+/// the runtime accepts no jobs at present, or the disk is full.
+fn is_passing(error: &JobError) -> bool {
+    let is_transient = matches!(error, JobError::Submit(refused) if refused.is_transient());
+    is_transient || Failure::of(error) == Failure::DiskFull
 }
 
-/// Starts an unfinished job again: see [`Node::restart`]. If the runtime accepts no jobs, the job is parked
-/// again, with its snapshots, for the next node.
+/// Starts an unfinished job again: see [`Node::restart`]. If the runtime accepts no jobs, or the disk is full,
+/// the job stays unfinished, with its snapshots, for a later restart.
 pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobError> {
     // The shutdown may also begin later, before the runtime has the job.
     if node.is_closed() {
@@ -154,21 +157,31 @@ pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobE
     // As in `submit`.
     let claim = Arc::new(claim);
     let free = request.goal_s.map(|_| free_cores(node));
+    let mut has_begun = false;
     let started = open(node, &request, &record.own_snapshots).and_then(|mut open_job| {
-        let again = history.begin_again(&record, open_job.own_snapshots())?;
-        let prospect = prospect(node, &request, &open_job, free)?;
-        let accepted = AcceptedJob::submit(node, *request, again, &mut open_job, prospect);
-        if accepted.as_ref().is_err_and(is_transient) {
-            open_job.keep();
+        let submit = || {
+            let again = history.begin_again(&record, open_job.own_snapshots())?;
+            has_begun = true;
+            let prospect = prospect(node, &request, &open_job, free)?;
+            AcceptedJob::submit(node, *request, again, &mut open_job, prospect)
+        };
+        match submit() {
+            Ok(accepted) => Ok(accepted.begin(node, open_job, Arc::clone(&claim))),
+            Err(error) => {
+                if is_passing(&error) {
+                    open_job.keep();
+                }
+                Err(error)
+            }
         }
-        Ok(accepted?.begin(node, open_job, Arc::clone(&claim)))
     });
     if let Err(error) = &started {
         let again = history.job(&record.id)?.unwrap_or(record);
-        if is_transient(error) {
-            history.park(&again)?;
-        } else {
+        if !is_passing(error) {
             node.end_unstarted(&again, RecordState::Failed, failed(&error.to_string()))?;
+        } else if has_begun && let Err(unparked) = history.park(&again) {
+            let id = &again.id;
+            warn!(target: "jobs", "the history does not show that job {id} is parked: {unparked}");
         }
     }
     started.map(Restart::Runs)

@@ -1,8 +1,10 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use ebb_colocate::LoadSample;
+use ebb_jobs::Failure;
 use ebb_jobs::history::{
     BackupRequest, JobRecord, MaintenanceOptions, RecordState, STARTS_MAX, SYSTEM_KEYSPACE,
     now_unix_ms,
@@ -14,7 +16,8 @@ use ebb_jobs::request::{
     WordcountRequest,
 };
 use ebb_scheduler::runtime::{Outcome, SubmitError};
-use ebb_storage::{Keyspace, NAME_BYTES_MAX, SeqNo, TableOptions};
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Keyspace, Maintenance, NAME_BYTES_MAX, SeqNo, TableOptions};
 use ebb_test_support::wait::until;
 
 use super::*;
@@ -368,6 +371,41 @@ fn a_restart_on_a_node_that_shuts_down_leaves_the_job_and_its_snapshots_for_the_
     };
     assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
     assert_eq!(snapshots(&node), 0);
+}
+
+/// Regression: a restart on a full disk ended the job as failed, and deleted its snapshots.
+#[test]
+fn a_restart_on_a_full_disk_leaves_the_job_and_its_snapshots() {
+    let disk = MemDisk::new();
+    let open = || {
+        let options = Options {
+            disk: Arc::new(disk.clone()),
+            maintenance: Maintenance::Manual,
+            ..with_cql_tables(Options::default(), &GracePeriods::default())
+        };
+        let db = Db::open("/db", options).unwrap();
+        Node::start(Some(db), NodeOptions::for_tests()).unwrap()
+    };
+    let node = open();
+    let app = node.db().unwrap().keyspace("app").unwrap();
+    let words = app.table("words", TableOptions::default()).unwrap();
+    words.put(b"a", b"ebb flow ebb").unwrap();
+    let left = leave_unfinished(&node, "app.counts");
+    drop((node, app, words));
+    // Too little for ordinary writes. The first write after an opening looks at the free space.
+    disk.set_capacity_bytes(Some(disk.used_bytes() + (64 << 10)));
+    let node = open();
+    let refused = node.restart(&left.id).err().expect("the disk is full");
+    assert_eq!(Failure::of(&refused), Failure::DiskFull, "{refused}");
+    assert_eq!(node.job(&left.id).unwrap(), left);
+    assert_eq!(snapshots(&node), 1);
+    disk.set_capacity_bytes(None);
+    drop(node);
+    let node = open();
+    let Restart::Runs(job) = node.restart(&left.id).unwrap() else {
+        panic!("it does not run");
+    };
+    assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
 }
 
 /// Regression: if attempts at tasks could not be written, the end of the job was reported as missing in

@@ -296,7 +296,9 @@ impl Catalog {
     /// whether there was a change.
     ///
     /// Permissions on dropped objects are dropped too. If a full disk has no space for that, a later
-    /// change drops them, and at the latest the one that creates an object of the same name.
+    /// change drops them, and at the latest the one that creates an object of the same name. Those of an
+    /// unreadable role stay, and apply to an object that is created with the name before the role is
+    /// readable.
     ///
     /// A call can carry out only one change of the kind that a statement makes: one created or
     /// dropped keyspace or table, or changed records of one keyspace.
@@ -345,7 +347,9 @@ impl Catalog {
         for (keyspace, table) in &served {
             self.announce_table(keyspace, table);
         }
-        self.roles.reread()
+        self.roles.reread()?;
+        // A role that was unreadable may have permissions on objects that were dropped meanwhile.
+        self.roles.retain(self.state().schema())
     }
 
     /// Reads the schema again if a part of it is unreadable. Returns the tables that are in service

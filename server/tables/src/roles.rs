@@ -430,9 +430,9 @@ impl RoleStore {
     }
 
     /// Removes permissions on keyspaces, tables and roles that do not exist, also on a full disk. If not
-    /// even the reserved space suffices, the permissions stay until a later call. They are harmless: those
-    /// on tables and keyspaces are removed by [`RoleStore::retain_before_creation`] before an object gets
-    /// the name, and those on a role by the creation of a role of this name.
+    /// even the reserved space suffices, the permissions of readable roles stay until a later call, without
+    /// effect: [`RoleStore::retain_before_creation`] removes those on tables and keyspaces before an object
+    /// gets the name, and the creation of a role those on an earlier role of its name.
     ///
     /// # Errors
     /// If the store failed for another reason than a full disk.

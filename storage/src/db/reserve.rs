@@ -2,7 +2,8 @@
 //! space work on a full disk.
 //!
 //! Truncating or dropping a table, dropping a keyspace, deleting a snapshot, removing segments of
-//! the log and installing a flush or a merge each write a little before they free much. The file
+//! the log and installing a flush or a merge each write a little before they free much, and so do
+//! batches of [`Db::write_freeing`](crate::Db::write_freeing). The file
 //! `RESERVE` takes space for them while there is enough. If one of them finds no space, the file
 //! is removed and the operation repeated; a later flush creates the file again. (ZFS calls this
 //! slop space, and keeps it in its own accounts; a file works on any file system, and against

@@ -233,8 +233,9 @@ impl History {
         Ok(self.attempts.db.sync()?)
     }
 
-    /// Records how a job ended, also on a full disk. Without the record the next process would start the job
-    /// again, and the snapshots of a job that is discarded would go on to pin space.
+    /// Records how a job ended. For a job that has snapshots, or was cancelled, this works on a full disk,
+    /// too: without the record its snapshots would go on to pin space, and the next process would start it
+    /// again. Other ends free nothing, and do not use the reserved space.
     ///
     /// # Errors
     /// When the store fails.
@@ -247,8 +248,11 @@ impl History {
         });
         let mut batch = WriteBatch::new();
         batch.put(&self.jobs, row.id(), row.json());
-        let db = &self.attempts.db;
-        Ok(db.write_freeing(batch, WriteOptions::default())?)
+        let (db, options) = (&self.attempts.db, WriteOptions::default());
+        if !job.own_snapshots.is_empty() || state == RecordState::Cancelled {
+            return Ok(db.write_freeing(batch, options)?);
+        }
+        Ok(db.write_with(batch, options)?)
     }
 
     /// Deletes the record of a job that did not start after all, and its attempts.

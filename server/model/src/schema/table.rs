@@ -114,6 +114,7 @@ pub struct TableSchema {
     pub(super) next_index_id: u32,
     layout: KeyLayout,
     dropped_cells: Vec<DroppedCells>,
+    all_dropped_cells: Vec<DroppedCells>,
     ids_beside_dropped: Option<Vec<u32>>,
 }
 
@@ -229,12 +230,14 @@ impl TableSchema {
         self.indexes.sort_by(|a, b| a.name.cmp(&b.name));
         self.layout = layout(&self.columns);
         let ids: HashSet<ColumnId> = self.columns.iter().map(|c| c.id).collect();
-        let back = (self.dropped.iter()).filter(|old| ids.contains(&old.id));
-        let cells = back.map(|old| DroppedCells {
+        let cells = self.dropped.iter().map(|old| DroppedCells {
             column: old.id.0,
             timestamp_us: old.dropped_us,
         });
-        self.dropped_cells = cells.collect();
+        self.all_dropped_cells = cells.collect();
+        let back =
+            (self.all_dropped_cells.iter()).filter(|old| ids.contains(&ColumnId(old.column)));
+        self.dropped_cells = back.cloned().collect();
         self.ids_beside_dropped = (!self.dropped.is_empty()).then(|| {
             let columns = self.columns.iter();
             let columns = columns.filter(|column| column.kind >= ColumnKind::Static);
@@ -267,6 +270,7 @@ impl TableSchema {
             next_index_id,
             layout: KeyLayout::new(Vec::new(), Vec::new()),
             dropped_cells: Vec::new(),
+            all_dropped_cells: Vec::new(),
             ids_beside_dropped: None,
         })
     }
@@ -341,7 +345,13 @@ impl TableSchema {
         self.ids_beside_dropped.as_deref()
     }
 
-    /// Returns the hidden cells of dropped columns, in the order of their ids.
+    /// Returns the cells that are hidden for good, of all columns that were dropped, in the order of their
+    /// ids. Newer cells of a column are visible once the column is added again.
+    pub fn all_dropped_cells(&self) -> &[DroppedCells] {
+        &self.all_dropped_cells
+    }
+
+    /// Returns the hidden cells of columns that were dropped and added again, in the order of their ids.
     pub fn dropped_cells(&self) -> &[DroppedCells] {
         &self.dropped_cells
     }

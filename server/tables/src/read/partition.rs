@@ -125,7 +125,8 @@ impl<'p> Partition<'p> {
     /// # Errors
     /// If the header is damaged.
     pub(super) fn may_have_static_values(&self) -> Result<bool> {
-        let is_live = self.static_view().is_live(None);
+        let view = self.static_view().without(self.schema.all_dropped_cells());
+        let is_live = view.is_live(None);
         is_live.map_err(|error| self.damaged_header(error))
     }
 
@@ -197,7 +198,8 @@ impl<'p> Partition<'p> {
     /// # Errors
     /// If the operand is damaged.
     pub(super) fn may_have_row(&self, clustering: &[u8], operand: &[u8]) -> Result<bool> {
-        let is_live = self.view(clustering, Some(operand))?.is_live(None);
+        let view = self.view(clustering, Some(operand))?;
+        let is_live = view.without(self.schema.all_dropped_cells()).is_live(None);
         is_live.map_err(|error| self.damaged_row(clustering, error))
     }
 

@@ -102,7 +102,6 @@ fn a_deletion_heals_a_key_whose_operands_make_too_long_a_value() {
     let options = TableOptions {
         merge_operator: Some("deleting".into()),
         sstable: uncompressed,
-        ..TableOptions::default()
     };
     // In the memtable, in a run for each operand, and in one run.
     for (name, flushes, merges) in [("a", false, false), ("b", true, false), ("c", true, true)] {
