@@ -11,7 +11,7 @@ use ebb_cql::protocol::{
 
 use super::access::{Login, User};
 pub use super::interrupt::{Interrupt, TimeOut};
-pub use super::outcome::Outcome;
+pub use super::outcome::{Outcome, SchemaChanges};
 use super::write::write_type_of;
 
 /// The lane of a statement: the threads on which the statement runs, and the queue in which it
@@ -60,7 +60,7 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// Executes a statement and appends the body of the RESULT to `out`. After an error the caller
-    /// discards whatever was appended.
+    /// discards whatever was appended, but not the [changes of the schema](Call::changes).
     ///
     /// # Errors
     /// The error for the client. After UNPREPARED nothing was executed, and the caller may analyse the
@@ -262,4 +262,7 @@ pub struct Call<'a> {
     pub interrupt: &'a Interrupt,
     /// The user of the connection.
     pub user: &'a User,
+    /// The schema changes that the call has made so far. The caller publishes them, also after an
+    /// error.
+    pub changes: &'a SchemaChanges,
 }

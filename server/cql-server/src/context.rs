@@ -4,6 +4,7 @@ use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::QualifiedName;
 use ebb_tables::Catalog;
 
+use super::outcome::SchemaChanges;
 use super::system::SystemTables;
 
 /// The context in which statements about the schema and about snapshots are executed.
@@ -15,6 +16,8 @@ pub struct SchemaContext<'a> {
     pub system: &'a SystemTables,
     /// The keyspace in use.
     pub keyspace: Option<&'a str>,
+    /// The schema changes that the call has made so far.
+    pub changes: &'a SchemaChanges,
 }
 
 /// Returns the keyspace of a qualified name, or the keyspace in use.

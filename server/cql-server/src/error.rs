@@ -116,6 +116,7 @@ pub fn of_catalog(error: CatalogError) -> ErrorResponse {
             _ => ErrorResponse::server(error.to_string()),
         },
         CatalogError::Corrupt { .. } => ErrorResponse::server(error.to_string()),
+        CatalogError::Unfinished(error) => of_catalog(*error),
     }
 }
 

@@ -45,7 +45,7 @@ use super::access::{
     self, Login, User, all_queries_need, execute_permission, execute_role, trace_need,
 };
 use super::activity::Activity;
-use super::call::{Call, Lane, Outcome, Service, StatementKind};
+use super::call::{Call, Lane, Outcome, SchemaChanges, Service, StatementKind};
 use super::context::SchemaContext;
 use super::describe;
 use super::error::{Result, invalid, of_parse};
@@ -205,11 +205,16 @@ impl Executor {
         })
     }
 
-    fn schema_context<'c>(&'c self, keyspace: Option<&'c str>) -> SchemaContext<'c> {
+    fn schema_context<'c>(
+        &'c self,
+        keyspace: Option<&'c str>,
+        changes: &'c SchemaChanges,
+    ) -> SchemaContext<'c> {
         SchemaContext {
             catalog: &self.catalog,
             system: &self.system,
             keyspace,
+            changes,
         }
     }
 }
@@ -260,7 +265,7 @@ impl Executor {
             }
             Statement::Write(_) | Statement::Batch(_) => self.write(statement, call, out),
             Statement::CreateSnapshot(create) => {
-                let context = self.access_context(keyspace, call.user);
+                let context = self.access_context(keyspace, call.user, call.changes);
                 // Held until the snapshot is noted, so that concurrent statements cannot exceed the
                 // quota. With IF NOT EXISTS there may be nothing to note.
                 let room = access::room_for_snapshot(&context)?;
@@ -272,7 +277,7 @@ impl Executor {
                 Ok(done)
             }
             Statement::DropSnapshot(_) | Statement::ListSnapshots(_) => {
-                snapshots::execute(&self.schema_context(keyspace), tree, out)
+                snapshots::execute(&self.schema_context(keyspace, call.changes), tree, out)
             }
             Statement::KillQuery(id) => {
                 self.kill_query(*id, call.user)?;
@@ -280,17 +285,19 @@ impl Executor {
                 Ok(Outcome::default())
             }
             Statement::Role(role) => {
-                execute_role(&self.access_context(keyspace, call.user), role, out)
+                let context = self.access_context(keyspace, call.user, call.changes);
+                execute_role(&context, role, out)
             }
             Statement::Permission(permission) => {
-                execute_permission(&self.access_context(keyspace, call.user), permission, out)
+                let context = self.access_context(keyspace, call.user, call.changes);
+                execute_permission(&context, permission, out)
             }
             Statement::Unsupported(unsupported) => not_supported(unsupported),
             // The other statements change the schema, truncate a table or select a keyspace.
             _ => {
                 let guardrails = self.guardrails(call)?;
                 let warnings = guardrails.check_schema(tree, &self.catalog.state(), keyspace)?;
-                let context = self.schema_context(keyspace);
+                let context = self.schema_context(keyspace, call.changes);
                 let mut done = schema_statements::execute(&context, tree, out)?;
                 done.warnings.extend(warnings);
                 // The index of a small table is ready at the response; others are built afterwards.
@@ -298,7 +305,7 @@ impl Executor {
                     self.builds.start_and_wait_briefly();
                 }
                 // If this fails, what was created stays, and a superuser has to grant the permissions.
-                self.own(tree, keyspace, &done, call.user)?;
+                self.own(tree, keyspace, call)?;
                 Ok(done)
             }
         }

@@ -208,7 +208,6 @@ pub fn execute(
         None => Response::Void.encode_body(out),
     }
     Ok(Outcome {
-        changes,
         created_snapshot,
         ..Outcome::default()
     })
@@ -291,7 +290,8 @@ fn scope<'a>(
     }
 }
 
-/// Creates a snapshot, and returns its events; `None` if it existed already.
+/// Creates a snapshot, and returns its events; `None` if it existed already. The events are also
+/// added to the changes of the call, where they stay after an error.
 fn create(
     context: &SchemaContext<'_>,
     create: &CreateSnapshot,
@@ -310,10 +310,9 @@ fn create(
         let of = db.existing_keyspace(keyspace).map_err(of_store)?;
         match of.create_snapshot_with(name, options) {
             Ok(_) => {
-                db.sync().map_err(of_store)?;
                 let now = state.schema().keyspace(keyspace);
                 let listed = now.filter(|_| context.catalog.is_snapshot_listed(&of, name));
-                let changes = listed.map(|now| {
+                let changes = listed.map_or_else(Vec::new, |now| {
                     // The snapshot's tables are the current ones, which do not have to be read from
                     // disk.
                     let tables = now.tables().map(|table| table.name());
@@ -321,7 +320,9 @@ fn create(
                     let created = SchemaChangeKind::Created;
                     changed(created, (keyspace, name), objects(now, tables))
                 });
-                Ok(Some(changes.unwrap_or_default()))
+                context.changes.add(changes.iter().cloned());
+                db.sync().map_err(of_store)?;
+                Ok(Some(changes))
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 if create.if_not_exists {
@@ -370,7 +371,8 @@ fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
 }
 
 /// Drops a snapshot, and returns its events. There are no events if clients did not see the
-/// snapshot as a keyspace, or if there is no such snapshot and the statement has IF EXISTS.
+/// snapshot as a keyspace, or if there is no such snapshot and the statement has IF EXISTS. The
+/// events are also added to the changes of the call, where they stay after an error.
 fn drop(
     context: &SchemaContext<'_>,
     drop: &DropSnapshot,
@@ -420,28 +422,32 @@ fn drop(
         }
         // Drivers show a listed snapshot as a keyspace, so they get an event for each table in it. The
         // tables are read here, because they cannot be read after the deletion. If that fails, only the
-        // events are left out.
-        let is_listed = context.catalog.is_snapshot_listed(&of, name);
-        let opened = is_listed.then(|| of.snapshot(name));
-        let opened = opened.and_then(Result::ok);
-        let listed = opened.map(|opened| objects(now, opened.tables()));
+        // events of the tables and types are left out.
+        let changes = if context.catalog.is_snapshot_listed(&of, name) {
+            let opened = of.snapshot(name).ok();
+            let all = opened.map_or_else(Vec::new, |opened| objects(now, opened.tables()));
+            changed(SchemaChangeKind::Dropped, (keyspace, name), all)
+        } else {
+            Vec::new()
+        };
         // The snapshot counts for the quota of a role by this number, which is gone after the deletion.
         let seq = of.snapshot_seq(name);
-        match of.delete_snapshot(name) {
-            Ok(()) => {
-                if let Ok(seq) = seq {
-                    let roles = context.catalog.roles();
-                    roles.forget_snapshot(seq).map_err(of_catalog)?;
-                }
-                // One sync for both. If a crash leaves the record alone, the next start removes it.
-                db.sync().map_err(of_store)?;
-                let dropped = SchemaChangeKind::Dropped;
-                let changes = listed.map(|all| changed(dropped, (keyspace, name), all));
-                Ok(changes.unwrap_or_default())
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => missing(),
-            Err(error) => Err(of_store(error)),
+        let deleted = of.delete_snapshot(name);
+        if (deleted.as_ref()).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            return missing();
         }
+        // The snapshot may be gone although an error followed.
+        if of.snapshot_seq(name).is_err() {
+            context.changes.add(changes.iter().cloned());
+        }
+        deleted.map_err(of_store)?;
+        if let Ok(seq) = seq {
+            let roles = context.catalog.roles();
+            roles.forget_snapshot(seq).map_err(of_catalog)?;
+        }
+        // One sync for both. If a crash leaves the record alone, the next start removes it.
+        db.sync().map_err(of_store)?;
+        Ok(changes)
     })
 }
 

@@ -11,7 +11,7 @@ use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Maintenance, ManualClock, Options};
 use ebb_tables::{Catalog, CatalogState, GracePeriods, with_cql_tables};
 
-use super::call::{Interrupt, Outcome};
+use super::call::{Interrupt, Outcome, SchemaChanges};
 use super::listing::Listing;
 use super::schema_statements::{self, SchemaContext};
 use super::system::{CLUSTER_NAME, Facts, JobList, LocalNode, Lookup, SystemTables};
@@ -61,6 +61,8 @@ pub(super) struct Session {
     pub(super) clock: ManualClock,
     pub(super) keyspace: Option<String>,
     pub(super) jobs: Option<Arc<dyn JobList>>,
+    /// The schema changes of the last statement.
+    changes: SchemaChanges,
 }
 
 impl Session {
@@ -77,6 +79,7 @@ impl Session {
             clock,
             keyspace: None,
             jobs: None,
+            changes: SchemaChanges::default(),
         }
     }
 
@@ -112,11 +115,13 @@ impl Session {
             catalog: &self.catalog,
             system: &self.system,
             keyspace: self.keyspace.as_deref(),
+            changes: &self.changes,
         }
     }
 
     fn try_outcome(&mut self, text: &str) -> Result<Outcome, ErrorResponse> {
         let parsed = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        self.changes = SchemaChanges::default();
         let mut out = BytesMut::new();
         let (context, statement) = (self.context(), &parsed.statement);
         let outcome = match statement {
@@ -137,14 +142,15 @@ impl Session {
     #[track_caller]
     pub(super) fn run(&mut self, text: &str) -> Option<SchemaChange> {
         match self.try_outcome(text) {
-            Ok(outcome) => outcome.changes.into_iter().next(),
+            Ok(_) => self.changes.take().into_iter().next(),
             Err(error) => panic!("{text}: {error}"),
         }
     }
 
     /// Executes a statement, and returns all its changes.
     pub(super) fn changes(&mut self, text: &str) -> Vec<SchemaChange> {
-        self.try_outcome(text).unwrap().changes
+        self.try_outcome(text).unwrap();
+        self.changes.take()
     }
 
     pub(super) fn warnings(&mut self, text: &str) -> Vec<String> {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::announce::{Announcement, Announcements};
 use super::diff;
-use super::error::Result;
+use super::error::{CatalogError, Result};
 use super::form::form;
 use super::grace::GracePeriods;
 use super::identity::{Identity, NODE_TABLE, node_records};
@@ -306,10 +306,8 @@ impl Catalog {
     /// # Errors
     /// The inner error is that of `decide`: nothing is changed. The outer error is
     /// [`CatalogError::Schema`] if the next opening could not decode the change: nothing is changed
-    /// either. Otherwise it is an error of the store: the next opening may or may not find the
-    /// change.
-    ///
-    /// [`CatalogError::Schema`]: super::CatalogError::Schema
+    /// either. It is [`CatalogError::Unfinished`] if the next schema is in effect. Otherwise it is an
+    /// error of the store: the next opening may or may not find the change.
     pub fn change<E>(
         &self,
         decide: impl FnOnce(&Schema) -> Result<Option<Schema>, E>,
@@ -321,9 +319,16 @@ impl Catalog {
                 Err(refused) => return Ok(Err(refused)),
             };
             self.roles.retain_before_creation(&state.schema, &next)?;
-            diff::carry_out(&self.store, state, next, |state| self.publish(state))?;
-            self.roles.retain(self.state().schema())?;
-            Ok(Ok(true))
+            let mut is_published = false;
+            let done = diff::carry_out(&self.store, state, next, |state| {
+                self.publish(state);
+                is_published = true;
+            });
+            let done = done.and_then(|()| self.roles.retain(self.state().schema()));
+            match done {
+                Err(error) if is_published => Err(CatalogError::Unfinished(error.into())),
+                done => done.map(|()| Ok(true)),
+            }
         })
     }
 

@@ -31,6 +31,10 @@ pub enum CatalogError {
         /// The names of the tables that CQL did not create, at least one.
         tables: Vec<String>,
     },
+    /// The schema has changed, and a later step failed, such as the removal of permissions on a
+    /// dropped object. The next change or opening completes it.
+    #[error(transparent)]
+    Unfinished(Box<Self>),
 }
 
 impl CatalogError {

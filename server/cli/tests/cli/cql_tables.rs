@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ebb_cql::syntax::parse;
+use ebb_cql_server::call::SchemaChanges;
 use ebb_cql_server::schema_statements::{SchemaContext, execute};
 use ebb_cql_server::system::SystemTables;
 use ebb_storage::{Db, SystemClock};
@@ -26,6 +27,7 @@ pub fn with_cql_table() -> Place {
             catalog: &catalog,
             system: &SystemTables::default(),
             keyspace: Some("app"),
+            changes: &SchemaChanges::default(),
         };
         for text in [
             "CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",

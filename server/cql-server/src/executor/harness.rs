@@ -1,13 +1,13 @@
 //! A server without sockets, on which tests execute statements.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use ebb_cql::protocol::Compression;
 use ebb_cql::protocol::{
     Answer, BatchKind, ErrorResponse, Frame, Head, Opcode, OpenFrame, QueryParameters, Response,
-    Value, Values, ValuesBuf, Version,
+    SchemaChange, Value, Values, ValuesBuf, Version,
 };
 use ebb_model::key::PartitionKey;
 use ebb_model::row::{Cell, HeaderBuilder, Lifetime, Marker, RowBuilder};
@@ -19,7 +19,7 @@ use ebb_tables::Catalog;
 
 use super::Executor;
 use crate::access::User;
-use crate::call::{Call, Interrupt, Outcome, Service};
+use crate::call::{Call, Interrupt, Outcome, SchemaChanges, Service};
 use crate::functions::json;
 use crate::prepared::Prepared;
 use crate::read::Limits;
@@ -34,6 +34,8 @@ pub(crate) struct Server {
     pub(crate) user: User,
     /// The conditions that end a request early, the same for all requests.
     pub(crate) interrupt: Interrupt,
+    /// The schema changes of all calls so far, failed ones included.
+    pub(crate) changes: Mutex<Vec<SchemaChange>>,
 }
 
 /// A page of rows as text; a null is `null`.
@@ -68,6 +70,7 @@ impl Server {
             keyspace,
             user: User::anyone(),
             interrupt: never(),
+            changes: Mutex::default(),
         }
     }
 
@@ -157,16 +160,20 @@ impl Server {
             None => Version::V4,
             Some(_) => Version::V5,
         };
+        let changes = SchemaChanges::default();
         let call = Call {
             keyspace: self.keyspace.as_deref(),
             version,
             parameters,
             interrupt: &self.interrupt,
             user: &self.user,
+            changes: &changes,
         };
         let mut out = BytesMut::new();
         let frame = OpenFrame::response(&mut out, version, 1, Opcode::Result, &Head::default());
-        let outcome = execute(&call, &mut out)?;
+        let done = execute(&call, &mut out);
+        self.changes.lock().unwrap().extend(changes.take());
+        let outcome = done?;
         frame.finish(&mut out, Compression::None);
         if outcome.is_outdated {
             return Ok((Response::Void, outcome));

@@ -5,7 +5,7 @@ use ebb_model::access::{Need, Resource};
 
 use super::Executor;
 use crate::access::{self, AccessContext, NeedsContext, User, needs};
-use crate::call::Outcome;
+use crate::call::{Call, SchemaChanges};
 use crate::context::in_keyspace;
 use crate::error::Result;
 use crate::prepared::Prepared;
@@ -41,9 +41,10 @@ impl Executor {
         &'c self,
         keyspace: Option<&'c str>,
         user: &'c User,
+        changes: &'c SchemaChanges,
     ) -> AccessContext<'c> {
         AccessContext {
-            schema: self.schema_context(keyspace),
+            schema: self.schema_context(keyspace, changes),
             user,
         }
     }
@@ -54,8 +55,7 @@ impl Executor {
         &self,
         statement: &Statement,
         keyspace: Option<&str>,
-        done: &Outcome,
-        user: &User,
+        call: &Call<'_>,
     ) -> Result<()> {
         let created = match statement {
             Statement::CreateKeyspace(create) => Resource::keyspace(create.name.as_str()),
@@ -66,9 +66,10 @@ impl Executor {
             _ => return Ok(()),
         };
         // With IF NOT EXISTS the statement may have created nothing.
-        if done.changes.is_empty() {
+        if call.changes.is_empty() {
             return Ok(());
         }
-        access::grant_to_creator(&self.access_context(keyspace, user), &created)
+        let context = self.access_context(keyspace, call.user, call.changes);
+        access::grant_to_creator(&context, &created)
     }
 }

@@ -1,5 +1,6 @@
 //! Statements through the executor, on a database in memory.
 
+use std::io;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -8,12 +9,14 @@ use ebb_cql::protocol::{
     Consistency, ErrorKind, QueryParameters, Response, SchemaChange, SchemaChangeKind,
     SchemaTarget, Value, ValuesBuf, Version, prepared_id,
 };
-use ebb_storage::SnapshotOptions;
+use ebb_storage::simulation::{FaultOp, MemDisk};
+use ebb_storage::{ManualClock, SnapshotOptions};
 use memchr::memmem;
 
 use super::harness::Server;
-use crate::call::{Call, Service};
-use crate::testing::never;
+use crate::access::User;
+use crate::call::{Call, SchemaChanges, Service};
+use crate::testing::{BEGIN_MS, never, open};
 
 #[test]
 fn the_queries_of_a_connecting_driver_are_answered() {
@@ -631,6 +634,69 @@ fn a_table_announced_by_a_job_causes_a_created_event() {
     assert!(events.try_iter().eq([expected]));
 }
 
+/// A server over `disk` with a table and a snapshot. Its connection is that of a role that created
+/// the snapshot, and may create and drop more.
+fn of_creator(disk: &MemDisk) -> Server {
+    let clock = ManualClock::at_ms(BEGIN_MS);
+    let catalog = open(disk, &clock, |options, _| options);
+    catalog.set_listed_snapshots(32);
+    let mut server = Server::over(catalog, clock, None);
+    for text in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.t (a int PRIMARY KEY)",
+        "CREATE ROLE u WITH LOGIN = true",
+        "GRANT ALL ON ALL KEYSPACES TO u",
+        "GRANT SELECT ON ks.t TO u",
+    ] {
+        server.run(text);
+    }
+    let roles = server.executor.catalog().roles().state();
+    let role = roles.roles().get("u").unwrap();
+    server.user = User::logged_in("u", role.id);
+    server.run("CREATE SNAPSHOT old ON KEYSPACE ks");
+    server
+}
+
+/// Regression: a statement whose change was done caused no event if a later step failed, such as the
+/// one that grants permissions on a new table, or drops those on an old one.
+#[test]
+fn a_change_of_the_schema_causes_an_event_although_a_later_step_fails() {
+    let visible = |server: &Server| {
+        let catalog = server.executor.catalog();
+        let keyspace = catalog.db().existing_keyspace("ks");
+        let snapshots = keyspace.map(|keyspace| keyspace.snapshot_names());
+        (catalog.state().version(), snapshots.unwrap_or_default())
+    };
+    for text in [
+        "CREATE TABLE ks.u (a int PRIMARY KEY)",
+        "DROP TABLE ks.t",
+        "DROP KEYSPACE ks",
+        "CREATE SNAPSHOT new ON KEYSPACE ks",
+        "DROP SNAPSHOT old ON KEYSPACE ks",
+    ] {
+        let mut failed_late = 0;
+        for nth in 1.. {
+            let disk = MemDisk::new();
+            let mut server = of_creator(&disk);
+            server.changes.lock().unwrap().clear();
+            let before = visible(&server);
+            disk.fail_next(FaultOp::Any, nth, io::ErrorKind::Other);
+            let refusal = server.refusal(text);
+            let has_failed = disk.armed_faults() == 0;
+            disk.clear_faults();
+            let has_changed = visible(&server) != before;
+            let has_event = !server.changes.lock().unwrap().is_empty();
+            assert_eq!(has_event, has_changed, "{text}, call {nth}: {refusal:?}");
+            failed_late += usize::from(has_changed && refusal.is_some());
+            if !has_failed {
+                assert_eq!(refusal, None, "{text}");
+                break;
+            }
+        }
+        assert!(failed_late > 0, "{text}");
+    }
+}
+
 #[test]
 fn expired_snapshots_cause_drop_events() {
     let mut server = Server::with(&["CREATE TABLE t (a int PRIMARY KEY)"]);
@@ -868,6 +934,7 @@ fn durations_have_the_type_name_of_the_protocol_version() {
             parameters: QueryParameters::default(),
             interrupt: &never(),
             user: &server.user,
+            changes: &SchemaChanges::default(),
         };
         let mut out = BytesMut::new();
         let prepared = server.prepare(text).unwrap();

@@ -4,7 +4,7 @@ use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTar
 use ebb_cql::syntax::ast::{CreateIndex, DropObject, QualifiedName};
 
 use super::{SchemaContext, changed, check_readable, in_keyspace, no_keyspace};
-use crate::error::{of_catalog, of_schema};
+use crate::error::of_schema;
 
 type Done = Result<Option<SchemaChange>, ErrorResponse>;
 
@@ -81,8 +81,7 @@ pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropObject) -> Done {
     context.changeable(&drop.name)?;
     let keyspace = in_keyspace(&drop.name, context.keyspace)?;
     let index = drop.name.name.as_str();
-    let mut of = None;
-    let changed = context.catalog.change(|schema| {
+    context.change_by(|schema| {
         let known = schema.keyspace(keyspace);
         let is_there = known.is_some_and(|known| known.table_of_index(index).is_some());
         // An unreadable table may have the index, so that IF EXISTS must not succeed.
@@ -91,9 +90,6 @@ pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropObject) -> Done {
             return Ok(None);
         }
         let (next, table) = schema.drop_index(keyspace, index).map_err(of_schema)?;
-        of = Some(table);
-        Ok::<_, ErrorResponse>(Some(next))
-    });
-    changed.map_err(of_catalog)??;
-    Ok(of.map(|table| updated(keyspace, &table)))
+        Ok(Some((next, updated(keyspace, &table))))
+    })
 }

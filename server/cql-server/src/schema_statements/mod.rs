@@ -25,6 +25,7 @@ use bytes::BytesMut;
 use ebb_cql::protocol::{ErrorResponse, Response, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{QualifiedName, Statement};
 use ebb_model::schema::Schema;
+use ebb_tables::CatalogError;
 
 pub(crate) use self::indexes::indexed_table;
 use self::type_names::resolve_type;
@@ -85,7 +86,6 @@ pub fn execute(
     }
     Ok(Outcome {
         warnings,
-        changes: change.into_iter().collect(),
         ..Outcome::default()
     })
 }
@@ -149,8 +149,29 @@ impl SchemaContext<'_> {
         change: SchemaChange,
         next: impl FnOnce(&Schema) -> Next,
     ) -> Result<Option<SchemaChange>, ErrorResponse> {
-        let changed = self.catalog.change(next).map_err(of_catalog)??;
-        Ok(changed.then_some(change))
+        self.change_by(|schema| Ok(next(schema)?.map(|next| (next, change))))
+    }
+
+    /// Replaces the schema by the one that `decide` returns together with its change. Returns that
+    /// change, and adds it to [`changes`](Self::changes), also if an error follows it; `None` if
+    /// `decide` left the schema as it was.
+    fn change_by(
+        &self,
+        decide: impl FnOnce(&Schema) -> Result<Option<(Schema, SchemaChange)>, ErrorResponse>,
+    ) -> Result<Option<SchemaChange>, ErrorResponse> {
+        let mut change = None;
+        let changed = self.catalog.change(|schema| {
+            let Some((next, decided)) = decide(schema)? else {
+                return Ok(None);
+            };
+            change = Some(decided);
+            Ok::<_, ErrorResponse>(Some(next))
+        });
+        if matches!(changed, Ok(Ok(true)) | Err(CatalogError::Unfinished(_))) {
+            self.changes.add(change.clone());
+        }
+        changed.map_err(of_catalog)??;
+        Ok(change)
     }
 }
 

@@ -13,6 +13,7 @@ use ebb_cql::protocol::{
     Direction, ErrorResponse, FrameDecoder, HEADER_BYTES, PAYLOAD_BYTES_MAX, Response, SchemaChange,
 };
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::{Sleep, sleep_until, timeout};
 
@@ -174,9 +175,20 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    pub(super) async fn run(mut self) {
+    /// Serves the client until the connection ends. Each turn serves received frames, sends the
+    /// responses, and then waits for bytes, results, events or the stop of the server, unless another
+    /// frame is complete.
+    pub(super) async fn run(mut self: Box<Self>) {
         let ended = loop {
-            if let Err(ended) = self.turn().await {
+            let stops = match self.begin_turn().await {
+                Ok(stops) => stops,
+                Err(ended) => break ended,
+            };
+            let Some((connection, is_fatal)) = self.serve(stops).await else {
+                return;
+            };
+            self = connection;
+            if let Err(ended) = self.end_turn(stops, is_fatal).await {
                 break ended;
             }
         };
@@ -198,13 +210,12 @@ impl<S: Service> Connection<S> {
     }
 
     /// Returns the stream and the stop signal, and frees everything else.
-    fn into_stream(self) -> (Stream, watch::Receiver<bool>) {
+    fn into_stream(self: Box<Self>) -> (Stream, watch::Receiver<bool>) {
         (self.stream, self.stop)
     }
 
-    /// Serves received frames, sends the responses, and then waits for bytes, results, events or the
-    /// stop of the server, unless another frame is complete.
-    async fn turn(&mut self) -> Result<(), Ended> {
+    /// Returns whether the server stops. If so, first reads the last requests of the client.
+    async fn begin_turn(&mut self) -> Result<bool, Ended> {
         let stops = *self.stop.borrow();
         if stops {
             // A client that has not sent STARTUP has no requests that need a response.
@@ -213,7 +224,12 @@ impl<S: Service> Connection<S> {
             }
             self.read_last().await?;
         }
-        let is_fatal = self.serve(stops).await;
+        Ok(stops)
+    }
+
+    /// Sends the responses, and waits for the next turn. If `stops` is true, because the server stops,
+    /// waits only for results. `is_fatal` is true if the connection has to end.
+    async fn end_turn(&mut self, stops: bool, is_fatal: bool) -> Result<(), Ended> {
         self.flush().await?;
         if is_fatal {
             return Err(Ended::WithError);
@@ -305,15 +321,24 @@ impl<S: Service> Connection<S> {
     }
 
     /// Serves several received frames, or a single large one. If `stops` is true, because the
-    /// server stops, rejects them instead. Returns true if the connection has to end.
-    async fn serve(&mut self, stops: bool) -> bool {
+    /// server stops, rejects them instead. Returns the connection, and true if it has to end; `None` if
+    /// a bug ended it.
+    ///
+    /// The connection moves to another thread for a large frame, so that other connections of this
+    /// thread go on.
+    async fn serve(mut self: Box<Self>, stops: bool) -> Option<(Box<Self>, bool)> {
         if !self.is_large_next() {
-            return self.serve_received(BURST_FRAMES, stops);
+            let is_fatal = self.serve_received(BURST_FRAMES, stops);
+            return Some((self, is_fatal));
         }
-        let shared = self.shared.clone();
-        let _turn = shared.requests.turn().await;
-        // Another thread of the runtime takes over the other connections of this one.
-        tokio::task::block_in_place(|| self.serve_received(1, stops))
+        let (shared, runtime) = (self.shared.clone(), Handle::current());
+        let serve = move || {
+            // `serve_received` spawns tasks.
+            let _entered = runtime.enter();
+            let is_fatal = self.serve_received(1, stops);
+            (self, is_fatal)
+        };
+        shared.lanes.run_large(serve).await
     }
 
     fn is_large_next(&self) -> bool {
@@ -551,8 +576,8 @@ impl<S: Service> Connection<S> {
                     if let Some(keyspace) = value.keyspace {
                         self.session.use_keyspace(keyspace);
                     }
-                    if let Some(user) = value.login {
-                        self.session.end_login(user);
+                    if let Some(ended) = value.login {
+                        self.session.end_login(ended);
                     }
                     self.writes_received_at.extend(value.point_received_at);
                     self.slow.extend(value.slow.map(|slow| *slow));

@@ -13,7 +13,7 @@ use tokio::time::{sleep_until, timeout_at};
 use super::commit::QueuedWrite;
 use super::lane_result::{LaneResult, Reply, RequestResult, is_in_conflict};
 use super::lanes::{NORMAL_CLASS_CPU_MAX, PAGE_BYTES, ResultMemory, Share, Waiting};
-use super::login;
+use super::login::{self, EndedLogin};
 use super::replies::{in_protocol, killed, stopping};
 use super::requests::WaitingMemory;
 use super::scan_queue::ScanUser;
@@ -161,7 +161,7 @@ impl<S: Service> LaneRequest<S> {
         let execute = || work.run(request, frame.stream, interrupt, &mut out);
         let outcome = match statements {
             RequestStatements::One(one) => shared.audited(sender, &one.statement, execute),
-            RequestStatements::None | RequestStatements::Batch(_) => execute(),
+            RequestStatements::Login(_) | RequestStatements::Batch(_) => execute(),
         }?;
         Ok((out, outcome))
     }
@@ -234,12 +234,14 @@ impl<S: Service> LaneRequest<S> {
             let (sender, received_at) = (&work.sender, work.received_at);
             reply.slow = work.shared.slow(sender, received_at, &frame, work.spent);
         }
-        if work.kind.lane == Lane::Login {
-            reply.login = Some(ended.is_ok().then(|| work.sender.user.clone()));
+        if let RequestStatements::Login(attempt) = &work.statements {
+            reply.login = Some(EndedLogin {
+                attempt: attempt.clone(),
+                user: ended.is_ok().then(|| work.sender.user.clone()),
+            });
         }
         match ended {
             Ok((response, outcome)) => {
-                work.shared.publish(outcome.changes);
                 reply.frame = response;
                 reply.keyspace = outcome.keyspace;
                 let is_write = work.kind.lane == Lane::Write;

@@ -1,14 +1,13 @@
 //! The result of a request that ran in a lane, on its way to the connection.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::ErrorResponse;
 
 use super::lanes::Waiting;
+use super::login::EndedLogin;
 use super::slow::Unsent;
-use crate::access::User;
 use crate::outcome::Outcome;
 
 /// The whole response to a request, or the error.
@@ -32,9 +31,8 @@ pub(super) struct Reply {
     pub frame: BytesMut,
     /// The keyspace that the request selected.
     pub keyspace: Option<String>,
-    /// The result of a login: the user, or an inner `None` if the login was rejected. `None` for
-    /// other requests.
-    pub login: Option<Option<Arc<User>>>,
+    /// The result of a login; `None` for other requests.
+    pub login: Option<EndedLogin>,
     /// The arrival time of a successful write, whose latency is recorded when the reply is sent.
     /// `None` for other requests, and for writes that took so long that they were moved to
     /// [`Lane::Moved`](crate::call::Lane::Moved): they are no sign of a slow server.

@@ -20,6 +20,11 @@
 //!
 //! Passwords are verified on threads of lower priority than those that serve, but not in the idle
 //! class: even on a busy machine some clients can log in.
+//!
+//! No request runs in tokio's pool for blocking work, which starts a thread when a request needs one.
+//! If the system refuses the thread, tokio panics, or queues the request for a thread that may never
+//! come, and the client gets no response. So changes of the schema, KILL QUERY, logins and large
+//! requests have threads of their own, which exist from the start of the server.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,7 +36,6 @@ use std::time::Duration;
 use ebb_colocate::FloorShare;
 use ebb_threads::nice_current_thread;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::task::spawn_blocking;
 
 use super::options::ServeOptions;
 use super::result_memory::{ResultPages, ResultPool};
@@ -57,10 +61,14 @@ pub(super) struct Lanes {
     /// in use.
     floor: Option<FloorLane>,
     moved: ScanThreads,
-    schema: Semaphore,
-    control: Semaphore,
+    /// A single thread, so that changes of the schema run one at a time.
+    schema: LaneThreads,
+    /// A thread apart from that for changes of the schema, so that KILL QUERY does not wait for one.
+    control: LaneThreads,
+    logins: LaneThreads,
+    /// The threads that parse large requests, and begin to execute them.
+    large: LaneThreads,
     results: Arc<ResultPool>,
-    logins: LowThreads,
 }
 
 /// The threads for reads of ranges that begin while the [floor](crate::floor), the CPU share of
@@ -133,8 +141,7 @@ impl<T> Waiting<T> {
 }
 
 impl Lanes {
-    /// Starts the threads that execute requests in place of the connections' threads: those for
-    /// scans, reads of ranges, moved statements and logins.
+    /// Starts the threads that execute requests in place of the connections' threads.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -165,12 +172,14 @@ impl Lanes {
             scans: threads("cql-scan", scans, share.clone())?,
             ranges: threads("cql-range", ranges, share)?,
             moved: threads("cql-moved", ScanClass::Normal, None)?,
-            schema: Semaphore::new(1),
-            control: Semaphore::new(1),
-            results: ResultPool::new(results.max(1)),
-            logins: LowThreads::start("cql-login", options.logins_max.max(1), || {
+            schema: LaneThreads::start("cql-schema", 1, || ())?,
+            control: LaneThreads::start("cql-control", 1, || ())?,
+            logins: LaneThreads::start("cql-login", options.logins_max.max(1), || {
                 nice_current_thread(LOGIN_NICE)
             })?,
+            // Half as many as serve connections, so that large requests leave CPU time to small ones.
+            large: LaneThreads::start("cql-large", (options.threads / 2).max(1), || ())?,
+            results: ResultPool::new(results.max(1)),
         })
     }
 
@@ -178,6 +187,15 @@ impl Lanes {
     /// results.
     pub(super) fn is_short(&self) -> bool {
         self.results.is_short()
+    }
+
+    /// Parses and begins a large request on a thread on which no other connection waits. Returns
+    /// `None` if `work` panicked.
+    pub(super) async fn run_large<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        self.large.run(work).await
     }
 
     /// Runs the request `work` of a user on a thread of `lane`, once the queue of that group of
@@ -238,22 +256,12 @@ impl Lanes {
                 let threads = floor.map_or(&self.ranges, |floor| &floor.threads);
                 threads.run(user, interrupt, work).await
             }
-            Lane::Moved => self.moved.run(user, interrupt, work).await,
+            // No request of `Inline` or `Write` comes here: the thread of the connection answers point
+            // reads, and writes go to the commit lane or to `run_in_turn`.
+            Lane::Moved | Lane::Inline | Lane::Write => self.moved.run(user, interrupt, work).await,
+            Lane::Schema => self.schema.run(work).await,
+            Lane::Control => self.control.run(work).await,
             Lane::Login => self.logins.run(work).await,
-            // One change at a time: others wait here, and not on a thread of the blocking pool.
-            Lane::Schema => {
-                let _turn = self.schema.acquire().await.expect(never);
-                spawn_blocking(work).await.ok()
-            }
-            // Apart from changes of the schema, so that KILL QUERY does not wait for one.
-            Lane::Control => {
-                let _turn = self.control.acquire().await.expect(never);
-                spawn_blocking(work).await.ok()
-            }
-            // No request of these two lanes comes here: the thread of the connection answers point
-            // reads, and writes go to the commit lane or to `run_in_turn`. The pool would do for both,
-            // because it starts a request at once.
-            Lane::Inline | Lane::Write => spawn_blocking(work).await.ok(),
         }
     }
 }
@@ -264,15 +272,18 @@ type Work = Box<dyn FnOnce() + Send>;
 /// thread for logins gets a third of the time of a thread for requests.
 const LOGIN_NICE: i32 = 5;
 
-/// Threads with a lower priority than those that serve requests. When this is dropped, the threads
-/// finish the queued work and end.
-struct LowThreads {
+/// A queue with a fixed number of threads. When this is dropped, the threads finish the queued work
+/// and end.
+struct LaneThreads {
     works: Sender<Work>,
 }
 
-impl LowThreads {
-    /// Starts the threads. Each calls `lower` first, to lower its priority.
-    fn start(name: &str, threads: usize, lower: fn()) -> io::Result<Self> {
+impl LaneThreads {
+    /// Starts the threads. Each calls `begin` first, for example to lower its priority.
+    ///
+    /// # Errors
+    /// If the system cannot start a thread.
+    fn start(name: &str, threads: usize, begin: fn()) -> io::Result<Self> {
         let (works, waiting) = channel::<Work>();
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..threads {
@@ -280,7 +291,7 @@ impl LowThreads {
             std::thread::Builder::new()
                 .name(name.into())
                 .spawn(move || {
-                    lower();
+                    begin();
                     work_through(&waiting);
                 })?;
         }
@@ -315,10 +326,10 @@ fn work_through(waiting: &Mutex<Receiver<Work>>) {
 
 #[cfg(test)]
 mod tests {
-    use tokio::task::JoinHandle;
+    use tokio::task::{JoinHandle, spawn_blocking};
     use tokio::time::timeout;
 
-    use ebb_test_support::wait;
+    use ebb_test_support::wait::{self, HANG};
     use ebb_threads::{FLOOR_NICE, SchedulingClass, current_nice};
 
     use super::*;
@@ -427,6 +438,43 @@ mod tests {
         assert!(nice >= FLOOR_NICE);
         assert_eq!(class, SchedulingClass::Normal);
         assert_eq!(run_in(None).await.1, SchedulingClass::Idle);
+    }
+
+    /// Regression: these requests ran in the runtime's pool for blocking work. If the system refused
+    /// the pool another thread, they got no response.
+    #[test]
+    fn requests_run_although_the_runtime_gets_no_more_threads() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().max_blocking_threads(1);
+        runtime.build().unwrap().block_on(async {
+            let lanes = lanes(&ServeOptions::default());
+            let (end, until) = channel::<()>();
+            let busy = spawn_blocking(move || until.recv().is_err());
+            let share = Share::default();
+            for lane in [Lane::Schema, Lane::Control] {
+                let ran = timeout(HANG, run(&lanes, lane, &share, || 7)).await;
+                assert_eq!(ran.unwrap().unwrap().value, 7, "{lane:?}");
+            }
+            let large = timeout(HANG, lanes.run_large(|| 7)).await;
+            assert_eq!(large.unwrap(), Some(7));
+            drop(end);
+            assert!(busy.await.unwrap());
+        });
+    }
+
+    #[tokio::test]
+    async fn changes_of_the_schema_run_one_at_a_time_and_do_not_delay_kills() {
+        let lanes = Arc::new(lanes(&ServeOptions::default()));
+        let share = Share::default();
+        let first = begin(&lanes, Lane::Schema, &share).await;
+        let mut second = Box::pin(run(&lanes, Lane::Schema, &share, || 7));
+        // The second change is queued before the kill, which ends all the same.
+        assert!(timeout(Duration::ZERO, &mut second).await.is_err());
+        assert!(run(&lanes, Lane::Control, &share, || ()).await.is_some());
+        assert!(timeout(Duration::ZERO, &mut second).await.is_err());
+        drop(first.end);
+        assert!(first.task.await.unwrap());
+        assert_eq!(second.await.unwrap().value, 7);
     }
 
     #[tokio::test]

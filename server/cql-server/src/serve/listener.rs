@@ -101,7 +101,7 @@ impl CqlServer {
             handshakes: Semaphore::new(threads / 2),
             statements: Statements::new(options.statement_bytes_max),
             lanes: Lanes::new(&options)?,
-            requests: Requests::new(options.request_bytes_max, options.body_bytes_max, threads),
+            requests: Requests::new(options.request_bytes_max, options.body_bytes_max),
             events,
             stop: stop.clone(),
             latencies,
@@ -241,7 +241,8 @@ async fn serve<S: Service>(socket: TcpStream, peer: SocketAddr, shared: Arc<Shar
             stream
         }
     };
-    Connection::new(stream, peer, start_by, shared).run().await;
+    let connection = Box::new(Connection::new(stream, peer, start_by, shared));
+    connection.run().await;
 }
 
 /// Lets the kernel probe a client that is silent, and end the connection if nothing answers. A

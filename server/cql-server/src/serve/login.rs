@@ -9,6 +9,19 @@ use ebb_cql::protocol::{ErrorKind, ErrorResponse};
 use super::failed_logins::FailedLogins;
 use crate::access::{Login, User};
 
+/// A login whose password has to be verified on another thread. The request holds it, and then the
+/// reply. While it exists, the session accepts no other login. It is dropped with them, so that the
+/// client can try again after the request was rejected or has panicked.
+#[derive(Debug)]
+pub(super) struct LoginAttempt;
+
+/// The result of a login whose password was verified.
+pub(super) struct EndedLogin {
+    pub attempt: Arc<LoginAttempt>,
+    /// The user; `None` if the login was rejected.
+    pub user: Option<Arc<User>>,
+}
+
 /// Returns the user of recently verified credentials; `None` if they have to be [verified](verify).
 /// Takes microseconds.
 ///

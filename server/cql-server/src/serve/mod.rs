@@ -50,7 +50,7 @@
 //! | `connection` | one connection: its frames in, its responses out |
 //! | `received` | bytes of a connection that are not served yet |
 //! | `skip` | skips a request that is too large |
-//! | `requests` | the memory of requests, and turns for large ones |
+//! | `requests` | the memory of requests |
 //! | `outbox` | responses that are not sent yet |
 //! | `shared` | the state that all connections share |
 //! | `session` | the state of one client: turns its frames into work |
@@ -60,7 +60,7 @@
 //! | `lane_result` | the result of such work, on its way back |
 //! | `replies` | RESULT around the body of a statement, and common errors |
 //! | `traces` | traces of requests, if their clients request them |
-//! | `lanes` | the threads that run scans and schema changes |
+//! | `lanes` | the threads that run scans, schema changes, logins and large requests |
 //! | `result_memory` | the memory for results of scans that wait for their clients |
 //! | `scan_queue` | the order of scans of different users |
 //! | `scan_threads` | the threads for scans and for moved statements, as many as their users need |

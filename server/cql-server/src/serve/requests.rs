@@ -1,8 +1,7 @@
-//! The memory of requests that are not served yet, and the turns of large ones.
+//! The memory of requests that are not served yet.
 //!
 //! ```text
 //!   bytes of an incomplete request ──> memory for received bytes
-//!   a large, complete frame ─────────> turn ──> decoded and served beside the serving threads
 //!   a request that waits for its lane ──> memory for waiting requests: frame and parsed statements
 //! ```
 //!
@@ -16,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::{mem, ptr};
 
 use ebb_cql::protocol::ErrorResponse;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::replies::overloaded;
 
@@ -30,15 +29,13 @@ const LARGE_STATEMENT_BYTES: usize = 64 << 10;
 /// The unit in which memory is taken from [`Requests`]. Waiting frames with shorter bodies take none.
 const UNIT_BYTES: usize = 4 << 10;
 
-/// The memory for requests that are not served yet, and the permits to serve large requests, shared
-/// by all connections.
+/// The memory for requests that are not served yet, shared by all connections.
 pub(super) struct Requests {
     received: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     /// The number of permits of `waiting` in all, taken or free. Each stands for [`UNIT_BYTES`] of
     /// memory.
     waiting_units: u32,
-    turns: Semaphore,
 }
 
 /// The memory that a request has taken. Dropping this frees the memory.
@@ -92,17 +89,14 @@ pub(super) struct WaitingStatement<'s> {
 
 impl Requests {
     /// Provides `bytes_max` of memory for received bytes and the same for waiting requests, but at
-    /// least twice the longest body each. `threads` is the number of threads that serve
-    /// connections.
-    pub(super) fn new(bytes_max: usize, body_bytes_max: usize, threads: usize) -> Self {
+    /// least twice the longest body each.
+    pub(super) fn new(bytes_max: usize, body_bytes_max: usize) -> Self {
         let bytes_max = bytes_max.max(body_bytes_max.saturating_mul(2));
         let units = (bytes_max / UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         Self {
             received: Arc::new(Semaphore::new(units)),
             waiting: Arc::new(Semaphore::new(units)),
             waiting_units: u32::try_from(units).unwrap_or(u32::MAX),
-            // At least half of the threads go on serving.
-            turns: Semaphore::new((threads / 2).max(1)),
         }
     }
 
@@ -193,12 +187,6 @@ impl Requests {
             }
         }
     }
-
-    /// Waits until the request, which is large, may be decoded and served. Only a few large
-    /// requests run at once.
-    pub(super) async fn turn(&self) -> SemaphorePermit<'_> {
-        (self.turns.acquire().await).expect("the semaphore is not closed")
-    }
 }
 
 /// Leaves out each shared statement that directly follows the same statement. A batch often has one
@@ -231,7 +219,7 @@ mod tests {
 
     #[tokio::test]
     async fn memory_is_taken_as_bytes_arrive_and_freed_when_they_are_served() {
-        let requests = Requests::new(1 << 20, 1 << 10, 2);
+        let requests = Requests::new(1 << 20, 1 << 10);
         let free = || requests.received.available_permits() * UNIT_BYTES;
         let mut held = RequestMemory::default();
         requests.hold(&mut held, LARGE_BYTES).await;
@@ -268,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_waiting_frame_is_rejected_without_memory_unless_it_is_short() {
-        let requests = Requests::new(1 << 20, 1 << 10, 2);
+        let requests = Requests::new(1 << 20, 1 << 10);
         let taken = requests.wait(1 << 20, none()).unwrap();
         let refused = requests.wait(UNIT_BYTES, none()).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Overloaded);
@@ -281,7 +269,7 @@ mod tests {
     /// its parsed form takes.
     #[test]
     fn parsed_statements_of_waiting_requests_take_memory_unless_they_are_small() {
-        let requests = Requests::new(1 << 20, 1 << 10, 2);
+        let requests = Requests::new(1 << 20, 1 << 10);
         let small = LARGE_STATEMENT_BYTES - 1;
         let taken = requests.wait(0, own(1 << 20)).unwrap();
         assert!(requests.wait(0, own(small)).is_ok());
@@ -301,7 +289,7 @@ mod tests {
     /// Regression: a statement in the cache did not count, and the cache dropped it while it waited.
     #[test]
     fn a_statement_takes_memory_once_for_all_waiting_requests_that_have_it() {
-        let requests = Requests::new(1 << 20, 1 << 10, 2);
+        let requests = Requests::new(1 << 20, 1 << 10);
         let memories = [StatementMemory::default(), StatementMemory::default()];
         let wait = |memory: &[&StatementMemory], bytes: usize| {
             let statement = |shared| WaitingStatement {

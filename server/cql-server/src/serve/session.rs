@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -16,7 +16,7 @@ use memchr::memmem;
 
 use super::events::ServerEvent;
 use super::lane_request::LaneRequest;
-use super::login::recall;
+use super::login::{EndedLogin, LoginAttempt, recall};
 use super::replies::{in_protocol, panicked, supported};
 use super::requests::WaitingMemory;
 use super::shared::Shared;
@@ -52,8 +52,9 @@ pub(super) struct Session<S: Service> {
     has_started: bool,
     /// The identity in the client's certificate; `None` without one, or after the login with it.
     identity: Option<String>,
-    /// True while another thread verifies a password.
-    is_verifying: bool,
+    /// The last login whose password had to be verified on another thread. Gone once that login has
+    /// ended.
+    verifying: Weak<LoginAttempt>,
     pub coding: Coding,
     /// The segment format of all frames after the response to STARTUP, from version 5 of the
     /// protocol on; `None` for frames without segments.
@@ -95,7 +96,7 @@ impl<S: Service> Session<S> {
             sender,
             has_started: false,
             identity,
-            is_verifying: false,
+            verifying: Weak::new(),
             coding: Coding::default(),
             segments: None,
             events: EventTypes::default(),
@@ -149,13 +150,14 @@ impl<S: Service> Session<S> {
         !self.sender.user.is_nobody()
     }
 
-    /// Completes a login after another thread has verified the password; `user` is `None` if the
-    /// password was wrong.
-    pub(super) fn end_login(&mut self, user: Option<Arc<User>>) {
-        self.is_verifying = false;
+    /// Completes a login after another thread has verified the password.
+    pub(super) fn end_login(&mut self, ended: EndedLogin) {
+        let EndedLogin { attempt, user } = ended;
         if let Some(user) = user {
             self.take_user(user);
         }
+        // From now on the session accepts another attempt, if this one failed.
+        drop(attempt);
     }
 
     fn take_user(&mut self, user: Arc<User>) {
@@ -314,16 +316,16 @@ impl<S: Service> Session<S> {
             Request::AuthResponse { token } => {
                 // Recently verified credentials are accepted at once. Others go to a lane, because
                 // verifying a password takes tens of milliseconds of CPU time.
-                if self.log_in(*token, now)? {
+                let Some(attempt) = self.log_in(*token, now)? else {
                     self.answer(stream, &Response::AuthSuccess { token: None }, out);
                     return Ok(None);
-                }
+                };
                 // Write type and consistency level are for timeouts, and a login ends with another error.
                 let kind = StatementKind {
                     lane: Lane::Login,
                     write_type: WriteType::Simple,
                 };
-                (RequestStatements::None, kind, Consistency::One)
+                (RequestStatements::Login(attempt), kind, Consistency::One)
             }
             Request::Startup(startup) => {
                 self.start(startup, stream, out)?;
@@ -374,11 +376,10 @@ impl<S: Service> Session<S> {
             writes.end(&ended);
         }
         self.trace = work.trace;
-        if let Inline::Answered(outcome) = ended? {
-            if let Some(keyspace) = outcome.keyspace {
-                self.use_keyspace(keyspace);
-            }
-            self.shared.publish(outcome.changes);
+        if let Inline::Answered(outcome) = ended?
+            && let Some(keyspace) = outcome.keyspace
+        {
+            self.use_keyspace(keyspace);
         }
         Ok(None)
     }
@@ -446,11 +447,16 @@ impl<S: Service> Session<S> {
         Err(ErrorResponse::protocol(message))
     }
 
-    /// Logs the client in with recently verified credentials. Returns false if they have to be
-    /// verified.
-    fn log_in(&mut self, token: Option<&[u8]>, now: Instant) -> Result<bool, ErrorResponse> {
+    /// Logs the client in with recently verified credentials. If they have to be verified, returns the
+    /// attempt instead, and accepts no other login while the attempt exists.
+    fn log_in(
+        &mut self,
+        token: Option<&[u8]>,
+        now: Instant,
+    ) -> Result<Option<Arc<LoginAttempt>>, ErrorResponse> {
+        let is_verifying = self.verifying.strong_count() > 0;
         let login = match self.shared.service.login() {
-            Some(login) if !self.is_logged_in() && !self.is_verifying => login,
+            Some(login) if !self.is_logged_in() && !is_verifying => login,
             _ => {
                 let message = "Unexpected message AUTH_RESPONSE, no login is expected";
                 return Err(ErrorResponse::protocol(message));
@@ -459,11 +465,13 @@ impl<S: Service> Session<S> {
         let address = self.sender.address.ip();
         let user = recall(login, &self.shared.failed_logins, address, token, now)
             .inspect_err(|error| self.shared.report_login(&self.sender, token, error))?;
-        self.is_verifying = user.is_none();
         if let Some(user) = user {
             self.take_user(user);
+            return Ok(None);
         }
-        Ok(!self.is_verifying)
+        let attempt = Arc::new(LoginAttempt);
+        self.verifying = Arc::downgrade(&attempt);
+        Ok(Some(attempt))
     }
 
     /// Begins a trace of the request, if the client requests one.

@@ -34,7 +34,9 @@ use ebb_threads::{SchedulingClass, current_class};
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
+use super::requests::LARGE_BYTES;
 use super::{CqlServer, ServeOptions};
+use crate::access::Login;
 use crate::call::{
     Administration, Call, Lane, Outcome, RowWrite, Service, Statement, StatementKind, WriteKind,
 };
@@ -69,6 +71,8 @@ struct Fake {
     has_altered: AtomicBool,
     /// The server's callback for schema changes that no statement causes.
     notify: Mutex<Option<SchemaCallback>>,
+    /// The authentication of clients; `None` if they do not have to log in.
+    login: Option<Login>,
 }
 
 type SchemaCallback = Box<dyn Fn(SchemaChange) + Send + Sync>;
@@ -266,11 +270,16 @@ impl Service for Fake {
                     self.gate.wait(|| call.interrupt.is_cancelled());
                 }
                 self.has_altered.store(true, Ordering::SeqCst);
-                outcome.changes.push(SchemaChange {
+                call.changes.add([SchemaChange {
                     kind: SchemaChangeKind::Updated,
                     keyspace: rest.into(),
                     target: SchemaTarget::Keyspace,
-                });
+                }]);
+                match rest {
+                    "failing" => return Err(ErrorResponse::server("asked to")),
+                    "panicking" => panic!("asked to"),
+                    _ => {}
+                }
             }
             _ => {}
         }
@@ -279,10 +288,11 @@ impl Service for Fake {
             let id = prepared_id(None, &statement.text);
             return Err(ErrorResponse::unprepared(&id));
         }
-        // The response contains the keyspace in use.
-        match call.keyspace {
-            Some(keyspace) if verb == "which" => {
-                let keyspace = keyspace.into();
+        // The response contains the keyspace in use, or the name of the thread.
+        let thread = std::thread::current();
+        match (verb, call.keyspace, thread.name()) {
+            ("which", Some(name), _) | ("thread", _, Some(name)) => {
+                let keyspace = name.into();
                 Response::SetKeyspace { keyspace }.encode_body(out);
             }
             _ => Response::Void.encode_body(out),
@@ -316,6 +326,10 @@ impl Service for Fake {
 
     fn on_change(&self, notify: SchemaCallback) {
         *self.notify.lock().unwrap() = Some(notify);
+    }
+
+    fn login(&self) -> Option<&Login> {
+        self.login.as_ref()
     }
 
     fn commits_wait_for_sync(&self) -> bool {
@@ -886,6 +900,47 @@ fn schema_changes_are_sent_to_registered_clients() {
     assert_eq!(hears.receive().1.response, Response::Event(made));
     deaf.query(3, "which");
     assert_eq!(deaf.receive().0, 3);
+}
+
+/// Regression: a statement that changed the schema and then failed caused no event, and drivers
+/// kept the earlier schema.
+#[test]
+fn a_statement_that_fails_after_a_schema_change_causes_its_event() {
+    let (_, server) = server(options());
+    let (mut registered, mut client) = (Client::new(&server), Client::new(&server));
+    let events = EventTypes {
+        schema: true,
+        ..EventTypes::default()
+    };
+    registered.send(1, &Request::Register(events));
+    assert_eq!(registered.receive().1.response, Response::Ready);
+    let outdated = prepared(&mut client, "put outdated");
+    for keyspace in ["failing", "panicking"] {
+        client.query(1, &format!("alter {keyspace}"));
+        assert_eq!(client.error().kind, ErrorKind::Server, "{keyspace}");
+        let (_, answer) = registered.receive();
+        assert!(
+            matches!(&answer.response, Response::Event(change) if change.keyspace == keyspace),
+            "{answer:?}"
+        );
+    }
+    assert!(!is_prepared(&mut client, &outdated));
+}
+
+/// Regression: a large request waited for a thread that the runtime starts on demand. If the system
+/// refused the thread, the connection ended without a response.
+#[test]
+fn a_large_request_runs_on_a_thread_that_exists_from_the_start() {
+    let (_, server) = server(options());
+    let mut client = Client::new(&server);
+    for (padding_bytes, thread) in [(0, "cql"), (LARGE_BYTES, "cql-large")] {
+        client.query(1, &format!("thread {}", " ".repeat(padding_bytes)));
+        let keyspace = thread.to_owned();
+        assert_eq!(
+            client.receive().1.response,
+            Response::SetKeyspace { keyspace }
+        );
+    }
 }
 
 #[test]

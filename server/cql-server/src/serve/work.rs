@@ -5,6 +5,7 @@
 //!                           └─ lane: LaneRequest (Work, frame) ─> run ─> reply
 //! ```
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use ebb_cql::protocol::{
 };
 
 use super::audit::BegunWrites;
+use super::login::LoginAttempt;
 use super::replies::respond;
 use super::requests::WaitingStatement;
 use super::shared::Shared;
@@ -25,7 +27,7 @@ use super::turns::Stripes;
 use crate::activity::Trace;
 use crate::call::{Call, Interrupt, Lane, Service, Statement, StatementKind, TimeOut};
 use crate::interrupt;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, SchemaChanges};
 
 /// The CPU time that a statement may use on a thread on which other requests wait: one that serves
 /// connections, or the one that commits their writes. After that the statement begins anew on a
@@ -34,7 +36,7 @@ pub(super) const SHARED_THREAD_CPU_MAX: Duration = Duration::from_millis(5);
 
 pub(super) enum RequestStatements<T> {
     /// No statement: the request is a login.
-    None,
+    Login(Arc<LoginAttempt>),
     One(Arc<Entry<T>>),
     Batch(Vec<Arc<Entry<T>>>),
 }
@@ -42,7 +44,7 @@ pub(super) enum RequestStatements<T> {
 impl<T> RequestStatements<T> {
     pub(super) fn as_slice(&self) -> &[Arc<Entry<T>>] {
         match self {
-            Self::None => &[],
+            Self::Login(_) => &[],
             Self::One(statement) => slice::from_ref(statement),
             Self::Batch(statements) => statements,
         }
@@ -136,7 +138,8 @@ impl<S: Service> Work<S> {
 
     /// Executes the statements of the request, and appends the response to `out`. Appends nothing
     /// after a conflict. If a change of the schema has changed the markers of a statement that the
-    /// request contains as text, analyses the text again.
+    /// request contains as text, analyses the text again. Publishes the schema changes that the
+    /// statements made.
     ///
     /// # Errors
     /// The error for the client, if the request fails.
@@ -145,6 +148,24 @@ impl<S: Service> Work<S> {
         request: Request<'_>,
         stream: i16,
         interrupt: &Interrupt,
+        out: &mut BytesMut,
+    ) -> Result<Outcome, ErrorResponse> {
+        let changes = SchemaChanges::default();
+        let call = || self.call(request, stream, interrupt, &changes, out);
+        let ended = catch_unwind(AssertUnwindSafe(call));
+        // Also after an error or a panic: it may follow the change.
+        self.shared.publish(changes.take());
+        ended.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// Executes the request like [`run`](Self::run), and adds the schema changes to `changes`, where
+    /// they stay if the request fails.
+    fn call(
+        &self,
+        request: Request<'_>,
+        stream: i16,
+        interrupt: &Interrupt,
+        changes: &SchemaChanges,
         out: &mut BytesMut,
     ) -> Result<Outcome, ErrorResponse> {
         let without_id: &[u8] = &[];
@@ -163,6 +184,7 @@ impl<S: Service> Work<S> {
             parameters,
             interrupt,
             user: &self.sender.user,
+            changes,
         };
         let mut ended = self.execute(&self.statements, batch.as_ref(), &call, stream, out);
         // The request may have waited after the analysis. Now it is executed at once, so a second

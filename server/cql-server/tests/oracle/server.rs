@@ -10,7 +10,7 @@ use ebb_cql::protocol::{
     Answer, BatchKind, Compression, ErrorResponse, Frame, Head, Opcode, OpenFrame, QueryParameters,
     Response, Value, ValuesBuf, Version,
 };
-use ebb_cql_server::call::{Call, Interrupt, Service};
+use ebb_cql_server::call::{Call, Interrupt, SchemaChanges, Service};
 use ebb_cql_server::executor::Executor;
 use ebb_cql_server::prepared::Prepared;
 use ebb_cql_server::read::Limits;
@@ -275,6 +275,7 @@ pub fn answer(
         parameters,
         interrupt: &interrupt,
         user: &ebb_cql_server::access::User::anyone(),
+        changes: &SchemaChanges::default(),
     };
     let mut out = BytesMut::new();
     let frame = OpenFrame::response(&mut out, Version::V4, 1, Opcode::Result, &Head::default());

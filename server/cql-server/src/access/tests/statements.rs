@@ -8,6 +8,7 @@ use ebb_model::access::{ActingRole, Permission, PermissionSet, Resource};
 
 use super::{U, server};
 use crate::access::{User, room_for_snapshot};
+use crate::call::SchemaChanges;
 use crate::executor::harness::Server;
 use crate::system::{JobList, JobRow};
 
@@ -422,7 +423,7 @@ fn a_role_holds_at_most_its_quota_of_snapshots() {
     server.run("CREATE SNAPSHOT c ON KEYSPACE ks");
     server.unauthorized("CREATE SNAPSHOT d ON KEYSPACE ks");
     let executor = &server.executor;
-    let none = User::anyone();
-    let room = room_for_snapshot(&executor.access_context(None, &none));
+    let (none, changes) = (User::anyone(), SchemaChanges::default());
+    let room = room_for_snapshot(&executor.access_context(None, &none, &changes));
     assert!(room.unwrap().is_none());
 }

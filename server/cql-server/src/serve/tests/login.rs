@@ -396,6 +396,55 @@ fn traces_require_a_permission_and_contain_no_password() {
     assert!(format!("{:?}", activity.traces()).contains(select));
 }
 
+/// Regression: after such a rejection every later login on the connection was refused, as if the first
+/// one were still being verified.
+#[test]
+fn a_login_that_is_rejected_for_lack_of_memory_may_be_repeated() {
+    let clock = ManualClock::at_ms(BEGIN_MS);
+    let catalog = open(&MemDisk::new(), &clock, |options, _| options);
+    let ada = Role {
+        id: 1,
+        can_login: true,
+        password_hash: Some(hash("ada").unwrap()),
+        ..Role::default()
+    };
+    let made = (catalog.roles()).change(|roles| roles.with_new("ada", ada).map(Some));
+    made.unwrap().unwrap();
+    let fake = Fake {
+        login: Some(Login::new(catalog)),
+        ..Fake::default()
+    };
+    // The memory for waiting requests is twice the longest body.
+    let body_bytes_max = 20 << 10;
+    let (_, server) = serving(
+        fake,
+        ServeOptions {
+            body_bytes_max,
+            request_bytes_max: 0,
+            ..options()
+        },
+    );
+    let mut scans = Client::logged_in(&server, "ada");
+    for stream in 1..=2 {
+        scans.query(
+            stream,
+            &format!("scan {}", " ".repeat(body_bytes_max - 100)),
+        );
+    }
+    // Once this is answered, both scans have taken their memory.
+    scans.query(3, "which");
+    assert_eq!(scans.receive().0, 3);
+    let mut client = Client::unauthenticated(&server);
+    // The longest permitted token: a request with a shorter body takes no memory.
+    let long = token("ada", &"a".repeat(4096 - "\0ada\0".len()));
+    let Response::Error(error) = client.log_in(&long) else {
+        panic!("it is rejected");
+    };
+    assert_eq!(error.kind, ErrorKind::Overloaded);
+    let success = Response::AuthSuccess { token: None };
+    assert_eq!(client.log_in(&token("ada", "ada")), success);
+}
+
 #[test]
 fn a_login_past_its_deadline_is_rejected_without_verification() {
     let (executor, server) = with_root(ServeOptions {

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use ebb_cql::protocol::{BatchKind, QueryParameters, Value, ValuesBuf, Version};
 use ebb_model::types::elements;
 
-use crate::call::{Call, Lane, Service, Statement};
+use crate::call::{Call, Lane, SchemaChanges, Service, Statement};
 use crate::executor::harness::Server;
 use crate::testing::{BEGIN_MS, never};
 
@@ -114,6 +114,7 @@ fn a_batch_of_prepared_statements_is_one_write() {
             parameters: QueryParameters::default(),
             interrupt: &interrupt,
             user: &crate::access::User::anyone(),
+            changes: &SchemaChanges::default(),
         };
         let statement = |text: &&str| {
             let values = if text.contains('?') { &values } else { &none };
