@@ -85,7 +85,7 @@ impl MergeOperator for Mine {
     }
 
     fn merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String> {
-        if newer == b"bad" {
+        if [older, newer].contains(&&b"bad"[..]) {
             return Err("no such operand".into());
         }
         Ok([older, newer].concat())
