@@ -314,7 +314,13 @@ impl AcceptedJob {
 
     /// Has the thread drive the job to its end. Until then the thread holds `claim`, the sole right to the
     /// job and to the table that it writes, if there is one.
-    pub(super) fn begin(self, node: &Node, open_job: OpenJob, claim: Arc<JobClaim>) -> RunningJob {
+    pub(super) fn begin(
+        self,
+        node: &Node,
+        mut open_job: OpenJob,
+        claim: Arc<JobClaim>,
+    ) -> RunningJob {
+        open_job.delete_snapshots_at_end();
         let Self {
             job,
             steps,

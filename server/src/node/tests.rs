@@ -373,6 +373,25 @@ fn a_restart_on_a_node_that_shuts_down_leaves_the_job_and_its_snapshots_for_the_
     assert_eq!(snapshots(&node), 0);
 }
 
+/// Regression: a restart that failed while the job was opened, for example on a full disk, deleted the
+/// snapshots that its record names.
+#[test]
+fn a_job_that_is_opened_again_and_does_not_start_keeps_its_snapshots() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let left = leave_unfinished(&node, "app.counts");
+    let request = wordcount(table("app.counts"));
+    let open_again = || OpenJob::open(&request, &left.own_snapshots, &node.site).unwrap();
+    let opened = open_again();
+    assert_eq!(opened.own_snapshots(), left.own_snapshots);
+    drop(opened);
+    assert_eq!(snapshots(&node), 1);
+    let mut started = open_again();
+    started.delete_snapshots_at_end();
+    drop(started);
+    assert_eq!(snapshots(&node), 0);
+}
+
 /// Regression: a restart on a full disk ended the job as failed, and deleted its snapshots.
 #[test]
 fn a_restart_on_a_full_disk_leaves_the_job_and_its_snapshots() {

@@ -74,8 +74,15 @@ impl AttemptTable {
 
     /// Deletes the attempts of a job.
     pub(super) fn forget(&self, job: &str) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        self.forget_in(job, &mut batch);
+        Ok(self.db.write(batch)?)
+    }
+
+    /// Adds the deletion of the attempts of a job to `batch`.
+    pub(super) fn forget_in(&self, job: &str, batch: &mut WriteBatch) {
         // '0' comes right after '/'.
         let all = format!("{job}/")..format!("{job}0");
-        Ok(self.table.delete_range(all)?)
+        batch.delete_range(&self.table, all);
     }
 }

@@ -202,18 +202,21 @@ impl History {
             attempts_dropped: 0,
             ..job.clone()
         };
-        self.attempts.forget(&job.id)?;
-        self.put(&again)?;
+        let mut batch = WriteBatch::new();
+        self.attempts.forget_in(&job.id, &mut batch);
+        self.put_in(&again, &mut batch);
+        self.attempts.db.write(batch)?;
         Ok(again)
     }
 
     /// Records that a process that shuts down, or accepts no jobs, has parked a job, so that the next process
-    /// starts it again.
+    /// starts it again. This works on a full disk, too: otherwise the start would count as one that ended
+    /// with its process, and the third such start is the last.
     ///
     /// # Errors
     /// When the store fails.
     pub fn park(&self, job: &JobRecord) -> Result<()> {
-        self.put(&JobRecord {
+        self.put_freeing(&JobRecord {
             parks: job.parks.saturating_add(1),
             ..job.clone()
         })
@@ -240,19 +243,16 @@ impl History {
     /// # Errors
     /// When the store fails.
     pub fn end(&self, job: &JobRecord, state: RecordState, report: Option<Value>) -> Result<()> {
-        let row = JobRow::of(&JobRecord {
+        let ended = JobRecord {
             state,
             ended_unix_ms: Some(now_unix_ms()),
             report,
             ..job.clone()
-        });
-        let mut batch = WriteBatch::new();
-        batch.put(&self.jobs, row.id(), row.json());
-        let (db, options) = (&self.attempts.db, WriteOptions::default());
+        };
         if !job.own_snapshots.is_empty() || state == RecordState::Cancelled {
-            return Ok(db.write_freeing(batch, options)?);
+            return self.put_freeing(&ended);
         }
-        Ok(db.write_with(batch, options)?)
+        self.put(&ended)
     }
 
     /// Deletes the record of a job that did not start after all, and its attempts.
@@ -392,6 +392,19 @@ impl History {
     fn put(&self, job: &JobRecord) -> Result<()> {
         let row = JobRow::of(job);
         Ok(self.jobs.put(row.id(), row.json())?)
+    }
+
+    /// Writes a record, also on a full disk.
+    fn put_freeing(&self, job: &JobRecord) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        self.put_in(job, &mut batch);
+        let db = &self.attempts.db;
+        Ok(db.write_freeing(batch, WriteOptions::default())?)
+    }
+
+    fn put_in(&self, job: &JobRecord, batch: &mut WriteBatch) {
+        let row = JobRow::of(job);
+        batch.put(&self.jobs, row.id(), row.json());
     }
 }
 

@@ -32,6 +32,7 @@ use self::output::OpenOutput;
 pub use self::output::output_is_there;
 pub use self::serve::serve_tasks_if_worker;
 pub use self::site::Site;
+use self::snapshot::JobSnapshot;
 pub use self::snapshot::{delete_left_snapshots, delete_own_snapshots};
 use super::application::Materials;
 use super::chain::Work;
@@ -56,8 +57,9 @@ pub fn check_files(request: &JobRequest, data: Option<&Path>) -> Result<(), JobE
 }
 
 /// A job whose inputs and output are open, so that it can be submitted. Dropping the job closes its
-/// inputs and output, and deletes the snapshots that were made for it, unless [`keep`](Self::keep)
-/// was called.
+/// inputs and output, and deletes the snapshots that were made for it. Those of an earlier start stay
+/// unless [`delete_snapshots_at_end`](Self::delete_snapshots_at_end) was called, and all stay after
+/// [`keep`](Self::keep).
 pub struct OpenJob {
     /// The work; `None` once the node has taken it to submit it.
     pub work: Option<Work>,
@@ -129,11 +131,18 @@ impl OpenJob {
 
     /// Makes the snapshots that were made for the job outlive it, for its next start.
     pub fn keep(&mut self) {
-        for opened in &mut self.inputs {
-            if let Some(snapshot) = &mut opened.snapshot {
-                snapshot.keep();
-            }
-        }
+        self.snapshots().for_each(JobSnapshot::keep);
+    }
+
+    /// Makes all snapshots that were made for the job end with it, also those of an earlier start. To be
+    /// called once the job has started.
+    pub fn delete_snapshots_at_end(&mut self) {
+        self.snapshots().for_each(JobSnapshot::delete_at_end);
+    }
+
+    fn snapshots(&mut self) -> impl Iterator<Item = &mut JobSnapshot> {
+        let inputs = self.inputs.iter_mut();
+        inputs.filter_map(|opened| opened.snapshot.as_mut())
     }
 
     /// Returns a description of the inputs for people.

@@ -19,15 +19,19 @@ const EXPIRES_IN: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Debug)]
 pub struct JobSnapshot {
     name: String,
-    /// The keyspace and the commit of the snapshot, if the snapshot is to be deleted with the job; else
-    /// `None`. The name does not identify the snapshot: once the snapshot is deleted or has expired,
+    /// The keyspace and the commit of the snapshot, if it was made for the job; else `None`. The name does not identify the snapshot: once the snapshot is deleted or has expired,
     /// another job or a user may give the name to another snapshot.
     own: Option<(Keyspace, SeqNo)>,
+    /// Whether the snapshot outlives this value, because the record of the job names it for the next
+    /// start.
+    is_kept: bool,
 }
 
 impl JobSnapshot {
     /// Opens the snapshot that `input` names; else the snapshot `own`, which an earlier start of
-    /// the job made; else a new snapshot of the table.
+    /// the job made; else a new snapshot of the table. The snapshot `own` is kept until
+    /// [`Self::delete_at_end`] is called: an error before the job starts, such as that of a full disk,
+    /// must not delete what the record of the job names.
     ///
     /// # Errors
     /// When the keyspace, the table or the snapshot does not exist. [`JobError::State`] when the
@@ -43,9 +47,11 @@ impl JobSnapshot {
             let named = Self {
                 name: name.clone(),
                 own: None,
+                is_kept: true,
             };
             return Ok((named, opened));
         }
+        let is_kept = own.is_some();
         let (name, seq) = match own {
             Some(own) => (own.name.clone(), own.seq.map(SeqNo)),
             None => {
@@ -59,7 +65,7 @@ impl JobSnapshot {
             _ => return Err(gone(&keyspace, &name)),
         };
         let own = Some((keyspace, opened.seq()));
-        Ok((Self { name, own }, opened))
+        Ok((Self { name, own, is_kept }, opened))
     }
 
     pub fn name(&self) -> &str {
@@ -81,13 +87,18 @@ impl JobSnapshot {
 
     /// Makes the snapshot outlive this value, which otherwise deletes it when dropped.
     pub(super) fn keep(&mut self) {
-        self.own = None;
+        self.is_kept = true;
+    }
+
+    /// Makes a snapshot that was made for the job end with this value.
+    pub(super) fn delete_at_end(&mut self) {
+        self.is_kept = false;
     }
 }
 
 impl Drop for JobSnapshot {
     fn drop(&mut self) {
-        if let Some((keyspace, seq)) = &self.own {
+        if let Some((keyspace, seq)) = self.own.as_ref().filter(|_| !self.is_kept) {
             // If the deletion fails, the snapshot is deleted when it expires.
             let _ = keyspace.delete_snapshot_at(&self.name, *seq);
         }

@@ -129,9 +129,11 @@ impl CqlOutput {
             created.transpose().map_err(CatalogError::from)
         };
         let created = self.catalog.change(create).flatten();
-        if created.map_err(TaskError::failed)? {
+        // The table is there although a later step failed.
+        if matches!(&created, Ok(true) | Err(CatalogError::Unfinished(_))) {
             (self.catalog).announce_table(self.schema.keyspace(), self.schema.name());
         }
+        created.map_err(TaskError::failed)?;
         self.existing()
     }
 
