@@ -354,7 +354,8 @@ impl Catalog {
         }
         self.roles.reread()?;
         // A role that was unreadable may have permissions on objects that were dropped meanwhile.
-        self.roles.retain(self.state().schema())
+        // Under the lock of changes: a permission on an object that is created meanwhile must not be removed.
+        self.exclusively(|state| self.roles.retain(state.schema()))
     }
 
     /// Reads the schema again if a part of it is unreadable. Returns the tables that are in service
