@@ -298,12 +298,15 @@ impl LaneThreads {
         Ok(Self { works })
     }
 
-    /// Runs `work` on one of the threads. Returns `None` if `work` panicked.
+    /// Runs `work` on one of the threads, unless the caller stops waiting before a thread begins it.
+    /// Returns `None` if `work` panicked.
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, result) = oneshot::channel();
         let work = move || {
             // The receiver is gone if the connection has ended.
-            drop(sender.send(work()));
+            if !sender.is_closed() {
+                drop(sender.send(work()));
+            }
         };
         self.works.send(Box::new(work)).ok()?;
         result.await.ok()
@@ -475,6 +478,23 @@ mod tests {
         drop(first.end);
         assert!(first.task.await.unwrap());
         assert_eq!(second.await.unwrap().value, 7);
+    }
+
+    /// Regression: queued work was executed although its connection had ended, even after the server
+    /// had stopped.
+    #[tokio::test]
+    async fn queued_work_is_not_executed_once_its_caller_has_stopped_waiting() {
+        let lanes = Arc::new(lanes(&ServeOptions::default()));
+        let share = Share::default();
+        let first = begin(&lanes, Lane::Schema, &share).await;
+        let (ran, runs) = channel();
+        let mut second = Box::pin(run(&lanes, Lane::Schema, &share, move || ran.send(())));
+        assert!(timeout(Duration::ZERO, &mut second).await.is_err());
+        drop(second);
+        drop(first.end);
+        assert!(first.task.await.unwrap());
+        assert!(run(&lanes, Lane::Schema, &share, || ()).await.is_some());
+        assert!(runs.try_recv().is_err());
     }
 
     #[tokio::test]

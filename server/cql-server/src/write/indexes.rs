@@ -76,7 +76,9 @@ fn put_partition(
     partition: &PartitionKey,
     put: &mut impl FnMut(Vec<u8>, &[u8]),
 ) -> Result<()> {
-    let prefix = indexed.prefix_of_partition(schema, partition.as_bytes());
+    let key = partition.as_bytes();
+    interrupt::charge_bytes(key.len())?;
+    let prefix = indexed.prefix_of_partition(schema, key);
     put(prefix.map_err(of_key)?, &partition.header_key());
     Ok(())
 }
