@@ -315,8 +315,9 @@ impl TaskSet {
     /// the ordinary class with a high nice value): a task whose attempts are all stuck in the idle
     /// class, if there is one. Threads are not stuck if they `can_move` to the floor by themselves.
     /// If a task has two such attempts, this stops the one with less progress, and the task may
-    /// become the straggler once that attempt has ended. Also stops such an attempt that samples the
-    /// keys of a global sort: all maps wait for the sample, so another one has to take it.
+    /// become the straggler once that attempt has ended. Also stops an attempt that is stuck while it
+    /// samples the keys of a global sort: all maps wait for the sample, on the floor too, so another one
+    /// has to take it.
     pub fn seek_starved(&mut self, can_move: bool) {
         let indices: BTreeSet<u32> = self.running.keys().map(|(index, _)| *index).collect();
         let mut tasks = Vec::new();
@@ -324,18 +325,19 @@ impl TaskSet {
             // CPU time decides where progress is unknown.
             let done = |attempt: &AttemptState| (attempt.progress(), attempt.used_s());
             match self.starved_attempts(index, can_move).as_slice() {
-                [only] => {
-                    if only.is_sampling() {
-                        only.stop();
-                    }
-                    tasks.push((index, only.progress()));
-                }
+                [only] => tasks.push((index, only.progress())),
                 [first, second] if done(first) < done(second) => first.stop(),
                 [_, second] => second.stop(),
                 _ => {}
             }
         }
         self.straggler = starved(tasks);
+        let states = self.running.values().map(|running| &running.state);
+        let is_stuck =
+            |state: &AttemptState| !state.is_on_floor() && !moves_to_floor(state, can_move);
+        for sampler in states.filter(|state| state.is_sampling() && is_stuck(state)) {
+            sampler.stop();
+        }
     }
 
     /// Returns the attempts at the task with the number `index` if all of them are stuck in the
@@ -347,8 +349,7 @@ impl TaskSet {
         let attempts = self.running.range((index, 0)..=(index, u32::MAX));
         let states: Vec<&AttemptState> = attempts.map(|(_, running)| &*running.state).collect();
         let is_fine = |state: &&AttemptState| {
-            let moves = can_move && !state.is_in_process();
-            state.is_on_floor() || state.is_stopped() || moves
+            state.is_on_floor() || state.is_stopped() || moves_to_floor(state, can_move)
         };
         if slot.finishing.is_some() || states.iter().any(is_fine) {
             return Vec::new();
@@ -395,4 +396,10 @@ impl TaskSet {
             });
         straggler(paces, self.done_running_s / f64::from(self.done))
     }
+}
+
+/// Returns whether the thread of an attempt moves from the idle class to the floor by itself: if
+/// threads can, and it is not in another process.
+fn moves_to_floor(state: &AttemptState, can_move: bool) -> bool {
+    can_move && !state.is_in_process()
 }

@@ -402,6 +402,20 @@ fn on_the_floor_an_attempt_in_the_idle_class_that_samples_the_keys_is_stopped() 
     assert_eq!(tracker.counters().attempts_failed, 0);
 }
 
+/// Regression: such an attempt was stopped only as long as it was the only one at its task. A second
+/// one on the floor waited for its sample.
+#[test]
+fn on_the_floor_a_sampler_in_the_idle_class_is_stopped_beside_a_second_attempt_at_its_task() {
+    let mut tracker = tracker(1, 0);
+    let sampler = claim_task(&mut tracker);
+    tracker.seek_starved(false);
+    let second = held(tracker.claim_speculative(1.0));
+    second.attempt_state.set_on_floor(true);
+    sampler.attempt_state.set_sampling(true);
+    tracker.seek_starved(false);
+    assert!(sampler.attempt_state.is_stopped() && !second.attempt_state.is_stopped());
+}
+
 /// Regression: an attempt in the idle class waited for its share while jobs were paused.
 /// Afterwards a second attempt began, though the first thread could move by itself to the
 /// floor, the ordinary class with a high nice value.
