@@ -9,8 +9,8 @@ pub const MAX_VALUE_BYTES: usize = 256 << 20;
 /// tests exceed a smaller limit.
 pub(crate) const FOLDED_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { MAX_VALUE_BYTES };
 /// The number of bytes from which on the operands of a key are folded before more of them are read,
-/// so that memory for one key is bounded. The quarter above the longest result bounds the copying: a
-/// long result is copied once for each quarter of new operands, not once for each operand.
+/// so that a reader's memory for one key is bounded. The quarter above the longest result bounds the
+/// copying: a long result is copied once for each quarter of new operands, not once for each operand.
 pub(crate) const UNFOLDED_BYTES_MAX: usize = FOLDED_BYTES_MAX + FOLDED_BYTES_MAX / 4;
 
 /// Checks that key and value are within their limits; the error names the one that is too

@@ -102,25 +102,28 @@ impl Merger {
                 self.table
             ))
         })?;
-        let mut group: Vec<Bytes> = Vec::new();
+        let (mut newer, mut group): (Option<Bytes>, Vec<Bytes>) = (None, Vec::new());
         let mut bytes = 0;
         for part in operands.iter().cloned().chain(base) {
-            if group.len() > 1 && bytes + part.len() > UNFOLDED_BYTES_MAX {
-                let folded = self.fold_group(operator, key, group)?;
+            let parts = group.len() + usize::from(newer.is_some());
+            if parts > 1 && bytes + part.len() > UNFOLDED_BYTES_MAX {
+                let folded = self.fold_group(operator, key, newer, group)?;
                 bytes = folded.len();
-                group = vec![folded];
+                (newer, group) = (Some(folded), Vec::new());
             }
             bytes += part.len();
             group.push(part);
         }
-        self.fold_group(operator, key, group)
+        self.fold_group(operator, key, newer, group)
     }
 
-    /// Folds the operands of `group`, newest first and at least one.
+    /// Folds the operands of `group`, newest first and at least one, and then `newer`, the result of
+    /// newer operands, onto them. `newer` may be long, so it is copied only once.
     fn fold_group(
         &self,
         operator: &dyn MergeOperator,
         key: &[u8],
+        newer: Option<Bytes>,
         mut group: Vec<Bytes>,
     ) -> Result<Bytes> {
         let failed = |detail: String| Error::Merge {
@@ -141,7 +144,11 @@ impl Merger {
                 .collect::<Result<_, String>>()
                 .map_err(failed)?;
         }
-        let folded = group.pop().expect("at least one operand");
+        let mut folded = group.pop().expect("at least one operand");
+        if let Some(newer) = newer {
+            let merged = operator.merge(key, &folded, &newer);
+            folded = Bytes::from(merged.map_err(failed)?);
+        }
         if folded.len() > FOLDED_BYTES_MAX {
             return Err(failed(format!(
                 "it makes {} bytes; the longest value is {FOLDED_BYTES_MAX}",
