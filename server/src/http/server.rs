@@ -62,8 +62,8 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// busy cores a request that changes the database holds the locks of the store for longer.
 pub(super) const NICE: i32 = 10;
 /// The most threads for requests that wait for the disk: as many as all work with a limit of its own may take,
-/// and eight for the rest, such as checks of tokens and health checks. A thread is only started once it is
-/// needed.
+/// and eight for the rest, such as jobs, roles, checks of tokens and health checks, which have no limit of
+/// their own. A thread is only started once it is needed.
 pub(super) const BLOCKING_THREADS_MAX: usize = LONG_WORK_MAX
     + ROW_WORK_MAX
     + SCHEMA_READS_MAX

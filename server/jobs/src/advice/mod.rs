@@ -180,16 +180,16 @@ pub fn advise(question: &Question) -> Advice {
 /// Returns the time in seconds until tasks with these CPU times, also in seconds, have ended on
 /// `cores` free cores; `cores` is positive and may be a fraction.
 ///
-/// A task uses at most one core. So other processes slow a job only while it has more runnable tasks
-/// than there are free cores. To slow each task by the used part of the machine instead would
+/// A task uses at most one core. Assumes that tasks find the free cores, wherever these are, so that
+/// other processes slow a job only while it has more runnable tasks than there are free cores. To slow each task by the used part of the machine instead would
 /// predict that a single task takes twice as long on 2 cores, 1 of them free, as on 1 core.
 ///
 /// Tasks start in their order. The first ones that run get a whole core each, and the next one gets
 /// the fraction that is left. So no task waits for a later one, and more cores end none of them
 /// later: a job that may use more cores is never predicted to take longer. The runtime divides the
 /// cores evenly between somewhat more tasks. This keeps as many cores busy, but even shares would
-/// not have that property: over 2 free cores, tasks of 3, 1, 1 and 1 s end after 4 s if all share
-/// them, and after 3 s if at most two run at a time. The difference is at most the longest task.
+/// not have that property: over 2 free cores, tasks of 3, 1, 1 and 1 s would end after 4 s if all four
+/// shared them, and end after 3 s if at most two run at a time. The difference is at most the longest task.
 fn makespan_s(cpu_s: impl Iterator<Item = f64>, cores: f64) -> f64 {
     let mut pending = cpu_s;
     let running_max = cores.ceil() as usize;
