@@ -1,6 +1,6 @@
 """A lost manifest: the server does not start. If both copies of CURRENT are lost, a repair restores everything.
-If both copies of the manifest are damaged, it saves the rows, and finds the names of their tables in the
-SSTables."""
+If both copies of the manifest are missing, the error names the manifest. If they are damaged, a repair saves
+the rows, and finds the names of their tables in the SSTables."""
 
 import pathlib
 import re
@@ -32,11 +32,11 @@ with tempfile.TemporaryDirectory() as work:
     server.write(range(2000))
     server.stop()
     look, repair, replace = rehearsal.commands(HEADING)
-    ((missing, damaged),) = rehearsal.texts(HEADING)
+    ((current_missing, manifest_missing, damaged),) = rehearsal.texts(HEADING)
 
     for copy in ["CURRENT", "CURRENT.copy"]:
         (directory / copy).unlink()
-    refuses_to_start(directory, missing)
+    refuses_to_start(directory, current_missing)
     rehearsal.run(look, directory, fails=look.commands)
     rehearsal.run(repair, directory)
     rehearsal.run(replace, directory)
@@ -45,7 +45,14 @@ with tempfile.TemporaryDirectory() as work:
     server.stop()
     shutil.rmtree(directory.with_suffix(".damaged"))
 
-    for copy in directory.glob("MANIFEST-*"):
+    manifests = list(directory.glob("MANIFEST-*"))
+    for copy in manifests:
+        copy.rename(directory.parent / copy.name)
+    refuses_to_start(directory, manifest_missing)
+    for copy in manifests:
+        (directory.parent / copy.name).rename(copy)
+
+    for copy in manifests:
         contents = bytearray(copy.read_bytes())
         contents[FIRST_RECORD] ^= 1
         copy.write_bytes(contents)
