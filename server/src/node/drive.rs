@@ -248,8 +248,7 @@ pub(super) struct AcceptedJob {
 }
 
 impl AcceptedJob {
-    /// Submits the first step of an open job. If that fails, the caller still has the open job, and decides
-    /// whether its snapshots stay for a later start.
+    /// Submits the first step of an open job.
     pub(super) fn submit(
         node: &Node,
         request: JobRequest,
@@ -358,7 +357,8 @@ fn drive(
         }
         None => Ok(()),
     };
-    if parked {
+    // Without a record of its end the job is unfinished, and its next start reads the same snapshots.
+    if parked || ended.is_err() {
         open_job.keep();
     }
     // The job's own snapshots are deleted, and its output table is free for another job, before the end is

@@ -159,21 +159,13 @@ pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobE
     let free = request.goal_s.map(|_| free_cores(node));
     let mut has_begun = false;
     let started = open(node, &request, &record.own_snapshots).and_then(|mut open_job| {
-        let submit = || {
-            let again = history.begin_again(&record, open_job.own_snapshots())?;
-            has_begun = true;
-            let prospect = prospect(node, &request, &open_job, free)?;
-            AcceptedJob::submit(node, *request, again, &mut open_job, prospect)
-        };
-        match submit() {
-            Ok(accepted) => Ok(accepted.begin(node, open_job, Arc::clone(&claim))),
-            Err(error) => {
-                if is_passing(&error) {
-                    open_job.keep();
-                }
-                Err(error)
-            }
-        }
+        let again = history.begin_again(&record, open_job.own_snapshots())?;
+        has_begun = true;
+        // The record names all its snapshots: if the job does not start, they stay until the record has its end.
+        open_job.keep();
+        let prospect = prospect(node, &request, &open_job, free)?;
+        let accepted = AcceptedJob::submit(node, *request, again, &mut open_job, prospect)?;
+        Ok(accepted.begin(node, open_job, Arc::clone(&claim)))
     });
     if let Err(error) = &started {
         let again = history.job(&record.id)?.unwrap_or(record);

@@ -15,7 +15,7 @@ use ebb_jobs::request::{
     ApplicationRequest, InputRequest, JobRequest, OutputPlace, PiRequest, TableInput,
     WordcountRequest,
 };
-use ebb_scheduler::runtime::{Outcome, SubmitError};
+use ebb_scheduler::runtime::{Emit, Outcome, SubmitError, TaskError};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Keyspace, Maintenance, NAME_BYTES_MAX, SeqNo, TableOptions};
 use ebb_test_support::wait::until;
@@ -390,6 +390,30 @@ fn a_job_that_is_opened_again_and_does_not_start_keeps_its_snapshots() {
     started.delete_snapshots_at_end();
     drop(started);
     assert_eq!(snapshots(&node), 0);
+}
+
+/// Regression: if the end of a job could not be recorded, its snapshots were deleted all the same, and its
+/// next start found them gone.
+#[test]
+fn a_job_whose_end_is_not_in_the_history_keeps_its_snapshots() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    node.history().unwrap();
+    let system = node.db().unwrap().existing_keyspace(SYSTEM_KEYSPACE);
+    let system = system.unwrap();
+    let unrecorded = |mut spec: JobSpec| {
+        // From the first record that is mapped on, each write of the job's record fails.
+        let map = move |_: &[u8], _: &[u8], _: &mut dyn Emit| -> Result<(), TaskError> {
+            let _ = system.drop_table("jobs");
+            Ok(())
+        };
+        spec.mapper = Arc::new(map);
+        spec
+    };
+    let request = wordcount(table("app.counts"));
+    let job = node.submit_changed(request, unrecorded).unwrap();
+    assert!(job.wait().unrecorded.is_some());
+    assert_eq!(snapshots(&node), 1);
 }
 
 /// Regression: a restart on a full disk ended the job as failed, and deleted its snapshots.

@@ -314,16 +314,18 @@ impl TaskSet {
     /// Chooses the straggler, the task that gets a second attempt, while tasks run on the floor (in
     /// the ordinary class with a high nice value): a task whose attempts are all stuck in the idle
     /// class, if there is one. Threads are not stuck if they `can_move` to the floor by themselves.
-    /// If a task has two such attempts, this stops the one with less progress, and the task may
-    /// become the straggler once that attempt has ended. Also stops an attempt that is stuck while it
-    /// samples the keys of a global sort: all maps wait for the sample, on the floor too, so another one
-    /// has to take it.
+    /// If a task has two such attempts, this stops one of them, and the task may become the straggler
+    /// once that attempt has ended. Also stops an attempt that is stuck while it samples the keys of a
+    /// global sort: all maps wait for the sample, on the floor too, so another one has to take it.
     pub fn seek_starved(&mut self, can_move: bool) {
         let indices: BTreeSet<u32> = self.running.keys().map(|(index, _)| *index).collect();
         let mut tasks = Vec::new();
         for index in indices {
-            // CPU time decides where progress is unknown.
-            let done = |attempt: &AttemptState| (attempt.progress(), attempt.used_s());
+            // An attempt that samples is stopped below in any case. Of others the one with less progress
+            // is stopped; CPU time decides where progress is unknown.
+            let done = |attempt: &AttemptState| {
+                (!attempt.is_sampling(), attempt.progress(), attempt.used_s())
+            };
             match self.starved_attempts(index, can_move).as_slice() {
                 [only] => tasks.push((index, only.progress())),
                 [first, second] if done(first) < done(second) => first.stop(),
@@ -333,9 +335,7 @@ impl TaskSet {
         }
         self.straggler = starved(tasks);
         let states = self.running.values().map(|running| &running.state);
-        let is_stuck =
-            |state: &AttemptState| !state.is_on_floor() && !moves_to_floor(state, can_move);
-        for sampler in states.filter(|state| state.is_sampling() && is_stuck(state)) {
+        for sampler in states.filter(|state| state.is_sampling() && is_stuck(state, can_move)) {
             sampler.stop();
         }
     }
@@ -348,9 +348,7 @@ impl TaskSet {
         let slot = &self.slots[index as usize];
         let attempts = self.running.range((index, 0)..=(index, u32::MAX));
         let states: Vec<&AttemptState> = attempts.map(|(_, running)| &*running.state).collect();
-        let is_fine = |state: &&AttemptState| {
-            state.is_on_floor() || state.is_stopped() || moves_to_floor(state, can_move)
-        };
+        let is_fine = |state: &&AttemptState| state.is_stopped() || !is_stuck(state, can_move);
         if slot.finishing.is_some() || states.iter().any(is_fine) {
             return Vec::new();
         }
@@ -398,8 +396,8 @@ impl TaskSet {
     }
 }
 
-/// Returns whether the thread of an attempt moves from the idle class to the floor by itself: if
-/// threads can, and it is not in another process.
-fn moves_to_floor(state: &AttemptState, can_move: bool) -> bool {
-    can_move && !state.is_in_process()
+/// Returns whether an attempt is in the idle class and does not move to the floor by itself, as
+/// threads of this process do if they `can_move`.
+fn is_stuck(state: &AttemptState, can_move: bool) -> bool {
+    !state.is_on_floor() && (!can_move || state.is_in_process())
 }

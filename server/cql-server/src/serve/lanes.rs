@@ -272,8 +272,8 @@ type Work = Box<dyn FnOnce() + Send>;
 /// thread for logins gets a third of the time of a thread for requests.
 const LOGIN_NICE: i32 = 5;
 
-/// A queue with a fixed number of threads. When this is dropped, the threads finish the queued work
-/// and end.
+/// A queue with a fixed number of threads. When this is dropped, the threads finish the work that they
+/// have begun, drop what is queued, and end.
 struct LaneThreads {
     works: Sender<Work>,
 }

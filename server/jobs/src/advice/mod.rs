@@ -181,8 +181,9 @@ pub fn advise(question: &Question) -> Advice {
 /// `cores` free cores; `cores` is positive and may be a fraction.
 ///
 /// A task uses at most one core. Assumes that tasks find the free cores, wherever these are, so that
-/// other processes slow a job only while it has more runnable tasks than there are free cores. To slow each task by the used part of the machine instead would
-/// predict that a single task takes twice as long on 2 cores, 1 of them free, as on 1 core.
+/// other processes slow a job only while it has more runnable tasks than there are free cores. To slow
+/// each task by the used part of the machine instead would predict that a single task takes twice as
+/// long on 2 cores, 1 of them free, as on 1 core.
 ///
 /// Tasks start in their order. The first ones that run get a whole core each, and the next one gets
 /// the fraction that is left. So no task waits for a later one, and more cores end none of them

@@ -72,15 +72,8 @@ impl AttemptTable {
         Ok(attempts)
     }
 
-    /// Deletes the attempts of a job.
-    pub(super) fn forget(&self, job: &str) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        self.forget_in(job, &mut batch);
-        Ok(self.db.write(batch)?)
-    }
-
     /// Adds the deletion of the attempts of a job to `batch`.
-    pub(super) fn forget_in(&self, job: &str, batch: &mut WriteBatch) {
+    pub(super) fn forget(&self, job: &str, batch: &mut WriteBatch) {
         // '0' comes right after '/'.
         let all = format!("{job}/")..format!("{job}0");
         batch.delete_range(&self.table, all);

@@ -203,7 +203,7 @@ impl History {
             ..job.clone()
         };
         let mut batch = WriteBatch::new();
-        self.attempts.forget_in(&job.id, &mut batch);
+        self.attempts.forget(&job.id, &mut batch);
         self.put_in(&again, &mut batch);
         self.attempts.db.write(batch)?;
         Ok(again)
@@ -260,8 +260,10 @@ impl History {
     /// # Errors
     /// When the store fails.
     pub fn forget(&self, id: &str) -> Result<()> {
-        self.attempts.forget(id)?;
-        Ok(self.jobs.delete(id.as_bytes())?)
+        let mut batch = WriteBatch::new();
+        self.attempts.forget(id, &mut batch);
+        batch.delete(&self.jobs, id.as_bytes());
+        Ok(self.attempts.db.write(batch)?)
     }
 
     /// Returns the attempts at the tasks of a job, in the order in which they ended, up to

@@ -580,9 +580,10 @@ fn an_output_whose_commit_cannot_be_recorded_is_not_put_in_place() {
 }
 
 /// Regression: a full disk refused the record of a job's end. A cancelled job started again with the next
-/// process, and a job could not be discarded, which frees what its snapshots pin.
+/// process, and a job could not be discarded, which frees what its snapshots pin. A job that a
+/// shutdown could not park counted as one that had ended with its process.
 #[test]
-fn a_job_ends_on_a_full_disk() {
+fn a_job_ends_or_is_parked_on_a_full_disk() {
     let disk = MemDisk::new();
     let open = || {
         let options = Options {
@@ -592,14 +593,16 @@ fn a_job_ends_on_a_full_disk() {
         };
         History::open(&Db::open("/db", options).unwrap()).unwrap()
     };
-    let job = begin(&open(), 1);
+    let [job, parked] = [1, 2].map(|seed| begin(&open(), seed));
     // Too little for ordinary writes. The first write after an opening looks at the free space.
     disk.set_capacity_bytes(Some(disk.used_bytes() + (64 << 10)));
     let history = open();
-    let refused = history.begin(&pi(2), Vec::new(), None);
+    let refused = history.begin(&pi(3), Vec::new(), None);
     refused.unwrap_err();
     history.end(&job, RecordState::Cancelled, None).unwrap();
+    history.park(&parked).unwrap();
     drop(history);
-    let ended = open().job(&job.id).unwrap().unwrap();
-    assert_eq!(ended.state, RecordState::Cancelled);
+    let jobs = open().jobs().unwrap();
+    assert_eq!(jobs[0].state, RecordState::Cancelled);
+    assert_eq!((jobs[1].state, jobs[1].parks), (RecordState::Started, 1));
 }

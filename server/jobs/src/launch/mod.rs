@@ -57,9 +57,9 @@ pub fn check_files(request: &JobRequest, data: Option<&Path>) -> Result<(), JobE
 }
 
 /// A job whose inputs and output are open, so that it can be submitted. Dropping the job closes its
-/// inputs and output, and deletes the snapshots that were made for it. Those of an earlier start stay
-/// unless [`delete_snapshots_at_end`](Self::delete_snapshots_at_end) was called, and all stay after
-/// [`keep`](Self::keep).
+/// inputs and output, and deletes the snapshots that were made for it, except those of an earlier start.
+/// After [`keep`](Self::keep) all of them stay, and after
+/// [`delete_snapshots_at_end`](Self::delete_snapshots_at_end) none.
 pub struct OpenJob {
     /// The work; `None` once the node has taken it to submit it.
     pub work: Option<Work>,

@@ -19,11 +19,12 @@ const EXPIRES_IN: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Debug)]
 pub struct JobSnapshot {
     name: String,
-    /// The keyspace and the commit of the snapshot, if it was made for the job; else `None`. The name does not identify the snapshot: once the snapshot is deleted or has expired,
-    /// another job or a user may give the name to another snapshot.
+    /// The keyspace and the commit of the snapshot, if it was made for the job; else `None`. The name
+    /// does not identify the snapshot: once the snapshot is deleted or has expired, another job or a
+    /// user may give the name to another snapshot.
     own: Option<(Keyspace, SeqNo)>,
-    /// Whether the snapshot outlives this value, because the record of the job names it for the next
-    /// start.
+    /// Whether a snapshot that was made for the job outlives this value, because the record of the job
+    /// names it for the next start.
     is_kept: bool,
 }
 

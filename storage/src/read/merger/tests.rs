@@ -151,6 +151,51 @@ fn a_deletion_heals_a_key_whose_operands_make_too_long_a_value() {
     );
 }
 
+/// A merge operator that keeps the longest operand, and counts the bytes that it copies.
+#[derive(Debug, Clone, Default)]
+struct Longest {
+    copied_bytes: Arc<AtomicUsize>,
+}
+
+impl MergeOperator for Longest {
+    fn name(&self) -> &str {
+        "longest"
+    }
+
+    fn merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String> {
+        let longer = if older.len() > newer.len() {
+            older
+        } else {
+            newer
+        };
+        self.copied_bytes.fetch_add(longer.len(), Ordering::Relaxed);
+        Ok(longer.to_vec())
+    }
+}
+
+/// Regression: a long result was copied several times for each group of older operands.
+#[test]
+fn a_long_result_is_copied_once_for_each_group_of_older_operands() {
+    const GROUPS: usize = 8;
+    const IN_GROUP: usize = 16;
+    let operator = Longest::default();
+    let copied_bytes = operator.copied_bytes.clone();
+    let operators = MergeOperators::none().with(operator);
+    let merger = Merger::new("app.t".into(), Some("longest"), &operators);
+    // A group of these is a quarter of the longest result.
+    let short = Bytes::from(vec![7; FOLDED_BYTES_MAX / 4 / IN_GROUP]);
+    let mut operands = vec![Bytes::from(vec![7; FOLDED_BYTES_MAX])];
+    operands.resize(1 + GROUPS * IN_GROUP, short);
+    let folded = merger.fold(b"k", &operands, None).unwrap();
+    assert_eq!(folded.len(), FOLDED_BYTES_MAX);
+    // The first group has no result yet: its longest operand is copied with each level of pairs.
+    let copied_bytes = copied_bytes.load(Ordering::Relaxed);
+    assert!(
+        copied_bytes < 2 * GROUPS * FOLDED_BYTES_MAX,
+        "{copied_bytes} bytes"
+    );
+}
+
 /// Regression: a reader held all operands of a key in memory at once, however long.
 #[test]
 fn memory_of_a_reader_for_the_operands_of_one_key_is_bounded() {

@@ -416,6 +416,19 @@ fn on_the_floor_a_sampler_in_the_idle_class_is_stopped_beside_a_second_attempt_a
     assert!(sampler.attempt_state.is_stopped() && !second.attempt_state.is_stopped());
 }
 
+/// Regression: the attempt that waited for the sample was stopped, too, so the task had none left.
+#[test]
+fn of_two_attempts_in_the_idle_class_only_the_one_that_samples_is_stopped() {
+    let mut tracker = tracker(1, 0);
+    let sampler = claim_task(&mut tracker);
+    tracker.seek_starved(false);
+    let second = held(tracker.claim_speculative(1.0));
+    sampler.attempt_state.charge_s(1.0);
+    sampler.attempt_state.set_sampling(true);
+    tracker.seek_starved(false);
+    assert!(sampler.attempt_state.is_stopped() && !second.attempt_state.is_stopped());
+}
+
 /// Regression: an attempt in the idle class waited for its share while jobs were paused.
 /// Afterwards a second attempt began, though the first thread could move by itself to the
 /// floor, the ordinary class with a high nice value.
