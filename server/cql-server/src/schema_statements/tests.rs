@@ -370,6 +370,27 @@ fn invalid_tables_and_types_get_cassandras_errors() {
     assert_eq!(session.refused("DROP TABLE t"), (INVALID, none.to_string()));
 }
 
+/// Regression: WITH ID was compared with the id of no other table, so the statement that DESCRIBE
+/// TABLE ... WITH INTERNALS printed made a second table with the same id under another name.
+#[test]
+fn create_table_refuses_the_id_of_another_table() {
+    let mut session = Session::with_table();
+    session.run("CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy'}");
+    let id = session.state().table("app", "t").unwrap().schema().id();
+    let create = |table: &str| format!("CREATE TABLE {table} (k int PRIMARY KEY) WITH ID = {id}");
+    for name in ["app.u", "other.t"] {
+        let message = format!("Cannot create table '{name}' with the ID of table 'app.t': {id}");
+        for table in [name.to_string(), format!("IF NOT EXISTS {name}")] {
+            let refused = session.refused(&create(&table));
+            assert_eq!(refused, (CONFIG, message.clone()), "{table}");
+        }
+    }
+    assert_eq!(session.run(&create("IF NOT EXISTS app.t")), None);
+    // A dropped table may be created again with its id, as in Cassandra.
+    session.run("DROP TABLE app.t");
+    session.run(&create("other.t"));
+}
+
 #[test]
 fn truncate_removes_the_rows_and_leaves_the_table() {
     let mut session = Session::with_table();

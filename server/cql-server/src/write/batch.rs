@@ -130,10 +130,17 @@ pub(super) fn check(kind: BatchKind, has_timestamp: bool, writes: &[&WritePlan])
     let Some((first, rest)) = writes.split_first() else {
         return Ok(());
     };
-    let id = |write: &WritePlan| write.table.schema().id();
-    if is_conditional && rest.iter().any(|write| id(write) != id(first)) {
+    let is_of_other = |write: &&WritePlan| full_name(write) != full_name(first);
+    if is_conditional && rest.iter().any(is_of_other) {
         invalid("Batch with conditions cannot span multiple tables")
     } else {
         Ok(())
     }
+}
+
+/// Returns the keyspace and the name of the table that a statement writes to. In databases of
+/// earlier versions, several tables may have one id.
+fn full_name(write: &WritePlan) -> (&str, &str) {
+    let schema = write.table.schema();
+    (schema.keyspace(), schema.name())
 }

@@ -32,6 +32,38 @@ impl Operation {
                 | Self::Count { .. }
         )
     }
+
+    /// Returns whether the operation adds a value to its column of the type `ty`, with these bound
+    /// values. Otherwise it deletes values or changes nothing.
+    ///
+    /// # Errors
+    /// Cassandra's error for an invalid value.
+    pub(super) fn sets_value(&self, ty: &CqlType, bound: &Bound<'_>) -> Result<bool> {
+        let term = match self {
+            Self::Set(term)
+            | Self::Count { by: term, .. }
+            | Self::Prepend(term)
+            | Self::Add(term)
+            | Self::SetIndex { value: term, .. }
+            | Self::SetKey { value: term, .. }
+            | Self::SetField { value: term, .. } => term,
+            Self::Remove
+            | Self::RemoveValues(_)
+            | Self::RemoveIndex(_)
+            | Self::RemoveKeys(_)
+            | Self::RemoveKey(_)
+            | Self::RemoveField(_) => return Ok(false),
+        };
+        let Some(value) = value(term, bound)? else {
+            return Ok(false);
+        };
+        let is_whole = matches!(self, Self::Set(_) | Self::Prepend(_) | Self::Add(_));
+        if is_whole && ty.is_multi_cell() && ty.is_collection() {
+            // The elements are the values, and an empty collection has none.
+            return Ok(elements::count(&value).map_err(of_type)? > 0);
+        }
+        Ok(true)
+    }
 }
 
 /// Adds the effect of a change to a row. `before` is the stored row; it may be `None` if no

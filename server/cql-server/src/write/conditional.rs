@@ -11,7 +11,9 @@
 //!
 //! **The timestamp** is above all timestamps that were read: the server's next timestamp or, if
 //! that is greater, the greatest one in header and rows plus one. So an applied write is always
-//! visible, even over a row that a client wrote or deleted with a timestamp in the future. In
+//! visible, even over a row that a client wrote or deleted with a timestamp in the future. If a
+//! value is for a column that was dropped and added again, the timestamp is above that of the drop,
+//! too; other writes may be older, because the drop concerns that column alone. In
 //! Cassandra the ballot of a Paxos round is above those of earlier rounds, but not above writes
 //! without IF, so that such a row hides an applied write. The rows under a deleted range or
 //! partition are not read, because there may be many: a row there with a timestamp in the future
@@ -266,8 +268,8 @@ impl<'v> ConditionalWrite<'v> {
             Some(above_us) => next_us.max(above_us),
             None => {
                 return invalid(format!(
-                    "A conditional write must have a timestamp above that of the row, which has \
-                     the greatest there is: {}",
+                    "A conditional write must have a timestamp above that of the row and of drops \
+                     of its columns, one of which is the greatest there is: {}",
                     i64::MAX
                 ));
             }
@@ -320,10 +322,13 @@ impl<'v> ConditionalWrite<'v> {
         Ok(true)
     }
 
-    /// Returns the greatest timestamp in the header and the rows. A write with a greater timestamp
-    /// is hidden by none of them.
+    /// Returns the greatest timestamp in the header and the rows, and of the drops of columns that
+    /// get values. A write with a greater timestamp is hidden by none of them.
     fn greatest(&self, found: &Found, partition: &Partition<'_>) -> Result<i64> {
-        let mut greatest = partition.hidden_up_to();
+        let mut greatest = i64::MIN;
+        for (plan, bound) in self.parts {
+            greatest = greatest.max(plan.dropped_up_to(bound)?);
+        }
         if self.writes_statics || self.statics.is_some() {
             greatest = greatest.max(partition.greatest_timestamp_of_statics());
         }

@@ -123,6 +123,34 @@ impl WritePlan {
         }
     }
 
+    /// Returns the greatest timestamp at which a drop would hide a value that the statement writes;
+    /// [`i64::MIN`] without one. A drop hides values of its own column only. Deletions count for
+    /// nothing: the drop hides the same older values.
+    ///
+    /// # Errors
+    /// Cassandra's error for an invalid value.
+    pub(super) fn dropped_up_to(&self, bound: &Bound<'_>) -> Result<i64> {
+        let schema = self.table.schema();
+        let Action::Change { changes, .. } = &self.action else {
+            return Ok(i64::MIN);
+        };
+        // The text of INSERT JSON is parsed once more only if a column was dropped and added again.
+        if schema.dropped_cells().is_empty() {
+            return Ok(i64::MIN);
+        }
+        self.with_values(bound, |bound| {
+            let mut greatest = i64::MIN;
+            for change in changes {
+                if let Some(dropped_us) = schema.dropped_up_to(change.column.id)
+                    && change.operation.sets_value(&change.column.ty, bound)?
+                {
+                    greatest = greatest.max(dropped_us);
+                }
+            }
+            Ok(greatest)
+        })
+    }
+
     /// Whether the statement has USING TIMESTAMP.
     pub(super) fn has_timestamp(&self) -> bool {
         self.using.timestamp.is_some()

@@ -136,7 +136,8 @@ impl Schema {
     ///
     /// # Errors
     /// [`SchemaError::TableExists`]; [`SchemaError::Unreadable`] if an unreadable table has this
-    /// name; the errors of [`TableSchema::create`].
+    /// name; [`SchemaError::Configuration`] if another table has this id; the errors of
+    /// [`TableSchema::create`].
     pub fn create_table(&self, definition: TableDefinition) -> Result<Self, SchemaError> {
         let mut keyspace = self.existing(&definition.keyspace)?.clone();
         if keyspace.tables.contains_key(definition.name.as_str()) {
@@ -149,6 +150,13 @@ impl Schema {
             return Err(unreadable);
         }
         let table = TableSchema::create(definition)?;
+        let mut others = self.keyspaces().flat_map(|keyspace| keyspace.tables());
+        if let Some(other) = others.find(|other| other.id == table.id) {
+            return Err(SchemaError::Configuration(format!(
+                "Cannot create table '{}.{}' with the ID of table '{}.{}': {}",
+                table.keyspace, table.name, other.keyspace, other.name, table.id
+            )));
+        }
         keyspace.tables.insert(table.name.clone(), Arc::new(table));
         Ok(self.with(keyspace))
     }

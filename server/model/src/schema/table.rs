@@ -285,7 +285,8 @@ impl TableSchema {
         &self.name
     }
 
-    /// Returns the id, which is unique among all tables ever created.
+    /// Returns the id. No other table of the schema has it, except in databases of earlier versions,
+    /// where `WITH ID` could repeat the id of another table.
     pub fn id(&self) -> Uuid {
         self.id
     }
@@ -354,6 +355,14 @@ impl TableSchema {
     /// Returns the hidden cells of columns that were dropped and added again, in the order of their ids.
     pub fn dropped_cells(&self) -> &[DroppedCells] {
         &self.dropped_cells
+    }
+
+    /// Returns the timestamp up to which the cells of a column are hidden, if the column was dropped
+    /// and added again.
+    pub fn dropped_up_to(&self, id: ColumnId) -> Option<i64> {
+        let dropped = &self.dropped_cells;
+        let found = dropped.binary_search_by_key(&id.0, |cells| cells.column);
+        found.ok().map(|at| dropped[at].timestamp_us)
     }
 
     /// Returns the options of the table.

@@ -229,26 +229,21 @@ impl<'p> Partition<'p> {
         Ok(values)
     }
 
-    /// Returns the greatest timestamp that the deletion of the partition or the drop of a column hides.
-    /// Writes above it are not hidden. It is [`i64::MIN`] if there is neither.
-    pub fn hidden_up_to(&self) -> i64 {
-        let dropped = self.schema.dropped_cells().iter();
-        let dropped = dropped.map(|cells| cells.timestamp_us);
-        let deletion = self.header.deletion().map(|deletion| deletion.timestamp);
-        dropped.chain(deletion).max().unwrap_or(i64::MIN)
-    }
-
-    /// Returns the greatest timestamp of the static cells, and of the deletion of the partition or
-    /// the drop of a column, which hide static cells. A write with a greater timestamp is visible.
+    /// Returns the greatest timestamp of the static cells and of the deletion of the partition,
+    /// which hides static cells; [`i64::MIN`] if there is neither. A write with a greater timestamp
+    /// is visible, apart from values that [the drop of their column](TableSchema::dropped_up_to)
+    /// hides.
     pub fn greatest_timestamp_of_statics(&self) -> i64 {
         let row = self.header.static_row();
         let greatest = row.map_or(i64::MIN, |row| row.greatest_timestamp());
-        greatest.max(self.hidden_up_to())
+        let deletion = self.header.deletion();
+        greatest.max(deletion.map_or(i64::MIN, |deletion| deletion.timestamp))
     }
 
-    /// Returns the greatest timestamp of the row's stored content, and of the deletions of its
-    /// partition or range and the drops of columns, which hide rows or cells. A write with a
-    /// greater timestamp is visible.
+    /// Returns the greatest timestamp of the row's stored content and of the deletions of its
+    /// partition or range, which hide rows; [`i64::MIN`] if there is none. A write with a greater
+    /// timestamp is visible, apart from values that [the drop of their
+    /// column](TableSchema::dropped_up_to) hides.
     ///
     /// # Errors
     /// If the operand is damaged.
@@ -267,7 +262,7 @@ impl<'p> Partition<'p> {
             }
             None => i64::MIN,
         };
-        Ok(greatest.max(deletion).max(self.hidden_up_to()))
+        Ok(greatest.max(deletion))
     }
 
     /// Returns the error for static columns that are not decoded.

@@ -195,9 +195,15 @@ fn a_write_above_the_greatest_timestamp_is_visible() {
     }
     let back = schema.drop_column("a", 20).unwrap();
     let back = back.add_column("a", CqlType::Int, false).unwrap();
-    let found = with_partition(&back, None, |partition| partition.hidden_up_to());
-    assert_eq!(found, 20);
+    let dropped_up_to = |name: &str| back.dropped_up_to(back.column(name).unwrap().id);
+    assert_eq!((dropped_up_to("a"), dropped_up_to("b")), (Some(20), None));
     assert!(is_there(&back, None, &update(&schema, "a", 21)));
+    // The drop hides cells of its own column only.
+    let found = with_partition(&back, None, |partition| {
+        partition.greatest_timestamp_of_row(&five, Some(&row))
+    });
+    assert_eq!(found.unwrap(), 7);
+    assert!(is_there(&back, None, &update(&schema, "b", 8)));
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! Batches: one commit, one timestamp, all or nothing.
 
+use ebb_model::schema::TableSchema;
+use ebb_storage::simulation::MemDisk;
+
 use super::harness::session;
+use crate::testing::Session;
 
 const TABLES: [&str; 2] = [
     "CREATE TABLE t (k int PRIMARY KEY, v int, l list<int>)",
@@ -131,4 +135,41 @@ fn invalid_batches_are_rejected() {
     let inner = ["BEGIN BATCH INSERT INTO t (k) VALUES (1); APPLY BATCH"];
     let error = session.batch(&inner).unwrap_err();
     assert_eq!(error.message, super::super::NOT_A_WRITE);
+}
+
+/// Regression: earlier versions accepted the id of another table in WITH ID, and compared the tables
+/// of a batch by their ids. So both conditions were evaluated on the first table, and the row of the
+/// second one was overwritten.
+#[test]
+fn a_conditional_batch_over_two_tables_with_one_id_is_refused() {
+    let disk = MemDisk::new();
+    let mut session = Session::on(&disk);
+    session.run("CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    session.run("CREATE TABLE app.a (k int PRIMARY KEY, v int)");
+    session.run("CREATE TABLE app.b (k int PRIMARY KEY, v int)");
+    let changed = session.catalog.change(|schema| {
+        let id = schema.table("app", "a").unwrap().id().to_string();
+        let with_id = |table: &TableSchema| {
+            let record = String::from_utf8(table.encode()).unwrap();
+            TableSchema::decode(record.replace(&table.id().to_string(), &id).as_bytes())
+        };
+        schema.alter_table("app", "b", with_id).map(Some)
+    });
+    assert!(changed.unwrap().unwrap());
+    drop(session);
+
+    let session = Session::on(&disk);
+    let id = |table: &str| session.state().table("app", table).unwrap().schema().id();
+    assert_eq!(id("a"), id("b"));
+    session.write("INSERT INTO b (k, v) VALUES (1, 7)");
+    let inserts = [
+        "INSERT INTO a (k, v) VALUES (1, 1) IF NOT EXISTS",
+        "INSERT INTO b (k, v) VALUES (1, 1) IF NOT EXISTS",
+    ];
+    let several = "Batch with conditions cannot span multiple tables";
+    let [first, second] = inserts;
+    let batch = format!("BEGIN BATCH {first}; {second}; APPLY BATCH");
+    assert_eq!(session.refusal(&batch), several);
+    assert_eq!(session.batch(&inserts).unwrap_err().message, several);
+    assert_eq!(session.show("b"), ["k 1, v 7"]);
 }

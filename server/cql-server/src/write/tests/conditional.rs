@@ -456,6 +456,85 @@ fn a_column_that_was_dropped_and_added_again_is_null_in_conditions() {
     );
 }
 
+/// Regression: every conditional write got a timestamp above that of the drop, even if it wrote no
+/// value of the dropped column. So later writes without IF were lost, and after a drop at the
+/// greatest timestamp each conditional write failed.
+#[test]
+fn the_drop_of_a_column_raises_only_the_timestamps_of_values_in_it() {
+    // In nanoseconds by mistake, and the greatest timestamp.
+    for dropped_us in [1_700_000_000_000_000_000, i64::MAX] {
+        let mut server = Server::with(&[
+            "CREATE TABLE t (id int, k int, s int STATIC, d int STATIC, v int, c int, l list<int>, \
+             PRIMARY KEY (id, k))",
+        ]);
+        for column in ["c", "d", "l"] {
+            server.run(&format!(
+                "ALTER TABLE t DROP {column} USING TIMESTAMP {dropped_us}"
+            ));
+        }
+        server.run("ALTER TABLE t ADD c int");
+        server.run("ALTER TABLE t ADD d int STATIC");
+        server.run("ALTER TABLE t ADD l list<int>");
+        check(
+            &mut server,
+            &[
+                (
+                    "INSERT INTO t (id, k, v) VALUES (1, 1, 1) IF NOT EXISTS",
+                    YES,
+                ),
+                ("UPDATE t SET v = 2 WHERE id = 1 AND k = 1", ""),
+                ("SELECT v FROM t WHERE id = 1", "2"),
+                ("UPDATE t SET s = 1 WHERE id = 1 IF s = null", YES),
+                ("UPDATE t SET s = 2 WHERE id = 1", ""),
+                ("SELECT s FROM t WHERE id = 1", "2"),
+                // Deletions of the columns themselves.
+                (
+                    "UPDATE t SET v = 3, c = null WHERE id = 1 AND k = 1 IF c = null",
+                    YES,
+                ),
+                ("DELETE c FROM t WHERE id = 1 AND k = 1 IF v = 3", YES),
+                ("DELETE d FROM t WHERE id = 1 IF s = 2", YES),
+                ("UPDATE t SET v = 4 WHERE id = 1 AND k = 1", ""),
+                ("SELECT s, v FROM t WHERE id = 1", "2 4"),
+                ("DELETE FROM t WHERE id = 1 AND k = 1 IF EXISTS", YES),
+                ("INSERT INTO t (id, k, v) VALUES (1, 1, 5)", ""),
+                ("SELECT s, v FROM t WHERE id = 1", "2 5"),
+                // An empty collection has no values.
+                (
+                    "UPDATE t SET v = 6, l = [] WHERE id = 1 AND k = 1 IF v = 5",
+                    YES,
+                ),
+                ("UPDATE t SET v = 7 WHERE id = 1 AND k = 1", ""),
+                ("SELECT v FROM t WHERE id = 1", "7"),
+                // The columns that are not in the text become null.
+                (
+                    "INSERT INTO t JSON '{\"id\": 2, \"k\": 1, \"v\": 1}' IF NOT EXISTS",
+                    YES,
+                ),
+                ("UPDATE t SET v = 2 WHERE id = 2 AND k = 1", ""),
+                ("SELECT v FROM t WHERE id = 2", "2"),
+            ],
+        );
+        let values = [
+            "UPDATE t SET c = 7 WHERE id = 3 AND k = 1 IF c = null",
+            "UPDATE t SET d = 7 WHERE id = 3 IF d = null",
+            "UPDATE t SET l = l + [7] WHERE id = 4 AND k = 1 IF v = null",
+        ];
+        if dropped_us == i64::MAX {
+            for text in values {
+                let refused = server.refused(text);
+                assert!(refused.contains("the greatest there is"), "{refused}");
+            }
+            continue;
+        }
+        for text in values {
+            assert_eq!(answer(&mut server, text), YES, "{text}");
+        }
+        assert_eq!(server.rows("SELECT c, d FROM t WHERE id = 3"), "7 7");
+        assert_eq!(server.rows("SELECT toJson(l) FROM t WHERE id = 4"), "[7]");
+    }
+}
+
 /// Evaluates the conditions of a write, which the caller may commit later.
 fn decided<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> Decision<'c> {
     let context = WriteContext {

@@ -289,6 +289,7 @@ fn an_object_that_cannot_be_read_is_named_and_dropped_and_nothing_takes_its_name
     let table = definition(&["k int", "v frozen<phone>"], &["k"], &[]);
     let mut other = table.clone();
     other.name = "other".to_owned();
+    other.id = uuid::Uuid::from_u128(8);
     let readable = schema().create_table(table.clone()).unwrap();
     let readable = readable.create_table(other).unwrap();
     let keyspace = KeyspaceSchema::clone(readable.keyspace("ks").unwrap());
