@@ -32,7 +32,7 @@ def duration(random):
 
 def inet(random):
     number = random.randrange(1, 250)
-    return random.choice((f"10.0.0.{number}", f"2001:db8::{number:x}"))
+    return random.choice((f"10.0.0.{number}", f"2001:db8::{number:x}", f"::ffff:10.0.0.{number}"))
 
 
 # By the type of CQL, how a value is drawn. Decimals are published as decimal(18, 4).

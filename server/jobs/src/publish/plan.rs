@@ -297,7 +297,7 @@ impl TablePlan {
 
 /// Returns whether every value of the type has only one form in bytes, so that a value read from a data file has the
 /// bytes of the written one. Examples of types with several forms are decimal (1.5 and 1.50), varint (leading bytes
-/// without effect), inet (an IPv4 address within IPv6), and tuple (the last components null or missing).
+/// without effect), and tuple (the last components null or missing).
 fn has_one_form(ty: &CqlType) -> bool {
     matches!(
         ty,
@@ -307,6 +307,7 @@ fn has_one_form(ty: &CqlType) -> bool {
             | CqlType::Date
             | CqlType::Double
             | CqlType::Float
+            | CqlType::Inet
             | CqlType::Int
             | CqlType::Smallint
             | CqlType::Text
@@ -504,7 +505,7 @@ mod tests {
         assert!(has_exact_keys(CqlType::Int, CqlType::Decimal));
         assert!(!has_exact_keys(CqlType::Decimal, CqlType::Int));
         assert!(!has_exact_keys(CqlType::Varint, CqlType::Int));
-        assert!(!has_exact_keys(CqlType::Int, CqlType::Inet));
+        assert!(has_exact_keys(CqlType::Inet, CqlType::Inet));
         let tuple = CqlType::Tuple([CqlType::Int, CqlType::Int].into());
         assert!(!has_exact_keys(CqlType::Int, tuple));
     }

@@ -15,11 +15,13 @@ use crate::iceberg::manifest::DataFile;
 use crate::object::{ObjectReader, Window};
 use crate::target::Target;
 use crate::types::read_published_value;
+use crate::views;
 
 /// The greatest number of rows of a batch.
 const BATCH_ROWS_MAX: u64 = 1024;
 
-/// The size of a batch, in uncompressed bytes, as estimated from the mean size of rows.
+/// The size of a batch, in uncompressed bytes, as estimated from the mean size of rows. A value that rows share in a
+/// dictionary counts once, as it also does in the memory of the batch.
 const BATCH_BYTES: u64 = 1 << 20;
 
 /// Reads columns of a data file.
@@ -70,8 +72,9 @@ impl Batches {
         let options = ArrowReaderOptions::new()
             .with_skip_arrow_metadata(true)
             .with_offset_index_policy(PageIndexPolicy::Optional);
-        let metadata = ArrowReaderMetadata::load(&object, options);
-        let metadata = metadata.map_err(RowsError::file(url))?;
+        let metadata = ArrowReaderMetadata::load(&object, options)
+            .and_then(|metadata| views::of_metadata(&metadata))
+            .map_err(RowsError::file(url))?;
         if metadata.metadata().file_metadata().num_rows() != file.record_count {
             return Err(failed("it has another number of rows than its manifest"));
         }
@@ -188,4 +191,44 @@ fn batch_rows(metadata: &ArrowReaderMetadata, mask: &ProjectionMask) -> usize {
     });
     let row_bytes = row_bytes.max().unwrap_or(0).max(1);
     (BATCH_BYTES / row_bytes).clamp(1, BATCH_ROWS_MAX) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Array;
+
+    use super::*;
+    use crate::data_file::{DataFileWriter, ROW_GROUP_BYTES_MAX};
+    use crate::rows::testing::columns;
+    use crate::types::OnEmpty;
+
+    /// Regression: a batch held a copy of the value for each of its rows, so with values of 500 kB it took 500 MB.
+    #[test]
+    fn a_batch_holds_a_text_that_its_rows_share_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::folder(dir.path()).unwrap();
+        let columns = columns();
+        let text = "x".repeat(16 << 10);
+        let mut writer =
+            DataFileWriter::new(Vec::new(), &columns, OnEmpty::Refuse, ROW_GROUP_BYTES_MAX)
+                .unwrap();
+        for k in 0..2_000_i32 {
+            let k = k.to_be_bytes();
+            let values = [&k[..], &b"c"[..], text.as_bytes()];
+            writer.append(values.map(Some)).unwrap();
+        }
+        let (bytes, file) = writer.finish(target.url("shared.parquet")).unwrap();
+        assert!(target.create("shared.parquet", bytes.into()).unwrap());
+
+        let mut batches = Batches::open(&target, &file, &columns).unwrap();
+        batches.seek(500).unwrap();
+        let batch = batches.next_batch().unwrap().unwrap();
+        assert_eq!((batch.first, batch.rows as u64), (500, BATCH_ROWS_MAX));
+        let arrays = batch.arrays.iter();
+        let held: usize = arrays.map(|array| array.get_array_memory_size()).sum();
+        assert!(held < 4 << 20, "{held} bytes");
+        let values = batches.values(&batch, batch.rows - 1).unwrap();
+        assert_eq!(values[0], Some(1_523_i32.to_be_bytes().to_vec()));
+        assert!(values[2].as_deref() == Some(text.as_bytes()));
+    }
 }

@@ -27,7 +27,6 @@
 //! | `depth` | the depth of the schema of a file, which the library reads by recursion |
 //! | `int96` | Parquet's old form of timestamps, exactly |
 //! | `panics` | panics of the library at damaged files |
-//! | `views` | texts and blobs as views into the pages of a file |
 
 mod bucket;
 mod columns;
@@ -43,7 +42,6 @@ mod place;
 mod table;
 #[cfg(test)]
 mod tests;
-mod views;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,6 +59,7 @@ use self::place::{Place, PlaceReader};
 use self::table::Table;
 use crate::iceberg::foreign::SchemaField;
 use crate::target::{Target, TargetError};
+use crate::views;
 
 /// The reason why rows cannot be read.
 #[derive(Debug, thiserror::Error)]

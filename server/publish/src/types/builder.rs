@@ -259,10 +259,7 @@ impl Values {
         let Some(bytes) = value else {
             return self.append_null();
         };
-        // Only these types have an empty value in Iceberg, too. Collections and tuples are not native: their
-        // decoding below decides about empty bytes.
-        let has_empty_value = matches!(ty, CqlType::Ascii | CqlType::Text | CqlType::Blob);
-        if bytes.is_empty() && ty.is_native() && !has_empty_value {
+        if bytes.is_empty() && OnEmpty::applies_to(ty) {
             return match empties.rule {
                 OnEmpty::Refuse => Err(ValueError::Empty(ty.to_string())),
                 OnEmpty::Null => {

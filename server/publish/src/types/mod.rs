@@ -48,6 +48,8 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 
+use ebb_model::types::CqlType;
+
 pub use self::arrow::arrow_field;
 pub use self::builder::ColumnBuilder;
 pub use self::error::ValueError;
@@ -100,4 +102,12 @@ pub enum OnEmpty {
     Refuse,
     /// The value becomes null. A key of a map cannot, and fails.
     Null,
+}
+
+impl OnEmpty {
+    /// Returns whether the rule applies to the empty value of `ty`: whether `ty` is a native type whose empty value
+    /// Iceberg does not have. Collections and tuples are not native: their decoding decides about empty bytes.
+    fn applies_to(ty: &CqlType) -> bool {
+        ty.is_native() && !matches!(ty, CqlType::Ascii | CqlType::Text | CqlType::Blob)
+    }
 }

@@ -1,6 +1,8 @@
 //! Values of Arrow arrays as those of CQL: of the types that ebb publishes, and of those that other
 //! engines write for them.
 
+use std::net::Ipv6Addr;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
@@ -15,19 +17,20 @@ use ebb_model::types::literal::Duration;
 use ebb_model::types::{CqlType, Hex};
 
 use super::mapping::DURATION;
-use super::{ValueError, scalar};
+use super::{OnEmpty, ValueError, scalar};
 
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 
-/// The integer columns' values that are accepted for the CQL type `time`, which ebb publishes as
-/// nanoseconds since midnight.
+/// The program that wrote a file. Some values in files of ebb have another meaning, or none, in those of other
+/// engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Times {
-    /// Only nanoseconds of one day, 0 to 86,399,999,999,999: for files of other engines.
-    OfDay,
-    /// Any integer of 64 bits: for files that ebb wrote, because CQL accepts such times from
-    /// clients.
-    Any,
+enum Writer {
+    /// The program ebb. Every value is read as the one that was published: CQL accepts any integer of 64 bits as a
+    /// `time`, and 16 bytes as an IPv4-mapped address. A null in a collection was an empty value.
+    Ebb,
+    /// Another engine. A `time` has the nanoseconds of one day, 0 to 86,399,999,999,999. A text of an IPv4-mapped
+    /// address becomes an IPv4 address, as in CQL. A collection has no nulls.
+    Other,
 }
 
 /// Returns the value at `row` in CQL's native serialization of `ty`; `None` if it is null.
@@ -48,12 +51,13 @@ pub fn read_value(
     row: usize,
     ty: &CqlType,
 ) -> Result<Option<Vec<u8>>, ValueError> {
-    read(array, row, ty, Times::OfDay)
+    read(array, row, ty, Writer::Other)
 }
 
-/// Returns a value of a file that ebb wrote, like [`read_value`], but accepts a `time` beyond a day. CQL accepts such
-/// times from clients, so published rows have them. They must be read because a publication of changes finds rows by
-/// their keys, and because published rows can be loaded again.
+/// Returns a value of a file that ebb wrote, like [`read_value`], but also reads the values that only published rows
+/// have: a `time` beyond a day, an IPv4-mapped address of 16 bytes, and a null in a collection, which becomes the empty
+/// value that it was. They must be read because a publication of changes finds rows by their keys and copies rows into
+/// new files, and because published rows can be loaded again.
 ///
 /// # Errors
 /// See [`read_value`].
@@ -65,14 +69,14 @@ pub(crate) fn read_published_value(
     row: usize,
     ty: &CqlType,
 ) -> Result<Option<Vec<u8>>, ValueError> {
-    read(array, row, ty, Times::Any)
+    read(array, row, ty, Writer::Ebb)
 }
 
 fn read(
     array: &dyn Array,
     row: usize,
     ty: &CqlType,
-    times: Times,
+    writer: Writer,
 ) -> Result<Option<Vec<u8>>, ValueError> {
     // An array of nothing but nulls has no bits for them.
     if array.is_null(row) || array.data_type() == &DataType::Null {
@@ -108,7 +112,7 @@ fn read(
         ) => {
             let value = integer(array, row).ok_or_else(unsupported)?;
             if *ty == CqlType::Time
-                && times == Times::OfDay
+                && writer == Writer::Other
                 && !(0..i128::from(NANOS_PER_DAY)).contains(&value)
             {
                 return Err(out_of_range(format!("{value} ns since midnight")));
@@ -192,8 +196,17 @@ fn read(
             // The library for Parquet does not check the texts of a column of JSON.
             let text = std::str::from_utf8(text.as_bytes())
                 .map_err(|_| out_of_range(format!("0x{}", Hex(text.as_bytes()))))?;
-            let value = ty.parse_value(text);
-            value.map_err(|_| out_of_range(format!("{text:?}")))?
+            let value = match ty {
+                // ebb writes no empty value as an empty text, and to another engine the text is no value of the type.
+                _ if text.is_empty() && OnEmpty::applies_to(ty) => None,
+                // `parse_value` would make an IPv4-mapped address one of IPv4, as Java does.
+                CqlType::Inet if writer == Writer::Ebb && text.contains(':') => {
+                    let address = text.parse::<Ipv6Addr>().ok();
+                    address.map(|address| address.octets().to_vec())
+                }
+                _ => ty.parse_value(text).ok(),
+            };
+            value.ok_or_else(|| out_of_range(format!("{text:?}")))?
         }
         (CqlType::Duration, DataType::Struct(_)) => {
             let parts = array.as_struct();
@@ -216,13 +229,16 @@ fn read(
         }
         (CqlType::List { element, .. } | CqlType::Set { element, .. }, DataType::List(_)) => {
             let elements = array.as_list::<i32>().value(row);
-            let elements = not_null(&elements, element, times)?;
+            let of_null = value_of_null(element, writer);
+            let elements = collection_parts(&elements, element, writer, of_null)?;
             build(elements.iter().map(Vec::as_slice))
         }
         (CqlType::Map { key, value, .. }, DataType::Map(..)) => {
             let entries = array.as_map().value(row);
-            let keys = not_null(entries.column(0), key, times)?;
-            let values = not_null(entries.column(1), value, times)?;
+            // ebb publishes no key as null.
+            let keys = collection_parts(entries.column(0), key, writer, None)?;
+            let of_null = value_of_null(value, writer);
+            let values = collection_parts(entries.column(1), value, writer, of_null)?;
             let entries = keys.iter().zip(&values);
             build_map(entries.map(|(key, value)| (key.as_slice(), value.as_slice())))
         }
@@ -231,7 +247,7 @@ fn read(
             if parts.len() != types.len() {
                 return Err(unsupported());
             }
-            components(types.iter().zip(parts.iter().map(Some)), row, times)?
+            components(types.iter().zip(parts.iter().map(Some)), row, writer)?
         }
         (CqlType::Udt { definition, .. }, DataType::Struct(_)) => {
             let (fields, parts) = (definition.fields(), array.as_struct());
@@ -243,7 +259,7 @@ fn read(
             let parts = fields
                 .iter()
                 .map(|(name, ty)| (ty, parts.column_by_name(name)));
-            components(parts, row, times)?
+            components(parts, row, writer)?
         }
         _ => return Err(unsupported()),
     };
@@ -285,10 +301,23 @@ fn nanos_of_day(array: &dyn Array, row: usize) -> Option<i64> {
     Some(value.saturating_mul(nanos))
 }
 
-/// Returns all elements of a collection, and fails if one is null: CQL has no nulls in collections.
-fn not_null(elements: &ArrayRef, ty: &CqlType, times: Times) -> Result<Vec<Vec<u8>>, ValueError> {
-    let values = (0..elements.len()).map(|at| {
-        let value = read(elements, at, ty, times)?;
+/// Returns the value that a null in a collection of `ty` was before [`OnEmpty::Null`] made it null; `None` if there is
+/// no such value.
+fn value_of_null(ty: &CqlType, writer: Writer) -> Option<Vec<u8>> {
+    let was_empty = writer == Writer::Ebb && OnEmpty::applies_to(ty) && ty.validate(&[]).is_ok();
+    was_empty.then(Vec::new)
+}
+
+/// Returns all elements, keys or values of a collection, with `of_null` in the place of nulls. Without `of_null` a null
+/// is an error, because CQL has no nulls in collections.
+fn collection_parts(
+    array: &ArrayRef,
+    ty: &CqlType,
+    writer: Writer,
+    of_null: Option<Vec<u8>>,
+) -> Result<Vec<Vec<u8>>, ValueError> {
+    let values = (0..array.len()).map(|at| {
+        let value = read(array, at, ty, writer)?.or_else(|| of_null.clone());
         value.ok_or_else(|| ValueError::OutOfRange {
             value: "a null in a collection".to_owned(),
             ty: ty.to_string(),
@@ -302,10 +331,10 @@ fn not_null(elements: &ArrayRef, ty: &CqlType, times: Times) -> Result<Vec<Vec<u
 fn components<'p>(
     parts: impl Iterator<Item = (&'p CqlType, Option<&'p ArrayRef>)>,
     row: usize,
-    times: Times,
+    writer: Writer,
 ) -> Result<Vec<u8>, ValueError> {
     let value = |(ty, part): (&CqlType, Option<&ArrayRef>)| match part {
-        Some(part) => read(part, row, ty, times),
+        Some(part) => read(part, row, ty, writer),
         None => Ok(None),
     };
     let values: Vec<Option<Vec<u8>>> = parts.map(value).collect::<Result<_, _>>()?;

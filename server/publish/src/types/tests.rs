@@ -328,6 +328,81 @@ fn values_of_other_engines_are_converted_exactly_or_refused() {
     }
 }
 
+/// Regression: the text was parsed as that of an IPv4 address, so a row that a publication copied changed its value.
+#[test]
+fn an_ipv4_mapped_address_stays_one_if_ebb_published_it() {
+    let mapped = [&[0_u8; 10][..], &[0xff, 0xff, 10, 0, 0, 1][..]].concat();
+    let both = [&[10_u8, 0, 0, 1][..], &mapped[..]];
+    for (ty, value) in [
+        (CqlType::Inet, mapped.clone()),
+        (parse("set<inet>"), ebb_model::types::elements::build(both)),
+    ] {
+        let field = made(&ty, &TypeOptions::default());
+        let mut builder = ColumnBuilder::new(&ty, &field, OnEmpty::Refuse).unwrap();
+        builder.append(Some(&value)).unwrap();
+        let back = values(parquet(&field, builder.finish().unwrap()), &ty);
+        assert_eq!(back, [Some(value)], "{ty}");
+    }
+    let array = arrow_array::StringArray::from(vec!["::ffff:10.0.0.1"]);
+    let of_another_engine = read_value(&array, 0, &CqlType::Inet);
+    assert_eq!(of_another_engine, Ok(Some(vec![10, 0, 0, 1])));
+}
+
+/// Regression: `ebb load` stored an empty text as the empty value of the type, and `ebb publish` then refused the row.
+#[test]
+fn an_empty_text_is_a_value_of_text_and_ascii_only() {
+    let array = arrow_array::StringArray::from(vec![""]);
+    for ty in [
+        CqlType::Decimal,
+        CqlType::Varint,
+        CqlType::Uuid,
+        CqlType::Timeuuid,
+        CqlType::Inet,
+    ] {
+        let error = read_value(&array, 0, &ty).unwrap_err().to_string();
+        assert_eq!(error, format!("\"\" is no value of the type {ty}"));
+        assert!(read_published_value(&array, 0, &ty).is_err(), "{ty}");
+    }
+    for ty in [CqlType::Text, CqlType::Ascii] {
+        assert_eq!(read_value(&array, 0, &ty), Ok(Some(Vec::new())), "{ty}");
+    }
+}
+
+/// Regression: the null was an error, so a data file with one could not be rewritten.
+#[test]
+fn a_null_in_a_published_collection_is_the_empty_value_that_it_was() {
+    use ebb_model::types::elements::{build, build_map};
+    let one = 1_i32.to_be_bytes();
+    for (ty, value) in [
+        ("list<int>", build([&b""[..], &one])),
+        ("set<frozen<list<int>>>", build([&build([&b""[..]])[..]])),
+        ("map<int, uuid>", build_map([(&one[..], &b""[..])])),
+    ] {
+        let ty = parse(ty);
+        let field = made(&ty, &TypeOptions::default());
+        let mut builder = ColumnBuilder::new(&ty, &field, OnEmpty::Null).unwrap();
+        builder.append(Some(&value)).unwrap();
+        let array = builder.finish().unwrap();
+        let error = read_value(&array, 0, &ty).unwrap_err().to_string();
+        assert!(error.starts_with("a null in a collection"), "{error}");
+        let back = values(parquet(&field, array), &ty);
+        assert_eq!(back, [Some(value)], "{ty}");
+    }
+    // These types have no empty value, or have it in Iceberg, too.
+    for ty in ["list<smallint>", "list<text>"] {
+        let ty = parse(ty);
+        let field = made(&ty, &TypeOptions::default());
+        let IcebergType::List(element) = &field.ty else {
+            panic!("a list");
+        };
+        let element = arrow_field(element);
+        let nulls = arrow_array::new_null_array(element.data_type(), 1);
+        let offsets = arrow_buffer::OffsetBuffer::from_lengths([1]);
+        let array = arrow_array::ListArray::new(element, offsets, nulls, None);
+        assert!(read_published_value(&array, 0, &ty).is_err(), "{ty}");
+    }
+}
+
 /// Regression: an integer beyond the nanoseconds of a day, in a file of another engine, was read as
 /// a CQL `time`, which no literal can name.
 #[test]

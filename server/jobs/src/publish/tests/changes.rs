@@ -362,6 +362,77 @@ fn rows_of_files_with_many_deletes_are_written_again() {
     );
 }
 
+/// Regression: every publication failed that rewrote a data file with an empty element.
+#[test]
+fn rows_with_empty_elements_are_written_again() {
+    let store = Store::new();
+    let written = store.create(
+        "t",
+        &[
+            ("k", "int", false),
+            ("l", "list<int>", false),
+            ("m", "frozen<map<int, int>>", false),
+        ],
+    );
+    for k in 0..10 {
+        let element = if k == 5 { Vec::new() } else { int(k) };
+        let values = [
+            ("k", int(k)),
+            ("l", build([&element[..]])),
+            ("m", build_map([(&int(k)[..], &element[..])])),
+        ];
+        written.insert(&values, at(1));
+    }
+    let next = |snapshot: &str| {
+        store.keyspace.create_snapshot(snapshot).unwrap();
+        let as_null = PublishRequest {
+            empty_as_null: true,
+            ..PublishRequest::default()
+        };
+        store.publish_noting("t", snapshot, as_null)
+    };
+    next("first");
+    written.delete_row(1, 0, &at(2));
+    let notes = next("second");
+    assert_eq!(notes[0], "app.t: 0 rows added, 0 replaced, 1 deleted");
+    let notes = next("third");
+    assert_eq!(
+        notes[0],
+        "app.t: 0 rows added, 0 replaced, 0 deleted, 9 written again to merge files"
+    );
+    let [rows, _] = scanned(&store, "t", "third");
+    assert_eq!(store.rows("t", "main", &written), rows);
+}
+
+/// Regression: the address was read as one of IPv4, so tables with such keys were published in full each time.
+#[test]
+fn a_row_is_found_by_an_ipv4_mapped_address_in_its_key() {
+    let store = Store::new();
+    let columns = [
+        ("k", "inet", false),
+        ("c", "inet", false),
+        ("n", "int", false),
+    ];
+    let written = store.create("t", &columns);
+    let short = [10_u8, 0, 0, 1];
+    let mapped = [&[0_u8; 10][..], &[0xff_u8; 2][..], &short[..]].concat();
+    let row = |k: &[u8], c: &[u8]| [("k", k.to_vec()), ("c", c.to_vec()), ("n", int(1))];
+    for k in [&short[..], &mapped[..]] {
+        for c in [&short[..], &mapped[..]] {
+            written.insert(&row(k, c), at(1));
+        }
+    }
+    store.next("t", "first");
+    let mut operand = Vec::new();
+    delete_row(&at(2), &mut operand).unwrap();
+    written.merge(&written.row_key(&row(&mapped, &mapped)), &operand);
+    let notes = store.next("t", "second");
+    assert_eq!(notes[0], "app.t: 0 rows added, 0 replaced, 1 deleted");
+    let [rows, _] = scanned(&store, "t", "second");
+    assert_eq!(rows.len(), 3);
+    assert_eq!(store.rows("t", "main", &written), rows);
+}
+
 #[test]
 fn without_a_fitting_pin_all_rows_are_written_and_the_report_has_the_reason() {
     let store = Store::new();

@@ -15,7 +15,7 @@ use parquet::errors::Result;
 /// # Errors
 /// If the library does not accept the types of the columns. This is not expected, because the library derived
 /// them from the file itself, apart from the views.
-pub(super) fn of_metadata(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata> {
+pub(crate) fn of_metadata(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata> {
     let schema = Schema::new(of_fields(metadata.schema().fields()));
     let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
     ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)
