@@ -27,7 +27,7 @@ use ebb_cql::protocol::ErrorResponse;
 use ebb_model::key::PARTITIONS_START;
 use ebb_model::schema::{SchemaError, TableSchema};
 use ebb_storage::{Cache, WriteBatch};
-use ebb_tables::read::{Ended, LiveValues, Pace, RowScan, Source};
+use ebb_tables::read::{Ended, LiveValues, Pace, RowScan, Source, ValueWork};
 use ebb_tables::{Announcement, Catalog, CqlTable};
 use ebb_threads::{YIELD_EVERY, Yielding, lower_current_thread};
 use uuid::Uuid;
@@ -324,12 +324,25 @@ fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>
     Ok(())
 }
 
-/// The pace of a scan among keys without rows: offers the core to other threads, and ends the scan
-/// if the builds are stopped. There may be many such keys, for example in a deleted range.
+/// The pace of a scan among keys without rows and before values are encoded: offers the core to other
+/// threads, and ends the scan if the builds are stopped. There may be many such keys, for example in a
+/// deleted range, and a long decimal takes milliseconds.
 #[derive(Debug)]
 struct ScanPace<'b> {
     shared: &'b Shared,
     yielding: Yielding,
+    work: ValueWork,
+}
+
+impl<'b> ScanPace<'b> {
+    fn new(shared: &'b Shared) -> Self {
+        Self {
+            shared,
+            // In the normal class this never yields.
+            yielding: Yielding::of_current_thread(YIELD_EVERY),
+            work: ValueWork::default(),
+        }
+    }
 }
 
 impl Pace for ScanPace<'_> {
@@ -353,11 +366,7 @@ fn scan(
     if shared.idle_class {
         lower_current_thread();
     }
-    let pace = ScanPace {
-        shared,
-        // In the normal class this never yields.
-        yielding: Yielding::of_current_thread(YIELD_EVERY),
-    };
+    let pace = ScanPace::new(shared);
     let mut entries = Vec::with_capacity(ENTRIES_PER_COMMIT);
     let mut from = PARTITIONS_START.to_vec();
     loop {
@@ -402,7 +411,8 @@ fn scan_some(
     let mut read_count = 0;
     let mut add = |key: &[u8], header: Option<&[u8]>, row: &[u8]| -> Result<Option<Vec<u8>>> {
         for one in &indexed {
-            let found = values.entries(*one, key, header, row, |entry| {
+            let charge = &mut |bytes: usize| pace.work.charge(bytes, pace);
+            let found = values.entries(*one, key, header, row, charge, |entry| {
                 // Each row of a partition yields the same entry for a column of the partition key.
                 if entries.last() != Some(&entry) {
                     entries.push(entry);
@@ -442,3 +452,6 @@ fn scan_some(
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests;

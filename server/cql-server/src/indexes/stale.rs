@@ -14,7 +14,7 @@ use ebb_tables::{Catalog, CqlTable};
 
 use super::expiry_time_s;
 use crate::error::{Result, of_key, of_store, of_table};
-use crate::read::StatementPace;
+use crate::read::{StatementPace, charge_decoding};
 
 /// The number of seconds for which a value still counts as live after its expiry, because readers
 /// of older views may still see it.
@@ -69,21 +69,24 @@ fn is_right(
     let get = |key: &[u8]| transaction.get(table.rows(), key).map_err(of_store);
     // The header is read before the rows: see the purge race in `ebb_tables::read`.
     let header = get(&header_key)?;
+    let charge = &mut charge_decoding;
     let mut is_right = false;
     if let Place::Row(_) = decoded.place {
         if let Some(row) = get(row_key)? {
-            let entries = values.entries(indexed, row_key, header.as_deref(), &row, |found| {
-                is_right |= found == entry;
-            });
-            entries.map_err(of_table)?;
+            values
+                .entries(indexed, row_key, header.as_deref(), &row, charge, |found| {
+                    is_right |= found == entry;
+                })
+                .map_err(of_table)?;
         }
         return Ok(is_right);
     }
     if let Some(header) = &header {
-        let entries = values.entries(indexed, &header_key, None, header, |found| {
-            is_right |= found == entry;
-        });
-        entries.map_err(of_table)?;
+        values
+            .entries(indexed, &header_key, None, header, charge, |found| {
+                is_right |= found == entry;
+            })
+            .map_err(of_table)?;
     }
     if is_right || indexed.column.kind != ColumnKind::PartitionKey {
         return Ok(is_right);
@@ -100,8 +103,11 @@ fn is_right(
             return Ok(true);
         }
         let (key, row) = row.map_err(of_table)?;
-        let entries = values.entries(indexed, &key, header.as_deref(), &row, |_| is_right = true);
-        entries.map_err(of_table)?;
+        values
+            .entries(indexed, &key, header.as_deref(), &row, charge, |_| {
+                is_right = true;
+            })
+            .map_err(of_table)?;
     }
     Ok(is_right)
 }

@@ -3,6 +3,7 @@
 mod builds;
 
 use ebb_model::key::{EntryKey, PARTITIONS_START, PartitionKey, ROW, SCHEMA_KEY};
+use ebb_model::types::number::digits_bytes;
 
 use crate::executor::harness::Server;
 use crate::interrupt::tests::charged;
@@ -123,6 +124,35 @@ fn a_read_charges_for_the_removed_entries_that_it_passes() {
     assert_eq!(entries(&server, "t"), 100);
     let (_, with) = charged(|| server.rows(by));
     assert!(with > without, "{with} units, and {without} before");
+}
+
+/// Regression: index entries of long decimals were charged by the length of the value. Their digits take
+/// up to 40 ms each, so writes and the removal of stale entries went on after their timeout.
+#[test]
+fn statements_are_charged_for_the_digits_of_indexed_decimals() {
+    const DIGITS: usize = 10_000;
+    // A byte of a decimal has less than three digits, and a unit is 1024 bytes of a comparison.
+    let least = (digits_bytes(DIGITS / 3) / 1024) as u64;
+    let table = "CREATE TABLE t (k decimal, j int, v decimal, PRIMARY KEY ((k, j)))";
+    let mut server = Server::with(&[table]);
+    let (one, two) = ("1".repeat(DIGITS), "2".repeat(DIGITS));
+    let insert = |v: &str| format!("INSERT INTO t (k, j, v) VALUES ({one}, 1, {v})");
+    let ((), mut without) = charged(|| server.run(&insert(&one)));
+    for (on, count) in [("k", 1), ("v", 2)] {
+        server.run(&format!("CREATE INDEX ON t ({on})"));
+        server.wait_until_all_built();
+        assert_eq!(entries(&server, "t"), count);
+        let ((), with) = charged(|| server.run(&insert(&one)));
+        assert!(with >= without + least, "{on}: {with} after {without}");
+        without = with;
+    }
+    server.run(&insert(&two));
+    assert_eq!(entries(&server, "t"), 3);
+    let by = format!("SELECT j FROM t WHERE v = {one}");
+    let (rows, removing) = charged(|| server.rows(&by));
+    assert_eq!((rows.as_str(), entries(&server, "t")), ("", 2));
+    let (_, after) = charged(|| server.rows(&by));
+    assert!(removing >= after + least, "{removing}, then {after}");
 }
 
 /// Regression: a read looked for the next entry before it gave the current row, so LIMIT 1 passed all

@@ -5,10 +5,11 @@
 //! has its entry.
 
 use ebb_model::key::PartitionKey;
+use ebb_model::key::ordered::DecodeError;
 use ebb_model::schema::{ColumnKind, IndexedColumn, TableSchema};
 use ebb_tables::write::RowBuffer;
 
-use crate::error::{Result, invalid, of_encoding, of_key, of_type};
+use crate::error::{Result, invalid, of_encoding, of_key};
 use crate::interrupt;
 
 /// Cassandra's limit on the bytes of an indexed value, exclusive.
@@ -76,10 +77,13 @@ fn put_partition(
     partition: &PartitionKey,
     put: &mut impl FnMut(Vec<u8>, &[u8]),
 ) -> Result<()> {
-    let key = partition.as_bytes();
-    interrupt::charge_bytes(key.len())?;
-    let prefix = indexed.prefix_of_partition(schema, key);
-    put(prefix.map_err(of_key)?, &partition.header_key());
+    let charge = &mut interrupt::charge_bytes;
+    let prefix = indexed.prefix_of_partition(schema, partition.as_bytes(), charge);
+    let prefix = prefix.map_err(|error| match error {
+        DecodeError::Damaged(error) => of_key(error),
+        DecodeError::Charge(error) => error,
+    });
+    put(prefix?, &partition.header_key());
     Ok(())
 }
 
@@ -102,8 +106,8 @@ fn put_values(
                 indexed.column.name,
             ));
         }
-        interrupt::charge_bytes(value_len)?;
-        put(indexed.prefix_of(value).map_err(of_type)?);
+        let prefix = indexed.prefix_of(value, &mut interrupt::charge_bytes);
+        put(prefix.map_err(of_encoding)?);
     }
     Ok(())
 }

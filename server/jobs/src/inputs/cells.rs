@@ -176,7 +176,7 @@ impl CellsInput {
             older,
             newer: &table.newer,
             rows_to: table.rows_to,
-            checkpoint,
+            pace: TaskPace::new(checkpoint),
         };
         let piece = Piece::of(&inner)?;
         match &table.cql {
@@ -291,7 +291,7 @@ impl Table {
         checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
         let piece = Piece::of(split)?;
-        let pace = TaskPace(checkpoint);
+        let pace = TaskPace::new(checkpoint);
         let source = Source::Stored(self.stored.reader(), Cache::Bypass, &pace);
         let scan = RowScan::open(source, &cql.schema, &piece.lower, piece.upper.as_deref());
         let mut scan = scan.map_err(of_table)?;

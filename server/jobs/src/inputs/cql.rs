@@ -96,7 +96,7 @@ impl Input for CqlInput {
     ) -> Result<(), TaskError> {
         let piece = Piece::of(split)?;
         let to = piece.upper.as_deref();
-        let pace = TaskPace(checkpoint);
+        let pace = TaskPace::new(checkpoint);
         let mut scan = self.scan(&piece.lower, to, &pace).map_err(of_table)?;
         let mut buffers = Buffers::default();
         while let Some(start) = scan.next_partition().map_err(of_table)? {
@@ -140,7 +140,7 @@ impl Input for CqlInput {
         record: RecordSink<'_>,
         checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
-        let pace = TaskPace(checkpoint);
+        let pace = TaskPace::new(checkpoint);
         let mut buffers = Buffers::default();
         let mut header: Option<(Vec<u8>, Option<Bytes>)> = None;
         let mut visible = |key: &[u8], _: &[u8]| {

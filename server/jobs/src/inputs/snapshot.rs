@@ -153,7 +153,7 @@ impl Input for SnapshotInput {
         checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
         let piece = Piece::of(split)?;
-        let pace = TaskPace(checkpoint);
+        let pace = TaskPace::new(checkpoint);
         for row in self.scan(&piece, &pace)? {
             let (key, value) = row.map_err(of_table)?;
             record(&key, &value)?;
@@ -172,7 +172,7 @@ impl Input for SnapshotInput {
         checkpoint: Checkpoint<'_>,
     ) -> Result<(), TaskError> {
         let piece = Piece::of(split)?;
-        let pace = TaskPace(checkpoint);
+        let pace = TaskPace::new(checkpoint);
         let places = places(records);
         let cuts = match &self.rows {
             Rows::Snapshot(table) => table.split_keys::<&[u8], _>(piece.bounds(), places),

@@ -3,13 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ebb_scheduler::runtime::Checkpoint;
-use ebb_tables::read::{Ended, Pace};
+use ebb_scheduler::runtime::{Checkpoint, TaskError};
+use ebb_tables::read::{Ended, Pace, ValueWork};
 
 /// Calls a checkpoint of the task while a search passes keys without rows: deleted ones, or in a
 /// snapshot those that were written later. So the task is paced and can be cancelled there, and does
 /// not count as stalled.
-pub(super) struct TaskPace<'c>(pub(super) Checkpoint<'c>);
+pub(super) struct TaskPace<'c> {
+    checkpoint: Checkpoint<'c>,
+    work: ValueWork,
+}
 
 impl fmt::Debug for TaskPace<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,21 +20,31 @@ impl fmt::Debug for TaskPace<'_> {
     }
 }
 
-impl TaskPace<'_> {
-    /// Calls the checkpoint before a long decimal is decoded, which takes as long as comparing `bytes`
-    /// bytes. A row may have thousands of such decimals, each of which takes milliseconds.
-    pub(super) fn charge(&self, bytes: usize) -> Result<(), Ended> {
-        /// The cost from which a checkpoint takes much less time than the decimal.
-        const BYTES_MIN: usize = 1 << 16;
-        if bytes < BYTES_MIN {
-            return Ok(());
+impl<'c> TaskPace<'c> {
+    pub(super) fn new(checkpoint: Checkpoint<'c>) -> Self {
+        Self {
+            checkpoint,
+            work: ValueWork::default(),
         }
-        self.passed()
+    }
+
+    pub(super) fn checkpoint(&self) -> Result<(), TaskError> {
+        (self.checkpoint)()
+    }
+
+    /// Calls the checkpoint before work on values that takes long together with the work since the
+    /// last checkpoint. This work takes as long as comparing `bytes` bytes.
+    pub(super) fn charge(&self, bytes: usize) -> Result<(), Ended> {
+        self.work.charge(bytes, self)
     }
 }
 
 impl Pace for TaskPace<'_> {
     fn passed(&self) -> Result<(), Ended> {
-        (self.0)().map_err(|error| -> Ended { Arc::new(error) })
+        self.checkpoint()
+            .map_err(|error| -> Ended { Arc::new(error) })
     }
 }
+
+#[cfg(test)]
+mod tests;

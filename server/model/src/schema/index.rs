@@ -108,17 +108,27 @@ pub struct IndexedColumn<'s> {
 }
 
 impl IndexedColumn<'_> {
-    /// Returns the key prefix of the index entries for a value as it is stored in a row.
+    /// Returns the key prefix of the index entries for a value as it is stored in a row. Reports the
+    /// work to `charge` before the value is copied or encoded, and as [`ordered::try_encode`] does.
     ///
     /// # Errors
-    /// If the value is invalid for the column's type.
-    pub fn prefix_of(&self, value: Indexed<'_>) -> Result<Vec<u8>, TypeError> {
+    /// If the value is invalid for the column's type; the error of `charge`.
+    pub fn prefix_of<E>(
+        &self,
+        value: Indexed<'_>,
+        charge: Charge<'_, E>,
+    ) -> Result<Vec<u8>, EncodeError<E>> {
+        let stored_len = match value {
+            Indexed::Cell(value) => value.len(),
+            Indexed::Element(path, value) => path.len() + value.len(),
+        };
+        charge(stored_len).map_err(EncodeError::Charge)?;
         let mut form = Vec::new();
         match (value, self.index.target, &self.column.ty) {
-            (Indexed::Cell(value), ..) => ordered::encode(&self.column.ty, value, &mut form)?,
+            (Indexed::Cell(value), _, ty) => ordered::try_encode(ty, value, &mut form, charge)?,
             // The path of a set's element and of a map's key is already its form.
             (Indexed::Element(_, value), _, CqlType::List { element, .. }) => {
-                ordered::encode(element, value, &mut form)?;
+                ordered::try_encode(element, value, &mut form, charge)?;
             }
             (Indexed::Element(path, _), _, CqlType::Set { .. })
             | (Indexed::Element(path, _), IndexTarget::Keys, _) => form.extend(path),
@@ -126,13 +136,11 @@ impl IndexedColumn<'_> {
                 if target == IndexTarget::Entries {
                     form.extend(path);
                 }
-                ordered::encode(ty, value, &mut form)?;
+                ordered::try_encode(ty, value, &mut form, charge)?;
             }
             (Indexed::Element(..), ..) => {
-                return Err(TypeError::new(format!(
-                    "{} is no collection",
-                    self.column.ty
-                )));
+                let problem = format!("{} is no collection", self.column.ty);
+                return Err(TypeError::new(problem).into());
             }
         }
         Ok(entry_prefix(self.index.id, &form))
@@ -191,26 +199,31 @@ impl IndexedColumn<'_> {
     /// column in a row, static or not. Only for columns outside the primary key.
     ///
     /// # Errors
-    /// If the row is damaged.
-    pub fn for_each_live(
+    /// If the row is damaged; the error of `charge`.
+    pub fn for_each_live<E>(
         &self,
         row: &RowView<'_>,
+        charge: Charge<'_, E>,
         mut each: impl FnMut(Vec<u8>),
-    ) -> Result<(), RowError> {
-        let damaged = |_: TypeError| RowError::Damaged {
-            what: "a value that is none of its type",
-            offset: 0,
+    ) -> Result<(), DecodeError<RowError, E>> {
+        let failed = |error: EncodeError<E>| match error {
+            EncodeError::Value(_) => DecodeError::Damaged(RowError::Damaged {
+                what: "a value that is none of its type",
+                offset: 0,
+            }),
+            EncodeError::Charge(error) => DecodeError::Charge(error),
         };
         match row.column(self.column.id.0)? {
             None => {}
             Some(LiveColumn::Cell(cell)) => {
-                each(self.prefix_of(Indexed::Cell(cell.value)).map_err(damaged)?);
+                let prefix = self.prefix_of(Indexed::Cell(cell.value), charge);
+                each(prefix.map_err(failed)?);
             }
             Some(LiveColumn::Collection(collection)) => {
                 for element in collection.elements() {
                     let element = element?;
                     let value = Indexed::Element(element.path, element.cell.value);
-                    each(self.prefix_of(value).map_err(damaged)?);
+                    each(self.prefix_of(value, charge).map_err(failed)?);
                 }
             }
         }
@@ -234,17 +247,22 @@ impl IndexedColumn<'_> {
     }
 
     /// Returns the key prefix of the index entry of a partition, for an index on a column of the
-    /// partition key.
+    /// partition key. Calls `charge` as [`prefix_of`](Self::prefix_of) does.
     ///
     /// # Errors
-    /// If the key is invalid for the table.
-    pub fn prefix_of_partition(
+    /// If the key is invalid for the table; the error of `charge`.
+    pub fn prefix_of_partition<E>(
         &self,
         table: &TableSchema,
         partition_key: &[u8],
-    ) -> Result<Vec<u8>, KeyError> {
+        charge: Charge<'_, E>,
+    ) -> Result<Vec<u8>, DecodeError<KeyError, E>> {
         let values = table.layout().partition_values(partition_key)?;
-        Ok(self.prefix_of(Indexed::Cell(values[self.column.position]))?)
+        let prefix = self.prefix_of(Indexed::Cell(values[self.column.position]), charge);
+        prefix.map_err(|error| match error {
+            EncodeError::Value(error) => DecodeError::Damaged(error.into()),
+            EncodeError::Charge(error) => DecodeError::Charge(error),
+        })
     }
 
     /// Returns whether an entry refers to a partition, not to a row, because the column is static or

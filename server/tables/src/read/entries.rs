@@ -10,8 +10,10 @@
 //! Between two entries there may be any number of keys that the reader does not see: deleted ones,
 //! until merges drop them, and in a snapshot those that were written later. A search that passed all of
 //! them in one call would outlast the time-out of its statement, so it stops after each
-//! [`PASSED_MAX`] of them, and the caller decides whether the read goes on.
+//! [`PASSED_MAX`] of them, and the caller decides whether the read goes on. So does a read that encodes
+//! or decodes long values, after each 64 KiB of work ([`ValueWork`]).
 
+use std::cell::Cell;
 use std::error::Error;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -30,9 +32,10 @@ pub const PASSED_MAX: u32 = 32;
 pub type Ended = Arc<dyn Error + Send + Sync>;
 
 /// A callback of the caller of a read, for instance to check a time-out. It is called while a search
-/// passes keys that the reader does not see (deleted ones, say).
+/// passes keys that the reader does not see (deleted ones, say), and by [`ValueWork`].
 pub trait Pace: Debug {
-    /// Is called each time a search has passed [`PASSED_MAX`] keys without an entry.
+    /// Is called each time a search has passed [`PASSED_MAX`] keys without an entry, or a read has done
+    /// much work on values.
     ///
     /// # Errors
     /// If the read has to end. The read then fails with [`TableError::Ended`], which has this error.
@@ -46,6 +49,33 @@ pub struct Unpaced;
 impl Pace for Unpaced {
     fn passed(&self) -> Result<(), Ended> {
         Ok(())
+    }
+}
+
+/// The work on values (encoding and decoding) that a read has reported since its last checkpoint, the
+/// last call of its [`Pace`]. A row may have thousands of decimals, each of which takes milliseconds or
+/// only a part of one.
+#[derive(Debug, Default)]
+pub struct ValueWork {
+    bytes: Cell<usize>,
+}
+
+impl ValueWork {
+    /// Reports work that is about to be done and takes as long as comparing `bytes` bytes. Calls `pace`
+    /// when the sum of the work since its last call takes much longer than the call.
+    ///
+    /// # Errors
+    /// The error of [`Pace::passed`].
+    pub fn charge(&self, bytes: usize, pace: &dyn Pace) -> Result<(), Ended> {
+        /// About 64 microseconds of work.
+        const BYTES_MIN: usize = 1 << 16;
+        let sum = self.bytes.get().saturating_add(bytes);
+        if sum < BYTES_MIN {
+            self.bytes.set(sum);
+            return Ok(());
+        }
+        self.bytes.set(0);
+        pace.passed()
     }
 }
 

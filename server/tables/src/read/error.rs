@@ -1,6 +1,7 @@
 //! Errors of reads of rows.
 
 use ebb_model::key::KeyError;
+use ebb_model::key::ordered::DecodeError;
 use ebb_model::row::RowError;
 use ebb_model::schema::TableSchema;
 use ebb_model::types::{Hex, TypeError};
@@ -59,6 +60,22 @@ impl TableError {
             key: key.to_vec(),
             reason: reason.into(),
         }))
+    }
+
+    /// Returns the error for bytes under `key` that are not decoded.
+    #[cold]
+    pub(super) fn of_decoding<F>(
+        schema: &TableSchema,
+        key: &[u8],
+        error: DecodeError<F, Ended>,
+    ) -> Self
+    where
+        F: Into<DamageReason>,
+    {
+        match error {
+            DecodeError::Damaged(reason) => Self::damaged(schema, key, reason),
+            DecodeError::Charge(ended) => Self::Ended(ended),
+        }
     }
 }
 

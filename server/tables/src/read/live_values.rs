@@ -3,7 +3,9 @@
 use ebb_model::key::{Place, header_key};
 use ebb_model::row::RowView;
 use ebb_model::schema::{ColumnKind, IndexedColumn, TableSchema};
+use ebb_model::types::Charge;
 
+use super::entries::Ended;
 use super::error::{Result, TableError};
 use super::partition::{Partition, read_key};
 
@@ -23,16 +25,19 @@ impl<'s> LiveValues<'s> {
 
     /// Calls `each` with the key of every index entry of one stored row or partition header. `key` is
     /// the key of this row or header, and `row` contains its bytes. `header` is the partition's header,
-    /// whose deletions may hide the row; it is ignored if `key` is the key of the header.
+    /// whose deletions may hide the row; it is ignored if `key` is the key of the header. Calls `charge`
+    /// as [`IndexedColumn::prefix_of`] does.
     ///
     /// # Errors
-    /// If stored bytes that the entries depend on are damaged.
+    /// If stored bytes that the entries depend on are damaged; [`TableError::Ended`] with the error of
+    /// `charge`.
     pub fn entries(
         &self,
         indexed: IndexedColumn<'_>,
         key: &[u8],
         header: Option<&[u8]>,
         row: &[u8],
+        charge: Charge<'_, Ended>,
         mut each: impl FnMut(Vec<u8>),
     ) -> Result<()> {
         let schema = self.schema;
@@ -49,8 +54,9 @@ impl<'s> LiveValues<'s> {
             Place::Row(clustering) => partition.may_have_row(clustering, row),
         };
         let mut each_live = |view: &RowView<'_>| {
-            let found = indexed.for_each_live(view, |prefix| each([&prefix[..], key].concat()));
-            found.map_err(|error| TableError::damaged(schema, key, error))
+            let each = |prefix: Vec<u8>| each([&prefix[..], key].concat());
+            let found = indexed.for_each_live(view, charge, each);
+            found.map_err(|error| TableError::of_decoding(schema, key, error))
         };
         match (indexed.column.kind, decoded.place) {
             (ColumnKind::Static, Place::Header) => each_live(&partition.static_view())?,
@@ -63,8 +69,8 @@ impl<'s> LiveValues<'s> {
                 each([&prefix[..], key].concat());
             }
             (ColumnKind::PartitionKey, _) if may_appear()? => {
-                let prefix = indexed.prefix_of_partition(schema, decoded.partition_key);
-                let prefix = prefix.map_err(|error| TableError::damaged(schema, key, error))?;
+                let prefix = indexed.prefix_of_partition(schema, decoded.partition_key, charge);
+                let prefix = prefix.map_err(|error| TableError::of_decoding(schema, key, error))?;
                 each([prefix, header_key(decoded.prefix)].concat());
             }
             _ => {}

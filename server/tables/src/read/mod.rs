@@ -48,7 +48,7 @@ mod stored_row;
 mod tests;
 
 pub use self::columns::{ProjectedPartition, ProjectedRow, Projection};
-pub use self::entries::{Ended, EntryStep, PASSED_MAX, Pace, SourceEntries, Unpaced};
+pub use self::entries::{Ended, EntryStep, PASSED_MAX, Pace, SourceEntries, Unpaced, ValueWork};
 pub use self::error::{Damage, DamageReason, TableError};
 pub use self::live_values::LiveValues;
 pub use self::partition::{Partition, read_key};

@@ -271,10 +271,7 @@ impl<'p> Partition<'p> {
     where
         F: Into<DamageReason>,
     {
-        match error {
-            DecodeError::Damaged(reason) => self.damaged_header(reason),
-            DecodeError::Charge(ended) => TableError::Ended(ended),
-        }
+        TableError::of_decoding(self.schema, &header_key(self.key.prefix), error)
     }
 
     /// Returns the error for a row that is not decoded.
@@ -283,10 +280,7 @@ impl<'p> Partition<'p> {
     where
         F: Into<DamageReason>,
     {
-        match error {
-            DecodeError::Damaged(reason) => self.damaged_row(clustering, reason),
-            DecodeError::Charge(ended) => TableError::Ended(ended),
-        }
+        TableError::of_decoding(self.schema, &self.row_key(clustering), error)
     }
 
     /// Returns the error for damage found while static columns are decoded.
@@ -298,8 +292,11 @@ impl<'p> Partition<'p> {
     /// Returns the error for damage found while columns of a row are decoded.
     #[cold]
     pub fn damaged_row(&self, clustering: &[u8], reason: impl Into<DamageReason>) -> TableError {
-        let key = [self.key.prefix, &[ROW], clustering].concat();
-        TableError::damaged(self.schema, &key, reason)
+        TableError::damaged(self.schema, &self.row_key(clustering), reason)
+    }
+
+    fn row_key(&self, clustering: &[u8]) -> Vec<u8> {
+        [self.key.prefix, &[ROW], clustering].concat()
     }
 }
 

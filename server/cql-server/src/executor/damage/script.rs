@@ -1,5 +1,7 @@
 //! The statements that are executed on a damaged table, and the data that they read.
 
+use std::convert::Infallible;
+
 use ebb_model::key::{DecodedKey, EntryKey, PARTITIONS_START, PartitionKey, ROW, header_key};
 use ebb_model::schema::Indexed;
 use ebb_storage::Table;
@@ -150,7 +152,9 @@ impl Script {
         let mut indexed = schema.indexed_columns();
         let by_v = indexed.find(|it| &*it.index.name == "by_v").unwrap();
         for v in 0..VALUES {
-            let prefix = by_v.prefix_of(Indexed::Cell(&v.to_be_bytes())).unwrap();
+            let unlimited = &mut |_: usize| Ok::<_, Infallible>(());
+            let prefix = by_v.prefix_of(Indexed::Cell(&v.to_be_bytes()), unlimited);
+            let prefix = prefix.unwrap();
             let text = format!("SELECT k, c FROM t WHERE v = {v}");
             reads.push(statement("index", "t", Needs::Entries(prefix), text));
         }

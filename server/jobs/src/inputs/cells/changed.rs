@@ -23,7 +23,7 @@ use bytes::Bytes;
 use ebb_model::key::{Place, end_of_prefix, header_key, partition_prefix};
 use ebb_model::row::{Header, RowError};
 use ebb_model::schema::TableSchema;
-use ebb_scheduler::runtime::{Checkpoint, RecordSink, TaskError};
+use ebb_scheduler::runtime::{RecordSink, TaskError};
 use ebb_storage::{Cache, ChangedKeys, Changes, SnapshotTable};
 use ebb_tables::read::{Pace, ProjectedPartition, RowScan, Source, TableError, read_key};
 
@@ -52,7 +52,7 @@ pub(super) struct Compared<'t> {
     pub(super) newer: &'t SnapshotTable,
     /// The number of the published table that the rows belong to.
     pub(super) rows_to: u32,
-    pub(super) checkpoint: Checkpoint<'t>,
+    pub(super) pace: TaskPace<'t>,
 }
 
 /// The keys of a table, in a range, whose rows are to be compared: ascending, each once.
@@ -318,23 +318,11 @@ impl Compared<'_> {
         let Some((_, table)) = &cql.statics else {
             return Ok(());
         };
-        let pace = TaskPace(self.checkpoint);
+        let pace = &self.pace;
         let Headers { key, older, newer } = headers;
         let (mut old_row, mut new_row) = (RowCells::default(), RowCells::default());
-        let older = static_cells(
-            cql,
-            self.older,
-            (key, older.as_deref()),
-            &mut old_row,
-            &pace,
-        )?;
-        let newer = static_cells(
-            cql,
-            self.newer,
-            (key, newer.as_deref()),
-            &mut new_row,
-            &pace,
-        )?;
+        let older = static_cells(cql, self.older, (key, older.as_deref()), &mut old_row, pace)?;
+        let newer = static_cells(cql, self.newer, (key, newer.as_deref()), &mut new_row, pace)?;
         differences.row((*table, &key[..]), older, newer, is_rewritten)
     }
 
@@ -355,10 +343,9 @@ impl Compared<'_> {
             (Some(behind), Some(upper)) => Some(behind.min(upper)),
             (one, other) => one.or(other),
         };
-        let checkpoint = self.checkpoint;
-        let pace = TaskPace(checkpoint);
-        let mut old_scan = cql.scan(self.older, from, to, &pace)?;
-        let mut new_scan = cql.scan(self.newer, from, to, &pace)?;
+        let pace = &self.pace;
+        let mut old_scan = cql.scan(self.older, from, to, pace)?;
+        let mut new_scan = cql.scan(self.newer, from, to, pace)?;
         // Either snapshot may lack the partition. Then all rows of the other one differ. The header in
         // `start` is that of the partition, even if its key lies before `from`.
         let old_start = old_scan.next_partition().map_err(of_table)?;
@@ -369,10 +356,8 @@ impl Compared<'_> {
         let new_partition = new_start.as_ref();
         let new_partition = new_partition
             .map(|start| cql.partition_at(self.newer, &start.key, start.header.as_deref()));
-        let mut old_rows =
-            VisibleRows::open(cql, old_scan, old_partition.transpose()?, checkpoint)?;
-        let mut new_rows =
-            VisibleRows::open(cql, new_scan, new_partition.transpose()?, checkpoint)?;
+        let mut old_rows = VisibleRows::open(cql, old_scan, old_partition.transpose()?, pace)?;
+        let mut new_rows = VisibleRows::open(cql, new_scan, new_partition.transpose()?, pace)?;
         // Both have their rows ascending by key: a key that only one of them has is a row that was
         // removed or added.
         loop {
@@ -418,9 +403,9 @@ impl Compared<'_> {
         let old_partition = cql.partition_at(self.older, &key, older.as_deref())?;
         let new_partition = cql.partition_at(self.newer, &key, newer.as_deref())?;
         let (mut old_row, mut new_row) = (RowCells::default(), RowCells::default());
-        let pace = TaskPace(self.checkpoint);
-        old_row.begin_partition(&old_partition, &cql.rows.types, &pace)?;
-        new_row.begin_partition(&new_partition, &cql.rows.types, &pace)?;
+        let pace = &self.pace;
+        old_row.begin_partition(&old_partition, &cql.rows.types, pace)?;
+        new_row.begin_partition(&new_partition, &cql.rows.types, pace)?;
         let mut next = Some(Next::Compare(first));
         while let Some(row) = next {
             match row {
@@ -430,11 +415,11 @@ impl Compared<'_> {
                     let operand = self.older.get(&key).map_err(of_store)?;
                     let operand = operand.as_deref();
                     let older =
-                        old_row.of_operand(cql, &old_partition, clustering, operand, &pace)?;
+                        old_row.of_operand(cql, &old_partition, clustering, operand, pace)?;
                     let operand = self.newer.get(&key).map_err(of_store)?;
                     let operand = operand.as_deref();
                     let newer =
-                        new_row.of_operand(cql, &new_partition, clustering, operand, &pace)?;
+                        new_row.of_operand(cql, &new_partition, clustering, operand, pace)?;
                     differences.row((self.rows_to, &key[..]), older, newer, is_rewritten)?;
                 }
             }
@@ -515,9 +500,9 @@ struct VisibleRows<'p> {
     /// The key of the current row; `None` behind the last one.
     key: Option<Bytes>,
     cells: RowCells,
-    /// The checkpoint of the task. It is called for each row that is not visible, because such rows have no
-    /// record by which the runtime could see progress, and before long decimals.
-    checkpoint: Checkpoint<'p>,
+    /// The pace of the task. Its checkpoint is called for each row that is not visible, because such rows
+    /// have no record by which the runtime could see progress, and before long decimals.
+    pace: &'p TaskPace<'p>,
 }
 
 impl<'p> VisibleRows<'p> {
@@ -526,11 +511,11 @@ impl<'p> VisibleRows<'p> {
         cql: &'p CqlCells,
         scan: RowScan<'p>,
         partition: Option<ProjectedPartition<'p>>,
-        checkpoint: Checkpoint<'p>,
+        pace: &'p TaskPace<'p>,
     ) -> Result<Self, TaskError> {
         let mut cells = RowCells::default();
         if let Some(partition) = &partition {
-            cells.begin_partition(partition, &cql.rows.types, &TaskPace(checkpoint))?;
+            cells.begin_partition(partition, &cql.rows.types, pace)?;
         }
         let mut rows = Self {
             cql,
@@ -538,7 +523,7 @@ impl<'p> VisibleRows<'p> {
             partition,
             key: None,
             cells,
-            checkpoint,
+            pace,
         };
         rows.advance()?;
         Ok(rows)
@@ -554,18 +539,18 @@ impl<'p> VisibleRows<'p> {
         let Some(partition) = &self.partition else {
             return Ok(());
         };
-        let pace = TaskPace(self.checkpoint);
+        let pace = self.pace;
         while let Some(stored) = self.scan.next_row().map_err(of_table)? {
             let operand = Some(&stored.operand[..]);
             let clustering = stored.clustering();
             let cells = self
                 .cells
-                .of_operand(self.cql, partition, clustering, operand, &pace)?;
+                .of_operand(self.cql, partition, clustering, operand, pace)?;
             if cells.is_some() {
                 self.key = Some(stored.key.clone());
                 break;
             }
-            (self.checkpoint)()?;
+            pace.checkpoint()?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use ebb_model::row::{
 };
 use ebb_model::schema::{KeyspaceSchema, OptionValue, Schema, TableDefinition, TableSchema};
 use ebb_model::types::CqlType;
+use ebb_model::types::elements::build;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Db, DetachedOptions, DetachedTable, Keyspace, Maintenance, ManualClock, Options, Table,
@@ -532,7 +533,7 @@ fn a_process_without_the_database_reads_the_same_rows() {
 }
 
 /// Regression: a row with thousands of long decimals took minutes, and the task could not be cancelled
-/// before the next row.
+/// before the next row: neither while keys were decoded, nor while values were printed.
 #[test]
 fn a_task_is_cancelled_before_a_long_decimal_of_a_row() {
     let mut definition = definition();
@@ -541,28 +542,36 @@ fn a_task_is_cancelled_before_a_long_decimal_of_a_row() {
         frozen: false,
     };
     definition.columns.push(("d".to_string(), set, false));
+    let list = CqlType::List {
+        element: Arc::new(CqlType::Decimal),
+        frozen: true,
+    };
+    definition.columns.push(("f".to_string(), list, false));
     let schema = Arc::new(TableSchema::create(definition).unwrap());
     let decimal = [&[0; 4][..], &[7; 1000]].concat();
     let charge = &mut |_: usize| Ok::<_, Infallible>(());
     let part = keyed_part(&CqlType::Decimal, &decimal, &[], charge).unwrap();
     assert_eq!(part.original, None);
-    let mut operand = Vec::new();
-    let mut row = RowBuilder::new(&mut operand, 5);
-    row.marker(Marker {
+    let cell = |value| Cell {
         timestamp: 5,
-        expiry: None,
-    });
-    row.begin_collection(schema.column("d").unwrap().id.0, None);
+        lifetime: Lifetime::Permanent,
+        value,
+    };
+    let id = |column: &str| schema.column(column).unwrap().id.0;
+    let mut with_set = Vec::new();
+    let mut row = RowBuilder::new(&mut with_set, 5);
+    row.begin_collection(id("d"), None);
     row.element(Element {
         path: &part.path,
         original: None,
-        cell: Cell {
-            timestamp: 5,
-            lifetime: Lifetime::Permanent,
-            value: b"",
-        },
+        cell: cell(b""),
     });
     row.end_collection();
+    row.finish().unwrap();
+    let mut with_list = Vec::new();
+    let list = build([&decimal[..]]);
+    let mut row = RowBuilder::new(&mut with_list, 5);
+    row.cell(id("f"), cell(&list));
     row.finish().unwrap();
 
     let text = CqlText::new(Arc::clone(&schema), 0, None);
@@ -574,14 +583,16 @@ fn a_task_is_cancelled_before_a_long_decimal_of_a_row() {
         panic!("the key of a row");
     };
     let mut buffers = Buffers::default();
-    let mut write = |checkpoint: Checkpoint<'_>| {
-        let pace = TaskPace(checkpoint);
+    let mut write = |operand: &[u8], checkpoint: Checkpoint<'_>| {
+        let pace = TaskPace::new(checkpoint);
         let partition = text.partition(decoded, None, &mut buffers, &pace)?;
-        text.write_row(&partition, clustering, &operand, &mut buffers, &pace)
+        text.write_row(&partition, clustering, operand, &mut buffers, &pace)
     };
-    assert!(matches!(write(&|| Ok(())), Ok(true)));
-    let cancelled = write(&|| Err(TaskError::Cancelled));
-    assert!(matches!(cancelled, Err(TaskError::Cancelled)));
+    for operand in [&with_set, &with_list] {
+        assert!(matches!(write(operand, &|| Ok(())), Ok(true)));
+        let cancelled = write(operand, &|| Err(TaskError::Cancelled));
+        assert!(matches!(cancelled, Err(TaskError::Cancelled)));
+    }
 }
 
 /// Regression: a sample looked up the header of a row's partition only when it reached the row. If

@@ -8,7 +8,7 @@ use ebb_model::key::DecodedKey;
 use ebb_model::key::ordered::DecodeError;
 use ebb_model::row::{LiveColumn, RowError};
 use ebb_model::schema::{self, ColumnKind, TableSchema};
-use ebb_model::types::CqlType;
+use ebb_model::types::{Charge, CqlType};
 use ebb_scheduler::runtime::TaskError;
 use ebb_tables::read::{Ended, ProjectedPartition, Projection, read_key};
 
@@ -73,10 +73,17 @@ impl Texts {
         self.places.copy_from_slice(&self.shared_places);
     }
 
-    fn set(&mut self, at: usize, ty: &CqlType, value: &[u8]) {
+    fn set(
+        &mut self,
+        at: usize,
+        ty: &CqlType,
+        value: &[u8],
+        charge: Charge<'_, Ended>,
+    ) -> Result<(), Ended> {
         let from = self.bytes.len();
-        ty.write_text(value, &mut self.bytes);
+        ty.try_write_text(value, &mut self.bytes, charge)?;
         self.places[at] = Some((from, self.bytes.len()));
+        Ok(())
     }
 
     fn write(&self, slots: Range<usize>, to: &mut Vec<u8>) {
@@ -197,15 +204,17 @@ impl CqlText {
         pace: &TaskPace<'_>,
     ) -> Result<(), DecodeError<RowError, Ended>> {
         let ty = &self.columns[slot].ty;
-        match column {
-            LiveColumn::Cell(cell) => to.fields.set(slot, ty, cell.value),
+        let charge = &mut |bytes: usize| pace.charge(bytes);
+        let value = match column {
+            LiveColumn::Cell(cell) => cell.value,
             LiveColumn::Collection(collection) => {
                 to.native.clear();
-                collection.write_value(ty, &mut to.native, &mut |bytes| pace.charge(bytes))?;
-                to.fields.set(slot, ty, &to.native);
+                collection.write_value(ty, &mut to.native, charge)?;
+                &to.native[..]
             }
-        }
-        Ok(())
+        };
+        let written = to.fields.set(slot, ty, value, charge);
+        written.map_err(DecodeError::Charge)
     }
 
     /// Joins the texts in `to` to the key and the value of a row. A column without a text is an empty

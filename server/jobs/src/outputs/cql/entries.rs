@@ -57,7 +57,9 @@ impl<'s> WithEntries<'s> {
         let header = header.map(|(_, header)| &header[..]);
         for indexed in self.schema.indexed_columns() {
             let mut pushed = Ok(());
-            let found = (self.values).entries(indexed, key, header, operand, |entry| {
+            // A commit has no checkpoints.
+            let charge = &mut |_: usize| Ok(());
+            let found = (self.values).entries(indexed, key, header, operand, charge, |entry| {
                 if pushed.is_ok() {
                     pushed = self.entries.push(&entry, &[]);
                 }

@@ -1,32 +1,48 @@
 //! Prints any value as a CQL literal.
 
+use std::convert::Infallible;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use num_bigint::BigInt;
 use uuid::Uuid;
 
 use super::{Duration, calendar};
-use crate::types::CqlType;
 use crate::types::elements::{Components, components, elements, pairs};
 use crate::types::identifier::Quoted;
-use crate::types::number::{DIGITS_BYTES_MAX, minimal, split_decimal};
+use crate::types::number::{DIGITS_BYTES_MAX, digits_bytes, minimal, split_decimal};
+use crate::types::{Charge, CqlType};
 
 impl CqlType {
     /// Returns the value as a CQL literal: `'it''s'`, `12`, `{'a': [1, 2]}`. An empty value of a type
     /// without a literal for it is `blobasint(0x)`; invalid bytes, and numbers of more than 100,000 digits,
     /// are hex digits. For people, as in error messages.
     pub fn literal(&self, value: &[u8]) -> String {
+        let Ok(literal) = self.try_literal(value, &mut |_| Ok::<_, Infallible>(()));
+        literal
+    }
+
+    /// Returns the value as [`literal`](Self::literal) does. Reports the work to `charge` before it prints a
+    /// number, and ends with the first error that `charge` returns.
+    fn try_literal<E>(&self, value: &[u8], charge: Charge<'_, E>) -> Result<String, E> {
         if self.validate(value).is_err() {
-            return hex(value);
+            return Ok(hex(value));
         }
         if value.is_empty() && self.is_native() {
-            return match self {
+            return Ok(match self {
                 Self::Text | Self::Ascii => "''".to_owned(),
                 Self::Blob => "0x".to_owned(),
                 _ => format!("blobas{self}(0x)"),
-            };
+            });
         }
-        self.print(value).unwrap_or_else(|| hex(value))
+        if matches!(self, Self::Varint | Self::Decimal) {
+            charge(digits_bytes(value.len()))?;
+        }
+        let printed = if self.is_native() {
+            self.print_native(value)
+        } else {
+            self.print_parts(value, charge)?
+        };
+        Ok(printed.unwrap_or_else(|| hex(value)))
     }
 
     /// Appends the value as [`literal`](Self::literal) prints it, but without the quotes around texts,
@@ -34,6 +50,20 @@ impl CqlType {
     /// [`parse_value`](Self::parse_value) reads the texts of native types back; for a blob, pass it
     /// the text after the leading `0x`.
     pub fn write_text(&self, value: &[u8], out: &mut Vec<u8>) {
+        let Ok(()) = self.try_write_text(value, out, &mut |_| Ok::<_, Infallible>(()));
+    }
+
+    /// Appends the value as [`write_text`](Self::write_text) does. Reports the work to `charge` before it
+    /// prints a number, because a collection may have thousands of long ones.
+    ///
+    /// # Errors
+    /// The error of `charge`. Then nothing is appended.
+    pub fn try_write_text<E>(
+        &self,
+        value: &[u8],
+        out: &mut Vec<u8>,
+        charge: Charge<'_, E>,
+    ) -> Result<(), E> {
         match self {
             _ if value.is_empty() && self.is_native() => {}
             Self::Text | Self::Ascii => out.extend_from_slice(value),
@@ -41,13 +71,14 @@ impl CqlType {
                 let literal = self.literal(value);
                 out.extend_from_slice(literal.trim_matches('\'').as_bytes());
             }
-            _ => out.extend_from_slice(self.literal(value).as_bytes()),
+            _ => out.extend_from_slice(self.try_literal(value, charge)?.as_bytes()),
         }
+        Ok(())
     }
 
-    /// Prints a valid value, which is not empty if its type is native. `None` if it is a number of too many
-    /// digits.
-    fn print(&self, value: &[u8]) -> Option<String> {
+    /// Prints a valid value of a native type, which is not empty. `None` if it is a number of too many
+    /// digits, or if its type is not native.
+    fn print_native(&self, value: &[u8]) -> Option<String> {
         Some(match self {
             Self::Ascii | Self::Text => {
                 format!("'{}'", std::str::from_utf8(value).ok()?.replace('\'', "''"))
@@ -82,41 +113,60 @@ impl CqlType {
                 calendar::print_timestamp(i64::from_be_bytes(value.try_into().ok()?))
             }
             Self::Duration => Duration::from_bytes(value)?.to_string(),
-            Self::List { element, .. } => {
-                let parts = elements(value).ok()?;
-                format!("[{}]", join(parts.map(|p| print_part(element, p.ok()?))))
-            }
-            Self::Set { element, .. } => {
-                let parts = elements(value).ok()?;
-                format!("{{{}}}", join(parts.map(|p| print_part(element, p.ok()?))))
+            Self::List { .. }
+            | Self::Set { .. }
+            | Self::Map { .. }
+            | Self::Tuple(_)
+            | Self::Udt { .. } => return None,
+        })
+    }
+
+    /// Prints a valid value of a type that is not native. `None` if the value cannot be read, which does not
+    /// occur: `try_literal` validates it first.
+    fn print_parts<E>(&self, value: &[u8], charge: Charge<'_, E>) -> Result<Option<String>, E> {
+        let mut printed = Vec::new();
+        let (open, close) = match self {
+            Self::List { element, .. } | Self::Set { element, .. } => {
+                let Ok(parts) = elements(value) else {
+                    return Ok(None);
+                };
+                for part in parts.flatten() {
+                    printed.push(print_part(element, part, charge)?);
+                }
+                if matches!(self, Self::List { .. }) {
+                    ('[', ']')
+                } else {
+                    ('{', '}')
+                }
             }
             Self::Map { key, value: of, .. } => {
-                let mut parts = pairs(value).ok()?;
-                let entries = std::iter::from_fn(|| {
-                    let entry = (parts.next()?.ok()?, parts.next()?.ok()?);
-                    Some((print_part(key, entry.0)?, print_part(of, entry.1)?))
-                });
-                format!(
-                    "{{{}}}",
-                    join(entries.map(|(k, v)| Some(format!("{k}: {v}"))))
-                )
+                let Ok(mut parts) = pairs(value) else {
+                    return Ok(None);
+                };
+                while let (Some(Ok(k)), Some(Ok(v))) = (parts.next(), parts.next()) {
+                    let k = print_part(key, k, charge)?;
+                    printed.push(format!("{k}: {}", print_part(of, v, charge)?));
+                }
+                ('{', '}')
             }
             Self::Tuple(types) => {
                 let mut parts = components(value);
-                format!(
-                    "({})",
-                    join(types.iter().map(|t| print_next(t, &mut parts)))
-                )
+                for ty in types.iter() {
+                    printed.push(print_next(ty, &mut parts, charge)?);
+                }
+                ('(', ')')
             }
             Self::Udt { definition, .. } => {
                 let mut parts = components(value);
-                let fields = definition.fields().iter();
-                let fields = fields.map(|(name, ty)| {
-                    Some(format!("{}: {}", Quoted(name), print_next(ty, &mut parts)?))
-                });
-                format!("{{{}}}", join(fields))
+                for (name, ty) in definition.fields() {
+                    let field = print_next(ty, &mut parts, charge)?;
+                    printed.push(format!("{}: {field}", Quoted(name)));
+                }
+                ('{', '}')
             }
-        })
+            _ => return Ok(None),
+        };
+        Ok(Some(format!("{open}{}{close}", printed.join(", "))))
     }
 }
 
@@ -176,18 +226,18 @@ fn print_decimal(value: &[u8]) -> Option<String> {
     Some(number)
 }
 
-fn print_part(ty: &CqlType, part: Option<&[u8]>) -> Option<String> {
-    Some(part.map_or_else(|| "null".to_owned(), |p| ty.literal(p)))
+fn print_part<E>(ty: &CqlType, part: Option<&[u8]>, charge: Charge<'_, E>) -> Result<String, E> {
+    match part {
+        None => Ok("null".to_owned()),
+        Some(part) => ty.try_literal(part, charge),
+    }
 }
 
 /// Prints the next component of a tuple or user-defined type, and `null` for one that is null or missing.
-/// The result, for [`join`], is never `None`.
-fn print_next(ty: &CqlType, parts: &mut Components<'_>) -> Option<String> {
-    print_part(ty, parts.next().and_then(Result::ok).flatten())
-}
-
-/// Joins printed parts. A part that cannot be read is left out, which does not occur: `literal` validates
-/// the value first.
-fn join(parts: impl Iterator<Item = Option<String>>) -> String {
-    parts.flatten().collect::<Vec<_>>().join(", ")
+fn print_next<E>(
+    ty: &CqlType,
+    parts: &mut Components<'_>,
+    charge: Charge<'_, E>,
+) -> Result<String, E> {
+    print_part(ty, parts.next().and_then(Result::ok).flatten(), charge)
 }

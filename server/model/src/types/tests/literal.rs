@@ -2,7 +2,7 @@ use super::{generate, ordered_types, parse, with_rng};
 use crate::types::CqlType;
 use crate::types::elements::{build, build_map, build_tuple};
 use crate::types::literal::{ConstantKind as Constant, Duration};
-use crate::types::number::DIGITS_BYTES_MAX;
+use crate::types::number::{DIGITS_BYTES_MAX, digits_bytes};
 
 fn bytes(ty: &str, text: &str) -> Vec<u8> {
     parse(ty).parse_value(text).unwrap()
@@ -430,6 +430,36 @@ fn a_text_is_the_literal_without_quotes_and_is_read_back() {
     parse("blob").write_text(&[0, 0xff], &mut text_bytes);
     parse("set<text>").write_text(&build([&b"a"[..]]), &mut text_bytes);
     assert_eq!(String::from_utf8(text_bytes).unwrap(), "0x00ff{'a'}");
+}
+
+/// Regression: nothing could end the printing of a collection with thousands of long numbers.
+#[test]
+fn printing_is_charged_for_each_number_and_ends_with_the_error_of_a_charge() {
+    let number = [&[0; 4][..], &[7; 1000]].concat();
+    let list = build([&number[..], &number, &number]);
+    let map = build_map([(&b"\0\0\0\x01"[..], &list[..])]);
+    let tuple = build_tuple([Some(&map[..]), None]);
+    let ty = parse("tuple<map<int, frozen<list<decimal>>>, int>");
+    for charges_max in 0..4 {
+        let (mut charges, mut text) = (0, Vec::new());
+        let printed = ty.try_write_text(&tuple, &mut text, &mut |bytes| {
+            assert_eq!(bytes, digits_bytes(number.len()));
+            charges += 1;
+            if charges > charges_max {
+                Err("given up")
+            } else {
+                Ok(())
+            }
+        });
+        let expected = if charges_max < 3 {
+            assert_eq!(printed, Err("given up"));
+            String::new()
+        } else {
+            assert_eq!(printed, Ok(()));
+            ty.literal(&tuple)
+        };
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
 }
 
 /// For every native type, the literal of a value parses to an equal value.

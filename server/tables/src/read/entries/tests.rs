@@ -111,3 +111,19 @@ fn a_short_search_stops_among_deleted_keys_and_the_next_one_goes_on_behind_them(
     }
     assert_eq!(pace.calls.get(), 0);
 }
+
+#[test]
+fn work_on_values_calls_the_pace_each_64_kib() {
+    let pace = CountingPace::new(Some(4));
+    let work = ValueWork::default();
+    for _ in 0..128 {
+        work.charge(1 << 10, &pace).unwrap();
+    }
+    assert_eq!(pace.calls.get(), 2);
+    // A longer piece of work is one call, and none of it counts for the next one.
+    work.charge(usize::MAX, &pace).unwrap();
+    work.charge(1 << 10, &pace).unwrap();
+    assert_eq!(pace.calls.get(), 3);
+    let ended = work.charge(1 << 16, &pace);
+    assert!(ended.is_err_and(|error| error.is::<std::fmt::Error>()));
+}
