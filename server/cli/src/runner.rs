@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use ebb_jobs::history::RecordState;
 use ebb_jobs::request::JobRequest;
+use ebb_scheduler::runtime::Outcome;
 use ebb_server::http::{ClientError, JobsClient};
 use ebb_server::jobs::{Estimate, JobView, Jobs, ReadJobs, Restart};
 use ebb_server::node::{Node, NodeOptions, RunningJob, Stop};
@@ -175,25 +176,29 @@ impl<'r> FollowedJob<'r> {
     /// then; with its end if it has ended.
     ///
     /// # Errors
-    /// When the server stops before the job has ended, or no longer has the job.
+    /// When the process that runs the job stops before the end of the job, or accepts no further step of it;
+    /// when the server no longer has the job.
     pub(crate) fn look(&self, wait: Duration) -> Result<JobView> {
-        let server = match &self.place {
+        let looked = match &self.place {
             Place::Own(job) => {
                 job.wait_timeout(wait);
-                return Ok(job.view());
+                Ok(job.view())
             }
-            Place::Server(server) => server,
+            Place::Server(server) => server.show(self.id(), wait),
         };
         let (name, id) = (&self.started.record.application, self.id());
         let left = format!(
             "{name} {id} is unfinished: the next ebb serve goes on with it, or ebb jobs restart"
         );
-        let mut view = match server.show(id, wait) {
+        let mut view = match looked {
             Ok(view) => view,
             Err(error) => bail!("{error}; {left}"),
         };
-        if view.end.as_ref().is_some_and(|end| end.parked) {
-            bail!("the server stops; {left}");
+        if let Some(end) = view.end.as_ref().filter(|end| end.parked) {
+            match &end.report.outcome {
+                Outcome::Failed { cause } => bail!("{cause}; {left}"),
+                _ => bail!("the server stops; {left}"),
+            }
         }
         if view.end.is_none() && view.run.is_none() {
             match view.record.state {

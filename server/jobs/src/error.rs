@@ -86,6 +86,12 @@ impl JobError {
         Self::Request(RequestError::Senseless(why.to_string()))
     }
 
+    /// Returns whether the runtime accepts no job at present, for a reason that has nothing to do with the
+    /// job: see [`SubmitError::is_transient`].
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Submit(refused) if refused.is_transient())
+    }
+
     /// Returns a function that makes a [`JobError::System`] of an I/O error of the operation `what`.
     pub fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();

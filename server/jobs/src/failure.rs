@@ -35,7 +35,8 @@ pub enum Failure {
     Corrupt,
     /// The disk is full, or a quota is exceeded.
     DiskFull,
-    /// The node shuts down and accepts no more jobs.
+    /// The node accepts no more jobs, because it shuts down, or because hanging tasks hold its threads
+    /// or memory.
     Closed,
     /// Any other failure.
     Other,
@@ -80,9 +81,9 @@ impl Failure {
         if let Some(FileError::Malformed { .. }) = cause.downcast_ref() {
             return Some(Self::Invalid);
         }
-        match cause.downcast_ref() {
+        match cause.downcast_ref::<SubmitError>() {
             Some(SubmitError::Goal(_)) => return Some(Self::Invalid),
-            Some(SubmitError::ShuttingDown) => return Some(Self::Closed),
+            Some(refused) if refused.is_transient() => return Some(Self::Closed),
             _ => {}
         }
         // The error inside a task's error is not in the chain of causes.
@@ -107,5 +108,22 @@ impl Failure {
             ErrorKind::DiskFull => Self::DiskFull,
             _ => Self::Other,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the error of a node on which hanging tasks hold all memory had no class, so the
+    /// status of its response was 409.
+    #[test]
+    fn a_node_that_accepts_no_jobs_is_closed_whatever_the_reason() {
+        for refused in [
+            SubmitError::ShuttingDown,
+            SubmitError::LeftBehind { threads: 64 },
+        ] {
+            assert_eq!(Failure::of(&JobError::from(refused)), Failure::Closed);
+        }
     }
 }

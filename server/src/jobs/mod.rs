@@ -94,8 +94,8 @@ pub trait Jobs: ReadJobs {
     ///
     /// # Errors
     /// When the job runs or has ended, another job writes to its table, or this build does not know its
-    /// request. The job stays as it is then. When the node shuts down, or hanging tasks keep it from accepting
-    /// jobs: the job stays unfinished then, with its snapshots.
+    /// request. The job stays as it is then. When the node shuts down, hanging tasks keep it from accepting
+    /// jobs, or the disk is full: the job stays unfinished then, with its snapshots.
     fn restart(&self, id: &str) -> Result<RestartView, Self::Error>;
 
     /// Submits again, as another job, the request of a job that failed or was cancelled. An input

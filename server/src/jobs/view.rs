@@ -103,7 +103,8 @@ pub struct Prediction {
 pub struct JobEnd {
     /// The runtime's report.
     pub report: JobReport,
-    /// Whether the job was parked: it is unfinished, and the next server starts it again.
+    /// Whether the job was parked: it is unfinished, and the next server starts it again. If the outcome in
+    /// the report is a failure, that is the reason why this server accepted no further step of the job.
     pub parked: bool,
     /// The error that kept the end of the job, or that it is parked, out of the history, if there was one.
     /// Attempts that are not in the history are no such error: the record has their number.

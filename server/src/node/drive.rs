@@ -110,8 +110,11 @@ impl Steps {
     }
 
     /// Waits for the end of the job's current step, then runs its later steps, one after the other,
-    /// until one does not succeed. Returns one report for the whole job.
-    fn see_through(&mut self, job: &RunningJob) -> JobReport {
+    /// until one does not succeed. Returns one report for the whole job, and whether the job is to be
+    /// left for a later start: the runtime accepted no more jobs when a step was to begin, which is no
+    /// failure of the job. Without a history there is no later start.
+    fn see_through(&mut self, job: &RunningJob) -> (JobReport, bool) {
+        let mut is_refused = false;
         let mut whole = job.handle().wait();
         let mut last = whole.clone();
         for number in 2.. {
@@ -125,7 +128,13 @@ impl Steps {
             match self.next(number, Some(&last)) {
                 Ok(None) => break,
                 Ok(Some(handle)) => job.begin_step(handle, number),
+                // The job was stopped after the check above.
+                Err(error) if error.is_transient() && job.stopped().is_some() => {
+                    whole.outcome = Outcome::Cancelled;
+                    break;
+                }
                 Err(error) => {
+                    is_refused = error.is_transient() && self.recorder.is_some();
                     let cause = format!("job {number} of the chain: {error}");
                     whole.outcome = Outcome::Failed { cause };
                     break;
@@ -139,9 +148,11 @@ impl Steps {
             whole.goal_s = self.goal_s;
             let is_in_time = |goal_s| whole.finished_s <= goal_s;
             let succeeded = whole.outcome == Outcome::Succeeded;
-            whole.met = self.goal_s.map(|goal_s| succeeded && is_in_time(goal_s));
+            // A goal is neither met nor missed by a job that is left for a later start.
+            let goal_s = self.goal_s.filter(|_| !is_refused);
+            whole.met = goal_s.map(|goal_s| succeeded && is_in_time(goal_s));
         }
-        whole
+        (whole, is_refused)
     }
 }
 
@@ -186,8 +197,8 @@ impl Recording {
         recorded
     }
 
-    /// Records that the job was stopped because the node shuts down, and is unfinished (parked). The next
-    /// node over the database can start it again.
+    /// Records that the job is unfinished (parked), because the node shuts down or accepts no further step
+    /// of it. The next node over the database can start it again.
     ///
     /// # Errors
     /// When the history does not show that the job is parked.
@@ -345,8 +356,9 @@ fn drive(
     claim: Arc<JobClaim>,
     registry: &Registry,
 ) {
-    let report = steps.see_through(job);
-    let parked = report.outcome == Outcome::Cancelled && job.stopped() == Some(Stop::Park);
+    let (report, is_refused) = steps.see_through(job);
+    let is_stopped = report.outcome == Outcome::Cancelled && job.stopped() == Some(Stop::Park);
+    let parked = is_stopped || is_refused;
     let waited = job.waited(&report);
     let notes = open_job.commits.notes();
     let ended = match recording {

@@ -13,7 +13,8 @@ pub struct EndedJobs {
     pub failed: u64,
     /// Jobs that were cancelled on request.
     pub cancelled: u64,
-    /// Jobs that are unfinished because the node stopped. A later node can start them again.
+    /// Jobs that are unfinished because the node stopped, or accepted no further step of them. A later node
+    /// can start them again.
     pub parked: u64,
     /// Jobs that succeeded before their goal.
     pub goals_met: u64,

@@ -126,8 +126,7 @@ pub(super) fn estimate(node: &Node, request: &JobRequest) -> Result<Estimate, Jo
 /// Returns whether a job did not start for a reason that has nothing to do with the job, and that passes:
 /// the runtime accepts no jobs at present, or the disk is full.
 fn is_passing(error: &JobError) -> bool {
-    let is_transient = matches!(error, JobError::Submit(refused) if refused.is_transient());
-    is_transient || Failure::of(error) == Failure::DiskFull
+    error.is_transient() || Failure::of(error) == Failure::DiskFull
 }
 
 /// Starts an unfinished job again: see [`Node::restart`]. If the runtime accepts no jobs, or the disk is full,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use ebb_colocate::LoadSample;
-use ebb_jobs::Failure;
 use ebb_jobs::history::{
     BackupRequest, JobRecord, MaintenanceOptions, RecordState, STARTS_MAX, SYSTEM_KEYSPACE,
     now_unix_ms,
@@ -15,11 +14,14 @@ use ebb_jobs::request::{
     ApplicationRequest, InputRequest, JobRequest, OutputPlace, PiRequest, TableInput,
     WordcountRequest,
 };
-use ebb_scheduler::runtime::{Emit, Outcome, SubmitError, TaskError};
+use ebb_jobs::{Chain, Failure, Work};
+use ebb_scheduler::runtime::{Emit, JobReport, Outcome, SubmitError, TaskError, VecOutput};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Keyspace, Maintenance, NAME_BYTES_MAX, SeqNo, TableOptions};
 use ebb_test_support::wait::until;
 
+use super::drive::AcceptedJob;
+use super::expect::prospect;
 use super::*;
 use crate::jobs::{Beside, JobView, Jobs, ReadJobs, Wait};
 
@@ -367,6 +369,78 @@ fn a_restart_on_a_node_that_shuts_down_leaves_the_job_and_its_snapshots_for_the_
 
     let node = open(dir.path());
     let Restart::Runs(job) = node.restart(&left.id).unwrap() else {
+        panic!("it does not run");
+    };
+    assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+    assert_eq!(snapshots(&node), 0);
+}
+
+/// A chain of two jobs. Before it returns the second one, it shuts the runtime down.
+struct ClosingChain {
+    job: JobSpec,
+    runtime: Arc<Runtime>,
+}
+
+impl Chain for ClosingChain {
+    fn name(&self) -> &str {
+        "closing"
+    }
+
+    fn length(&self) -> u32 {
+        2
+    }
+
+    fn next(&mut self, done: Option<&JobReport>) -> Result<Option<JobSpec>, TaskError> {
+        if done.is_some() {
+            self.runtime.shutdown();
+        }
+        Ok(Some(self.job.clone()))
+    }
+
+    fn describe(&self) -> Result<Vec<u8>, TaskError> {
+        unreachable!("its tasks run on threads")
+    }
+
+    fn described_job(&self, _: &[u8]) -> Result<JobSpec, TaskError> {
+        unreachable!("its tasks run on threads")
+    }
+}
+
+/// Regression: a chain failed for good if the runtime accepted no more jobs when its second job was to
+/// begin. The reasons are a shutdown, as here, and hanging tasks.
+#[test]
+fn a_chain_whose_second_job_is_not_accepted_is_left_for_the_next_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let request = wordcount(table("app.counts"));
+    let mut open_job = OpenJob::open(&request, &[], &node.site).unwrap();
+    let Some(Work::Job(mut spec)) = open_job.work.take() else {
+        panic!("it is a single job");
+    };
+    spec.output = Arc::new(VecOutput::new());
+    open_job.work = Some(Work::Chain(Box::new(ClosingChain {
+        job: *spec,
+        runtime: Arc::clone(node.runtime()),
+    })));
+    let history = node.history().unwrap().unwrap();
+    let begun = history.begin(&request, open_job.own_snapshots(), None);
+    let id = begun.unwrap().id;
+    let (record, claim) = node.claim(&id).unwrap();
+    let known = prospect(&node, &request, &open_job, None).unwrap();
+    let accepted = AcceptedJob::submit(&node, request, record, &mut open_job, known).unwrap();
+    let end = accepted.begin(&node, open_job, Arc::new(claim)).wait();
+    assert!(end.parked, "{end:?}");
+    let Outcome::Failed { cause } = &end.report.outcome else {
+        panic!("the report lacks the reason: {end:?}");
+    };
+    assert!(cause.starts_with("job 2 of the chain: "), "{cause}");
+    let parked = node.job(&id).unwrap();
+    assert_eq!((parked.state, parked.parks), (RecordState::Started, 1));
+    assert_eq!(snapshots(&node), 1);
+    drop(node);
+
+    let node = open(dir.path());
+    let Restart::Runs(job) = node.restart(&id).unwrap() else {
         panic!("it does not run");
     };
     assert_eq!(job.wait().report.outcome, Outcome::Succeeded);

@@ -112,6 +112,14 @@ impl CatalogState {
         self.tables.get(keyspace)?.get(name)
     }
 
+    /// Returns the current form of `table`; `None` if that table was dropped. Another table may have its
+    /// name since then, and even its id, which a statement may choose.
+    pub fn current(&self, table: &CqlTable) -> Option<&Arc<CqlTable>> {
+        let schema = table.schema();
+        let now = self.table(schema.keyspace(), schema.name())?;
+        now.rows().is_same_table(table.rows()).then_some(now)
+    }
+
     pub(super) fn tables(&self) -> &Tables {
         &self.tables
     }
@@ -312,8 +320,31 @@ impl Catalog {
         &self,
         decide: impl FnOnce(&Schema) -> Result<Option<Schema>, E>,
     ) -> Result<Result<bool, E>> {
+        self.change_state(|state| decide(&state.schema))
+    }
+
+    /// Changes the schema as [`change`](Self::change) does, unless `table` was dropped: then `decide` is
+    /// not called, and nothing is changed.
+    ///
+    /// # Errors
+    /// See [`change`](Self::change).
+    pub fn change_table<E>(
+        &self,
+        table: &CqlTable,
+        decide: impl FnOnce(&Schema) -> Result<Option<Schema>, E>,
+    ) -> Result<Result<bool, E>> {
+        self.change_state(|state| match state.current(table) {
+            Some(_) => decide(&state.schema),
+            None => Ok(None),
+        })
+    }
+
+    fn change_state<E>(
+        &self,
+        decide: impl FnOnce(&CatalogState) -> Result<Option<Schema>, E>,
+    ) -> Result<Result<bool, E>> {
         self.exclusively(|state| {
-            let next = match decide(&state.schema) {
+            let next = match decide(state) {
                 Ok(Some(next)) => next,
                 Ok(None) => return Ok(Ok(false)),
                 Err(refused) => return Ok(Err(refused)),
@@ -411,15 +442,9 @@ impl Catalog {
     pub fn truncate(&self, table: &CqlTable) -> Result<()> {
         // Not during an ALTER: this write would undo the change of the record.
         self.exclusively(|state| {
-            let schema = table.schema();
-            let now = state.table(schema.keyspace(), schema.name());
-            match now {
-                Some(now) if now.schema().id() == schema.id() => {
-                    self.store.truncate(now.rows(), &now.schema().encode())
-                }
-                // The table was dropped since the caller looked it up: the store refuses the write.
-                _ => Ok(self.store.truncate(table.rows(), &schema.encode())?),
-            }
+            // If the table was dropped since the caller looked it up, the store refuses the write.
+            let now = state.current(table).map_or(table, |now| &**now);
+            self.store.truncate(now.rows(), &now.schema().encode())
         })
     }
 

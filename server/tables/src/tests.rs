@@ -177,6 +177,32 @@ fn a_statement_keeps_the_schema_that_it_began_with() {
     assert_eq!(again.state().version(), version);
 }
 
+/// Regression: a table was identified by its id, and a statement may give the id of a dropped table to
+/// a new one. A truncation that began before the drop cleared the new table.
+#[test]
+fn changes_of_a_dropped_table_leave_a_table_that_has_its_name_and_its_id() {
+    let catalog = open(&MemDisk::new()).unwrap();
+    for change in &CHANGES[..3] {
+        apply(&catalog, *change).unwrap();
+    }
+    let dropped = catalog.state().table("app", "t").unwrap().clone();
+    apply(&catalog, |schema| schema.drop_table("app", "t")).unwrap();
+    apply(&catalog, CHANGES[2]).unwrap();
+    let state = catalog.state();
+    let created = state.table("app", "t").unwrap();
+    assert_eq!(created.schema(), dropped.schema());
+    assert!(state.current(&dropped).is_none() && state.current(created).is_some());
+    created.rows().put(b"\xffrow", b"1").unwrap();
+    catalog.truncate(&dropped).unwrap_err();
+    assert_eq!(created.rows().get(b"\xffrow").unwrap().unwrap(), "1");
+    let add_column = |table: &CqlTable| {
+        let changed = catalog.change_table(table, |schema| CHANGES[4](schema).map(Some));
+        changed.unwrap().unwrap()
+    };
+    assert!(!add_column(&dropped));
+    assert!(add_column(created));
+}
+
 /// TRUNCATE and DROP KEYSPACE once failed on a full disk, and a truncated table kept its files
 /// until another table was flushed.
 #[test]

@@ -48,6 +48,12 @@ impl Table {
         &self.core.keyspace
     }
 
+    /// Returns whether both handles are handles of one table. A table that was created under the name
+    /// of a dropped one is another table.
+    pub fn is_same_table(&self, other: &Self) -> bool {
+        self.core.database == other.core.database && self.core.id == other.core.id
+    }
+
     /// Returns the options with which the table was created, or altered last.
     pub fn options(&self) -> Arc<TableOptions> {
         self.core.options()

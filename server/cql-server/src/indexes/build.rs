@@ -30,7 +30,6 @@ use ebb_storage::{Cache, WriteBatch};
 use ebb_tables::read::{Ended, LiveValues, Pace, RowScan, Source, ValueWork};
 use ebb_tables::{Announcement, Catalog, CqlTable};
 use ebb_threads::{YIELD_EVERY, Yielding, lower_current_thread};
-use uuid::Uuid;
 
 use super::building::Building;
 use super::expiry_time_s;
@@ -248,9 +247,10 @@ fn run(shared: &Shared) {
 /// Builds the unfinished indexes of a table.
 fn build(shared: &Shared, what: &Building) -> Result<()> {
     let catalog = &shared.catalog;
-    let (keyspace, name) = (what.keyspace.as_str(), what.name.as_str());
-    let table = catalog.state().table(keyspace, name).cloned();
-    let Some(table) = table.filter(|table| table.schema().id() == what.id) else {
+    let table = catalog.state().table(&what.keyspace, &what.name).cloned();
+    // If the indexes of the name are others by now, the next listing has them.
+    let is_listed = |table: &Arc<CqlTable>| Building::of(table.schema()).as_ref() == Some(what);
+    let Some(table) = table.filter(is_listed) else {
         return Ok(());
     };
     let building = &what.indexes[..];
@@ -286,22 +286,19 @@ fn build(shared: &Shared, what: &Building) -> Result<()> {
     if !done || shared.is_stopped() {
         return Ok(());
     }
-    mark_built(catalog, (keyspace, name), what.id, building)
+    mark_built(catalog, &table, building)
 }
 
-/// Marks the indexes with the ids `built` as built, so that statements use them. This change of the
-/// schema syncs the log, and with the log the index entries.
-fn mark_built(catalog: &Catalog, (of, name): (&str, &str), id: Uuid, built: &[u32]) -> Result<()> {
-    let changed = catalog.change(|schema| {
-        let table = schema.table(of, name).filter(|table| table.id() == id);
-        if table.is_none() {
-            return Ok(None);
-        }
+/// Marks the indexes with the ids `built` as built, so that statements use them; does nothing if the
+/// table was dropped. This change of the schema syncs the log, and with the log the index entries.
+fn mark_built(catalog: &Catalog, table: &CqlTable, built: &[u32]) -> Result<()> {
+    let (keyspace, name) = (table.schema().keyspace(), table.schema().name());
+    let changed = catalog.change_table(table, |schema| {
         let mark = |table: &TableSchema| {
             let marked = |table: TableSchema, &id: &u32| table.with_index_built(id);
             Ok(built.iter().fold(table.clone(), marked))
         };
-        schema.alter_table(of, name, mark).map(Some)
+        schema.alter_table(keyspace, name, mark).map(Some)
     });
     let changed: std::result::Result<bool, SchemaError> = changed.map_err(of_catalog)?;
     changed.map(drop).map_err(of_schema)

@@ -22,7 +22,7 @@ impl Building {
         tables.filter_map(|table| Self::of(table)).collect()
     }
 
-    fn of(table: &TableSchema) -> Option<Self> {
+    pub(super) fn of(table: &TableSchema) -> Option<Self> {
         let indexes = table.indexes().iter();
         let indexes = indexes.filter(|index| index.is_building);
         let indexes: Vec<u32> = indexes.map(|index| index.id).collect();

@@ -207,7 +207,6 @@ impl<'a> Expected<'a> {
             measured,
             is_same_work: known.is_same_work,
             took_over_estimate: known.profile.took_over_estimate.clone(),
-            cores: self.cores,
             free_cores: free.of(self.cores, self.machine_cores),
             goal_s: self.goal_s,
         });

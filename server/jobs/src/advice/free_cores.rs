@@ -10,6 +10,10 @@ use ebb_colocate::LoadMonitor;
 /// ticks of 10 ms, so a much shorter measurement would be coarse.
 const MEASURE_FOR: Duration = Duration::from_millis(200);
 
+/// The least number of free cores that is assumed if jobs are guaranteed none, however much other processes
+/// use. Without a lower bound the predicted time of a job could be infinite.
+const FREE_CORES_MIN: f64 = 0.05;
+
 /// The number of cores that other processes leave free on this machine, or the number of cores that
 /// jobs are guaranteed (the floor) if that is more.
 pub struct FreeCores {
@@ -63,8 +67,9 @@ impl FreeCores {
     }
 
     /// Returns how many of the `cores` cores of a job are free, on a machine of `machine_cores`
-    /// cores. Returns `cores` if the operating system does not report the CPU use of processes.
-    /// After [`start`](Self::start), waits until the measurement has taken a fifth of a second.
+    /// cores: at least the floor, or 0.05 cores without a floor. Returns `cores` if the operating
+    /// system does not report the CPU use of processes. After [`start`](Self::start), waits until the
+    /// measurement has taken a fifth of a second.
     pub fn of(self, cores: u32, machine_cores: u32) -> f64 {
         let others_cores = match self.others {
             Others::Known { cores } => cores,
@@ -77,7 +82,12 @@ impl FreeCores {
             }
         };
         let left = f64::from(machine_cores) - others_cores.max(0.0);
-        left.max(self.floor_cores).clamp(0.0, f64::from(cores))
+        let least = if self.floor_cores > 0.0 {
+            self.floor_cores
+        } else {
+            FREE_CORES_MIN
+        };
+        left.max(least).min(f64::from(cores))
     }
 }
 
@@ -93,7 +103,8 @@ mod tests {
             (1.5, 0.15, 2, 0.5),
             (1.95, 0.15, 2, 0.15),
             (7.0, 0.15, 2, 0.15),
-            (7.0, 0.0, 2, 0.0),
+            (7.0, 0.01, 2, 0.01),
+            (7.0, 0.0, 2, FREE_CORES_MIN),
             (7.0, 2.0, 1, 1.0),
         ] {
             let free = FreeCores::beside(others_cores).with_floor(floor_cores);

@@ -48,9 +48,6 @@ const OTHER_WORK_LOG_SD: f64 = 0.5;
 /// smaller than the measured one. Such an error is assumed because the estimate takes all work as
 /// proportional to bytes, and some of it may not be.
 const LOG_SD_PER_E: f64 = 0.5;
-/// The least number of free cores, in hundredths of a core, that a prediction assumes, however much
-/// other processes use. Without a lower bound the predicted time could be infinite.
-const FREE_HUNDREDTHS_MIN: f64 = 5.0;
 
 /// The facts about a job that is about to start. Its length is predicted from these facts.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,9 +65,8 @@ pub struct Question {
     /// The ratios of the times of earlier executions to their estimates, as
     /// [`Advice::took_over_estimate`] returned them.
     pub took_over_estimate: Vec<f64>,
-    /// Cores that the job may use.
-    pub cores: u32,
-    /// The number of cores that are free for the job, 0 to `cores`, which may be a fraction.
+    /// The number of cores that are free for the job, above 0, which may be a fraction: see
+    /// [`FreeCores::of`].
     pub free_cores: f64,
     /// The goal in seconds from the start.
     pub goal_s: Option<f64>,
@@ -131,8 +127,7 @@ pub fn advise(question: &Question) -> Advice {
         reduce_task_cpu_s,
     } = measured.estimates(question.bytes_in, *maps, *reduces, otherwise);
     let (log_mean, log_sd) = off(question);
-    let cores = f64::from(question.cores.max(1));
-    let free_cores = (question.free_cores).clamp(FREE_HUNDREDTHS_MIN / 100.0, cores);
+    let free_cores = question.free_cores;
 
     let tasks = (*maps + *reduces).max(1) as usize;
     let count = (TASKS_MAX / tasks).clamp(FUTURES_MIN, FUTURES_MAX);
@@ -278,7 +273,6 @@ mod tests {
             },
             is_same_work: true,
             took_over_estimate: Vec::new(),
-            cores: 2,
             free_cores: 2.0,
             goal_s: Some(14.0),
         }
@@ -337,11 +331,22 @@ mod tests {
             ..question()
         };
         is_near(advise(&twice).median_s, 28.0);
-        let nothing_free = Question {
-            free_cores: -0.3,
-            ..question()
+    }
+
+    /// Regression: a floor below 0.05 cores was taken for 0.05 cores, so the estimate was too short.
+    #[test]
+    fn a_job_on_the_floor_gets_the_floor_and_without_one_its_time_is_finite() {
+        let beside_busy_processes = |floor_cores| {
+            let free = FreeCores::beside(7.0).with_floor(floor_cores);
+            advise(&Question {
+                free_cores: free.of(2, 2),
+                ..question()
+            })
         };
-        assert!(advise(&nothing_free).median_s.is_finite());
+        let on_floor = beside_busy_processes(0.01);
+        assert_eq!(on_floor.free_cores, 0.01);
+        is_near(on_floor.median_s, (20.0 + 4.0) / 0.01);
+        assert!(beside_busy_processes(0.0).median_s.is_finite());
     }
 
     /// Regression: each task was slowed by the used part of the machine, so a job with fewer tasks than
@@ -357,7 +362,6 @@ mod tests {
                         maps,
                         reduces,
                         measured,
-                        cores,
                         free_cores: f64::min(left_cores, cores.into()),
                         ..question()
                     })

@@ -236,23 +236,19 @@ impl History {
         Ok(self.attempts.db.sync()?)
     }
 
-    /// Records how a job ended. For a job that has snapshots, or was cancelled, this works on a full disk,
-    /// too: without the record its snapshots would go on to pin space, and the next process would start it
-    /// again. Other ends free nothing, and do not use the reserved space.
+    /// Records how a job ended. This works on a full disk, too: without the record the next process would
+    /// start the job again, although the job has ended for its clients, and its snapshots would go on to pin
+    /// space. Jobs cannot use up the reserved space: a start uses none of it, and each start has one end.
     ///
     /// # Errors
     /// When the store fails.
     pub fn end(&self, job: &JobRecord, state: RecordState, report: Option<Value>) -> Result<()> {
-        let ended = JobRecord {
+        self.put_freeing(&JobRecord {
             state,
             ended_unix_ms: Some(now_unix_ms()),
             report,
             ..job.clone()
-        };
-        if !job.own_snapshots.is_empty() || state == RecordState::Cancelled {
-            return self.put_freeing(&ended);
-        }
-        self.put(&ended)
+        })
     }
 
     /// Deletes the record of a job that did not start after all, and its attempts.

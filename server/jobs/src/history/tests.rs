@@ -580,10 +580,22 @@ fn an_output_whose_commit_cannot_be_recorded_is_not_put_in_place() {
 }
 
 /// Regression: a full disk refused the record of a job's end. A cancelled job started again with the next
-/// process, and a job could not be discarded, which frees what its snapshots pin. A job that a
-/// shutdown could not park counted as one that had ended with its process.
+/// process, and so did a job without snapshots that had failed because the disk was full. A job could not be
+/// discarded, which frees what its snapshots pin. A job that a shutdown could not park counted as one that
+/// had ended with its process.
 #[test]
 fn a_job_ends_or_is_parked_on_a_full_disk() {
+    for state in [
+        RecordState::Succeeded,
+        RecordState::Failed,
+        RecordState::Cancelled,
+    ] {
+        ends_on_a_full_disk(state);
+    }
+}
+
+/// Checks that the end of a job without snapshots, and the parking of another one, is recorded on a full disk.
+fn ends_on_a_full_disk(state: RecordState) {
     let disk = MemDisk::new();
     let open = || {
         let options = Options {
@@ -599,10 +611,10 @@ fn a_job_ends_or_is_parked_on_a_full_disk() {
     let history = open();
     let refused = history.begin(&pi(3), Vec::new(), None);
     refused.unwrap_err();
-    history.end(&job, RecordState::Cancelled, None).unwrap();
+    history.end(&job, state, None).unwrap();
     history.park(&parked).unwrap();
     drop(history);
     let jobs = open().jobs().unwrap();
-    assert_eq!(jobs[0].state, RecordState::Cancelled);
+    assert_eq!(jobs[0].state, state);
     assert_eq!((jobs[1].state, jobs[1].parks), (RecordState::Started, 1));
 }

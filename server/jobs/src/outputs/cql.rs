@@ -19,7 +19,7 @@ mod values;
 mod waiting;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ebb_model::key::PARTITIONS_START;
 use ebb_model::row::{Column, Header, RowError, RowRef};
@@ -28,7 +28,7 @@ use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 use ebb_storage::{Cache, Db, TableReader};
 use ebb_tables::read::{Partition, RowScan, Source, TableError, Unpaced, read_key};
 use ebb_tables::write::WriteTimes;
-use ebb_tables::{Catalog, CatalogError, CqlTable};
+use ebb_tables::{Catalog, CatalogError, CatalogState, CqlTable};
 
 use self::entries::WithEntries;
 pub use self::load::{CqlLoad, LoadedRows};
@@ -53,8 +53,10 @@ const SORT_BYTES: usize = 4 << 20;
 /// rows with one primary key, and two values of a static column in one partition.
 pub struct CqlOutput {
     catalog: Arc<Catalog>,
-    /// The current schema of the table, or that of the table to be created.
+    /// The schema that the table had at the start of the job, or that of the table to be created.
     schema: Arc<TableSchema>,
+    /// The table; empty until the commit has created it, if it is to be created.
+    target: OnceLock<Arc<CqlTable>>,
     /// The definition of the table to be created; `None` if the table exists already.
     missing: Option<TableDefinition>,
     rows: Arc<RecordFormat>,
@@ -79,7 +81,7 @@ impl CqlOutput {
         commits: CommitRecord,
     ) -> Result<Self, JobError> {
         let found = catalog.state().table(keyspace, name).cloned();
-        let (schema, missing) = match found {
+        let (schema, missing) = match &found {
             Some(table) => (Arc::clone(table.schema()), None),
             None => {
                 let definition = plan::definition(keyspace, name, &rows)?;
@@ -91,6 +93,7 @@ impl CqlOutput {
         Ok(Self {
             catalog,
             schema,
+            target: found.map_or_else(OnceLock::new, OnceLock::from),
             missing,
             rows,
             plan: Arc::new(plan),
@@ -107,15 +110,28 @@ impl CqlOutput {
     /// dropped or created by others since the job started.
     fn table(&self) -> Result<Option<Arc<CqlTable>>, TaskError> {
         let state = self.catalog.state();
-        let now = state.table(self.schema.keyspace(), self.schema.name());
-        match now {
-            Some(now) if now.schema().id() == self.schema.id() => Ok(Some(Arc::clone(now))),
-            None if self.missing.is_some() => Ok(None),
-            _ => Err(TaskError::failed(format!(
-                "table {} was dropped or created while the job ran",
-                self.name()
-            ))),
+        if let Some(target) = self.target.get() {
+            return self.current(&state, target).map(Some);
         }
+        match state.table(self.schema.keyspace(), self.schema.name()) {
+            None => Ok(None),
+            Some(_) => Err(self.replaced()),
+        }
+    }
+
+    /// Returns the current form of `table`. It is an error if `table` was dropped, even if there is a table
+    /// of its name and id since then.
+    fn current(&self, state: &CatalogState, table: &CqlTable) -> Result<Arc<CqlTable>, TaskError> {
+        let now = state.current(table).cloned();
+        now.ok_or_else(|| self.replaced())
+    }
+
+    /// Returns the error that the table is not the one that the job started with.
+    fn replaced(&self) -> TaskError {
+        TaskError::failed(format!(
+            "table {} was dropped or created while the job ran",
+            self.name()
+        ))
     }
 
     /// Returns the table, and creates it if it is absent.
@@ -134,13 +150,12 @@ impl CqlOutput {
             (self.catalog).announce_table(self.schema.keyspace(), self.schema.name());
         }
         created.map_err(TaskError::failed)?;
-        self.existing()
-    }
-
-    /// Returns the table; it is an error if the table does not exist.
-    fn existing(&self) -> Result<Arc<CqlTable>, TaskError> {
-        let table = self.table()?;
-        table.ok_or_else(|| TaskError::failed(format!("table {} was dropped", self.name())))
+        let state = self.catalog.state();
+        let table = state.table(self.schema.keyspace(), self.schema.name());
+        // The id is a random one of this output, so a table that has it is the created one.
+        let table = table.filter(|table| table.schema().id() == self.schema.id());
+        let table = table.ok_or_else(|| self.replaced())?;
+        Ok(Arc::clone(self.target.get_or_init(|| Arc::clone(table))))
     }
 }
 
@@ -301,8 +316,8 @@ impl Output for CqlOutput {
         // Under the lock of the schema, so that no index is created between the check and the
         // ingestion: it would lack the entries of these rows. A column that was added is null in these
         // rows, and one that was renamed keeps its id.
-        self.catalog.exclusively(|_| {
-            let now = self.existing()?;
+        self.catalog.exclusively(|state| {
+            let now = self.current(state, &table)?;
             let indexes = |table: &CqlTable| -> Vec<u32> {
                 (table.schema().indexes().iter().map(|index| index.id)).collect()
             };

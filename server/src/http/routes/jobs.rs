@@ -481,6 +481,11 @@ async fn attempts(
     params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),
     responses((status = 200, description = "The result", body = RestartView),
         (status = 409, description = "The job runs or has ended", body = Problem,
+            content_type = "application/problem+json"),
+        (status = 503, description = "The server accepts no jobs, because it stops, or because hanging tasks \
+            hold its threads or memory: the job stays unfinished", body = Problem,
+            content_type = "application/problem+json"),
+        (status = 507, description = "The disk is full: the job stays unfinished", body = Problem,
             content_type = "application/problem+json")),
 )]
 async fn restart(

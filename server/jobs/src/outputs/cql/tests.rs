@@ -278,6 +278,32 @@ fn what_cannot_be_matched_is_refused_before_the_job_and_bad_values_fail_it() {
     assert!(said.contains("CREATE TABLE"), "{said}");
 }
 
+/// Regression: the table was identified by its id, so the rows went into a new table with the id of the
+/// dropped one.
+#[test]
+fn a_table_that_is_dropped_and_created_again_with_its_id_gets_no_rows() {
+    let fixture = fixture();
+    fixture.output("t", rows()).unwrap().commit().unwrap();
+    let output = fixture.output("t", rows()).unwrap();
+    write(&output, 0, &[("a,b", "1,1")]).unwrap();
+    let id = output.schema.id();
+    let definition = TableDefinition {
+        id,
+        ..plan::definition("ks", "t", &rows()).unwrap()
+    };
+    let drop = |schema: &ebb_model::schema::Schema| {
+        Ok::<_, CatalogError>(Some(schema.drop_table("ks", "t").unwrap()))
+    };
+    assert!(fixture.catalog.change(drop).flatten().unwrap());
+    let create = |schema: &ebb_model::schema::Schema| {
+        Ok::<_, CatalogError>(Some(schema.create_table(definition).unwrap()))
+    };
+    assert!(fixture.catalog.change(create).flatten().unwrap());
+    let error = output.commit().unwrap_err().to_string();
+    assert!(error.contains("dropped or created while"), "{error}");
+    assert_eq!(fixture.found("t"), [""; 0]);
+}
+
 #[test]
 fn a_table_that_is_dropped_meanwhile_gets_no_rows() {
     let fixture = fixture();
