@@ -24,8 +24,9 @@ const MARGIN_S: i64 = 60;
 /// partition has more rows, the index entry is kept.
 const ROWS_MAX: usize = 64;
 
-/// Removes those of these index entries that are stale: their rows no longer have the value. After
-/// an error the entries stay, and the next reader tries again.
+/// Removes those of these index entries that are stale: their rows no longer have the value. An
+/// error, also the end of the statement's time, ends the checks. The unchecked entries stay, and the
+/// next reader tries again.
 pub fn remove_stale(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) {
     if !entries.is_empty() {
         // A conflict is no error either: the conflicting write has written the right entry.
@@ -43,7 +44,11 @@ fn remove(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) -> Result<()
         let Some(indexed) = table.schema().indexed_column(index) else {
             continue;
         };
-        if !is_right(&transaction, table, &values, indexed, entry)? {
+        // The removals so far are committed: the next reader may have no more time for the same checks.
+        let Ok(is_live) = is_right(&transaction, table, &values, indexed, entry) else {
+            break;
+        };
+        if !is_live {
             transaction.delete(table.rows(), entry).map_err(of_store)?;
             any = true;
         }

@@ -2,25 +2,33 @@
 
 mod builds;
 
+use ebb_cql::protocol::Consistency;
 use ebb_model::key::{EntryKey, PARTITIONS_START, PartitionKey, ROW, SCHEMA_KEY};
 use ebb_model::types::number::digits_bytes;
 
+use super::remove_stale;
 use crate::executor::harness::Server;
-use crate::interrupt::tests::charged;
+use crate::interrupt::tests::{cancelled, charged};
+use crate::interrupt::{TimeOut, scope};
 use crate::paging::PagingState;
 
 const FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus \
      may have unpredictable performance. If you want to execute this query despite the \
      performance unpredictability, use ALLOW FILTERING";
 
-/// The number of entries in the indexes of a table.
-fn entries(server: &Server, table: &str) -> usize {
+/// The keys of the entries in the indexes of a table, ascending.
+fn entry_keys(server: &Server, table: &str) -> Vec<Vec<u8>> {
     let state = server.executor.catalog().state();
     let table = state.table("ks", table).unwrap().clone();
     let keys = table.rows().range::<&[u8], _>(SCHEMA_KEY..PARTITIONS_START);
-    let keys = keys.map(|entry| entry.unwrap().0).skip(1);
+    let keys = keys.map(|entry| entry.unwrap().0.to_vec()).skip(1);
     keys.filter(|key| EntryKey::read(key).unwrap().index < 100)
-        .count()
+        .collect()
+}
+
+/// The number of entries in the indexes of a table.
+fn entries(server: &Server, table: &str) -> usize {
+    entry_keys(server, table).len()
 }
 
 fn insert(server: &mut Server, rows: &[(i32, i32, &str)]) {
@@ -155,6 +163,28 @@ fn statements_are_charged_for_the_digits_of_indexed_decimals() {
     assert!(removing >= after + least, "{removing}, then {after}");
 }
 
+/// Regression: a read whose time ended while it checked a stale entry kept the stale entries before that
+/// one, too. Each later read repeated the checks, and removed none.
+#[test]
+fn a_removal_that_ends_early_removes_the_stale_entries_that_it_has_found() {
+    let table = "CREATE TABLE t (k int, c int, v decimal, PRIMARY KEY (k, c))";
+    let mut server = Server::with(&[table, "CREATE INDEX ON t (v)"]);
+    let long = "1".repeat(10_000);
+    insert(&mut server, &[(1, 1, "7"), (1, 2, "7")]);
+    insert(&mut server, &[(1, 1, "8"), (1, 2, &long[..])]);
+    let keys = entry_keys(&server, "t");
+    assert_eq!(keys.len(), 4);
+    let catalog = server.executor.catalog();
+    let table = catalog.state().table("ks", "t").unwrap().clone();
+    // The check of the first entry is too short to notice the cancellation; that of the second is not.
+    scope(&cancelled(), TimeOut::Read(Consistency::One), || {
+        remove_stale(catalog, &table, &keys[..2]);
+    });
+    assert_eq!(entry_keys(&server, "t"), keys[1..]);
+    assert_eq!(server.rows("SELECT c FROM t WHERE v = 7"), "");
+    assert_eq!(entry_keys(&server, "t"), keys[2..]);
+}
+
 /// Regression: a read looked for the next entry before it gave the current row, so LIMIT 1 passed all
 /// removed entries behind the row.
 #[test]
@@ -167,11 +197,7 @@ fn a_read_with_its_last_row_passes_no_removed_entries_behind_it() {
     let (_, before) = charged(|| server.rows(first));
     let state = server.executor.catalog().state();
     let table = state.table("ks", "t").unwrap().rows();
-    let keys = table.range::<&[u8], _>(SCHEMA_KEY..PARTITIONS_START);
-    let keys = keys.map(|entry| entry.unwrap().0).skip(1);
-    let of_index = keys.filter(|key| EntryKey::read(key).unwrap().index < 100);
-    let of_index: Vec<_> = of_index.collect();
-    for entry in &of_index[1..] {
+    for entry in &entry_keys(&server, "t")[1..] {
         table.delete(entry).unwrap();
     }
     assert_eq!(entries(&server, "t"), 1);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use ebb_scheduler::runtime::{Checkpoint, TaskError};
 use ebb_tables::read::{Ended, Pace, ValueWork};
 
-/// Calls a checkpoint of the task while a search passes keys without rows: deleted ones, or in a
-/// snapshot those that were written later. So the task is paced and can be cancelled there, and does
-/// not count as stalled.
+/// Calls a checkpoint of the task while a search passes keys without rows (deleted ones, or in a
+/// snapshot those that were written later), and before long work on values. So the task is paced and
+/// can be cancelled there, and does not count as stalled.
 pub(super) struct TaskPace<'c> {
     checkpoint: Checkpoint<'c>,
     work: ValueWork,
@@ -32,8 +32,8 @@ impl<'c> TaskPace<'c> {
         (self.checkpoint)()
     }
 
-    /// Calls the checkpoint before work on values that takes long together with the work since the
-    /// last checkpoint. This work takes as long as comparing `bytes` bytes.
+    /// Calls the checkpoint before work on values, which takes as long as comparing `bytes` bytes, if it
+    /// takes long together with the earlier calls of this function: see [`ValueWork::charge`].
     pub(super) fn charge(&self, bytes: usize) -> Result<(), Ended> {
         self.work.charge(bytes, self)
     }

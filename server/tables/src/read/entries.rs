@@ -52,9 +52,9 @@ impl Pace for Unpaced {
     }
 }
 
-/// The work on values (encoding and decoding) that a read has reported since its last checkpoint, the
-/// last call of its [`Pace`]. A row may have thousands of decimals, each of which takes milliseconds or
-/// only a part of one.
+/// The work on values (encoding and decoding) that a read has reported since it last called its
+/// [`Pace`] for such work; calls by a search do not count. A row may have thousands of decimals, each of
+/// which takes milliseconds or only a part of one.
 #[derive(Debug, Default)]
 pub struct ValueWork {
     bytes: Cell<usize>,
@@ -62,7 +62,7 @@ pub struct ValueWork {
 
 impl ValueWork {
     /// Reports work that is about to be done and takes as long as comparing `bytes` bytes. Calls `pace`
-    /// when the sum of the work since its last call takes much longer than the call.
+    /// when this work and the work since the last such call take much longer than the call.
     ///
     /// # Errors
     /// The error of [`Pace::passed`].
