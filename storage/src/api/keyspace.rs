@@ -77,8 +77,8 @@ impl Keyspace {
         self.db.alter_table(&self.name, name, sstable)
     }
 
-    /// Drops a table permanently. Its name is free at once, and its space is freed when the last
-    /// snapshot that covers it is deleted. Writes through handles on the table fail from now on;
+    /// Drops a table permanently. Its name is free at once, and its space is freed once no snapshot
+    /// covers it and no handle on it is left. Writes through handles on the table fail from now on;
     /// reads through handles, views and snapshots go on. Waits for an fsync.
     ///
     /// ```

@@ -15,7 +15,7 @@ use crate::runner::FollowedJob;
 /// true.
 ///
 /// # Errors
-/// When the server stops before the job has ended.
+/// See [`FollowedJob::look`].
 pub(crate) fn watch(job: &FollowedJob<'_>, cancelled: &AtomicBool) -> Result<JobView> {
     let mut bars: Option<Bars> = None;
     let mut is_announced = false;

@@ -221,7 +221,7 @@ fn run(shared: &Shared) {
         failed.retain(|(table, at)| building.contains(table) && at.elapsed() < RETRY);
         let has_failed = |table: &Building| failed.iter().any(|(one, _)| one == table);
         if let Some(next) = building.iter().find(|table| !has_failed(table)) {
-            // A table that was dropped meanwhile is no longer listed, so its failure does not
+            // Indexes that were dropped meanwhile are no longer listed, so their failure does not
             // matter.
             if let Err(error) = build(shared, next)
                 && Building::all(&shared.catalog).contains(next)
@@ -248,12 +248,22 @@ fn run(shared: &Shared) {
 fn build(shared: &Shared, what: &Building) -> Result<()> {
     let catalog = &shared.catalog;
     let table = catalog.state().table(&what.keyspace, &what.name).cloned();
-    // If the indexes of the name are others by now, the next listing has them.
+    // If the table has other unfinished indexes by now, the next listing has them.
     let is_listed = |table: &Arc<CqlTable>| Building::of(table.schema()).as_ref() == Some(what);
     let Some(table) = table.filter(is_listed) else {
         return Ok(());
     };
-    let building = &what.indexes[..];
+    match build_indexes(shared, &table, &what.indexes) {
+        // The table was dropped meanwhile. Its failure must not delay the build of a new table that has
+        // its name, its id and the ids of its indexes.
+        Err(_) if catalog.state().current(&table).is_none() => Ok(()),
+        built => built,
+    }
+}
+
+/// Builds the indexes of a table with the ids `building`.
+fn build_indexes(shared: &Shared, table: &CqlTable, building: &[u32]) -> Result<()> {
+    let catalog = &shared.catalog;
     // Only writers that hold an earlier state of the catalog write no entries for these indexes.
     for earlier in catalog.earlier_states() {
         while earlier.strong_count() > 0 {
@@ -266,7 +276,6 @@ fn build(shared: &Shared, what: &Building) -> Result<()> {
     fence(Ordering::Acquire);
     let done = thread::scope(|scope| {
         let (sender, batches) = sync_channel(1);
-        let table = &table;
         let scan = thread::Builder::new()
             .name("cql-index-scan".into())
             .spawn_scoped(scope, move || scan(shared, table, building, &sender));
@@ -286,7 +295,7 @@ fn build(shared: &Shared, what: &Building) -> Result<()> {
     if !done || shared.is_stopped() {
         return Ok(());
     }
-    mark_built(catalog, &table, building)
+    mark_built(catalog, table, building)
 }
 
 /// Marks the indexes with the ids `built` as built, so that statements use them; does nothing if the

@@ -10,7 +10,7 @@ pub(super) struct Building {
     pub id: Uuid,
     pub keyspace: String,
     pub name: String,
-    /// The ids of the unfinished indexes. An id is never reused.
+    /// The ids of the unfinished indexes. A table never reuses an id.
     pub indexes: Vec<u32>,
 }
 

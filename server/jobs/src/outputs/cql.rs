@@ -55,7 +55,8 @@ pub struct CqlOutput {
     catalog: Arc<Catalog>,
     /// The schema that the table had at the start of the job, or that of the table to be created.
     schema: Arc<TableSchema>,
-    /// The table; empty until the commit has created it, if it is to be created.
+    /// The table; empty until the commit has created it, if it is to be created. If the table is dropped,
+    /// its files stay until the output is dropped, at the end of the job.
     target: OnceLock<Arc<CqlTable>>,
     /// The definition of the table to be created; `None` if the table exists already.
     missing: Option<TableDefinition>,
