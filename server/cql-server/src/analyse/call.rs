@@ -63,7 +63,7 @@ fn called(name: &QualifiedName, args: &[ast::Term], markers: &Markers) -> Result
     let types: Vec<Option<CqlType>> = args.iter().map(own).collect::<Result<_>>()?;
     let accepts = |at: usize, ty: &CqlType| term::fits(&args[at], ty);
     let exact = |at: usize, ty: &CqlType| match &types[at] {
-        Some(own) => own == ty,
+        Some(own) => Ok(own == ty),
         None => term::fits(&args[at], ty),
     };
     find(name, markers.schema(), args, accepts, exact)
@@ -109,7 +109,7 @@ pub fn prepare_expression(
                 Some((receiver.ty.clone(), receiver.ty.clone()))
             } else if is_time
                 && of_right == Some(CqlType::Duration)
-                && term::fits(left, &receiver.ty)
+                && term::fits(left, &receiver.ty)?
             {
                 // A marker, or a constant such as '2020-01-01', is a time beside a duration.
                 Some((receiver.ty.clone(), CqlType::Duration))

@@ -19,6 +19,7 @@ use super::selection::{Output, Outputs};
 use super::volatile::VolatileCalls;
 use crate::error::{Result, invalid};
 use crate::functions::Function;
+use crate::interrupt;
 
 /// The condition by which rows belong to one group.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ impl GroupBy {
         let mut next = 0;
         let mut function = None;
         for selector in &select.group_by {
+            // The search for a column of the key visits all columns of the key.
+            interrupt::charge(1)?;
             let (at, of_column) = element(selector, outputs, markers)?;
             if function.is_some() {
                 return invalid(
@@ -59,6 +62,7 @@ impl GroupBy {
             }
             function = of_column;
             while next < at && restrictions.has_one_value(next) {
+                interrupt::charge(1)?;
                 next += 1;
             }
             if at != next {

@@ -264,7 +264,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|at| of(&bound, at)).concat(), b"121");
         let no_args: [String; 0] = [];
         let name = QualifiedName::from(Name::new("uuid"));
-        let uuid = find(&name, &schema, &no_args, |_, _| true, |_, _| true).unwrap();
+        let uuid = find(&name, &schema, &no_args, |_, _| Ok(true), |_, _| Ok(true)).unwrap();
         let mut calls = VolatileCalls::default();
         calls.push(uuid);
         let called = bound.clone().calling(&calls).unwrap();

@@ -10,11 +10,12 @@ use ebb_model::types::CqlType;
 
 use super::group_by::GroupBy;
 use super::markers::{Bound, Markers, Receiver};
-use super::restrictions::{PartitionRestrictions, Restrictions, column, place};
+use super::restrictions::{PartitionRestrictions, Restrictions, column};
 use super::selection::{Outputs, Slots};
 use super::term::{self, Evaluated, Term};
 use super::volatile::VolatileCalls;
 use crate::error::{Result, invalid};
+use crate::interrupt;
 
 /// The plan of a SELECT: the rows to read, and the result to compute from them.
 #[derive(Debug)]
@@ -204,7 +205,7 @@ fn check_distinct(
         .iter()
         .enumerate();
     for (place, key) in keys {
-        if !selected.contains(&place) {
+        if outputs.slots.get(place).is_none() {
             return invalid(format!(
                 "SELECT DISTINCT queries must request all the partition key columns (missing {})",
                 key.name
@@ -232,10 +233,13 @@ fn order(
             "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
         );
     }
+    let keys = schema.columns_of(ColumnKind::PartitionKey).len();
     let clustering = schema.columns_of(ColumnKind::Clustering);
     let mut reversed = None;
     let mut next = 0;
     for (name, order) in last_of_each(&select.order_by) {
+        // The search for a column of the key visits all columns of the key.
+        interrupt::charge(1)?;
         let column = column(schema, name.as_str())?;
         if column.kind != ColumnKind::Clustering {
             return invalid(format!(
@@ -244,8 +248,8 @@ fn order(
             ));
         }
         // ORDER BY may omit columns that have a single value.
-        while next < column.position && restrictions.has_one_value(place(schema, &clustering[next]))
-        {
+        while next < column.position && restrictions.has_one_value(keys + next) {
+            interrupt::charge(1)?;
             next += 1;
         }
         if column.position != next {

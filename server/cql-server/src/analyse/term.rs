@@ -8,9 +8,10 @@
 //! bytes of an evaluated term are always valid for its type.
 
 use std::borrow::Cow;
+use std::iter;
 use std::sync::Arc;
 
-use ebb_cql::protocol::Value;
+use ebb_cql::protocol::{ErrorKind, Value};
 use ebb_cql::syntax::ast;
 use ebb_model::types::{CqlType, UserType, elements, sort_once};
 
@@ -83,12 +84,30 @@ impl<'v> Evaluated<'v> {
     }
 }
 
+/// The number of fields of a user-defined type, or parts of a literal, that the analysis checks in one
+/// unit of work.
+const PARTS_PER_UNIT: usize = 16;
+
 /// Prepares a term whose value is for `receiver`. The parts of a literal are checked before they are
 /// prepared, so that the error names the whole literal.
 ///
 /// # Errors
 /// Cassandra's errors, if the receiver does not accept the term, or the timeout of the statement.
 pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> Result<Term> {
+    prepare_part(term, receiver, false, markers)
+}
+
+/// Prepares a term that may be part of a literal. `is_checked` is true if [`fits`] accepted the
+/// literal around the term, and with it all parts of the term. A check of all parts at each level of
+/// nesting would make the analysis quadratic.
+fn prepare_part(
+    term: &ast::Term,
+    receiver: &Receiver,
+    is_checked: bool,
+    markers: &mut Markers,
+) -> Result<Term> {
+    // A literal may have hundreds of thousands of parts, so each counts for the statement's time limit.
+    interrupt::charge(1)?;
     let (name, ty) = (&receiver.name, &receiver.ty);
     match term {
         ast::Term::Constant(constant) => literal::value(constant, ty, name).map(Term::Value),
@@ -107,7 +126,7 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
             let CqlType::List { element, .. } = ty else {
                 return invalid(format!("Invalid list literal for {name} of type {ty}"));
             };
-            let items = prepare_items("list", items, element, name, markers)?;
+            let items = prepare_items("list", items, element, name, is_checked, markers)?;
             folded(Term::List(items))
         }
         ast::Term::Set(items) => {
@@ -120,7 +139,7 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
             let CqlType::Set { element, .. } = ty else {
                 return invalid(format!("Invalid set literal for {name} of type {ty}"));
             };
-            let items = prepare_items("set", items, element, name, markers)?;
+            let items = prepare_items("set", items, element, name, is_checked, markers)?;
             folded(Term::Set((**element).clone(), items))
         }
         ast::Term::Map(entries) => {
@@ -131,9 +150,12 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
             let values = Receiver::new(format!("value({name})"), (**value).clone());
             let entry = |(k, v): &(ast::Term, ast::Term)| {
                 for (part, what, of) in [(k, "key", &keys), (v, "value", &values)] {
-                    check_item(part, ("map", what), &of.ty, name)?;
+                    check_item(part, ("map", what), of, name, is_checked)?;
                 }
-                Ok((prepare(k, &keys, markers)?, prepare(v, &values, markers)?))
+                Ok((
+                    prepare_part(k, &keys, true, markers)?,
+                    prepare_part(v, &values, true, markers)?,
+                ))
             };
             let entries = entries.iter().map(entry).collect::<Result<_>>()?;
             folded(Term::Map((**key).clone(), entries))
@@ -150,19 +172,19 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
                     ));
                 }
                 let item = |(at, (item, ty)): (usize, (&ast::Term, &CqlType))| {
-                    check_part(item, ty, || {
+                    check_part(item, ty, is_checked, || {
                         format!(
                             "Invalid tuple literal for {name}: component {at} is not of type {ty}"
                         )
                     })?;
                     let inner = Receiver::new(format!("{name}[{at}]"), ty.clone());
-                    prepare(item, &inner, markers)
+                    prepare_part(item, &inner, true, markers)
                 };
                 let items = items.iter().zip(types.iter()).enumerate().map(item);
                 folded(Term::Tuple(items.collect::<Result<_>>()?))
             }
             // Parentheses around a single value make no tuple.
-            (_, [one]) => prepare(one, receiver, markers),
+            (_, [one]) => prepare_part(one, receiver, is_checked, markers),
             _ => invalid(format!(
                 "Invalid tuple type literal for {name} of type {ty}"
             )),
@@ -171,7 +193,7 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
             let CqlType::Udt { definition, .. } = ty else {
                 return invalid(format!("Invalid user type literal for {name} of type {ty}"));
             };
-            prepare_fields(given, definition, receiver, markers)
+            prepare_fields(given, definition, receiver, is_checked, markers)
         }
         ast::Term::Hint { to, term: of } => {
             let hinted = types::resolve_within(to, ty)?;
@@ -227,88 +249,119 @@ fn prepare_fields(
     given: &[(ast::Name, ast::Term)],
     definition: &Arc<UserType>,
     receiver: &Receiver,
+    is_checked: bool,
     markers: &mut Markers,
 ) -> Result<Term> {
     let name = &receiver.name;
-    for (field, _) in given {
-        if definition.field(field.as_str()).is_none() {
+    let parts = definition.fields().len() + given.len();
+    interrupt::charge((parts / PARTS_PER_UNIT) as u64)?;
+    // The term of each field of the type.
+    let mut terms: Vec<Option<&ast::Term>> = vec![None; definition.fields().len()];
+    for (field, term) in given {
+        let Some(place) = definition.field(field.as_str()) else {
             return invalid(format!(
                 "Unknown field '{}' in value of user defined type {}",
                 field.as_str(),
                 definition.name()
             ));
-        }
+        };
+        terms[place] = Some(term);
     }
-    let field = |(field, ty): &(Arc<str>, CqlType)| {
-        let Some((_, term)) = given.iter().rev().find(|(name, _)| name == &**field) else {
+    let field = |((field, ty), term): (&(Arc<str>, CqlType), Option<&ast::Term>)| {
+        let Some(term) = term else {
             return Ok(Term::Null);
         };
-        check_part(term, ty, || {
+        check_part(term, ty, is_checked, || {
             format!("Invalid user type literal for {name}: field {field} is not of type {ty}")
         })?;
-        prepare(
-            term,
-            &Receiver::new(format!("{name}.{field}"), ty.clone()),
-            markers,
-        )
+        let inner = Receiver::new(format!("{name}.{field}"), ty.clone());
+        prepare_part(term, &inner, true, markers)
     };
-    let fields = definition.fields().iter().map(field);
+    let fields = definition.fields().iter().zip(terms).map(field);
     let fields = fields.collect::<Result<_>>()?;
     folded(Term::Udt(definition.clone(), fields))
 }
 
 /// Returns whether the syntax of a term permits a value of this type.
-pub fn fits(term: &ast::Term, ty: &CqlType) -> bool {
+///
+/// # Errors
+/// The timeout of the statement.
+pub fn fits(term: &ast::Term, ty: &CqlType) -> Result<bool> {
     match (term, ty) {
-        (ast::Term::Constant(constant), _) => constant.kind.fits(ty),
-        (ast::Term::Null | ast::Term::Marker(_), _) => true,
-        (ast::Term::List(items), CqlType::List { element, .. }) => {
-            items.iter().all(|item| fits(item, element))
+        (ast::Term::Constant(constant), _) => Ok(constant.kind.fits(ty)),
+        (ast::Term::Null | ast::Term::Marker(_), _) => Ok(true),
+        (ast::Term::List(items), CqlType::List { element, .. })
+        | (ast::Term::Set(items), CqlType::Set { element, .. }) => {
+            let element = Some(&**element);
+            all_fit(items.iter().map(|item| (item, element)))
         }
-        (ast::Term::Set(items), CqlType::Set { element, .. }) => {
-            items.iter().all(|item| fits(item, element))
-        }
-        (ast::Term::Set(items), CqlType::Map { .. }) => items.is_empty(),
+        (ast::Term::Set(items), CqlType::Map { .. }) => Ok(items.is_empty()),
         (ast::Term::Map(entries), CqlType::Map { key, value, .. }) => {
-            let mut entries = entries.iter();
-            entries.all(|(k, v)| fits(k, key) && fits(v, value))
+            let (key, value) = (Some(&**key), Some(&**value));
+            all_fit(entries.iter().flat_map(|(k, v)| [(k, key), (v, value)]))
         }
         (ast::Term::Tuple(items), CqlType::Tuple(types)) => {
-            items.len() <= types.len() && items.iter().zip(types.iter()).all(|(i, t)| fits(i, t))
+            let types = types.iter().map(Some).chain(iter::repeat(None));
+            all_fit(items.iter().zip(types))
         }
-        (ast::Term::Tuple(items), _) => matches!(&items[..], [one] if fits(one, ty)),
+        (ast::Term::Tuple(items), _) => match &items[..] {
+            [one] => fits(one, ty),
+            _ => Ok(false),
+        },
         (ast::Term::Udt(given), CqlType::Udt { definition, .. }) => {
-            given.iter().all(|(field, term)| {
-                let place = definition.field(field.as_str());
-                place.is_some_and(|place| fits(term, &definition.fields()[place].1))
-            })
+            let type_of = |field: &ast::Name| {
+                let place = definition.field(field.as_str())?;
+                Some(&definition.fields()[place].1)
+            };
+            all_fit(given.iter().map(|(field, term)| (term, type_of(field))))
         }
-        (ast::Term::Hint { to, .. }, _) => {
-            types::resolve_within(to, ty).is_ok_and(|hinted| is_value_compatible(&hinted, ty))
-        }
+        (ast::Term::Hint { to, .. }, _) => match types::resolve_within(to, ty) {
+            Ok(hinted) => Ok(is_value_compatible(&hinted, ty)),
+            Err(error) => match error.kind {
+                ErrorKind::Invalid => Ok(false),
+                // The statement's time is over.
+                _ => Err(error),
+            },
+        },
         // The result type of a call is known after its resolution, whose error is more precise.
-        (ast::Term::Call { .. } | ast::Term::Cast { .. }, _) => true,
-        (ast::Term::Negation(_) | ast::Term::Arithmetic { .. }, _) => true,
-        _ => false,
+        (ast::Term::Call { .. } | ast::Term::Cast { .. }, _) => Ok(true),
+        (ast::Term::Negation(_) | ast::Term::Arithmetic { .. }, _) => Ok(true),
+        _ => Ok(false),
     }
+}
+
+/// Returns whether each part of a literal fits the type beside it; `None` is the type of a part
+/// that the literal's type does not have.
+fn all_fit<'t>(parts: impl Iterator<Item = (&'t ast::Term, Option<&'t CqlType>)>) -> Result<bool> {
+    for (number, (part, ty)) in parts.enumerate() {
+        if number.is_multiple_of(PARTS_PER_UNIT) {
+            interrupt::charge(1)?;
+        }
+        if !ty.map_or(Ok(false), |ty| fits(part, ty))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether a value of type `from` may stand where a value of type `to` is expected, because its
 /// bytes are a valid value of `to`, too. Except for `frozen`, types of elements and fields must be
 /// equal.
 pub fn is_value_compatible(from: &CqlType, to: &CqlType) -> bool {
-    let same = from.clone().freeze() == to.clone().freeze();
-    same || matches!(
-        (from, to),
-        (CqlType::Ascii, CqlType::Text)
-            | (CqlType::Timeuuid, CqlType::Uuid)
-            | (
-                CqlType::Int | CqlType::Bigint | CqlType::Timestamp,
-                CqlType::Varint
-            )
-            | (CqlType::Bigint, CqlType::Timestamp | CqlType::Counter)
-            | (CqlType::Counter | CqlType::Timestamp, CqlType::Bigint)
-    ) || *to == CqlType::Blob
+    let same = || from.clone().freeze() == to.clone().freeze();
+    *to == CqlType::Blob
+        || matches!(
+            (from, to),
+            (CqlType::Ascii, CqlType::Text)
+                | (CqlType::Timeuuid, CqlType::Uuid)
+                | (
+                    CqlType::Int | CqlType::Bigint | CqlType::Timestamp,
+                    CqlType::Varint
+                )
+                | (CqlType::Bigint, CqlType::Timestamp | CqlType::Counter)
+                | (CqlType::Counter | CqlType::Timestamp, CqlType::Bigint)
+        )
+        || same()
 }
 
 /// Prepares the elements of a list or set literal for the receiver `name`. `kind` is "list" or
@@ -318,12 +371,13 @@ fn prepare_items(
     items: &[ast::Term],
     element: &CqlType,
     name: &str,
+    is_checked: bool,
     markers: &mut Markers,
 ) -> Result<Vec<Term>> {
     let inner = Receiver::new(format!("value({name})"), element.clone());
     let item = |item: &ast::Term| {
-        check_item(item, (kind, "value"), element, name)?;
-        prepare(item, &inner, markers)
+        check_item(item, (kind, "value"), &inner, name, is_checked)?;
+        prepare_part(item, &inner, true, markers)
     };
     items.iter().map(item).collect()
 }
@@ -332,19 +386,27 @@ fn prepare_items(
 fn check_item(
     item: &ast::Term,
     (kind, what): (&str, &str),
-    ty: &CqlType,
+    receiver: &Receiver,
     name: &str,
+    is_checked: bool,
 ) -> Result<()> {
     if matches!(item, ast::Term::Null) {
         return invalid("null is not supported inside collections");
     }
-    check_part(item, ty, || {
+    let ty = &receiver.ty;
+    check_part(item, ty, is_checked, || {
         format!("Invalid {kind} literal for {name}: {what} {item} is not of type {ty}")
     })
 }
 
-fn check_part(term: &ast::Term, ty: &CqlType, message: impl FnOnce() -> String) -> Result<()> {
-    if fits(term, ty) {
+/// Checks a part of a literal, unless the literal around it `is_checked`.
+fn check_part(
+    term: &ast::Term,
+    ty: &CqlType,
+    is_checked: bool,
+    message: impl FnOnce() -> String,
+) -> Result<()> {
+    if is_checked || fits(term, ty)? {
         Ok(())
     } else {
         invalid(message())

@@ -7,37 +7,47 @@ use ebb_model::schema::TableSchema;
 use ebb_model::types::{CqlType, UserType};
 
 use crate::error::{Result, invalid, of_type};
+use crate::interrupt;
+
+/// The number of types that a search for a user-defined type visits in one unit of work.
+const TYPES_PER_UNIT: usize = 64;
 
 /// Resolves the name of a type in a statement on a table. Finds only those user-defined types that
 /// the columns of the table use: a prepared statement is analysed again when these types change,
 /// but not when other types of the keyspace change.
 pub fn resolve(name: &TypeName, schema: &TableSchema) -> Result<CqlType> {
     resolve_with(name, &|name| {
-        let mut columns = schema.columns().iter();
-        match columns.find_map(|column| user_type(&column.ty, name)) {
-            Some(found) => Ok(found),
-            None => invalid(format!(
-                "Unknown type {name}: no column of the table has it"
-            )),
+        let columns = schema.columns();
+        interrupt::charge((columns.len() / TYPES_PER_UNIT) as u64)?;
+        for column in columns {
+            if let Some(found) = user_type(&column.ty, name)? {
+                return Ok(found);
+            }
         }
+        invalid(format!(
+            "Unknown type {name}: no column of the table has it"
+        ))
     })
 }
 
 /// Resolves the type of a value that is written to a receiver of type `around`. Finds only the
 /// user-defined types within `around`, because the value can contain no others.
 pub fn resolve_within(name: &TypeName, around: &CqlType) -> Result<CqlType> {
-    resolve_with(name, &|name| match user_type(around, name) {
+    resolve_with(name, &|name| match user_type(around, name)? {
         Some(found) => Ok(found),
         None => invalid(format!("Unknown type {name}: the value has type {around}")),
     })
 }
 
-/// Returns the user-defined type `name`, if `ty` is that type or contains it.
-fn user_type(ty: &CqlType, name: &QualifiedName) -> Option<Arc<UserType>> {
-    let found = ty.user_type(name.name.as_str())?;
+/// Returns the user-defined type `name`, if `ty` is that type or contains it. Charges the statement
+/// for the types that the search visits, up to thousands in one column.
+fn user_type(ty: &CqlType, name: &QualifiedName) -> Result<Option<Arc<UserType>>> {
+    interrupt::charge((ty.nodes() / TYPES_PER_UNIT) as u64)?;
     let keyspace = name.keyspace.as_ref();
-    let is_there = keyspace.is_none_or(|keyspace| keyspace.as_str() == found.keyspace());
-    is_there.then(|| found.clone())
+    let is_of_keyspace =
+        |found: &&Arc<UserType>| keyspace.is_none_or(|of| of.as_str() == found.keyspace());
+    let found = ty.user_type(name.name.as_str());
+    Ok(found.filter(is_of_keyspace).cloned())
 }
 
 fn resolve_with(

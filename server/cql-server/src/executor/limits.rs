@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use ebb_cql::protocol::{ErrorKind, ErrorResponse, QueryParameters, Value, ValuesBuf};
+use ebb_cql::protocol::{Consistency, ErrorKind, ErrorResponse, QueryParameters, Value, ValuesBuf};
 use ebb_model::types::elements;
 
 use super::Executor;
 use super::harness::Server;
 use crate::functions::digits_units;
 use crate::interrupt::tests::{cancelled, charged};
+use crate::interrupt::{self, TimeOut};
 use crate::read::Limits;
 use crate::testing::{local_node, never};
 
@@ -259,6 +260,80 @@ fn the_analysis_of_nested_calls_is_quadratic_in_their_depth() {
     let (prepared, units) = charged(|| server.prepare(&insert));
     assert!(prepared.is_ok());
     assert!(units <= levels * levels, "{units}");
+}
+
+/// A table with a user-defined type of `fields` fields inside of `levels` lists, and the literal of a
+/// value that names each field once.
+fn nested_fields(fields: usize, levels: usize) -> (Server, String) {
+    let names: Vec<String> = (0..fields).map(|number| format!("f{number}")).collect();
+    let ty = (0..levels).fold("frozen<u>".to_owned(), |of, _| {
+        format!("frozen<list<{of}>>")
+    });
+    let server = Server::with(&[
+        &format!("CREATE TYPE u ({} int)", names.join(" int, ")),
+        &format!(
+            "CREATE TABLE t (k int, c int, s int STATIC, v int, l list<int>, u {ty}, \
+             PRIMARY KEY (k, c))"
+        ),
+    ]);
+    let literal = format!("{{{}: null}}", names.join(": null, "));
+    let literal = (0..levels).fold(literal, |of, _| format!("[{of}]"));
+    (server, literal)
+}
+
+/// Regression: of these parts of a statement only constants were charged, so that statements with
+/// hundreds of thousands of other parts, each compared with thousands of columns, fields or indexes,
+/// ran past their time-outs.
+#[test]
+fn an_interrupted_analysis_ends_soon_in_every_loop() {
+    let (server, literal) = nested_fields(100, 20);
+    let insert = format!("INSERT INTO t (k, c, u) VALUES (?, ?, {literal})");
+    let wheres = format!(
+        "SELECT k FROM t WHERE {} ALLOW FILTERING",
+        vec!["l CONTAINS ?"; 100].join(" AND ")
+    );
+    let condition = vec!["v = ?"; 100].join(" AND ");
+    let update = format!("UPDATE t SET v = ? WHERE k = ? AND c = ? IF {condition}");
+    let delete = format!("DELETE {} FROM t WHERE k = ? AND c = ?", times(100, "v"));
+    for text in [insert, wheres, update, delete] {
+        let prepare = || server.prepare(&text);
+        let in_time = || interrupt::scope(&cancelled(), TimeOut::Read(Consistency::One), prepare);
+        let (ended, units) = charged(in_time);
+        let error = ended.err().unwrap_or_else(|| panic!("{text} is analysed"));
+        assert!(
+            matches!(error.kind, ErrorKind::ReadTimeout { .. }),
+            "{text}: {error:?}"
+        );
+        assert!(units <= UNITS_MAX, "{text}: {units}");
+    }
+}
+
+/// Regression: the analysis checked all parts of a literal again at each level of its nesting, and
+/// compared each field of a user-defined type with each field of the literal.
+#[test]
+fn the_parts_of_a_nested_literal_are_checked_once() {
+    let (server, literal) = nested_fields(100, 20);
+    let insert = format!("INSERT INTO t (k, c, u) VALUES (?, ?, {literal})");
+    let (prepared, units) = charged(|| server.prepare(&insert));
+    assert!(prepared.is_ok());
+    assert!((120..200).contains(&units), "{units}");
+}
+
+/// Regression: the response to a conditional write compared each static column with each condition,
+/// and nothing looked at the clock.
+#[test]
+fn a_conditional_write_is_charged_for_its_conditions() {
+    let (mut server, _) = nested_fields(1, 1);
+    // The first condition does not hold, so the others are not evaluated.
+    let conditions = vec!["v = 1"; 100].join(" AND ");
+    let update = format!("UPDATE t SET v = 7 WHERE k = 1 AND c = 1 IF {conditions}");
+    server.interrupt = cancelled();
+    let (error, units) = charged(|| error(&mut server, &update));
+    assert!(
+        matches!(error.kind, ErrorKind::WriteTimeout { .. }),
+        "{error:?}"
+    );
+    assert!(units <= UNITS_MAX, "{units}");
 }
 
 /// Regression: the ranges of keys are computed by a recursion over the columns, and with some

@@ -51,6 +51,9 @@ use super::interrupt;
 /// of the call. Returns the result; `None` is null.
 type Body = dyn Fn(&[Option<&[u8]>], Conditions) -> Result<Option<Vec<u8>>> + Send + Sync;
 
+/// Returns whether the argument at a position can be passed for a parameter of a type.
+type Test<'t> = dyn Fn(usize, &CqlType) -> Result<bool> + 't;
+
 /// The data beside the arguments that a call may depend on: the time, and the limit on the result.
 #[derive(Debug, Clone, Copy)]
 pub struct Conditions {
@@ -162,12 +165,15 @@ impl Function {
 /// Returns the function for a call with this name. `accepts` returns whether the argument at a
 /// position can be converted to a type, `exact` whether it needs no conversion. Functions for which
 /// all arguments are `exact` are preferred.
+///
+/// # Errors
+/// Cassandra's errors, if no function fits, or the error of `accepts` or `exact`.
 pub fn find(
     name: &QualifiedName,
     schema: &TableSchema,
     args: &[impl fmt::Display],
-    accepts: impl Fn(usize, &CqlType) -> bool,
-    exact: impl Fn(usize, &CqlType) -> bool,
+    accepts: impl Fn(usize, &CqlType) -> Result<bool>,
+    exact: impl Fn(usize, &CqlType) -> Result<bool>,
 ) -> Result<Function> {
     let count = args.len();
     let is_system = name.keyspace.as_ref().is_none_or(|k| *k == "system");
@@ -179,19 +185,19 @@ pub fn find(
     if known.is_empty() {
         return invalid(format!("Unknown function '{name}'"));
     }
-    let matching = |function: &&Function, test: &dyn Fn(usize, &CqlType) -> bool| {
-        function.args.len() == count && function.args.iter().enumerate().all(|(i, t)| test(i, t))
-    };
-    let found = (known.iter().find(|f| matching(f, &exact)))
-        .or_else(|| known.iter().find(|f| matching(f, &accepts)));
-    if let Some(function) = found {
-        return Ok(function.clone());
+    let tests: [&Test<'_>; 2] = [&exact, &accepts];
+    for test in tests {
+        for function in known.iter().filter(|function| function.args.len() == count) {
+            if first_failing(&function.args, test)?.is_none() {
+                return Ok(function.clone());
+            }
+        }
     }
     if let [one] = &known[..] {
         if one.args.len() != count {
             return wrong_count(&one.name, one.args.len(), count);
         }
-        let wrong = (0..count).find(|&i| !accepts(i, &one.args[i])).unwrap_or(0);
+        let wrong = first_failing(&one.args, &accepts)?.unwrap_or(0);
         return invalid(format!(
             "Type error: {} cannot be passed as argument {wrong} of function {} of type {}",
             args[wrong], one.name, one.args[wrong]
@@ -203,6 +209,16 @@ pub fn find(
         name.name,
         signatures.join(", ")
     ))
+}
+
+/// Returns the position of the first parameter type for which `test` returns false.
+fn first_failing(types: &[CqlType], test: &Test<'_>) -> Result<Option<usize>> {
+    for (at, ty) in types.iter().enumerate() {
+        if !test(at, ty)? {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
 }
 
 pub fn wrong_count<T>(function: &str, required: usize, provided: usize) -> Result<T> {

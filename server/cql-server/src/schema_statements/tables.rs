@@ -1,6 +1,6 @@
 //! CREATE, ALTER, DROP, TRUNCATE TABLE.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{
@@ -183,8 +183,10 @@ fn changed_table(
                 return Err(ErrorResponse::config("Cannot alter table id."));
             }
             // The values were checked above; here the table itself checks the changed options.
+            // The set makes each option be copied once: one with megabytes of text may be repeated.
             let named = written.iter().map(|property| property.name.as_str());
-            let changes = named.filter_map(|name| {
+            let named: BTreeSet<&str> = named.collect();
+            let changes = named.into_iter().filter_map(|name| {
                 let value = options.get(name)?.clone();
                 Some((name.to_string(), value))
             });

@@ -46,12 +46,24 @@ pub(super) struct ResponseColumns {
 
 impl ResponseColumns {
     /// Collects the columns for the response to these statements on a table.
+    ///
+    /// # Errors
+    /// The timeout of the statement.
     pub(super) fn new<'p>(
         schema: &TableSchema,
         plans: impl Iterator<Item = &'p WritePlan> + Clone,
         is_batch: bool,
-    ) -> Self {
+    ) -> Result<Self> {
         let conditional = || plans.clone().filter(|plan| plan.conditions.is_some());
+        let mut writes_statics = false;
+        let mut tested = BTreeSet::new();
+        for plan in conditional() {
+            writes_statics |= plan.writes_statics();
+            for condition in plan.conditions.columns() {
+                interrupt::charge(1)?;
+                tested.insert(condition.column.id);
+            }
+        }
         let places = |is_of: &dyn Fn(&Column) -> bool| {
             let columns = schema.columns().iter().enumerate();
             let columns = columns.filter(|(_, column)| is_of(column));
@@ -81,18 +93,14 @@ impl ResponseColumns {
             }
         }
         let is_returned = |column: &Column| {
-            column.kind == ColumnKind::Static
-                && conditional().any(|plan| {
-                    let mut conditions = plan.conditions.columns().iter();
-                    plan.writes_statics() || conditions.any(|one| one.column.id == column.id)
-                })
+            column.kind == ColumnKind::Static && (writes_statics || tested.contains(&column.id))
         };
-        Self {
+        Ok(Self {
             projection: Projection::new(schema, slots.columns()),
             statics: places(&is_returned).into_iter().collect(),
             has_regular: plans.clone().any(|plan| plan.keys.names_rows(schema)),
             slots,
-        }
+        })
     }
 }
 

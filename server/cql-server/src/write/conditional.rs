@@ -123,7 +123,7 @@ impl<'v> ConditionalWrite<'v> {
             rows: BTreeMap::new(),
             others: BTreeSet::new(),
             writes_statics: plans().any(WritePlan::writes_statics),
-            shown: ResponseColumns::new(first.table.schema(), plans(), is_batch),
+            shown: ResponseColumns::new(first.table.schema(), plans(), is_batch)?,
         };
         for (plan, bound) in parts {
             interrupt::charge(1)?;

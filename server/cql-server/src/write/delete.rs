@@ -8,6 +8,7 @@ use super::plan::{Action, Change, Parts};
 use crate::analyse::markers::Markers;
 use crate::analyse::restrictions::column;
 use crate::error::{Result, invalid};
+use crate::interrupt;
 
 pub(super) fn prepare(
     statement: &Delete,
@@ -16,6 +17,7 @@ pub(super) fn prepare(
 ) -> Result<Parts> {
     let mut changes: Vec<Change> = Vec::with_capacity(statement.targets.len());
     for target in &statement.targets {
+        interrupt::charge(1)?;
         let column = column(schema, target.column.as_str())?;
         if column.kind <= ColumnKind::Clustering {
             return invalid(format!(

@@ -113,6 +113,8 @@ pub struct TableSchema {
     pub(super) indexes: Vec<IndexSchema>,
     pub(super) next_index_id: u32,
     layout: KeyLayout,
+    /// The indexes of `columns` in the order of the columns' ids.
+    by_id: Vec<usize>,
     dropped_cells: Vec<DroppedCells>,
     all_dropped_cells: Vec<DroppedCells>,
     ids_beside_dropped: Option<Vec<u32>>,
@@ -229,6 +231,8 @@ impl TableSchema {
         self.dropped.sort_by_key(|old| old.id);
         self.indexes.sort_by(|a, b| a.name.cmp(&b.name));
         self.layout = layout(&self.columns);
+        self.by_id = (0..self.columns.len()).collect();
+        self.by_id.sort_by_key(|&at| self.columns[at].id);
         let ids: HashSet<ColumnId> = self.columns.iter().map(|c| c.id).collect();
         let cells = self.dropped.iter().map(|old| DroppedCells {
             column: old.id.0,
@@ -269,6 +273,7 @@ impl TableSchema {
             indexes,
             next_index_id,
             layout: KeyLayout::new(Vec::new(), Vec::new()),
+            by_id: Vec::new(),
             dropped_cells: Vec::new(),
             all_dropped_cells: Vec::new(),
             ids_beside_dropped: None,
@@ -329,9 +334,11 @@ impl TableSchema {
         self.columns.partition_point(|c| c.kind <= kind)
     }
 
-    /// Returns a column by its id; `None` for dropped columns.
+    /// Returns a column by its id; `None` for dropped columns. This is a binary search, because each
+    /// row that a statement writes calls it for the row's columns and for each index of the table.
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
-        self.columns.iter().find(|c| c.id == id)
+        let found = (self.by_id).binary_search_by_key(&id, |&at| self.columns[at].id);
+        found.ok().map(|place| &self.columns[self.by_id[place]])
     }
 
     /// Returns the dropped columns in the order of their ids, including those that were added again.

@@ -1,6 +1,6 @@
 //! User-defined types (`CREATE TYPE`).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{CqlType, DEPTH_MAX, NODES_MAX, TypeError};
@@ -20,6 +20,8 @@ pub struct UserType {
     keyspace: Arc<str>,
     name: Arc<str>,
     fields: Arc<[(Arc<str>, CqlType)]>,
+    /// The indexes of `fields` in the order of the fields' names.
+    by_name: Arc<[usize]>,
 }
 
 impl UserType {
@@ -35,9 +37,9 @@ impl UserType {
         fields: impl IntoIterator<Item = (Arc<str>, CqlType)>,
     ) -> Result<Self, TypeError> {
         let fields: Arc<[(Arc<str>, CqlType)]> = fields.into_iter().collect();
-        let mut names = BTreeSet::new();
-        for (field, ty) in fields.iter() {
-            if !names.insert(field) {
+        let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+        for (at, (field, ty)) in fields.iter().enumerate() {
+            if names.insert(field, at).is_some() {
                 return Err(TypeError::new(format!(
                     "Duplicate field name '{field}' in type '{name}'"
                 )));
@@ -60,11 +62,13 @@ impl UserType {
                 "Type '{name}' nests deeper than {DEPTH_MAX} or is made of more than {NODES_MAX} types"
             )));
         }
+        let by_name = names.into_values().collect();
         let contains_duration = fields.iter().any(|(_, t)| t.contains_duration());
         Ok(Self {
             keyspace: keyspace.into(),
             name: name.into(),
             fields,
+            by_name,
             depth,
             nodes,
             contains_duration,
@@ -86,9 +90,11 @@ impl UserType {
         &self.fields
     }
 
-    /// Returns the index of a field.
+    /// Returns the index of a field. This is a binary search, because a statement calls it for each
+    /// field that the statement names.
     pub fn field(&self, name: &str) -> Option<usize> {
-        self.fields.iter().position(|(field, _)| **field == *name)
+        let found = (self.by_name).binary_search_by(|&at| (*self.fields[at].0).cmp(name));
+        found.ok().map(|place| self.by_name[place])
     }
 
     /// Returns the depth of the deepest field's type.

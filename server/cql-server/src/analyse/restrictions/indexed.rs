@@ -6,10 +6,10 @@
 //! on the entries of a map. All other relations are filters. A statement uses one of the indexes
 //! that fit; the result does not depend on which.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use ebb_cql::syntax::ast::Operator;
-use ebb_model::schema::{ColumnKind, IndexTarget, IndexedColumn, TableSchema};
+use ebb_model::schema::{ColumnId, ColumnKind, IndexTarget, IndexedColumn, TableSchema};
 
 use super::REQUIRES_ALLOW_FILTERING;
 use super::predicate::{Predicate, Test};
@@ -72,6 +72,12 @@ impl Usable {
     /// FILTERING is an alternative; otherwise it is included, and execution rejects the statement.
     pub(super) fn new(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Self {
         let columns = schema.columns();
+        let mut indexes: HashMap<ColumnId, Vec<IndexedColumn<'_>>> = HashMap::new();
+        for indexed in schema.indexed_columns() {
+            if !(allow_filtering && indexed.index.is_building) {
+                indexes.entry(indexed.column.id).or_default().push(indexed);
+            }
+        }
         let mut relations = Vec::new();
         let mut seen = BTreeSet::new();
         let mut others = BTreeSet::new();
@@ -89,12 +95,7 @@ impl Usable {
             let [column] = restriction.columns[..] else {
                 continue;
             };
-            for indexed in schema.indexed_columns() {
-                if indexed.column.id != columns[column].id
-                    || (allow_filtering && indexed.index.is_building)
-                {
-                    continue;
-                }
+            for &indexed in indexes.get(&columns[column].id).into_iter().flatten() {
                 if let Some((terms, rank)) = served(indexed, &restriction.kind) {
                     relations.push(IndexedRelation {
                         id: indexed.index.id,

@@ -69,16 +69,14 @@ impl Outputs {
             return Ok((Output::Call(function, outputs), CqlType::Text));
         }
         // An argument without a type fits every parameter.
-        let exact = |at: usize, ty: &CqlType| types[at].as_ref().is_none_or(|own| own == ty);
+        let exact = |at: usize, ty: &CqlType| Ok(types[at].as_ref().is_none_or(|own| own == ty));
         let accepts = |at: usize, ty: &CqlType| {
             let literal_fits = match bare(&args[at]) {
                 Selector::Constant(constant) => constant.kind.fits(ty),
                 _ => false,
             };
-            literal_fits
-                || types[at]
-                    .as_ref()
-                    .is_none_or(|own| is_value_compatible(own, ty))
+            let own = types[at].as_ref();
+            Ok(literal_fits || own.is_none_or(|own| is_value_compatible(own, ty)))
         };
         let found = functions::find(function, &schema, args, accepts, exact)?;
         let receiver = |at: usize| {

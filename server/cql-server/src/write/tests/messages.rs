@@ -146,3 +146,71 @@ fn writes_that_do_not_fit_the_table_get_cassandras_errors() {
     }
     assert!(session.show("t").is_empty());
 }
+
+/// The error names the outermost literal around a part of the wrong type. A type hint is the limit: the
+/// literal behind it is checked only when it is prepared.
+#[test]
+fn parts_of_literals_get_cassandras_errors_at_every_depth() {
+    let session = session(&[
+        "CREATE TYPE u (b int, a text)",
+        "CREATE TABLE t (k int PRIMARY KEY, l list<frozen<list<int>>>, m map<text, frozen<list<int>>>, \
+         p tuple<int, frozen<list<int>>>, u frozen<u>, w list<frozen<u>>)",
+    ]);
+    let cases = [
+        (
+            "l",
+            "[[1], [2, 'x']]",
+            "Invalid list literal for l: value [2, 'x'] is not of type frozen<list<int>>",
+        ),
+        (
+            "l",
+            "[[1, null]]",
+            "null is not supported inside collections",
+        ),
+        (
+            "l",
+            "[(list<int>) ['x']]",
+            "Invalid list literal for value(l): value 'x' is not of type int",
+        ),
+        (
+            "m",
+            "{'x': [1.5]}",
+            "Invalid map literal for m: value [1.5] is not of type frozen<list<int>>",
+        ),
+        (
+            "p",
+            "(1, ['x'])",
+            "Invalid tuple literal for p: component 1 is not of type frozen<list<int>>",
+        ),
+        (
+            "u",
+            "{b: 'x'}",
+            "Invalid user type literal for u: field b is not of type int",
+        ),
+        (
+            "u",
+            "{c: 1}",
+            "Unknown field 'c' in value of user defined type u",
+        ),
+        (
+            "w",
+            "[{b: 1, c: 2}]",
+            "Invalid list literal for w: value {b: 1, c: 2} is not of type frozen<u>",
+        ),
+        (
+            "w",
+            "[{b: 'x', b: 1}]",
+            "Invalid list literal for w: value {b: 'x', b: 1} is not of type frozen<u>",
+        ),
+    ];
+    for (column, literal, message) in cases {
+        let text = format!("INSERT INTO t (k, {column}) VALUES (1, {literal})");
+        assert_eq!(session.refusal(&text), message, "{text}");
+    }
+    assert!(session.show("t").is_empty());
+    // Of a field that is given twice, the last value counts.
+    session.write("INSERT INTO t (k, u) VALUES (1, {b: 'x', a: 'y', b: 1})");
+    let once = session.show("t");
+    session.write("INSERT INTO t (k, u) VALUES (1, {a: 'y', b: 1})");
+    assert_eq!(session.show("t"), once);
+}

@@ -34,6 +34,7 @@ fn every_column_is_found_at_its_place() {
         for (place, column) in table.columns().iter().enumerate() {
             assert_eq!(table.place(&column.name), Some(place), "{}", column.name);
             assert_eq!(table.column(&column.name), Some(column));
+            assert_eq!(table.column_by_id(column.id), Some(column));
         }
         for none in ["", "aa", "zz"] {
             assert_eq!(table.place(none), None, "{none}");

@@ -116,6 +116,17 @@ fn small_types_do_not_add_up_to_a_huge_one() {
 }
 
 #[test]
+fn every_field_of_a_user_defined_type_is_found_by_its_name() {
+    let address = address();
+    for (at, (field, _)) in address.fields().iter().enumerate() {
+        assert_eq!(address.field(field), Some(at), "{field}");
+    }
+    for none in ["", "number", "zip"] {
+        assert_eq!(address.field(none), None, "{none}");
+    }
+}
+
+#[test]
 fn names_are_quoted_where_they_must_be() {
     for (name, printed) in [
         ("abc_1", "abc_1"),
