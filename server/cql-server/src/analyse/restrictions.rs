@@ -10,6 +10,7 @@
 
 mod clustering;
 mod indexed;
+mod merge;
 mod partition;
 mod predicate;
 mod relations;
@@ -73,6 +74,7 @@ impl Restrictions {
     ) -> Result<Self> {
         let schema = markers.schema().clone();
         let mut parsed = Parsed::new(&schema, relations, markers)?;
+        merge::check(&schema, &parsed, allow_filtering)?;
         // The steps below remove their relations from `parsed`, so the facts about relations are
         // read before.
         let usable = Usable::new(&schema, &parsed, allow_filtering);
@@ -137,7 +139,9 @@ impl Restrictions {
         writing: Writing,
         markers: &mut Markers,
     ) -> Result<Self> {
+        written::check_operators(relations, writing.statement)?;
         let mut parsed = Parsed::new(schema, relations, markers)?;
+        merge::check(schema, &parsed, false)?;
         written::check(&parsed, writing)?;
         let mut predicates = Vec::new();
         let partition = PartitionRestrictions::new(schema, &mut parsed, &mut predicates)?;

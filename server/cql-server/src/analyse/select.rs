@@ -53,20 +53,20 @@ impl SelectPlan {
         let schema = markers.schema().clone();
         let mut outputs = Outputs::new(&select.selection, markers)?;
         let restrictions = Restrictions::new(&select.relations, select.allow_filtering, markers)?;
+        check_statics(select, &schema, &outputs, &restrictions)?;
         if select.distinct {
-            check_distinct(select, &schema, &outputs, &restrictions)?;
-        }
-        let (reversed, ordered) = order(select, &schema, &restrictions)?;
-        let group_by = GroupBy::new(select, &mut outputs, &restrictions, markers)?;
-        if select.per_partition_limit.is_some() {
-            if select.distinct {
+            if select.per_partition_limit.is_some() {
                 return invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
             }
-            // Without GROUP BY the rows of all partitions become one.
-            if !outputs.aggregates.is_empty() && group_by.is_none() {
-                return invalid("PER PARTITION LIMIT is not allowed with aggregate queries.");
-            }
+            check_distinct(select, &schema, &outputs, &restrictions)?;
         }
+        let group_by = GroupBy::new(select, &mut outputs, &restrictions, markers)?;
+        // Without GROUP BY the rows of all partitions become one.
+        let is_one_row = !outputs.aggregates.is_empty() && group_by.is_none();
+        if is_one_row && select.per_partition_limit.is_some() {
+            return invalid("PER PARTITION LIMIT is not allowed with aggregate queries.");
+        }
+        let (reversed, ordered) = order(select, &schema, &restrictions)?;
         let limit_of = |term: &Option<ast::Term>, name: &str, markers: &mut Markers| {
             let receiver = Receiver::new(name, CqlType::Int);
             let term = term.as_ref();
@@ -168,6 +168,27 @@ pub fn limit(term: &Option<Term>, name: &str, bound: &Bound<'_>) -> Result<u64> 
     }
 }
 
+/// Checks that a SELECT of static columns, which are the same in all rows of a partition, names no rows
+/// by their clustering.
+fn check_statics(
+    select: &ast::Select,
+    schema: &TableSchema,
+    outputs: &Outputs,
+    restrictions: &Restrictions,
+) -> Result<()> {
+    if matches!(select.selection, Selection::All) || !restrictions.on_clustering {
+        return Ok(());
+    }
+    let selected = outputs.slots.columns().iter();
+    let kinds: Vec<ColumnKind> = selected.map(|&at| schema.columns()[at].kind).collect();
+    let is_of_rows =
+        |kind: &ColumnKind| !matches!(kind, ColumnKind::PartitionKey | ColumnKind::Static);
+    if kinds.contains(&ColumnKind::Static) && !kinds.iter().any(is_of_rows) {
+        return invalid("Cannot restrict clustering columns when selecting only static columns");
+    }
+    Ok(())
+}
+
 /// Checks that a SELECT DISTINCT reads and restricts whole partitions only.
 fn check_distinct(
     select: &ast::Select,
@@ -225,6 +246,12 @@ fn order(
     if select.order_by.is_empty() {
         return Ok((false, None));
     }
+    let mut orderings = Vec::with_capacity(select.order_by.len());
+    for (name, order) in last_of_each(&select.order_by) {
+        // The search for a column of the key visits all columns of the key.
+        interrupt::charge(1)?;
+        orderings.push((column(schema, name.as_str())?, order));
+    }
     if restrictions.index.is_some() {
         return invalid("ORDER BY with 2ndary indexes is not supported.");
     }
@@ -237,14 +264,12 @@ fn order(
     let clustering = schema.columns_of(ColumnKind::Clustering);
     let mut reversed = None;
     let mut next = 0;
-    for (name, order) in last_of_each(&select.order_by) {
-        // The search for a column of the key visits all columns of the key.
-        interrupt::charge(1)?;
-        let column = column(schema, name.as_str())?;
+    for (column, order) in orderings {
         if column.kind != ColumnKind::Clustering {
             return invalid(format!(
                 "Order by is currently only supported on the clustered columns of the PRIMARY KEY, \
-                 got {name}"
+                 got {}",
+                column.name
             ));
         }
         // ORDER BY may omit columns that have a single value.

@@ -100,10 +100,11 @@ fn the_schema_is_read_by_key_by_prefix_and_by_page() {
     );
 }
 
+/// Regression: several relations on one column outside of the key, such as `d = 1 AND d = 2`, were
+/// accepted, and CONTAINS beside `=`.
 #[test]
 fn invalid_statements_get_cassandras_errors() {
-    let table = "CREATE TABLE t (a int, b int, c int, d int, l list<int>, PRIMARY KEY (a, b, c))";
-    let mut server = Server::with(&[table]);
+    let mut server = conflicts();
     let filtering = super::super::analyse::restrictions::REQUIRES_ALLOW_FILTERING;
     let cases = [
         ("SELECT x FROM t", "Undefined column name x in table ks.t"),
@@ -123,6 +124,92 @@ fn invalid_statements_get_cassandras_errors() {
         (
             "SELECT * FROM t WHERE a = 1 AND a = 2",
             "a cannot be restricted by more than one relation if it includes an Equal",
+        ),
+        (
+            "SELECT * FROM t WHERE d = 1 AND d = 2 ALLOW FILTERING",
+            "d cannot be restricted by more than one relation if it includes an Equal",
+        ),
+        (
+            "SELECT * FROM t WHERE d = 1 AND d IN (1) ALLOW FILTERING",
+            "d cannot be restricted by more than one relation if it includes an Equal",
+        ),
+        (
+            "SELECT * FROM t WHERE d IN (1) AND d IN (1, 2) ALLOW FILTERING",
+            "d cannot be restricted by more than one relation if it includes an Equal",
+        ),
+        (
+            "SELECT * FROM t WHERE d IN (1, 2) AND d = 1 ALLOW FILTERING",
+            "d cannot be restricted by more than one relation if it includes a IN",
+        ),
+        (
+            "SELECT * FROM t WHERE d > 1 AND d > 5 ALLOW FILTERING",
+            "More than one restriction was found for the start bound on d",
+        ),
+        (
+            "SELECT * FROM t WHERE s < 1 AND s > 0 AND s <= 5 ALLOW FILTERING",
+            "More than one restriction was found for the end bound on s",
+        ),
+        (
+            "SELECT * FROM t WHERE d > 1 AND d = 2 ALLOW FILTERING",
+            "Column \"d\" cannot be restricted by both an equality and an inequality relation",
+        ),
+        (
+            "SELECT * FROM t WHERE f = [1] AND f CONTAINS 1 ALLOW FILTERING",
+            "f cannot be restricted by more than one relation if it includes an Equal",
+        ),
+        (
+            "SELECT * FROM t WHERE f CONTAINS 1 AND f = [1] ALLOW FILTERING",
+            "Collection column f can only be restricted by CONTAINS, CONTAINS KEY, or map-entry \
+             equality",
+        ),
+        (
+            "SELECT * FROM t WHERE a > 1 AND a > 2 ALLOW FILTERING",
+            "More than one restriction was found for the start bound on a",
+        ),
+        (
+            "SELECT * FROM t WHERE a = 1 AND (b, c) > (1, 1) AND (b, c) > (2, 2)",
+            "More than one restriction was found for the start bound on b ,c",
+        ),
+        (
+            "SELECT * FROM t WHERE a = 1 AND (b, c) > (1, 1) AND c < 2 ALLOW FILTERING",
+            "Column \"c\" cannot be restricted by two inequalities not starting with the same column",
+        ),
+        (
+            "SELECT * FROM t WHERE a = 1 AND c = 1 AND b > 1",
+            "PRIMARY KEY column \"c\" cannot be restricted (preceding column \"b\" is restricted by \
+             a non-EQ relation)",
+        ),
+        (
+            "SELECT * FROM t WHERE token(a) > 1 AND token(a) = 2",
+            "Columns \"a\" cannot be restricted by both an equality and an inequality relation",
+        ),
+        (
+            "SELECT * FROM t WHERE token(b) = 1",
+            "The token() function must be applied to all partition key components or none of them",
+        ),
+        (
+            "SELECT * FROM t WHERE token(a, a) = 1",
+            "The token() function contains duplicate partition key components",
+        ),
+        (
+            "SELECT * FROM t WHERE token(a) != 1",
+            "Unsupported \"!=\" relation: token(a) != 1",
+        ),
+        (
+            "SELECT * FROM t WHERE m[1] != 2 ALLOW FILTERING",
+            "Unsupported \"!=\" relation: m[1] != 2",
+        ),
+        (
+            "SELECT a, s FROM t WHERE a = 1 AND b = 1",
+            "Cannot restrict clustering columns when selecting only static columns",
+        ),
+        (
+            "SELECT * FROM t ORDER BY x",
+            "Undefined column name x in table ks.t",
+        ),
+        (
+            "SELECT DISTINCT b FROM t PER PARTITION LIMIT 1",
+            "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries",
         ),
         (
             "SELECT * FROM t WHERE a = 'x'",
@@ -174,6 +261,41 @@ fn invalid_statements_get_cassandras_errors() {
     for (text, message) in cases {
         assert_eq!(server.refused(text), message, "{text}");
     }
+}
+
+/// A table `t` with columns of all kinds, and one row.
+fn conflicts() -> Server {
+    Server::with(&[
+        "CREATE TABLE t (a int, b int, c int, d int, l list<int>, f frozen<list<int>>, \
+         m map<int, int>, s int STATIC, PRIMARY KEY (a, b, c))",
+        "CREATE INDEX ON t (m)",
+        "INSERT INTO t (a, b, c, d, l, f, m, s) VALUES (1, 1, 1, 3, [1, 2], [1, 2], {1: 2}, 3)",
+    ])
+}
+
+/// Regression: IN with a single value was no `=`, so a statement with an index was refused.
+#[test]
+fn several_relations_on_one_column_may_limit_it_together() {
+    let mut server = conflicts();
+    for restriction in [
+        "d > 1 AND d <= 3 ALLOW FILTERING",
+        "s < 4 AND s > 2 ALLOW FILTERING",
+        "f CONTAINS 1 AND f CONTAINS 2 ALLOW FILTERING",
+        "m CONTAINS 2 AND m CONTAINS KEY 1 AND m[1] = 2 ALLOW FILTERING",
+        "a = 1 AND b > 0 AND (b, c) < (2, 1)",
+        "a = 1 AND (b, c) > (0, 0) AND b < 5",
+        "a IN (1) AND m CONTAINS 2",
+        "a = 1 AND (b, c) IN ((1, 1)) ORDER BY c",
+        "a = 1 AND b IN (1) ORDER BY c",
+    ] {
+        let select = format!("SELECT d FROM t WHERE {restriction}");
+        assert_eq!(server.rows(&select), "3", "{restriction}");
+    }
+    assert_eq!(server.rows("SELECT a, s FROM t WHERE a = 1"), "1 3");
+    assert_eq!(
+        server.rows("SELECT c, s FROM t WHERE a = 1 AND b = 1"),
+        "1 3"
+    );
 }
 
 /// Regression: the first aggregate of a statement accepted an aggregate as its argument, and the

@@ -132,10 +132,14 @@ impl Select {
                 "ALLOW FILTERING"
             });
         }
-        match (uses && self.at.has_in(), uses && self.order.is_some()) {
-            (true, _) => Some("IN clause for the PRIMARY KEY are not supported"),
-            (_, true) => Some("ORDER BY with 2ndary indexes is not supported"),
-            _ => self.refused_group(schema),
+        if uses && self.at.has_in() {
+            return Some("IN clause for the PRIMARY KEY are not supported");
         }
+        if !self.at.clustering.is_empty() && self.reads_statics_only(schema) {
+            return Some("Cannot restrict clustering columns when selecting only static columns");
+        }
+        let order = "ORDER BY with 2ndary indexes is not supported";
+        let by_order = (uses && self.order.is_some()).then_some(order);
+        self.refused_group(schema).or(by_order)
     }
 }

@@ -230,6 +230,22 @@ impl Select {
         }
     }
 
+    /// Returns whether the result has static columns, and besides them columns of the partition key
+    /// alone.
+    pub fn reads_statics_only(&self, schema: &Schema) -> bool {
+        let is_clustering = |item: &Item| {
+            let item = match item {
+                Item::Aggregate(_, of) => &**of,
+                item => item,
+            };
+            matches!(item, Item::Clustering(_) | Item::Floor(_))
+        };
+        let is_static = |id| schema.column(id).is_some_and(|column| column.is_static);
+        let mut ids = self.items.iter().filter_map(Item::column).peekable();
+        let has_columns = ids.peek().is_some();
+        has_columns && ids.all(is_static) && !self.items.iter().any(is_clustering)
+    }
+
     /// Returns whether the statement may read rows that it does not return.
     fn filters(&self) -> bool {
         let by_key = matches!(self.at.partitions, Partitions::Keys(_));

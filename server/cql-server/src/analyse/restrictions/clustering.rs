@@ -11,7 +11,7 @@ use ebb_tables::read::Rows;
 use super::partition::{in_tuples, tuple_values};
 use super::predicate::Predicate;
 use super::relations::{InTuples, Parsed, Restriction, RestrictionKind, Tuple};
-use super::{Size, is_slice, place};
+use super::{Size, place};
 use crate::analyse::markers::Bound;
 use crate::error::{Result, invalid, of_key};
 use crate::interrupt;
@@ -51,11 +51,11 @@ impl ClusteringRestrictions {
     pub(super) fn new(
         schema: &TableSchema,
         parsed: &mut Parsed,
-        allow_filtering: bool,
+        may_filter: bool,
         predicates: &mut Vec<Predicate>,
     ) -> Result<Self> {
         let columns = schema.columns_of(ColumnKind::Clustering);
-        check(schema, parsed, allow_filtering)?;
+        check(schema, parsed, may_filter)?;
         let mut restrictions = Self::default();
         let mut at = 0;
         // The prefix ends at the first column without a relation, or with a slice.
@@ -63,24 +63,14 @@ impl ClusteringRestrictions {
             let mut of_column: VecDeque<Restriction> =
                 parsed.take(place(schema, &columns[at])).into();
             let name = columns[at].name.to_string();
-            // No range of keys expresses the other kinds, such as CONTAINS.
-            let others =
-                |restriction: &Restriction| matches!(restriction.kind, RestrictionKind::Other(_));
-            of_column.retain(|restriction| {
-                let is_other = others(restriction);
-                if is_other {
-                    predicates.push(Predicate::of(restriction.clone()));
-                }
-                !is_other
-            });
             let Some(first) = of_column.pop_front() else {
                 break;
             };
             // A multi-column relation covers the columns behind the first one, too: `take` returns it
             // only for its first column.
             let width = first.columns.len();
-            // `check` has refused `=` and IN beside another restriction, so only slices have a
-            // second one.
+            // `merge::check` has refused `=` and IN beside another restriction, so only slices and
+            // CONTAINS have a second one.
             match first.kind {
                 RestrictionKind::Equal(tuple) => restrictions.equal.push(Equal {
                     columns: width,
@@ -103,7 +93,13 @@ impl ClusteringRestrictions {
                     // `covered` ends before the slice: behind it, ranges of keys express nothing more.
                     break;
                 }
-                RestrictionKind::Other(_) => unreachable!("taken out before"),
+                // No range of keys expresses the other kinds, such as CONTAINS.
+                RestrictionKind::Other(test) => {
+                    let columns = first.columns;
+                    predicates.push(Predicate { columns, test });
+                    predicates.extend(of_column.into_iter().map(Predicate::of));
+                    break;
+                }
             }
             at += width;
             restrictions.covered = at;
@@ -315,129 +311,39 @@ fn parts(end: &Option<End>) -> Vec<&[u8]> {
     values.map(|value| &value[..]).collect()
 }
 
-/// Checks that the relations on clustering columns may be combined. `allow_filtering` is true with
-/// ALLOW FILTERING, and also if an index may serve the statement; whether an index does is decided
-/// later.
-fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result<()> {
+/// Checks that ranges of keys express the relations on clustering columns, or that filters may:
+/// `may_filter` is true with ALLOW FILTERING, and also if an index may serve the statement; whether an
+/// index does is decided later. `merge::check` has refused relations behind a slice.
+fn check(schema: &TableSchema, parsed: &Parsed, may_filter: bool) -> Result<()> {
+    if may_filter {
+        return Ok(());
+    }
     let columns = schema.columns_of(ColumnKind::Clustering);
     let first = schema.columns_of(ColumnKind::PartitionKey).len();
-    // For each column the relations that begin with it.
-    let mut by_column: Vec<Vec<&Restriction>> = columns.iter().map(|_| Vec::new()).collect();
-    // For each column the first column of the relation that covers it.
-    let mut covered_by: Vec<Option<usize>> = vec![None; columns.len()];
+    let mut is_restricted = vec![false; columns.len()];
     for restriction in parsed.peek(ColumnKind::Clustering) {
-        let start = restriction.columns[0] - first;
-        by_column[start].push(restriction);
-        for &place in &restriction.columns {
-            let at = place - first;
-            // Relations on several columns may overlap only if they begin at the same column: only
-            // then do they bound one slice.
-            let is_first = covered_by[at].is_none_or(|by| by == start);
-            if !is_first {
-                return invalid(match &restriction.kind {
-                    RestrictionKind::Slice(..) => format!(
-                        "Column \"{}\" cannot be restricted by two inequalities not starting with \
-                         the same column",
-                        columns[at].name
-                    ),
-                    _ => format!(
-                        "{} cannot be restricted by more than one relation if it includes an Equal",
-                        columns[at].name
-                    ),
-                });
-            }
-            covered_by[at] = Some(start);
-        }
-    }
-    let mut slice_at: Option<usize> = None;
-    let mut missing: Option<usize> = None;
-    for (at, restrictions) in by_column.iter().enumerate() {
-        check_column(&columns[at].name, restrictions)?;
-        let (name, is_covered) = (&columns[at].name, covered_by[at].is_some());
-        if !is_covered {
-            missing = missing.or(Some(at));
-            continue;
-        }
-        // With ALLOW FILTERING or an index, restrictions that fit no range become predicates.
-        if allow_filtering {
-            continue;
-        }
-        // A multi-column relation covers this column. It was checked at its first column.
-        if restrictions.is_empty() {
-            continue;
-        }
-        if let Some(before) = slice_at {
-            return invalid(format!(
-                "Clustering column \"{name}\" cannot be restricted (preceding column \"{}\" is \
-                 restricted by a non-EQ relation)",
-                columns[before].name
-            ));
-        }
-        let contains =
-            |restriction: &&Restriction| matches!(restriction.kind, RestrictionKind::Other(_));
-        if restrictions.iter().any(contains) {
+        if matches!(restriction.kind, RestrictionKind::Other(_)) {
             return invalid(
                 "Clustering columns can only be restricted with CONTAINS with a secondary index or \
                  filtering",
             );
         }
-        if let Some(missing) = missing {
-            return invalid(format!(
-                "PRIMARY KEY column \"{name}\" cannot be restricted as preceding column \"{}\" is \
-                 not restricted",
-                columns[missing].name
-            ));
-        }
-        let slice =
-            |restriction: &&Restriction| matches!(restriction.kind, RestrictionKind::Slice(..));
-        if restrictions.iter().any(slice) {
-            slice_at = Some(at);
+        for &place in &restriction.columns {
+            is_restricted[place - first] = true;
         }
     }
-    Ok(())
-}
-
-/// Checks the relations that begin with one column: a single `=` or IN, or a slice with at most one
-/// lower and one upper end. The column may have CONTAINS relations, too.
-fn check_column(name: &str, restrictions: &[&Restriction]) -> Result<()> {
-    let count = |test: &dyn Fn(&RestrictionKind) -> bool| {
-        restrictions
-            .iter()
-            .filter(|restriction| test(&restriction.kind))
-            .count()
-    };
-    let key_restrictions = count(&|kind| !matches!(kind, RestrictionKind::Other(_)));
-    if key_restrictions < 2 {
+    let Some(missing) = is_restricted
+        .iter()
+        .position(|is_restricted| !is_restricted)
+    else {
         return Ok(());
-    }
-    if count(&|kind| matches!(kind, RestrictionKind::Equal(_))) > 0 {
-        return invalid(format!(
-            "{name} cannot be restricted by more than one relation if it includes an Equal"
-        ));
-    }
-    if count(&|kind| matches!(kind, RestrictionKind::In(_))) > 0 {
-        return invalid(format!(
-            "{name} cannot be restricted by more than one relation if it includes a IN"
-        ));
-    }
-    let lower = |kind: &RestrictionKind| {
-        matches!(
-            kind,
-            RestrictionKind::Slice(Operator::Greater | Operator::GreaterOrEqual, _)
-        )
     };
-    if count(&lower) > 1 {
+    let mut behind = columns.iter().zip(&is_restricted).skip(missing);
+    if let Some((column, _)) = behind.find(|(_, is_restricted)| **is_restricted) {
         return invalid(format!(
-            "More than one restriction was found for the start bound on {name}"
-        ));
-    }
-    let upper = |kind: &RestrictionKind| match kind {
-        RestrictionKind::Slice(operator, _) => is_slice(*operator) && !lower(kind),
-        _ => false,
-    };
-    if count(&upper) > 1 {
-        return invalid(format!(
-            "More than one restriction was found for the end bound on {name}"
+            "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" is not \
+             restricted",
+            column.name, columns[missing].name
         ));
     }
     Ok(())

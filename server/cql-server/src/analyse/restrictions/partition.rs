@@ -49,12 +49,8 @@ impl PartitionRestrictions {
         predicates: &mut Vec<Predicate>,
     ) -> Result<Self> {
         let keys = schema.columns_of(ColumnKind::PartitionKey);
-        let by_column = keys.iter().map(|column| {
-            let restrictions = parsed.take(place(schema, column));
-            check_one(&column.name, &restrictions)?;
-            Ok(restrictions)
-        });
-        let by_column = by_column.collect::<Result<Vec<_>>>()?;
+        let by_column = keys.iter().map(|column| parsed.take(place(schema, column)));
+        let by_column: Vec<Vec<Restriction>> = by_column.collect();
         let by_key = |restrictions: &Vec<Restriction>| {
             matches!(
                 &restrictions[..],
@@ -65,7 +61,6 @@ impl PartitionRestrictions {
             )
         };
         let tokens = std::mem::take(&mut parsed.tokens);
-        check_tokens(schema, &tokens)?;
         if by_column.iter().all(by_key) {
             let one = |restrictions: Vec<Restriction>| match restrictions
                 .into_iter()
@@ -105,10 +100,6 @@ impl PartitionRestrictions {
         match self {
             Self::Keys(columns, _) => match columns.get(position)? {
                 OneOf::Equal(term) => term.marker(),
-                OneOf::In(InTuples::List(list)) => match &list[..] {
-                    [Tuple::Terms(terms)] => terms[0].marker(),
-                    _ => None,
-                },
                 OneOf::In(_) => None,
             },
             _ => None,
@@ -153,55 +144,6 @@ impl PartitionRestrictions {
             }
         }
     }
-}
-
-fn check_one(name: &str, restrictions: &[Restriction]) -> Result<()> {
-    let has = |test: fn(&RestrictionKind) -> bool| {
-        restrictions
-            .iter()
-            .any(|restriction| test(&restriction.kind))
-    };
-    if restrictions.len() < 2 {
-        return Ok(());
-    }
-    if has(|kind| matches!(kind, RestrictionKind::Equal(_))) {
-        return invalid(format!(
-            "{name} cannot be restricted by more than one relation if it includes an Equal"
-        ));
-    }
-    if has(|kind| matches!(kind, RestrictionKind::In(_))) {
-        return invalid(format!(
-            "{name} cannot be restricted by more than one relation if it includes a IN"
-        ));
-    }
-    Ok(())
-}
-
-fn check_tokens(schema: &TableSchema, tokens: &[TokenRestriction]) -> Result<()> {
-    let names = || {
-        let keys = schema.columns_of(ColumnKind::PartitionKey).iter();
-        keys.map(|key| &*key.name).collect::<Vec<_>>().join(", ")
-    };
-    let count = |of: &[Operator]| tokens.iter().filter(|t| of.contains(&t.operator)).count();
-    if tokens.len() > 1 && count(&[Operator::Equal]) > 0 {
-        return invalid(format!(
-            "{} cannot be restricted by more than one relation if it includes an Equal",
-            names()
-        ));
-    }
-    if count(&[Operator::Greater, Operator::GreaterOrEqual]) > 1 {
-        return invalid(format!(
-            "More than one restriction was found for the start bound on {}",
-            names()
-        ));
-    }
-    if count(&[Operator::Less, Operator::LessOrEqual]) > 1 {
-        return invalid(format!(
-            "More than one restriction was found for the end bound on {}",
-            names()
-        ));
-    }
-    Ok(())
 }
 
 fn token_bounds(tokens: &[TokenRestriction], bound: &Bound<'_>) -> Result<ByteRange> {

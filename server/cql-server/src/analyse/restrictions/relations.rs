@@ -28,6 +28,18 @@ pub enum RestrictionKind {
     Other(Test),
 }
 
+impl RestrictionKind {
+    /// Returns the restriction of an IN with these values. As in Cassandra, IN with a single value is
+    /// `=`.
+    fn one_of(mut tuples: Vec<Tuple>) -> Self {
+        if tuples.len() == 1 {
+            Self::Equal(tuples.remove(0))
+        } else {
+            Self::In(InTuples::List(tuples))
+        }
+    }
+}
+
 /// Values for one or more columns.
 #[derive(Debug, Clone)]
 pub enum Tuple {
@@ -146,16 +158,12 @@ impl Parsed {
             .filter(move |restriction| columns[restriction.columns[0]].kind == kind)
     }
 
-    /// Returns the columns that `=`, or IN with a list of one value, restricts, as indexes among
-    /// the columns of the table. Leaves out columns with a bound IN list, whose length is known
-    /// only at execution.
+    /// Returns the columns that `=` restricts, as indexes among the columns of the table. Leaves out
+    /// columns with a bound IN list, whose length is known only at execution.
     pub fn single_valued(&self) -> Vec<usize> {
-        let is_one = |restriction: &&Restriction| match &restriction.kind {
-            RestrictionKind::Equal(_) => true,
-            RestrictionKind::In(InTuples::List(tuples)) => tuples.len() == 1,
-            _ => false,
-        };
-        let single = self.restrictions.iter().filter(is_one);
+        let is_equal =
+            |restriction: &&Restriction| matches!(restriction.kind, RestrictionKind::Equal(_));
+        let single = self.restrictions.iter().filter(is_equal);
         single
             .flat_map(|restriction| &restriction.columns)
             .copied()
@@ -201,19 +209,19 @@ impl Parsed {
                     InValues::List(terms) => {
                         let receiver = Receiver::new(&*column.name, column.ty.clone());
                         let one = |t| Ok(Tuple::Terms(vec![term::prepare(t, &receiver, markers)?]));
-                        InTuples::List(terms.iter().map(one).collect::<Result<_>>()?)
+                        RestrictionKind::one_of(terms.iter().map(one).collect::<Result<_>>()?)
                     }
                     InValues::Marker(marker) => {
                         // One value of the client has all elements. `prepare_in` permits nulls in it.
                         let ty = CqlType::list(column.ty.clone().freeze()).freeze();
                         let receiver = Receiver::new(format!("in({})", column.name), ty);
-                        InTuples::Whole {
+                        RestrictionKind::In(InTuples::Whole {
                             list: term::prepare_in(marker, &receiver, markers),
                             tuples: false,
-                        }
+                        })
                     }
                 };
-                self.push(column, RestrictionKind::In(kind));
+                self.push(column, kind);
             }
             // Cassandra has IS NOT NULL for materialized views alone, which ebb does not have.
             Relation::IsNotNull(_) => {
@@ -225,6 +233,9 @@ impl Parsed {
                 operator,
                 value,
             } => {
+                if *operator == Operator::NotEqual {
+                    return invalid(format!("Unsupported \"!=\" relation: {relation}"));
+                }
                 let column = column(&schema, name.as_str())?;
                 let kind = element(column, key, *operator, value, markers)?;
                 self.push(column, RestrictionKind::Other(kind));
@@ -234,6 +245,9 @@ impl Parsed {
                 operator,
                 value,
             } => {
+                if *operator == Operator::NotEqual {
+                    return invalid(format!("Unsupported \"!=\" relation: {relation}"));
+                }
                 let restriction = token(&schema, columns, *operator, value, markers)?;
                 self.tokens.push(restriction);
             }
@@ -269,19 +283,18 @@ impl Parsed {
                 let kind = match values {
                     InValues::List(terms) => {
                         let one = |t| tuple(&schema, &columns, t, markers);
-                        InTuples::List(terms.iter().map(one).collect::<Result<_>>()?)
+                        RestrictionKind::one_of(terms.iter().map(one).collect::<Result<_>>()?)
                     }
                     InValues::Marker(marker) => {
                         let ty = CqlType::list(tuple_type(&schema, &columns)).freeze();
                         let names = names(&schema, &columns);
                         let receiver = Receiver::new(format!("in({names})"), ty);
-                        InTuples::Whole {
+                        RestrictionKind::In(InTuples::Whole {
                             list: term::prepare_in(marker, &receiver, markers),
                             tuples: true,
-                        }
+                        })
                     }
                 };
-                let kind = RestrictionKind::In(kind);
                 self.restrictions.push(Restriction { columns, kind });
             }
         }
@@ -458,15 +471,20 @@ fn token(
     markers: &mut Markers,
 ) -> Result<TokenRestriction> {
     let keys = schema.columns_of(ColumnKind::PartitionKey);
+    let mut named = HashSet::new();
     for name in columns {
-        if column(schema, name.as_str())?.kind != ColumnKind::PartitionKey {
-            return invalid("The token() function must contains only partition key components");
-        }
+        named.insert(&*column(schema, name.as_str())?.name);
     }
-    if columns.len() != keys.len() {
+    if !keys.iter().all(|key| named.contains(&*key.name)) {
         return invalid(
             "The token() function must be applied to all partition key components or none of them",
         );
+    }
+    if named.len() != columns.len() {
+        return invalid("The token() function contains duplicate partition key components");
+    }
+    if columns.len() != keys.len() {
+        return invalid("The token() function must contains only partition key components");
     }
     if columns
         .iter()

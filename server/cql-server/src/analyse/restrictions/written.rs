@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ebb_cql::syntax::ast::{Operator, Relation};
 use ebb_model::schema::ColumnKind;
 
 use super::relations::{Parsed, RestrictionKind};
@@ -53,6 +54,20 @@ pub enum Written {
     Rows,
     /// The statement deletes whole rows, or ranges of rows.
     Deleted,
+}
+
+/// Checks that no relation of a write is CONTAINS or CONTAINS KEY.
+pub(super) fn check_operators(relations: &[Relation], statement: Statement) -> Result<()> {
+    for relation in relations {
+        if let Relation::Column {
+            operator: operator @ (Operator::Contains | Operator::ContainsKey),
+            ..
+        } = relation
+        {
+            return invalid(format!("Cannot use {statement} with {}", operator.text()));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the WHERE clause, `parsed`, restricts the key columns in a way that is permitted for

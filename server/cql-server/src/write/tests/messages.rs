@@ -109,7 +109,16 @@ fn writes_that_do_not_fit_the_table_get_cassandras_errors() {
         ),
         (
             "DELETE FROM t WHERE k CONTAINS 1 AND c = 1",
-            "Cannot use CONTAINS on non-collection column k",
+            "Cannot use DELETE with CONTAINS",
+        ),
+        (
+            "UPDATE t SET v = 1 WHERE k = 1 AND m CONTAINS KEY 1",
+            "Cannot use UPDATE with CONTAINS KEY",
+        ),
+        (
+            "DELETE FROM t WHERE k = 1 AND d = 1 AND c > 1",
+            "PRIMARY KEY column \"d\" cannot be restricted (preceding column \"c\" is restricted \
+             by a non-EQ relation)",
         ),
         (
             "UPDATE t SET p = p + (1, 1) WHERE k = 1 AND c = 1 AND d = 1",

@@ -7,6 +7,7 @@
 //! runs are flushed and merged in between. With an operator that makes one mistake the same test
 //! must fail.
 
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -316,7 +317,9 @@ impl Trial {
         let all: Vec<&str> = COLUMNS.split(", ").collect();
         let count = self.rng.random_range(1..3);
         let some = |rng: &mut ChaCha8Rng| rng.random_range(KEY_COLUMNS..all.len());
-        let places: Vec<usize> = (0..count).map(|_| some(&mut self.rng)).collect();
+        // With a clustering column, because no row can be read for its static columns only.
+        let columns = (0..count).map(|_| some(&mut self.rng));
+        let places: Vec<usize> = iter::once(1).chain(columns).collect();
         let names: Vec<&str> = places.iter().map(|&at| all[at]).collect();
         let names = names.join(", ");
         let select = format!("SELECT {names} FROM {from} WHERE k = {k} AND c = {c} AND d = {d}");
