@@ -7,9 +7,11 @@
 //!                                      FollowedJob: its progress, its end
 //! ```
 
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use ebb_jobs::Failure;
 use ebb_jobs::history::RecordState;
 use ebb_jobs::request::JobRequest;
 use ebb_scheduler::runtime::Outcome;
@@ -24,6 +26,8 @@ use super::unpaced;
 
 /// The HTTP status of a request that the state of a job does not allow.
 const CONFLICT: u16 = 409;
+/// The HTTP status of a request for which the server has no room, or which comes while it stops.
+const UNAVAILABLE: u16 = 503;
 
 /// The runner of a job.
 pub(crate) enum Runner {
@@ -184,7 +188,13 @@ impl<'r> FollowedJob<'r> {
                 job.wait_timeout(wait);
                 Ok(job.view())
             }
-            Place::Server(server) => server.show(self.id(), wait),
+            Place::Server(server) => loop {
+                match server.show(self.id(), wait) {
+                    // The job goes on meanwhile, and may even have succeeded.
+                    Err(error) if is_busy(&error) => pause(wait),
+                    looked => break looked,
+                }
+            },
         };
         let (name, id) = (&self.started.record.application, self.id());
         let left = format!(
@@ -212,8 +222,8 @@ impl<'r> FollowedJob<'r> {
         Ok(view)
     }
 
-    /// Requests that the job stops. This has no effect while its output is being put in place, and
-    /// once the job has ended.
+    /// Requests that the job stops. This has no effect while its output is being put in place, while a server
+    /// has no room for the request, and once the job has ended.
     pub(crate) fn cancel(&self) -> Result<()> {
         match &self.place {
             Place::Own(job) => {
@@ -221,9 +231,11 @@ impl<'r> FollowedJob<'r> {
             }
             Place::Server(server) => {
                 let asked = server.cancel(self.id());
-                // A job that has ended meanwhile is reported by the next look.
+                // The next look reports a job that has ended meanwhile. After it, `watch` sends a request again that
+                // a busy server has refused.
                 if let Err(error) = asked
                     && !is_conflict(&error)
+                    && !is_busy(&error)
                 {
                     return Err(error.into());
                 }
@@ -236,4 +248,88 @@ impl<'r> FollowedJob<'r> {
 /// Returns whether `error` is that the server refuses a request because of the state of the job.
 fn is_conflict(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(problem) if problem.status == CONFLICT)
+}
+
+/// Returns whether `error` is that too many requests wait in the server. If the server stops, the status is the
+/// same, but the failure is of another class.
+fn is_busy(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(problem)
+        if problem.status == UNAVAILABLE && problem.failure == Failure::Other)
+}
+
+/// Waits before a request that a busy server has refused is sent again.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no event shows that the server has room"
+)]
+fn pause(time: Duration) {
+    thread::sleep(time);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixListener;
+
+    use ebb_server::http::SOCKET;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Answers a request with each of these responses, and then stops.
+    fn answer(listener: &UnixListener, responses: &[(&str, Value)]) {
+        // The first connection sends nothing: it only shows that a server listens.
+        drop(listener.accept().unwrap());
+        for (status, body) in responses {
+            let (mut stream, _) = listener.accept().unwrap();
+            let lines = BufReader::new(&stream).lines().map(Result::unwrap);
+            assert_ne!(lines.take_while(|line| !line.is_empty()).count(), 0);
+            let body = body.to_string();
+            let length = body.len();
+            write!(
+                stream,
+                "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+            )
+            .unwrap();
+        }
+    }
+
+    /// Regression: a job that succeeded was reported as unfinished when the server refused one look.
+    #[test]
+    fn a_job_is_followed_although_a_busy_server_refuses_requests() {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(dir.path().join(SOCKET)).unwrap();
+        let busy = json!({
+            "title": "Service Unavailable", "status": UNAVAILABLE, "detail": "retry later",
+            "failure": Failure::Other,
+        });
+        let record = json!({
+            "id": "1001", "application": "pi", "request": {}, "own_snapshots": [],
+            "state": "started", "started_unix_ms": 0, "starts": 1, "commits": false,
+            "ended_unix_ms": null, "report": null, "attempts_dropped": 0,
+        });
+        let status = json!({
+            "id": 1, "name": "pi", "is_lease": false, "state": "running", "follows": [],
+            "submitted_s": 0.0, "goal_s": null, "finished_s": null, "share_hundredths": 95,
+            "tasks_running": 1, "maps_done": 3, "maps_total": 8, "reduces_done": 0,
+            "reduces_total": 1, "attempts_failed": 0, "cpu_s": 1.0, "cause": null,
+        });
+        let view = json!({
+            "record": record,
+            "run": {"inputs": [], "policy": "fair", "estimate": null,
+                    "progress": {"step": 1, "steps": 1, "status": status}},
+            "prediction": null,
+            "end": null,
+        });
+        let refused = ("503 Service Unavailable", busy);
+        let responses = [refused.clone(), ("200 OK", view.clone()), refused];
+        let server = thread::spawn(move || answer(&listener, &responses));
+        let client = JobsClient::of(dir.path()).unwrap().unwrap();
+        let view: JobView = serde_json::from_value(view).unwrap();
+        let job = FollowedJob::of(&client, view.clone());
+        assert_eq!(job.look(Duration::ZERO).unwrap(), view);
+        // The request is sent again after the next look.
+        job.cancel().unwrap();
+        server.join().unwrap();
+    }
 }

@@ -15,19 +15,19 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use axum::extract::{Extension, Request, State};
-use axum::http::header::{AUTHORIZATION, HOST, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, HOST};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use ebb_jobs::Failure;
-use tokio::task::spawn_blocking;
 
 use super::audit::entry_of;
 use super::permits::check_scope;
 use super::port::host_of;
 use super::problem::{Problem, broken};
 use super::session::{SESSION, Sessions, cookie_of, is_other_page, is_own_page};
+use super::work_limits::{WorkKind, WorkLimits};
 use crate::audit::{AuditLog, Entry, EntryKind};
 use crate::node::Node;
 use crate::rates::Rates;
@@ -63,6 +63,7 @@ pub(super) struct Access {
     failures: Rates<IpAddr>,
     failure_lines: Rates<()>,
     audit: Arc<AuditLog>,
+    limits: WorkLimits,
 }
 
 /// The client's end of a connection.
@@ -91,7 +92,7 @@ pub(super) async fn check(
 ) -> Response {
     let allowed = match access.required(&request) {
         Ok(required) => access.allow(required, peer).await,
-        Err(problem) => Err(problem.into()),
+        Err(problem) => Err(problem),
     };
     match allowed {
         Ok((principal, credential)) => {
@@ -102,39 +103,7 @@ pub(super) async fn check(
             }
             next.run(request).await
         }
-        Err(refusal) => refusal.into_response(),
-    }
-}
-
-/// The response to a request that is not let through.
-pub(super) struct Refusal {
-    problem: Problem,
-    /// The `Retry-After` header, in seconds.
-    retry_after_s: Option<f64>,
-}
-
-impl From<Problem> for Refusal {
-    fn from(problem: Problem) -> Self {
-        Self {
-            problem,
-            retry_after_s: None,
-        }
-    }
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let challenge = self.problem.status == StatusCode::UNAUTHORIZED.as_u16();
-        let mut response = self.problem.into_response();
-        let headers = response.headers_mut();
-        if challenge {
-            let bearer = HeaderValue::from_static("Bearer realm=\"ebb\"");
-            headers.insert(WWW_AUTHENTICATE, bearer);
-        }
-        if let Some(wait_s) = self.retry_after_s {
-            headers.insert(RETRY_AFTER, (wait_s.ceil() as u64).max(1).into());
-        }
-        response
+        Err(problem) => problem.into_response(),
     }
 }
 
@@ -146,6 +115,7 @@ impl Access {
         tokens: WatchedTokens,
         hosts: Vec<String>,
         audit: Arc<AuditLog>,
+        limits: WorkLimits,
     ) -> Self {
         Self {
             node,
@@ -156,6 +126,7 @@ impl Access {
             failures: Rates::new(FAILURES_BURST, FAILURES_PER_S),
             failure_lines: Rates::new(FAILURE_LINES.0, FAILURE_LINES.1),
             audit,
+            limits,
         }
     }
 
@@ -223,7 +194,7 @@ impl Access {
         self: &Arc<Self>,
         required: Option<(Credential, Scope)>,
         peer: Peer,
-    ) -> Result<(Principal, Option<Credential>), Refusal> {
+    ) -> Result<(Principal, Option<Credential>), Problem> {
         let Some((credential, needed)) = required else {
             return Ok((Principal::anonymous(), None));
         };
@@ -240,7 +211,11 @@ impl Access {
         if cookie.is_some_and(is_over) {
             return false;
         }
-        matches!(self.known(&credential.token).await, Ok(Some(_)))
+        let (access, token) = (Arc::clone(self), credential.token.clone());
+        let check = move || access.find(&token);
+        // Never refused: too many checks that wait are no reason to end a stream whose credential is valid.
+        let found = self.limits.run_unrefused(WorkKind::Tokens, check).await;
+        matches!(found, Ok(Ok(Some(_))))
     }
 
     /// Returns the principal that a token stands for, and counts a request against the token's rate
@@ -248,12 +223,12 @@ impl Access {
     ///
     /// # Errors
     /// 401 for an invalid token; 429 if too many invalid tokens came from the peer's address, or
-    /// too many requests with this token.
+    /// too many requests with this token; 503 if too many checks of tokens wait.
     pub(super) async fn principal(
         self: &Arc<Self>,
         token: &Token,
         peer: Peer,
-    ) -> Result<Principal, Refusal> {
+    ) -> Result<Principal, Problem> {
         let known = self.known(token).await;
         self.note_refusal(token, peer, &known);
         if let Some(principal) = known? {
@@ -271,7 +246,7 @@ impl Access {
             let address = peer.address.map(|address| address.to_string());
             tracing::warn!(target: "http", address, cause = "no valid token", "login refused");
         }
-        Err(invalid_token().into())
+        Err(invalid_token())
     }
 
     /// Notes in the audit log that a client has logged in with a token.
@@ -298,8 +273,8 @@ impl Access {
 
     async fn known(self: &Arc<Self>, token: &Token) -> Result<Option<Principal>, Problem> {
         let (access, token) = (Arc::clone(self), token.clone());
-        let found = spawn_blocking(move || access.find(&token)).await;
-        found.map_err(broken)?
+        let check = move || access.find(&token);
+        self.limits.run(WorkKind::Tokens, check).await?
     }
 
     /// Returns the principal that a token stands for; `None` for an invalid token.
@@ -383,13 +358,10 @@ fn other_page() -> Problem {
     )
 }
 
-fn too_many(text: &str, wait_s: f64) -> Refusal {
-    let text = format!("{text}: retry in {:.0} s", wait_s.ceil().max(1.0));
-    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, Failure::Other, text);
-    Refusal {
-        problem,
-        retry_after_s: Some(wait_s),
-    }
+fn too_many(text: &str, wait_s: f64) -> Problem {
+    let wait_s = (wait_s.ceil() as u64).max(1);
+    let text = format!("{text}: retry in {wait_s} s");
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, Failure::Other, text).retry_after(wait_s)
 }
 
 /// Returns the text of the token in the `Authorization` header.

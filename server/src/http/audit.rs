@@ -10,56 +10,26 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use ebb_jobs::Failure;
-use tokio::task::spawn_blocking;
 
 use super::access::{Peer, is_change};
-use super::problem::{Problem, broken};
+use super::problem::Problem;
 use super::session::SESSION;
 use super::slow::logged_path;
-use super::work_limit::WorkLimit;
+use super::work_limits::{WorkKind, WorkLimits};
 use crate::audit::{AuditLog, Entry, EntryKind};
 use crate::tokens::Principal;
 
-/// The most threads that write entries at once. The log writes one entry after the other, so further threads
-/// would only wait for each other.
-pub(super) const AUDIT_WRITES_MAX: usize = 1;
-
-/// The audit log, and the permits for threads that write to it.
+/// The audit log, and the limits on threads that write to it.
 #[derive(Debug, Clone)]
 pub(super) struct Audit {
-    log: Arc<AuditLog>,
-    writes: WorkLimit,
-}
-
-impl Audit {
-    pub(super) fn new(log: Arc<AuditLog>) -> Self {
-        Self {
-            log,
-            writes: WorkLimit::new(AUDIT_WRITES_MAX),
-        }
-    }
-
-    /// Runs `write`, which writes an entry, on a thread for blocking work.
-    ///
-    /// # Errors
-    /// When `write` panics.
-    async fn write<T: Send + 'static>(
-        self,
-        write: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Problem> {
-        let permit = self.writes.begin().await?;
-        let written = spawn_blocking(move || {
-            let _permit = permit;
-            write()
-        });
-        written.await.map_err(broken)
-    }
+    pub(super) log: Arc<AuditLog>,
+    pub(super) limits: WorkLimits,
 }
 
 /// Logs a request that changes something. If the first entry cannot be written, the request is
 /// refused.
 pub(super) async fn log(
-    State(audit): State<Audit>,
+    State(Audit { log, limits }): State<Audit>,
     Extension(peer): Extension<Peer>,
     Extension(principal): Extension<Principal>,
     request: Request,
@@ -76,8 +46,8 @@ pub(super) async fn log(
         action: format!("{} {}", request.method(), logged_path(request.uri())),
         ..entry_of(EntryKind::Request, principal, peer)
     };
-    let log = Arc::clone(&audit.log);
-    let begun = (audit.clone()).write(move || log.begin(entry, frees_space));
+    let begin = move || log.begin(entry, frees_space);
+    let begun = limits.run(WorkKind::AuditEntries, begin);
     let mut begun = match begun.await {
         Ok(Ok(begun)) => begun,
         Ok(Err(error)) => return not_written(&error).into_response(),
@@ -100,9 +70,13 @@ pub(super) async fn log(
         "change"
     );
     let result = result_of(response.status());
+    let end = async move {
+        let end = move || begun.end(result);
+        limits.run_unrefused(WorkKind::AuditEntries, end).await
+    };
     // In a task of its own: the entry gets the result although the client disconnects. An error is a panic, which
     // has printed itself.
-    let _ = tokio::spawn(audit.write(move || begun.end(result))).await;
+    let _ = tokio::spawn(end).await;
     response
 }
 

@@ -32,10 +32,9 @@ use axum::response::{IntoResponse, Response};
 use ebb_jobs::Failure;
 use ebb_jobs::history::{Submission, now_unix_ms};
 use sha2::{Digest, Sha256};
-use tokio::task::spawn_blocking;
 
+pub(super) use self::answers::Answers;
 use self::answers::Execution;
-pub(super) use self::answers::{Answers, STORED_MAX};
 use self::remembered::{Step, StoredResponse};
 use super::access::{is_change, takes_key};
 use super::problem::{Problem, broken};
@@ -130,12 +129,7 @@ async fn execute(execution: Execution, request: Request, next: Next) -> Result<R
             body: body.clone(),
         };
         let is_in_history = parts.extensions.get::<KeyInHistory>().is_some();
-        let permit = execution.permit().await?;
-        let end = spawn_blocking(move || {
-            let _permit = permit;
-            execution.end(response, is_in_history);
-        });
-        end.await.map_err(broken)?;
+        execution.end(response, is_in_history).await?;
     }
     Ok(Response::from_parts(parts, Body::from(body)))
 }

@@ -62,7 +62,7 @@
 //! | `idempotency` | the responses to repeated requests |
 //! | `roots` | the folders in which files may be written |
 //! | `audit` | entries in the audit log for changes |
-//! | `work_limit` | limits on requests that wait for the disk |
+//! | `work_limits` | limits on requests that wait for the disk, and the threads for them |
 //! | `queries` | the running CQL queries |
 //! | `headers` | the security headers of each response, for browsers |
 //! | `server` | connections: their limits, timeouts, and the shutdown |
@@ -104,7 +104,7 @@ mod socket;
 mod tests;
 mod tls;
 mod wire;
-mod work_limit;
+mod work_limits;
 
 pub use client::{ClientError, JobsClient};
 pub use frozen::freeze;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ebb_jobs::{Failure, JobError};
@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
+/// The challenge in responses to requests without a valid token.
+const BEARER: HeaderValue = HeaderValue::from_static("Bearer realm=\"ebb\"");
 
 /// The reason why a request failed. It has no `type`, which RFC 9457 reads as `about:blank`: the
 /// status is the whole classification.
@@ -23,6 +25,9 @@ pub struct Problem {
     pub detail: String,
     /// The class of the failure. A command derives its exit code from it.
     pub failure: Failure,
+    /// The `Retry-After` header of the response, in seconds.
+    #[serde(skip)]
+    pub(super) retry_after_s: Option<u64>,
 }
 
 impl Problem {
@@ -32,6 +37,15 @@ impl Problem {
             status: status.as_u16(),
             detail: detail.to_string(),
             failure,
+            retry_after_s: None,
+        }
+    }
+
+    /// Adds the time in seconds after which the client may retry.
+    pub(super) fn retry_after(self, wait_s: u64) -> Self {
+        Self {
+            retry_after_s: Some(wait_s),
+            ..self
         }
     }
 
@@ -87,6 +101,14 @@ impl IntoResponse for Problem {
         let status = StatusCode::from_u16(self.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&self).expect("a problem has text keys only");
-        (status, [(CONTENT_TYPE, MEDIA_TYPE)], body).into_response()
+        let mut response = (status, [(CONTENT_TYPE, MEDIA_TYPE)], body).into_response();
+        let headers = response.headers_mut();
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, BEARER);
+        }
+        if let Some(wait_s) = self.retry_after_s {
+            headers.insert(RETRY_AFTER, wait_s.into());
+        }
+        response
     }
 }

@@ -24,22 +24,19 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::server::TlsStream;
 
 use super::access::{Access, Peer, check};
-use super::audit::{AUDIT_WRITES_MAX, Audit, log};
+use super::audit::{Audit, log};
 use super::bodies::check_body;
 use super::deadline::{BodyDeadline, WriteDeadline};
 use super::headers::harden;
-use super::idempotency::{Answers, STORED_MAX, once};
+use super::idempotency::{Answers, once};
 use super::queries::Queries;
 use super::roots::Roots;
-use super::routes::{
-    LONG_WORK_MAX, LongWork, ROW_WORK_MAX, SCHEMA_READS_MAX, SCRAPES_MAX, SNAPSHOT_CHANGES_MAX,
-    Served, StreamPermits, routes,
-};
+use super::routes::{Served, StreamPermits, routes};
 use super::slow::{SlowRequests, measure};
 use super::socket;
 use super::tls::TlsSource;
 use super::wire::Configuration;
-use super::work_limit::WorkLimit;
+use super::work_limits::{BLOCKING_THREADS_MAX, WorkLimits};
 use crate::audit::AuditLog;
 use crate::live::Live;
 use crate::memory::MemoryLimits;
@@ -61,17 +58,6 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// served. The threads for blocking work have the same niceness, because this thread starts them. So on
 /// busy cores a request that changes the database holds the locks of the store for longer.
 pub(super) const NICE: i32 = 10;
-/// The most threads for requests that wait for the disk: as many as all work with a limit of its own may take,
-/// and eight for the rest, such as jobs, roles, checks of tokens and health checks, which have no limit of
-/// their own. A thread is only started once it is needed.
-pub(super) const BLOCKING_THREADS_MAX: usize = LONG_WORK_MAX
-    + ROW_WORK_MAX
-    + SCHEMA_READS_MAX
-    + SNAPSHOT_CHANGES_MAX
-    + SCRAPES_MAX
-    + STORED_MAX
-    + AUDIT_WRITES_MAX
-    + 8;
 
 /// The options of a server, such as the port that it listens on beside the socket.
 #[derive(Debug, Clone, Default)]
@@ -194,6 +180,7 @@ impl HttpServer {
         let live = Arc::new(Live::start(Arc::clone(&node))?);
         // The listeners below register with the runtime that this thread is in.
         let in_runtime = runtime.enter();
+        let limits = WorkLimits::default();
         let routes = routes(Served {
             node: Arc::clone(&node),
             metrics: Arc::new(metrics),
@@ -201,12 +188,8 @@ impl HttpServer {
             roots: Arc::new(options.roots),
             queries: options.queries,
             configuration: Arc::new(options.configuration),
-            long_work: LongWork::default(),
             memory: options.memory,
-            row_work: WorkLimit::new(ROW_WORK_MAX),
-            schema_reads: WorkLimit::new(SCHEMA_READS_MAX),
-            scrapes: WorkLimit::new(SCRAPES_MAX),
-            snapshot_changes: WorkLimit::new(SNAPSHOT_CHANGES_MAX),
+            limits: limits.clone(),
             job_views: Arc::default(),
         });
         let routes = match options.slow {
@@ -217,13 +200,17 @@ impl HttpServer {
             Some(audit) => audit,
             None => AuditLog::start(data)?,
         };
+        let audited = Audit {
+            log: Arc::clone(&audit),
+            limits: limits.clone(),
+        };
         // Layers run from the last one to the first. So the audit log also has the changes that `once`
         // answers with a stored response, and `measure` times the work without both.
-        let answers = Arc::new(Answers::open(node.db()));
+        let answers = Arc::new(Answers::open(node.db(), limits.clone()));
         let routes = routes
             .layer(from_fn_with_state(answers, once))
             .layer(from_fn(check_body))
-            .layer(from_fn_with_state(Audit::new(Arc::clone(&audit)), log));
+            .layer(from_fn_with_state(audited, log));
         // Only the server's own user can open the socket, and may do everything.
         let owner = Principal::owner();
         let trusted = (routes.clone())
@@ -240,7 +227,8 @@ impl HttpServer {
         let address = port.as_ref().map(TcpListener::local_addr).transpose()?;
         if let Some(port) = port {
             let tokens = WatchedTokens::new(TokenFile::of(data));
-            let access = Arc::new(Access::new(node, tokens, options.hosts, audit));
+            let access = Access::new(node, tokens, options.hosts, audit, limits);
+            let access = Arc::new(access);
             // `harden` is the last layer, so that the refusals of `check` have its headers, too.
             let checked = routes
                 .layer(Extension(Arc::clone(&access)))

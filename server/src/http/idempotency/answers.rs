@@ -4,17 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebb_jobs::history::{SYSTEM_KEYSPACE, Submission, now_unix_ms};
 use ebb_storage::Db;
-use tokio::sync::OwnedSemaphorePermit;
 use tracing::warn;
 
 use super::remembered::{Remembered, Step, StoredResponse};
 use super::rows::{ResponseRows, TABLE};
 use crate::http::problem::Problem;
-use crate::http::work_limit::WorkLimit;
-
-/// The most responses that are being stored at the same time. Each waits for the disk on a thread for
-/// blocking work, so a disk that hangs leaves threads to other requests.
-pub(in crate::http) const STORED_MAX: usize = 8;
+use crate::http::work_limits::{WorkKind, WorkLimits};
 
 /// The responses by key.
 #[derive(Debug)]
@@ -25,8 +20,8 @@ pub(in crate::http) struct Answers {
     remembered: Mutex<Remembered>,
     /// The table of responses; `None` without a database.
     rows: Option<ResponseRows>,
-    /// Permits for storing a response, see [`STORED_MAX`].
-    permits: WorkLimit,
+    /// The limits on threads that store a response.
+    limits: WorkLimits,
 }
 
 /// The execution of a request with a key. If it is dropped before its end, because the handler panicked or
@@ -45,7 +40,7 @@ impl Answers {
     /// Reads the responses that earlier processes of this server stored in the database. If that fails, a log
     /// line names the error, retries of requests to those processes are executed, and responses are kept in
     /// memory only.
-    pub(in crate::http) fn open(db: Option<&Db>) -> Self {
+    pub(in crate::http) fn open(db: Option<&Db>, limits: WorkLimits) -> Self {
         let rows = db.map(ResponseRows::open).transpose();
         let read = rows.and_then(|rows| {
             let all = rows.as_ref().map(ResponseRows::all).transpose()?;
@@ -89,7 +84,7 @@ impl Answers {
         Self {
             remembered: Mutex::new(remembered),
             rows,
-            permits: WorkLimit::new(STORED_MAX),
+            limits,
         }
     }
 
@@ -110,18 +105,24 @@ impl Answers {
 }
 
 impl Execution {
-    /// Waits for a permit to store the response, which is returned when the result is dropped.
-    ///
-    /// # Errors
-    /// When the semaphore is closed, which it never is.
-    pub(super) async fn permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        self.answers.permits.begin().await
-    }
-
     /// Stores the response in memory, so that a retry gets it, and in the table, so that a retry
     /// after a restart does. The table is left out if `is_in_history`: the record of a job then has
-    /// the idempotency key. Waits for the database.
-    pub(super) fn end(mut self, response: StoredResponse, is_in_history: bool) {
+    /// the idempotency key.
+    ///
+    /// # Errors
+    /// When the work panics.
+    pub(super) async fn end(
+        self,
+        response: StoredResponse,
+        is_in_history: bool,
+    ) -> Result<(), Problem> {
+        let limits = self.answers.limits.clone();
+        let store = move || self.store(response, is_in_history);
+        limits.run_unrefused(WorkKind::StoredResponses, store).await
+    }
+
+    /// Stores the response, see [`end`](Self::end). Waits for the database.
+    fn store(mut self, response: StoredResponse, is_in_history: bool) {
         let rows = self.answers.rows.as_ref();
         // First the row, while the key is taken: a later row of this key must not be replaced by it.
         if let Some(rows) = rows.filter(|_| !is_in_history)

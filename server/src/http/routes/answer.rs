@@ -2,25 +2,23 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ebb_jobs::{Failure, JobError};
 use ebb_storage::Db;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::spawn_blocking;
 use utoipa::IntoParams;
 
+use super::Served;
 use crate::http::problem::{Problem, broken};
-use crate::http::slow;
+use crate::http::work_limits::WorkKind;
 use crate::node::Node;
 use crate::tokens::Principal;
 
@@ -51,12 +49,20 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-/// Runs `work`, which may wait for the disk, on a thread for blocking work.
-pub(super) async fn work<T: Send + 'static>(
-    node: Arc<Node>,
-    work: impl FnOnce(&Node) -> Result<T, JobError> + Send + 'static,
-) -> Result<T, Problem> {
-    blocking(move || work(&node)).await?.map_err(Problem::from)
+impl Served {
+    /// Runs `work`, which may wait for the disk, on a thread for blocking work.
+    ///
+    /// # Errors
+    /// When `work` fails, and where [`WorkLimits::run`](crate::http::work_limits::WorkLimits::run) does.
+    pub(super) async fn work<T: Send + 'static>(
+        &self,
+        kind: WorkKind,
+        work: impl FnOnce(&Node) -> Result<T, JobError> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let node = Arc::clone(&self.node);
+        let done = self.limits.run(kind, move || work(&node)).await?;
+        done.map_err(Problem::from)
+    }
 }
 
 /// Returns the database of a node. `what` is the work that needs it, for the error: "a backup".
@@ -64,53 +70,6 @@ pub(super) fn database<'n>(node: &'n Node, what: &str) -> Result<&'n Db, JobErro
     let no = || JobError::NoDatabase(what.to_string());
     node.db().ok_or_else(no)
 }
-
-/// Runs `work` on a thread for blocking work, as [`work`] does. This function is for work that needs no node
-/// or has an error type of its own.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Problem> {
-    let submitted = Instant::now();
-    let done = spawn_blocking(move || {
-        let queued = submitted.elapsed();
-        let done = work();
-        (done, queued, submitted.elapsed().saturating_sub(queued))
-    });
-    let (done, queued, worked) = done.await.map_err(broken)?;
-    slow::note(queued, worked);
-    Ok(done)
-}
-
-/// The most requests at once that may read or write whole tables.
-pub(in crate::http) const LONG_WORK_MAX: usize = 4;
-
-/// Permits for requests that take long, so that they leave threads for blocking work to others.
-#[derive(Debug, Clone)]
-pub(in crate::http) struct LongWork(Arc<Semaphore>);
-
-impl Default for LongWork {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(LONG_WORK_MAX)))
-    }
-}
-
-impl LongWork {
-    /// Takes a permit, which is returned when the result is dropped.
-    ///
-    /// # Errors
-    /// 429 when all permits are taken.
-    pub(super) fn begin(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let place = Arc::clone(&self.0).try_acquire_owned();
-        place.map_err(|_| {
-            let text = "too many long requests are under way: retry later";
-            Problem::new(StatusCode::TOO_MANY_REQUESTS, Failure::Other, text)
-        })
-    }
-}
-
-/// The most requests at once that read rows. A scan takes its thread for as long as it passes over deleted
-/// rows. The limit also bounds the memory of the rows that are read at once.
-pub(in crate::http) const ROW_WORK_MAX: usize = 8;
 
 /// The query parameters of a request that reads the whole database.
 #[derive(Debug, Deserialize, IntoParams)]

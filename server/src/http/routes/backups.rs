@@ -16,13 +16,14 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Paced, blocking, json_of, name_of, query_of, work};
+use super::answer::{Answer, Body, Json, Paced, json_of, name_of, query_of};
 use super::paging::{PageRequest, Paged, page_request};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::permits::check_admin;
 use crate::http::problem::{Problem, broken};
 use crate::http::wire::BackupPlace;
+use crate::http::work_limits::WorkKind;
 use crate::tokens::Principal;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -80,11 +81,11 @@ struct BackupMade {
     responses((status = 200, description = "A page of them", body = BackupList)),
 )]
 async fn list(
-    State(Served { roots, .. }): At,
+    State(Served { roots, limits, .. }): At,
     paged: Result<Query<Paged>, QueryRejection>,
 ) -> Answer<BackupList> {
     let request = page_request(paged)?;
-    let page = blocking(move || {
+    let page = limits.run(WorkKind::BackupLists, move || {
         let root = roots.backups()?;
         list_in(root, &request).map_err(|error| broken(format!("{}: {error}", root.display())))
     });
@@ -131,11 +132,9 @@ async fn create(
             rate_bytes_per_s,
         },
     };
-    let place = served.long_work.begin()?;
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
-    let backup = work(served.node, move |node| {
-        let _place = place;
+    let backup = served.work(WorkKind::Long, move |node| {
         node.backup(&dir, &request, &|| waits.strong_count() > 0)
     });
     let info = backup.await?;

@@ -10,11 +10,12 @@ use ebb_tables::unreadable_objects;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Paced, database, json_of, name_of, query_of, work};
+use super::answer::{Answer, Body, Json, Paced, database, json_of, name_of, query_of};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::permits::check_admin;
 use crate::http::wire::{BackupPlace, StatsReport, VerifiedDatabase};
+use crate::http::work_limits::WorkKind;
 use crate::tokens::Principal;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -37,10 +38,8 @@ async fn stats(
     Extension(principal): Extension<Principal>,
 ) -> Answer<StatsReport> {
     check_admin(&principal)?;
-    let place = served.long_work.begin()?;
     let memory = served.memory;
-    let report = work(served.node, move |node| {
-        let _place = place;
+    let report = served.work(WorkKind::Long, move |node| {
         Ok(StatsReport {
             memory,
             ..StatsReport::of(database(node, "a report")?)
@@ -73,11 +72,9 @@ async fn verify(
         by: name_of(principal),
         rate_bytes_per_s,
     };
-    let place = served.long_work.begin()?;
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
-    let verified = work(served.node, move |node| {
-        let _place = place;
+    let verified = served.work(WorkKind::Long, move |node| {
         let files = node.verify(&options, &|| waits.strong_count() > 0)?;
         let unreadable = unreadable_objects(database(node, "a verification")?);
         Ok(VerifiedDatabase::new(files, unreadable)?)
@@ -104,9 +101,7 @@ async fn restore(
     let request: BackupPlace = json_of(body)?;
     check_admin(&principal)?;
     let dir = served.roots.backup(&request, peer.address.is_none())?;
-    let place = served.long_work.begin()?;
-    let report = work(served.node, move |node| {
-        let _place = place;
+    let report = served.work(WorkKind::Long, move |node| {
         let report = database(node, "a backup")?.restore(dir)?;
         node.reread_catalog()?;
         Ok(report)

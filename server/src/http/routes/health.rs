@@ -9,10 +9,11 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Json, blocking};
+use super::answer::Json;
 use super::{At, Served, no_method, no_route};
 use crate::http::problem::Problem;
 use crate::http::readiness::Readiness;
+use crate::http::work_limits::{WorkKind, WorkLimits};
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
     OpenApiRouter::new()
@@ -25,9 +26,10 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 pub(in crate::http) fn health_routes(
     readiness: impl Fn() -> Readiness + Clone + Send + Sync + 'static,
 ) -> Router {
+    let limits = WorkLimits::default();
     Router::new()
         .route("/health/live", get(live))
-        .route("/health/ready", get(move || ready(readiness)))
+        .route("/health/ready", get(move || ready(limits, readiness)))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
 }
@@ -56,16 +58,19 @@ async fn live() -> Json<Health> {
         (status = 503, description = "It does not, says why", body = Readiness),
     )
 )]
-async fn is_ready(State(Served { node, .. }): At) -> Checked {
-    ready(move || Readiness::of(Some(&node))).await
+async fn is_ready(State(Served { node, limits, .. }): At) -> Checked {
+    ready(limits, move || Readiness::of(Some(&node))).await
 }
 
 /// The response to a readiness check.
 type Checked = Result<(StatusCode, Json<Readiness>), Problem>;
 
-async fn ready(readiness: impl FnOnce() -> Readiness + Send + 'static) -> Checked {
+async fn ready(
+    limits: WorkLimits,
+    readiness: impl FnOnce() -> Readiness + Send + 'static,
+) -> Checked {
     // A change of the schema holds a lock while it waits for the disk.
-    let readiness = blocking(readiness).await?;
+    let readiness = limits.run(WorkKind::Health, readiness).await?;
     let status = if readiness.is_available() {
         StatusCode::OK
     } else {

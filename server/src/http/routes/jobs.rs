@@ -17,7 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, JsonBytes, Named, blocking, json_of, query_of, work};
+use super::answer::{Answer, Body, Json, JsonBytes, Named, json_of, query_of};
 use super::paging::{limit_of, limit_within, page};
 use super::{At, Served};
 use crate::http::access::Peer;
@@ -29,6 +29,7 @@ use crate::http::permits::{check_admin, check_job, check_new_table};
 use crate::http::problem::Problem;
 use crate::http::roots::{Roots, check_no_credentials};
 use crate::http::wire::{AttemptList, Cancelled, JobList};
+use crate::http::work_limits::WorkKind;
 use crate::jobs::{Estimate, JobView, Jobs, RestartView};
 use crate::node::Node;
 use crate::tokens::{Principal, Scope};
@@ -155,13 +156,13 @@ fn check_restart(node: &Node, principal: &Principal, request: &JobRequest) -> Re
 /// Makes a change to the job that `id` names, if `check` permits it. A backup or a verification takes scope
 /// `admin`, as its request does.
 async fn change_job<T: Send + 'static>(
-    node: Arc<Node>,
+    served: &Served,
     principal: Principal,
     id: String,
     check: ChangeCheck,
     change: impl FnOnce(&Node, &str) -> Result<T, JobError> + Send + 'static,
 ) -> Result<T, Problem> {
-    let changed = work(node, move |node| {
+    let changed = served.work(WorkKind::JobChanges, move |node| {
         let record = node.job(&id)?;
         let checked = if record.is_maintenance() {
             check_admin(&principal)
@@ -196,17 +197,17 @@ async fn change_job<T: Send + 'static>(
         headers(("location" = String, description = "The path of the job")))),
 )]
 async fn submit(
-    State(Served { node, roots, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     Extension(peer): Extension<Peer>,
     submission: Option<Extension<Submission>>,
     body: Body,
 ) -> Result<CreatedJob, Problem> {
-    let request = request_of(&principal, peer, &roots, body)?;
+    let request = request_of(&principal, peer, &served.roots, body)?;
     // An estimate writes no rows, so it may be of any output.
     check_place(&request)?;
     let submission = submission.map(|Extension(by)| by);
-    let submitted = work(node, move |node| {
+    let submitted = served.work(WorkKind::JobChanges, move |node| {
         if let Some(view) = earlier_job(node, submission.as_ref())? {
             return Ok(Ok(view));
         }
@@ -226,13 +227,13 @@ async fn submit(
         body = Estimate)),
 )]
 async fn estimate(
-    State(Served { node, roots, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     Extension(peer): Extension<Peer>,
     body: Body,
 ) -> Answer<Estimate> {
-    let request = request_of(&principal, peer, &roots, body)?;
-    let estimate = work(node, move |node| node.estimate(&request));
+    let request = request_of(&principal, peer, &served.roots, body)?;
+    let estimate = served.work(WorkKind::Plans, move |node| node.estimate(&request));
     estimate.await.map(Json)
 }
 
@@ -276,7 +277,10 @@ enum Standing {
 )]
 async fn list(
     State(Served {
-        node, job_views, ..
+        node,
+        job_views,
+        limits,
+        ..
     }): At,
     Extension(principal): Extension<Principal>,
     listed: Result<Query<Listed>, QueryRejection>,
@@ -291,7 +295,7 @@ async fn list(
             "after: this is no `next` of a page of jobs",
         ));
     }
-    let json = blocking(move || {
+    let json = limits.run(WorkKind::JobReads, move || {
         let found = jobs_of(&node, &job_views, &listed, limit + 1)?;
         let (found, next) = page(found, limit, |job| job.id.clone());
         page_json(&principal, &found, next.as_deref())
@@ -369,31 +373,38 @@ struct Look {
     responses((status = 200, description = "The job", body = JobView)),
 )]
 async fn show(
-    State(Served { node, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
     look: Result<Query<Look>, QueryRejection>,
 ) -> Answer<JobView> {
-    let view = view_of(node, id, query_of(look)?).await?;
+    let view = view_of(&served, id, query_of(look)?).await?;
     Ok(Json(shown_to(&principal, view)))
 }
 
 /// Returns a job as it is now, or, if `look` has a time to wait, as it is after that time or at its end.
-async fn view_of(node: Arc<Node>, id: String, look: Look) -> Result<JobView, Problem> {
+async fn view_of(served: &Served, id: String, look: Look) -> Result<JobView, Problem> {
     if look.wait_ms > WAIT_MS_MAX {
         let text = format!("wait_ms: {} is not from 0 to {WAIT_MS_MAX}", look.wait_ms);
         return Err(Problem::invalid(text));
     }
+    let node = &served.node;
     // The record replaces `last` by the id of the job.
     let record = match node.running(&id) {
         Some(job) => job.record().clone(),
-        None => work(Arc::clone(&node), move |node| node.job(&id)).await?,
+        None => {
+            let found = served.work(WorkKind::JobReads, move |node| node.job(&id));
+            found.await?
+        }
     };
     let wait = Duration::from_millis(look.wait_ms).min(WAIT_MAX);
     if let Some(running) = node.running_maintenance(&record.id) {
         let _ = tokio::time::timeout(wait, running.ended()).await;
         // The history has the end.
-        return work(node, move |node| Ok(node.view_of(node.job(&record.id)?))).await;
+        let ended = served.work(WorkKind::JobReads, move |node| {
+            Ok(node.view_of(node.job(&record.id)?))
+        });
+        return ended.await;
     }
     let Some(job) = node.running(&record.id) else {
         return Ok(JobView::remembered(record));
@@ -402,7 +413,8 @@ async fn view_of(node: Arc<Node>, id: String, look: Look) -> Result<JobView, Pro
     if job.end().is_none() {
         return Ok(job.view());
     }
-    work(node, move |node| node.present_view(&job)).await
+    let view = served.work(WorkKind::JobReads, move |node| node.present_view(&job));
+    view.await
 }
 
 /// Cancels a job
@@ -417,11 +429,11 @@ async fn view_of(node: Arc<Node>, id: String, look: Look) -> Result<JobView, Pro
             content_type = "application/problem+json")),
 )]
 async fn cancel(
-    State(Served { node, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<Cancelled> {
-    let stopping = change_job(node, principal, id, check_end, <Node as Jobs>::cancel).await?;
+    let stopping = change_job(&served, principal, id, check_end, <Node as Jobs>::cancel).await?;
     Ok(Json(Cancelled { stopping }))
 }
 
@@ -449,14 +461,14 @@ struct ListedAttempts {
     responses((status = 200, description = "A page of them", body = AttemptList)),
 )]
 async fn attempts(
-    State(Served { node, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
     listed: Result<Query<ListedAttempts>, QueryRejection>,
 ) -> Answer<AttemptList> {
     let ListedAttempts { limit, after } = query_of(listed)?;
     let limit = limit_within(limit.unwrap_or(ATTEMPTS_KEPT_MAX), ATTEMPTS_KEPT_MAX)?;
-    let found = work(node, move |node| {
+    let found = served.work(WorkKind::JobReads, move |node| {
         let record = node.job(&id)?;
         let found = node.attempts_after(&record, after.as_deref(), limit + 1)?;
         Ok((found, is_open_to(&principal, &record)))
@@ -483,17 +495,23 @@ async fn attempts(
         (status = 409, description = "The job runs or has ended", body = Problem,
             content_type = "application/problem+json"),
         (status = 503, description = "The server accepts no jobs, because it stops, or because hanging tasks \
-            hold its threads or memory: the job stays unfinished", body = Problem,
+            hold its threads or memory, or too many changes of jobs wait: the job stays unfinished", body = Problem,
             content_type = "application/problem+json"),
         (status = 507, description = "The disk is full: the job stays unfinished", body = Problem,
             content_type = "application/problem+json")),
 )]
 async fn restart(
-    State(Served { node, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<RestartView> {
-    let restarted = change_job(node, principal, id, check_restart, <Node as Jobs>::restart);
+    let restarted = change_job(
+        &served,
+        principal,
+        id,
+        check_restart,
+        <Node as Jobs>::restart,
+    );
     restarted.await.map(Json)
 }
 
@@ -510,14 +528,15 @@ async fn restart(
             content_type = "application/problem+json")),
 )]
 async fn retry(
-    State(Served { node, roots, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     Extension(peer): Extension<Peer>,
     submission: Option<Extension<Submission>>,
     Named(id): Named<String>,
 ) -> Result<CreatedJob, Problem> {
     let submission = submission.map(|Extension(by)| by);
-    let retried = work(node, move |node| {
+    let roots = Arc::clone(&served.roots);
+    let retried = served.work(WorkKind::JobChanges, move |node| {
         if let Some(view) = earlier_job(node, submission.as_ref())? {
             // The role may have lost its permissions since then, and the job may have an error by now.
             return Ok(Ok(shown_to(&principal, view)));
@@ -547,10 +566,10 @@ async fn retry(
             content_type = "application/problem+json")),
 )]
 async fn discard(
-    State(Served { node, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<JobView> {
-    let discarded = change_job(node, principal, id, check_end, <Node as Jobs>::discard);
+    let discarded = change_job(&served, principal, id, check_end, <Node as Jobs>::discard);
     discarded.await.map(Json)
 }

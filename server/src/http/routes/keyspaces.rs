@@ -5,10 +5,11 @@ use axum::extract::{Query, State};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Json, work};
+use super::answer::{Answer, Json};
 use super::paging::{Paged, page_request};
 use super::{At, Served};
 use crate::http::wire::Keyspaces;
+use crate::http::work_limits::WorkKind;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
     OpenApiRouter::new().routes(routes!(keyspaces))
@@ -21,15 +22,11 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     responses((status = 200, description = "A page of them", body = Keyspaces))
 )]
 async fn keyspaces(
-    State(Served {
-        node, schema_reads, ..
-    }): At,
+    State(served): At,
     paged: Result<Query<Paged>, QueryRejection>,
 ) -> Answer<Keyspaces> {
     let request = page_request(paged)?;
-    let permit = schema_reads.begin().await?;
-    let all = work(node, move |node| {
-        let _permit = permit;
+    let all = served.work(WorkKind::SchemaReads, |node| {
         Ok(node.db().map(|db| db.keyspaces()).unwrap_or_default())
     });
     let (keyspaces, next) = request.of(all.await?, String::clone);

@@ -9,11 +9,12 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, blocking, json_of, query_of};
+use super::answer::{Answer, Body, Json, json_of, query_of};
 use super::jobs::requested;
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::problem::Problem;
+use crate::http::work_limits::WorkKind;
 use crate::live::{Forecast, LikeJob, Load, Tasks, WhatIf, WhatIfAnswer};
 use crate::tokens::Principal;
 
@@ -58,11 +59,12 @@ fn seconds(span: Result<Query<Span>, QueryRejection>) -> Result<u32, Problem> {
     responses((status = 200, description = "The load of the last `seconds`", body = Load)),
 )]
 async fn load(
-    State(Served { live, .. }): At,
+    State(Served { live, limits, .. }): At,
     span: Result<Query<Span>, QueryRejection>,
 ) -> Answer<Load> {
     let seconds = seconds(span)?;
-    blocking(move || live.load(seconds)).await.map(Json)
+    let load = limits.run(WorkKind::Load, move || live.load(seconds));
+    load.await.map(Json)
 }
 
 /// Shows the forecast of the cores that jobs cannot use
@@ -79,11 +81,12 @@ async fn load(
     ),
 )]
 async fn forecast(
-    State(Served { live, .. }): At,
+    State(Served { live, limits, .. }): At,
     span: Result<Query<Span>, QueryRejection>,
 ) -> Answer<Forecast> {
     let seconds = seconds(span)?;
-    let forecast = blocking(move || live.forecast(seconds)).await?;
+    let forecast = limits.run(WorkKind::Load, move || live.forecast(seconds));
+    let forecast = forecast.await?;
     let nothing =
         || JobError::senseless("the server has not measured its load yet: retry in a few seconds");
     Ok(Json(forecast.ok_or_else(nothing)?))
@@ -107,14 +110,14 @@ enum WhatIfRequest {
     responses((status = 200, description = "The predicted effect", body = WhatIfAnswer)),
 )]
 async fn what_if(
-    State(Served { live, .. }): At,
+    State(Served { live, limits, .. }): At,
     Extension(principal): Extension<Principal>,
     Extension(peer): Extension<Peer>,
     body: Body,
 ) -> Answer<WhatIfAnswer> {
     let what_if = what_if_of(&principal, peer, json_of(body)?)?;
-    let answer = blocking(move || live.what_if(&what_if)).await?;
-    Ok(Json(answer?))
+    let answer = limits.run(WorkKind::Plans, move || live.what_if(&what_if));
+    Ok(Json(answer.await??))
 }
 
 fn what_if_of(principal: &Principal, peer: Peer, value: Value) -> Result<WhatIf, Problem> {

@@ -7,9 +7,9 @@ use axum::response::IntoResponse;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::blocking;
 use super::{At, Served};
 use crate::http::problem::{Problem, broken};
+use crate::http::work_limits::WorkKind;
 use crate::metrics::Format;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -28,18 +28,13 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 )]
 async fn scrape(
     State(Served {
-        metrics, scrapes, ..
+        metrics, limits, ..
     }): At,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
-    let permit = scrapes.begin().await?;
-    let text = blocking(move || {
-        // Held until the end, also if the client has left.
-        let _permit = permit;
-        metrics.text(format)
-    });
+    let text = limits.run(WorkKind::Scrapes, move || metrics.text(format));
     let text = text.await?.map_err(broken)?;
     Ok(([(CONTENT_TYPE, format.media_type())], text))
 }

@@ -52,14 +52,13 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{Method, StatusCode, Uri};
 use ebb_jobs::Failure;
 
-pub(super) use self::answer::{LONG_WORK_MAX, LongWork, ROW_WORK_MAX};
 pub(super) use self::events::StreamPermits;
 use super::job_views::JobViews;
 use super::problem::Problem;
 use super::queries::Queries;
 use super::roots::Roots;
 use super::wire::Configuration;
-use super::work_limit::WorkLimit;
+use super::work_limits::WorkLimits;
 use crate::live::Live;
 use crate::memory::MemoryLimits;
 use crate::metrics::Metrics;
@@ -67,18 +66,6 @@ use crate::node::Node;
 
 /// How long a request may be, in bytes. A long one names many files.
 pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
-
-/// The most scrapes of the metrics at once. They wait while a change of the schema waits for a disk
-/// that hangs, and a scraper that comes again and again must not take all threads.
-pub(super) const SCRAPES_MAX: usize = 1;
-
-/// The most requests at once that read names of the schema, or statistics of tables. They wait while a change
-/// of the schema waits for the disk, and must not take all threads.
-pub(super) const SCHEMA_READS_MAX: usize = 4;
-
-/// The most requests at once that create, renew or delete a snapshot. They wait while a change of the schema
-/// takes long, and must not take all threads.
-pub(super) const SNAPSHOT_CHANGES_MAX: usize = 4;
 
 /// The state of the routes. Each handler takes the parts that it needs.
 #[derive(Clone)]
@@ -89,16 +76,9 @@ pub(super) struct Served {
     pub roots: Arc<Roots>,
     pub queries: Option<Arc<dyn Queries>>,
     pub configuration: Arc<Configuration>,
-    pub long_work: LongWork,
     pub memory: Option<MemoryLimits>,
-    /// Permits to read rows, see [`ROW_WORK_MAX`].
-    pub row_work: WorkLimit,
-    /// Permits to read the schema, see [`SCHEMA_READS_MAX`].
-    pub schema_reads: WorkLimit,
-    /// Permits for scrapes, see [`SCRAPES_MAX`].
-    pub scrapes: WorkLimit,
-    /// Permits to change snapshots, see [`SNAPSHOT_CHANGES_MAX`].
-    pub snapshot_changes: WorkLimit,
+    /// The limits on work that waits for the disk, and the way to run it.
+    pub limits: WorkLimits,
     pub job_views: Arc<JobViews>,
 }
 

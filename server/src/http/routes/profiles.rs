@@ -9,11 +9,12 @@ use ebb_jobs::history::ProfileRecord;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Json, work};
+use super::answer::{Answer, Json};
 use super::paging::{Paged, page_request};
 use super::{At, Served};
 use crate::http::outline::is_open_to;
 use crate::http::wire::ProfileList;
+use crate::http::work_limits::WorkKind;
 use crate::jobs::ReadJobs;
 use crate::node::Node;
 use crate::tokens::{Principal, Scope};
@@ -33,12 +34,15 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     responses((status = 200, description = "A page of them", body = ProfileList))
 )]
 async fn profiles(
-    State(Served { node, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     paged: Result<Query<Paged>, QueryRejection>,
 ) -> Answer<ProfileList> {
     let request = page_request(paged)?;
-    let mut all = work(node, move |node| profiles_for(&principal, node)).await?;
+    let all = served.work(WorkKind::JobReads, move |node| {
+        profiles_for(&principal, node)
+    });
+    let mut all = all.await?;
     all.sort_by_cached_key(place);
     let (profiles, next) = request.of(all, place);
     Ok(Json(ProfileList { profiles, next }))

@@ -7,12 +7,13 @@ use ebb_jobs::Failure;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Json, Named, blocking};
+use super::answer::{Answer, Json, Named};
 use super::paging::{Paged, page_request};
 use super::{At, Served};
 use crate::http::permits::check_admin;
 use crate::http::problem::Problem;
 use crate::http::queries::{QueryList, QueryView};
+use crate::http::work_limits::WorkKind;
 use crate::tokens::Principal;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -30,13 +31,17 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     responses((status = 200, description = "A page of them", body = QueryList)),
 )]
 async fn list(
-    State(Served { queries, .. }): At,
+    State(Served {
+        queries, limits, ..
+    }): At,
     Extension(principal): Extension<Principal>,
     paged: Result<Query<Paged>, QueryRejection>,
 ) -> Answer<QueryList> {
     check_admin(&principal)?;
     let request = page_request(paged)?;
-    let all = blocking(move || queries.map(|queries| queries.list()));
+    let all = limits.run(WorkKind::Queries, move || {
+        queries.map(|queries| queries.list())
+    });
     let all = all.await?.unwrap_or_default();
     let (queries, next) = request.of(all, place);
     Ok(Json(QueryList { queries, next }))

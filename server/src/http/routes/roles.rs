@@ -8,11 +8,12 @@ use ebb_model::access::Role;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Json, work};
+use super::answer::{Answer, Json};
 use super::paging::{Paged, page_request};
 use super::{At, Served};
 use crate::http::permits::lists_all_roles;
 use crate::http::wire::{RoleList, RoleView};
+use crate::http::work_limits::WorkKind;
 use crate::tokens::Principal;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -29,12 +30,12 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     responses((status = 200, description = "A page of them", body = RoleList)),
 )]
 async fn list(
-    State(Served { node, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     paged: Result<Query<Paged>, QueryRejection>,
 ) -> Answer<RoleList> {
     let request = page_request(paged)?;
-    let page = work(node, move |node| {
+    let page = served.work(WorkKind::SchemaReads, move |node| {
         if node.db().is_none() {
             return Ok((Vec::new(), None));
         }

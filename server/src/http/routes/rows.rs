@@ -11,12 +11,13 @@ use ebb_tables::names::TableName;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Named, database, json_of, work};
+use super::answer::{Answer, Body, Json, Named, database, json_of};
 use super::paging::limit_of;
 use super::{At, Served};
 use crate::http::permits::check_rows;
 use crate::http::problem::Problem;
 use crate::http::wire::{GetRequest, Octets, RowPage, RowView, ScanRequest};
+use crate::http::work_limits::WorkKind;
 use crate::tokens::Principal;
 
 /// The bytes of keys and values after which a page ends.
@@ -45,7 +46,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     responses((status = 200, description = "The row", body = RowView)),
 )]
 async fn get(
-    State(Served { node, row_work, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     Named((keyspace, table)): Named<(String, String)>,
     body: Body,
@@ -54,9 +55,7 @@ async fn get(
     let name = TableName { keyspace, table };
     check_rows(&principal, &name)?;
     let key = key.into_bytes().map_err(Problem::senseless)?;
-    let place = row_work.begin().await?;
-    let row = work(node, move |node| {
-        let _place = place;
+    let row = served.work(WorkKind::Rows, move |node| {
         let db = database(node, "a row")?;
         let value = match &snapshot {
             Some(snapshot) => lookup::snapshot_table(db, &name, snapshot)?.get(&key)?,
@@ -91,7 +90,7 @@ fn no_key(key: &[u8], table: &TableName, snapshot: Option<&str>) -> Problem {
     responses((status = 200, description = "A page of rows", body = RowPage)),
 )]
 async fn scan(
-    State(Served { node, row_work, .. }): At,
+    State(served): At,
     Extension(principal): Extension<Principal>,
     Named((keyspace, table)): Named<(String, String)>,
     body: Body,
@@ -101,9 +100,7 @@ async fn scan(
     check_rows(&principal, &name)?;
     let limit = limit_of(request.limit)?;
     let range = range_of(&request).map_err(Problem::senseless)?;
-    let place = row_work.begin().await?;
-    let page = work(node, move |node| {
-        let _place = place;
+    let page = served.work(WorkKind::Rows, move |node| {
         let db = database(node, "a scan")?;
         let rows = match &request.snapshot {
             Some(snapshot) => lookup::snapshot_table(db, &name, snapshot)?.scan(range),

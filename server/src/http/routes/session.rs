@@ -13,7 +13,8 @@ use utoipa_axum::routes;
 
 use super::Served;
 use super::answer::{Body, Json, json_of};
-use crate::http::access::{Access, Peer, Refusal, invalid_token};
+use crate::http::access::{Access, Peer, invalid_token};
+use crate::http::problem::Problem;
 use crate::http::session::{cookie, cookie_of, no_cookie};
 use crate::tokens::{Principal, Scope, Token};
 
@@ -74,7 +75,7 @@ async fn begin(
     access: Option<Extension<Arc<Access>>>,
     Extension(peer): Extension<Peer>,
     body: Body,
-) -> Result<(Set, Json<SessionView>), Refusal> {
+) -> Result<(Set, Json<SessionView>), Problem> {
     let login: Login = json_of(body)?;
     // Requests over the socket need no session.
     let Extension(access) = access.ok_or_else(invalid_token)?;

@@ -15,12 +15,11 @@ use ebb_jobs::history::now_unix_ms;
 use ebb_scheduler::runtime::SubmitError;
 use ebb_storage::{Db, ErrorKind, Keyspace, SnapshotOptions, SnapshotPins};
 use serde::Deserialize;
-use tokio::sync::OwnedSemaphorePermit;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{self, Answer, Body, Json, Named, json_of, query_of, work};
+use super::answer::{self, Answer, Body, Json, Named, json_of, query_of};
 use super::paging::{limit_of, page};
 use super::{At, Served};
 use crate::http::paths;
@@ -29,6 +28,7 @@ use crate::http::problem::Problem;
 use crate::http::wire::{
     SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView, time_to_come,
 };
+use crate::http::work_limits::WorkKind;
 use crate::node::Node;
 use crate::tokens::Principal;
 
@@ -71,7 +71,6 @@ async fn list(
     let limit = limit_of(listed.limit)?;
     // One pass over the tables counts for all snapshots, so they are not split into pages.
     let limit = if listed.exact { usize::MAX } else { limit };
-    let permit = permit(&served, listed.exact).await?;
     // When the client goes away, the server drops this future and `client` with it, which ends the pass.
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
@@ -79,9 +78,7 @@ async fn list(
         Some(after) => Some(place_of(after)?),
         None => None,
     };
-    let all = work(served.node, move |node| {
-        // Held by the thread: its pass may outlast the request for a moment.
-        let _permit = permit;
+    let all = served.work(kind(listed.exact), move |node| {
         let mut all = Vec::new();
         let Some(db) = node.db() else {
             return Ok((all, None));
@@ -177,11 +174,9 @@ async fn show(
     look: Result<Query<Look>, QueryRejection>,
 ) -> Answer<SnapshotView> {
     let look = query_of(look)?;
-    let place = permit(&served, look.exact).await?;
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
-    let view = work(served.node, move |node| {
-        let _place = place;
+    let view = served.work(kind(look.exact), move |node| {
         let of = database(node)?.existing_keyspace(&keyspace)?;
         let mut view = view(&of, &name)?;
         if look.exact {
@@ -192,15 +187,12 @@ async fn show(
     view.await.map(Json)
 }
 
-/// Returns a permit to look at snapshots. One that counts what they pin (`exact`) takes long.
-///
-/// # Errors
-/// 429 when all permits for long work are taken.
-async fn permit(served: &Served, exact: bool) -> Result<OwnedSemaphorePermit, Problem> {
+/// Returns the kind of a look at snapshots. One that counts what they pin (`exact`) takes long.
+fn kind(exact: bool) -> WorkKind {
     if exact {
-        served.long_work.begin()
+        WorkKind::Long
     } else {
-        served.schema_reads.begin().await
+        WorkKind::SchemaReads
     }
 }
 
@@ -240,7 +232,7 @@ async fn create(
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<SnapshotView>), Problem> {
     let request: SnapshotRequest = json_of(body)?;
     check_snapshot(&principal, &request.keyspace, request.table.as_deref())?;
-    let created = change(served, move |node| {
+    let created = served.work(WorkKind::SnapshotChanges, move |node| {
         let catalog;
         let room = match &principal.role {
             Some(role) => {
@@ -289,7 +281,7 @@ async fn delete(
     Extension(principal): Extension<Principal>,
     Named((keyspace, name)): Named<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    let deleted = change(served, move |node| {
+    let deleted = served.work(WorkKind::SnapshotChanges, move |node| {
         let db = database(node)?;
         let keyspace = db.existing_keyspace(&keyspace)?;
         // No statement and no other request replaces the snapshot between the check and the deletion, and a
@@ -335,7 +327,7 @@ async fn renew(
     body: Body,
 ) -> Answer<SnapshotView> {
     let renewal: SnapshotRenewal = json_of(body)?;
-    let renewed = change(served, move |node| {
+    let renewed = served.work(WorkKind::SnapshotChanges, move |node| {
         let db = database(node)?;
         let keyspace = db.existing_keyspace(&keyspace)?;
         // No other snapshot takes the place of the one that the principal may renew.
@@ -353,21 +345,6 @@ async fn renew(
         Ok(renewed)
     });
     Ok(Json(renewed.await??))
-}
-
-/// Runs `change`, which creates, renews or deletes a snapshot, on a thread for blocking work: it may have to
-/// wait for a change of the schema. Waits for a permit first, which takes no thread.
-async fn change<T: Send + 'static>(
-    served: Served,
-    change: impl FnOnce(&Node) -> Result<T, JobError> + Send + 'static,
-) -> Result<T, Problem> {
-    let permit = served.snapshot_changes.begin().await?;
-    let changed = work(served.node, move |node| {
-        // Held until the end, also if the client has left.
-        let _permit = permit;
-        change(node)
-    });
-    changed.await
 }
 
 /// Checks that the principal may change or delete a snapshot. The inner result is the decision,

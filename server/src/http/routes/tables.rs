@@ -10,12 +10,13 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Named, database, json_of, query_of, work};
+use super::answer::{Answer, Body, Json, Named, database, json_of, query_of};
 use super::paging::{limit_of, page};
 use super::{At, Served};
 use crate::http::permits::check_admin;
 use crate::http::problem::Problem;
 use crate::http::wire::{AcceptedLoss, BookmarkView, TableList, TableSummary, TableView};
+use crate::http::work_limits::WorkKind;
 use crate::tokens::Principal;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -47,9 +48,7 @@ struct Listed {
     responses((status = 200, description = "A page of them", body = TableList)),
 )]
 async fn list(
-    State(Served {
-        node, schema_reads, ..
-    }): At,
+    State(served): At,
     listed: Result<Query<Listed>, QueryRejection>,
 ) -> Answer<TableList> {
     let Listed {
@@ -60,9 +59,7 @@ async fn list(
     let limit = limit_of(limit)?;
     // A name has no slash.
     let place = |table: &TableSummary| format!("{}/{}", table.keyspace, table.table);
-    let permit = schema_reads.begin().await?;
-    let all = work(node, move |node| {
-        let _permit = permit;
+    let all = served.work(WorkKind::SchemaReads, |node| {
         let tables = node.db().map(|db| db.stats().tables).unwrap_or_default();
         let tables = tables.iter().filter(|table| !table.dropped);
         Ok(tables.map(TableSummary::of).collect::<Vec<_>>())
@@ -86,14 +83,10 @@ async fn list(
     responses((status = 200, description = "The table", body = TableView)),
 )]
 async fn show(
-    State(Served {
-        node, schema_reads, ..
-    }): At,
+    State(served): At,
     Named((keyspace, table)): Named<(String, String)>,
 ) -> Answer<TableView> {
-    let permit = schema_reads.begin().await?;
-    let view = work(node, move |node| {
-        let _permit = permit;
+    let view = served.work(WorkKind::SchemaReads, move |node| {
         let unknown = || ebb_storage::Error::NotFound {
             what: "table",
             name: format!("{keyspace}.{table}"),
@@ -133,9 +126,7 @@ async fn loss(
     Named((keyspace, table)): Named<(String, String)>,
 ) -> Answer<LossReport> {
     check_admin(&principal)?;
-    let place = served.long_work.begin()?;
-    let report = work(served.node, move |node| {
-        let _place = place;
+    let report = served.work(WorkKind::Long, move |node| {
         Ok(database(node, "a report")?.list_lost(&keyspace, &table)?)
     });
     report.await.map(Json)
@@ -171,9 +162,7 @@ async fn accept_loss(
         "another loss of {keyspace}.{table} would be listed now than that of token {token}: list it \
          again, and accept the new token"
     );
-    let place = served.long_work.begin()?;
-    let report = work(served.node, move |node| {
-        let _place = place;
+    let report = served.work(WorkKind::Long, move |node| {
         let report = database(node, "a repair")?.rewrite_damaged(&keyspace, &table, &token)?;
         node.reread_catalog()?;
         Ok(report)

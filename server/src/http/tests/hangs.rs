@@ -1,4 +1,5 @@
-//! Requests while a disk hangs. Those that wait for it leave threads to the others.
+//! Requests while a disk hangs. Those that wait for it leave threads to the others, and are refused when too many
+//! wait.
 
 use std::fs::File;
 use std::sync::Mutex;
@@ -9,7 +10,10 @@ use ebb_storage::{
 use rustix::fs::{FlockOperation, flock};
 
 use super::*;
-use crate::http::server::BLOCKING_THREADS_MAX;
+use crate::audit::AuditLog;
+use crate::http::access::{Access, Peer};
+use crate::http::work_limits::{BLOCKING_THREADS_MAX, WorkKind, WorkLimits};
+use crate::tokens::WatchedTokens;
 
 /// Sends a request over the socket, and does not wait for the response.
 fn send_over_socket(dir: &Path, request: &str, body: &str) -> UnixStream {
@@ -102,4 +106,105 @@ fn changes_that_wait_for_the_audit_log_leave_threads_to_other_requests() {
         send_over_socket(dir.path(), "POST /v1/snapshots", &body)
     };
     assert_leave_threads(dir.path(), locked, send, 201);
+}
+
+/// Queries whose list waits for a lock, as it does while CQL is busy.
+#[derive(Debug)]
+struct WaitingQueries(Arc<Mutex<()>>);
+
+impl Queries for WaitingQueries {
+    fn list(&self) -> Vec<QueryView> {
+        drop(self.0.lock().unwrap());
+        Vec::new()
+    }
+
+    fn kill(&self, _: u64) -> Option<bool> {
+        None
+    }
+}
+
+/// Starts a server on a port whose lists of queries wait for `busy`.
+fn serve_waiting_queries(dir: &Path, busy: &Arc<Mutex<()>>) -> (Arc<Node>, HttpServer) {
+    let options = HttpOptions {
+        address: Some((Ipv4Addr::LOCALHOST, 0).into()),
+        queries: Some(Arc::new(WaitingQueries(Arc::clone(busy)))),
+        ..HttpOptions::default()
+    };
+    serve_with(dir, options)
+}
+
+/// Regression: lists of queries, and other work without a limit, took all threads, and no token was checked.
+#[test]
+fn lists_of_queries_that_wait_leave_threads_to_checks_of_tokens() {
+    let (dir, busy) = (tempfile::tempdir().unwrap(), Arc::<Mutex<()>>::default());
+    let (_node, server) = serve_waiting_queries(dir.path(), &busy);
+    let token = token(dir.path(), Scope::Admin);
+    let hang = busy.lock().unwrap();
+    let list = |_| send_over_socket(dir.path(), "GET /v1/queries", "");
+    let sent: Vec<_> = (0..BLOCKING_THREADS_MAX + 4).map(list).collect();
+    // The server reads requests on one thread: it has read those above before the last of these. Each of these
+    // checks the token, and reads the history.
+    for _ in 0..20 {
+        let (status, answer) = ask(&server, "GET /v1/jobs", "localhost", Some(&token), "");
+        assert_eq!(status, 200, "{answer}");
+    }
+    drop(hang);
+    sent.into_iter()
+        .for_each(|stream| assert_status(stream, 200));
+}
+
+/// Regression: any number of requests waited for the same work, until no connection was left.
+#[test]
+fn a_request_is_refused_when_too_many_wait_for_the_same_work() {
+    let (dir, busy) = (tempfile::tempdir().unwrap(), Arc::<Mutex<()>>::default());
+    let (_node, _server) = serve_waiting_queries(dir.path(), &busy);
+    let hang = busy.lock().unwrap();
+    // One more than may run or wait.
+    let list = |_| send_over_socket(dir.path(), "GET /v1/queries", "");
+    let mut sent: Vec<_> = (0..=WorkKind::Queries.places()).map(list).collect();
+    for stream in &sent {
+        stream.set_nonblocking(true).unwrap();
+    }
+    let mut first = [0];
+    let refused = until_some("a refusal", || {
+        (sent.iter_mut()).position(|stream| matches!(stream.read(&mut first), Ok(1)))
+    });
+    for stream in &sent {
+        stream.set_nonblocking(false).unwrap();
+    }
+    let mut response = String::from_utf8(first.to_vec()).unwrap();
+    let mut refused = sent.swap_remove(refused);
+    refused.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
+    assert!(response.contains("\r\nretry-after: 1\r\n"), "{response}");
+    drop(hang);
+    sent.into_iter()
+        .for_each(|stream| assert_status(stream, 200));
+}
+
+/// Regression: any number of checks of tokens waited for threads.
+#[tokio::test]
+async fn a_token_is_not_checked_when_too_many_checks_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options {
+        create_if_missing: true,
+        ..Options::default()
+    };
+    let node = Node::open(dir.path(), options, NodeOptions::for_tests()).unwrap();
+    let tokens = WatchedTokens::new(TokenFile::of(dir.path()));
+    let (audit, limits) = (AuditLog::start(dir.path()).unwrap(), WorkLimits::default());
+    let access = Access::new(Arc::new(node), tokens, Vec::new(), audit, limits.clone());
+    let (access, token) = (Arc::new(access), Token::random());
+    let peer = Peer {
+        address: None,
+        is_encrypted: false,
+    };
+    let full: Vec<_> = (0..WorkKind::Tokens.places())
+        .map(|_| limits.place(WorkKind::Tokens).unwrap())
+        .collect();
+    let refused = access.principal(&token, peer).await.unwrap_err();
+    assert_eq!((refused.status, refused.retry_after_s), (503, Some(1)));
+    drop(full);
+    let invalid = access.principal(&token, peer).await.unwrap_err();
+    assert_eq!((invalid.status, invalid.retry_after_s), (401, None));
 }

@@ -7,7 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::*;
-use crate::http::server::BLOCKING_THREADS_MAX;
+use crate::http::work_limits::BLOCKING_THREADS_MAX;
 
 /// A collector of metrics that waits for a lock, as the statistics of a database wait during a
 /// change of the schema.

@@ -4,7 +4,7 @@ use ebb_storage::TableOptions;
 use serde_json::json;
 
 use super::*;
-use crate::http::server::BLOCKING_THREADS_MAX;
+use crate::http::work_limits::BLOCKING_THREADS_MAX;
 
 /// A server whose keyspace `app` has two tables with a row each, and a token for it.
 struct Served {
