@@ -328,5 +328,18 @@ pub fn charge_bytes(bytes: usize) -> Result<()> {
     charge(1 + (bytes / BYTES_PER_UNIT) as u64)
 }
 
+/// Returns an iterator over `items` that charges the statement of this thread one unit for each. If
+/// the statement has to end, the iterator ends, and `charged` is the error of [`charge`]: check
+/// `charged` before the result that was made from the items.
+pub fn charge_each<I: IntoIterator>(
+    items: I,
+    charged: &mut Result<()>,
+) -> impl Iterator<Item = I::Item> {
+    items.into_iter().map_while(move |item| {
+        *charged = charge(1);
+        charged.is_ok().then_some(item)
+    })
+}
+
 #[cfg(test)]
 pub(crate) mod tests;

@@ -215,7 +215,8 @@ mod tests {
 
     use ebb_model::key::{PartitionKey, entry_prefix};
     use ebb_model::row::{
-        Cell, Deletion, Expiry, Header, HeaderBuilder, Lifetime, RowBuilder, RowRef, RowView,
+        Cell, Deletion, Element, Expiry, Header, HeaderBuilder, Lifetime, RowBuilder, RowRef,
+        RowView,
     };
     use ebb_model::schema::TableDefinition;
     use ebb_model::types::CqlType;
@@ -224,19 +225,20 @@ mod tests {
 
     use super::*;
 
+    fn cell(timestamp: i64, value: &[u8]) -> Cell<'_> {
+        let lifetime = Lifetime::Permanent;
+        Cell {
+            timestamp,
+            lifetime,
+            value,
+        }
+    }
+
     /// Returns the operand of an UPDATE of column 3.
     fn write(timestamp: i64, value: &[u8]) -> Vec<u8> {
         let mut operand = Vec::new();
         let mut row = RowBuilder::new(&mut operand, timestamp);
-        let lifetime = Lifetime::Permanent;
-        row.cell(
-            3,
-            Cell {
-                timestamp,
-                lifetime,
-                value,
-            },
-        );
+        row.cell(3, cell(timestamp, value));
         row.finish().unwrap();
         operand
     }
@@ -293,6 +295,74 @@ mod tests {
         let found = table.get(&header).unwrap().unwrap();
         let deletion = Header::parse(&found).unwrap().deletion();
         assert_eq!(deletion.map(|deletion| deletion.timestamp), Some(4));
+    }
+
+    /// Regression: a row or a header with a cell and, from after a change of the schema, collections in
+    /// the same column stayed unreadable after its deletion.
+    #[test]
+    fn a_deletion_heals_what_has_a_cell_and_a_collection_in_one_column() {
+        let options = Options {
+            disk: Arc::new(MemDisk::new()),
+            ..database_options()
+        };
+        let db = Db::open("/db", options).unwrap();
+        let keyspace = db.keyspace("ks").unwrap();
+        let named = TableOptions {
+            merge_operator: Some(CQL_ROW.to_string()),
+            ..TableOptions::default()
+        };
+        let table = keyspace.table("t", named).unwrap();
+        let partition = PartitionKey::new(&[b"k"]).unwrap();
+        let row = [partition.prefix(), vec![1]].concat();
+        let header = partition.header_key();
+        let collection = |mut row: RowBuilder<'_>, timestamp| {
+            row.begin_collection(3, None);
+            row.element(Element {
+                path: b"x",
+                original: None,
+                cell: cell(timestamp, b"new"),
+            });
+            row.end_collection();
+            row.finish().unwrap();
+        };
+        let static_cell = |timestamp| {
+            let mut operand = Vec::new();
+            let mut row = HeaderBuilder::new(&mut operand).static_row(timestamp);
+            row.cell(3, cell(timestamp, b"old"));
+            row.finish().unwrap();
+            operand
+        };
+        table.merge(&row, &write(1, b"old")).unwrap();
+        table.merge(&header, &static_cell(1)).unwrap();
+        db.flush().unwrap();
+        for timestamp in [2, 3] {
+            let mut operand = Vec::new();
+            collection(RowBuilder::new(&mut operand, timestamp), timestamp);
+            table.merge(&row, &operand).unwrap();
+            let mut operand = Vec::new();
+            let statics = HeaderBuilder::new(&mut operand).static_row(timestamp);
+            collection(statics, timestamp);
+            table.merge(&header, &operand).unwrap();
+        }
+        assert!(table.get(&row).is_err() && table.get(&header).is_err());
+        let mut deleted = Vec::new();
+        let mut builder = RowBuilder::new(&mut deleted, 4);
+        builder.deletion(Deletion {
+            timestamp: 4,
+            local_time_s: 1,
+        });
+        builder.finish().unwrap();
+        table.merge(&row, &deleted).unwrap();
+        table.merge(&header, &delete(3)).unwrap();
+        let check = || {
+            assert_eq!(table.get(&row).unwrap().unwrap(), deleted);
+            assert_eq!(table.get(&header).unwrap().unwrap(), delete(3));
+        };
+        check();
+        db.flush().unwrap();
+        check();
+        db.compact().unwrap();
+        check();
     }
 
     #[test]

@@ -24,9 +24,9 @@ pub trait MergeOperator: Send + Sync + Debug {
     /// Applies `newer` to `older`, and returns the resulting value (or operand).
     ///
     /// # Errors
-    /// A description of the fault in the arguments. Reads of the key then fail; the operands
-    /// stay as they are. The same happens if the operands make more than
-    /// [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES).
+    /// A description of the fault in the arguments. Reads of the key then fail, unless a newer
+    /// operand hides the fault; the operands stay as they are. The same happens if the operands
+    /// make more than [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES).
     fn merge(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String>;
 
     /// Returns the bounds of all timestamps in a value or operand. `None`, the default, means

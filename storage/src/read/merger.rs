@@ -83,7 +83,8 @@ impl Merger {
     ///
     /// The newest operands are folded first, in groups of bounded size, and only the result of a
     /// group must be as short as a value. So a newer deletion shortens the result before the limit
-    /// applies to what it deletes.
+    /// applies to what it deletes. Operands that cannot be merged with each other are no error if they
+    /// can be merged after the newer ones: a deletion may hide the fault.
     ///
     /// # Errors
     /// `InvalidRequest` if the operator is not known; `Merge` if it fails, or the result of a group
@@ -118,7 +119,7 @@ impl Merger {
     }
 
     /// Folds the operands of `group`, newest first and at least one, and then `newer`, the result of
-    /// newer operands, onto them. `newer` may be long, so it is copied only once.
+    /// newer operands, onto them. `newer` may be long, so it is usually copied only once.
     fn fold_group(
         &self,
         operator: &dyn MergeOperator,
@@ -134,19 +135,29 @@ impl Merger {
         };
         // Neighbours first, then pairs of pairs: what a long list of operands
         // appends is copied a few times, not once for each of them.
-        while group.len() > 1 {
-            group = group
-                .chunks(2)
-                .map(|pair| match pair {
-                    [newer, older] => operator.merge(key, older, newer).map(Bytes::from),
-                    one => Ok(one[0].clone()),
-                })
-                .collect::<Result<_, String>>()
-                .map_err(failed)?;
+        loop {
+            let before = group.len();
+            let mut merged = Vec::with_capacity(before.div_ceil(2));
+            for pair in group.chunks(2) {
+                match pair {
+                    [newer, older] => match operator.merge(key, older, newer) {
+                        Ok(both) => merged.push(Bytes::from(both)),
+                        // They stay apart until newer operands are merged with the newer one.
+                        Err(_) => merged.extend_from_slice(pair),
+                    },
+                    one => merged.extend_from_slice(one),
+                }
+            }
+            group = merged;
+            if group.len() == before {
+                break;
+            }
         }
-        let mut folded = group.pop().expect("at least one operand");
-        if let Some(newer) = newer {
-            let merged = operator.merge(key, &folded, &newer);
+        // One operand is left, or several that no pair of neighbours reduces.
+        let mut parts = newer.into_iter().chain(group);
+        let mut folded = parts.next().expect("at least one operand");
+        for older in parts {
+            let merged = operator.merge(key, &older, &folded);
             folded = Bytes::from(merged.map_err(failed)?);
         }
         if folded.len() > FOLDED_BYTES_MAX {

@@ -220,7 +220,12 @@ fn an_interrupted_change_of_many_columns_changes_nothing() {
     let names: Vec<String> = (0..100).map(|number| format!("c{number}")).collect();
     let add = format!("ALTER TABLE t ADD ({} int)", names.join(" int, "));
     let drop = format!("ALTER TABLE t DROP ({})", names.join(", "));
-    for change in [add, drop] {
+    // The key column and the field are renamed a hundred times; the last name applies.
+    let new_names = names.join(" AND k TO ");
+    let rename = format!("ALTER TABLE t RENAME k TO {new_names}");
+    server.run("CREATE TYPE u (k int)");
+    let rename_field = format!("ALTER TYPE u RENAME k TO {new_names}");
+    for change in [add, drop, rename, rename_field] {
         server.interrupt = cancelled();
         let (error, units) = charged(|| error(&mut server, &change));
         assert!(
@@ -229,7 +234,7 @@ fn an_interrupted_change_of_many_columns_changes_nothing() {
         );
         assert!(units <= UNITS_MAX, "{change}: {units}");
         server.interrupt = never();
-        // It fails if some of the columns were added or dropped.
+        // It fails if some of the columns were added, dropped or renamed.
         server.run(&change);
     }
 }

@@ -43,6 +43,30 @@ fn the_queries_of_a_connecting_driver_are_answered() {
     );
 }
 
+/// Regression: ALTER TABLE ADD accepted the type without `frozen`. The next write of the column made
+/// its row unreadable, or with a static column its partition.
+#[test]
+fn a_dropped_column_of_a_frozen_type_comes_back_as_frozen_only() {
+    let mut server = Server::with(&[
+        "CREATE TYPE a (x int)",
+        "CREATE TABLE t (k int, c int, s frozen<a> STATIC, v frozen<a>, PRIMARY KEY (k, c))",
+        "INSERT INTO t (k, c, s, v) VALUES (1, 1, {x: 1}, {x: 1})",
+    ]);
+    for (column, kind) in [("s", " STATIC"), ("v", "")] {
+        server.run(&format!("ALTER TABLE t DROP {column}"));
+        assert_eq!(
+            server.refused(&format!("ALTER TABLE t ADD {column} a{kind}")),
+            format!(
+                "Cannot re-add previously dropped column '{column}' of type a, incompatible with \
+                 previous type frozen<tuple<int>>"
+            )
+        );
+        server.run(&format!("ALTER TABLE t ADD {column} frozen<a>{kind}"));
+    }
+    server.run("INSERT INTO t (k, c, s, v) VALUES (1, 1, {x: 2}, {x: 2})");
+    assert_eq!(server.rows("SELECT s.x, v.x FROM t"), "2 2");
+}
+
 #[test]
 fn no_read_and_no_increment_has_the_level_any() {
     let mut server = Server::with(&[

@@ -7,7 +7,6 @@ use ebb_cql::syntax::ast::{
     AlterTable, ColumnDefinition, CreateTable, DropObject, Name, QualifiedName, TableChange,
 };
 use ebb_model::schema::{KeyspaceSchema, TableDefinition, TableOptions, TableSchema};
-use ebb_model::types::CqlType;
 use uuid::Builder;
 
 use super::properties::set_table_options;
@@ -106,9 +105,9 @@ pub(super) fn alter(context: &SchemaContext<'_>, alter: &AlterTable) -> Done {
     })
 }
 
-/// Charges the statement for one column that ALTER TABLE adds or drops. Each such column copies the
-/// schema of the table, which takes hundreds of nanoseconds for each column that the table has or
-/// had.
+/// Charges the statement for one column that ALTER TABLE adds or drops, or for all that it renames.
+/// Each such step copies the schema of the table, which takes hundreds of nanoseconds for each column
+/// that the table has or had.
 fn charge_step(table: &TableSchema) -> Result<(), ErrorResponse> {
     const COLUMNS_PER_UNIT: usize = 2;
     let columns = table.columns().len() + table.dropped().len();
@@ -157,25 +156,21 @@ fn changed_table(
             };
             for column in columns.iter().map(Name::as_str) {
                 charge_step(&next)?;
-                match next.column(column).map(|column| &column.ty) {
-                    None if *if_exists => continue,
-                    // As in Cassandra: a dropped column is recorded with tuples in place of
-                    // user-defined types, and there is no tuple that is not frozen.
-                    Some(ty @ CqlType::Udt { frozen: false, .. }) => {
-                        return Err(ErrorResponse::invalid(format!(
-                            "Cannot drop non-frozen column {column} of user type {ty}"
-                        )));
-                    }
-                    _ => next = next.drop_column(column, dropped_us).map_err(of_schema)?,
+                if *if_exists && next.column(column).is_none() {
+                    continue;
                 }
+                next = next.drop_column(column, dropped_us).map_err(of_schema)?;
             }
         }
         TableChange::Rename { if_exists, columns } => {
-            let renames = columns
-                .iter()
-                .map(|(from, to)| (from.as_str(), to.as_str()));
-            let renames = renames.filter(|(from, _)| !*if_exists || table.column(from).is_some());
-            next = table.rename_columns(renames).map_err(of_schema)?;
+            charge_step(table)?;
+            let mut charged = Ok(());
+            let renames = interrupt::charge_each(columns, &mut charged)
+                .map(|(from, to)| (from.as_str(), to.as_str()))
+                .filter(|(from, _)| !*if_exists || table.column(from).is_some());
+            let renamed = table.rename_columns(renames);
+            charged?;
+            next = renamed.map_err(of_schema)?;
         }
         TableChange::With(written) => {
             let mut options = next.options().clone();

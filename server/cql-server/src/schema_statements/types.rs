@@ -10,6 +10,7 @@ use ebb_model::types::CqlType;
 
 use super::{Next, SchemaContext, changed, no_keyspace, resolve_type};
 use crate::error::of_schema;
+use crate::interrupt;
 
 type Done = Result<Option<SchemaChange>, ErrorResponse>;
 
@@ -91,9 +92,12 @@ fn next(schema: &Schema, keyspace: &str, name: &str, change: &TypeChange) -> Nex
             Ok(Some(next.map_err(of_schema)?))
         }
         TypeChange::Rename { if_exists, fields } => {
-            let renames = fields.iter().map(|(from, to)| (from.as_str(), to.as_str()));
-            let renames = renames.filter(|(from, _)| !*if_exists || ty.field(from).is_some());
+            let mut charged = Ok(());
+            let renames = interrupt::charge_each(fields, &mut charged)
+                .map(|(from, to)| (from.as_str(), to.as_str()))
+                .filter(|(from, _)| !*if_exists || ty.field(from).is_some());
             let next = schema.rename_fields(keyspace, name, renames);
+            charged?;
             let next = next.map_err(of_schema)?;
             Ok((next != *schema).then_some(next))
         }

@@ -27,7 +27,8 @@ pub enum RowError {
         /// The offset of the damage, in bytes from the start of the operand.
         offset: usize,
     },
-    /// One operand has a single cell where the other, or the reader, has a collection.
+    /// One operand has a single cell where the other, or the reader, has a collection, and no deletion
+    /// hides the cell.
     #[error("column {column} is a collection in one place and a single cell in another")]
     Mixed {
         /// The id of the column.

@@ -148,7 +148,15 @@ impl Rules {
             | (None, Some((id, Column::Collection(one)))) => {
                 self.collection(row, id, Some(one), None, shadow)?;
             }
-            (Some((column, _)), Some(_)) => return Err(RowError::Mixed { column }),
+            // Earlier versions let a dropped column that had single cells come back as a collection. Its
+            // old cells are still stored, and a deletion removes them as it removes those of one kind.
+            (Some((id, Column::Cell(cell))), Some((_, Column::Collection(one))))
+            | (Some((id, Column::Collection(one))), Some((_, Column::Cell(cell)))) => {
+                if !is_shadowed(cell.timestamp, one.deletion().max(shadow)) {
+                    return Err(RowError::Mixed { column: id });
+                }
+                self.collection(row, id, Some(one), None, shadow)?;
+            }
             (None, None) => {}
         }
         Ok(())

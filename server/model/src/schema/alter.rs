@@ -1,5 +1,6 @@
 //! ALTER TABLE: each change of a table returns a new schema or the reason against it.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::table::STATIC_WITHOUT_CLUSTERING;
@@ -39,8 +40,9 @@ impl TableSchema {
         let old = self.dropped.iter().find(|d| *d.name == *name);
         if let Some(old) = old {
             // Cells from after `dropped_us` become visible again, so the new type must read them.
-            // `old.ty` was expanded by the drop.
-            if !reads_cells_of(&expand(&ty), &old.ty) {
+            // Older cells stay stored, so even these must be of the kind (single cells or collections)
+            // that is written now: rows are merged without their schema.
+            if !reads_cells_of(&ty, &old.ty) {
                 return invalid(format!(
                     "Cannot re-add previously dropped column '{name}' of type {ty}, \
                      incompatible with previous type {}",
@@ -103,11 +105,20 @@ impl TableSchema {
     /// hidden if it is added again, and so do cells that an earlier drop hid.
     ///
     /// # Errors
-    /// If there is no such column, it is part of the key, or it has an index.
+    /// If there is no such column, it is part of the key, it has an index, or its type is a
+    /// user-defined type that is not frozen.
     pub fn drop_column(&self, name: &str, dropped_us: i64) -> Result<Self, SchemaError> {
         let column = self.existing(name)?;
         if column.kind < ColumnKind::Static {
             return invalid(format!("Cannot drop PRIMARY KEY column {name}"));
+        }
+        // As in Cassandra: a dropped column is recorded with tuples in place of user-defined types, and
+        // there is no tuple that is not frozen.
+        if let CqlType::Udt { frozen: false, .. } = column.ty {
+            return invalid(format!(
+                "Cannot drop non-frozen column {name} of user type {}",
+                column.ty
+            ));
         }
         self.check_not_indexed("drop", column)?;
         let mut next = self.clone();
@@ -135,23 +146,35 @@ impl TableSchema {
         &self,
         renames: impl IntoIterator<Item = (&'n str, &'n str)>,
     ) -> Result<Self, SchemaError> {
-        let mut next = self.clone();
+        let indexed: HashSet<ColumnId> = self.indexes.iter().map(|index| index.column).collect();
+        // The new names of columns, and the columns that have them.
+        let mut names: HashMap<ColumnId, &str> = HashMap::new();
+        let mut taken: HashMap<&str, ColumnId> = HashMap::new();
         for (from, to) in renames {
             let column = self.existing(from)?;
             if column.kind >= ColumnKind::Static {
                 return invalid(format!("Cannot rename non PRIMARY KEY column {from}"));
             }
-            let renamed = next.column(to).filter(|other| other.id != column.id);
-            if self.column(to).or(renamed).is_some() {
+            let is_taken = taken.get(to).is_some_and(|&by| by != column.id);
+            if is_taken || self.column(to).is_some() {
                 return invalid(format!(
                     "Cannot rename column {from} to {to} in table '{}.{}'; another column with \
                      that name already exists",
                     self.keyspace, self.name
                 ));
             }
-            self.check_not_indexed("rename", column)?;
-            for c in next.columns.iter_mut().filter(|c| c.id == column.id) {
-                c.name = to.into();
+            if indexed.contains(&column.id) {
+                self.check_not_indexed("rename", column)?;
+            }
+            if let Some(before) = names.insert(column.id, to) {
+                taken.remove(before);
+            }
+            taken.insert(to, column.id);
+        }
+        let mut next = self.clone();
+        for column in &mut next.columns {
+            if let Some(&name) = names.get(&column.id) {
+                column.name = name.into();
             }
         }
         next.checked()
@@ -196,15 +219,19 @@ impl TableSchema {
     }
 }
 
-/// Returns whether cells of the type `old` are valid as cells of `ty`: Cassandra's
-/// `AbstractType.isSerializationCompatibleWith`.
+/// Returns whether cells of the type `old`, which the drop of the column [expanded](expand), are valid
+/// as cells of `ty`: Cassandra's `AbstractType.isSerializationCompatibleWith`.
 fn reads_cells_of(ty: &CqlType, old: &CqlType) -> bool {
     use CqlType::{Ascii, Bigint, Blob, Decimal, Duration, Inet, Text, Timestamp, Varint};
-    match (ty, old) {
+    // A user-defined type that is not frozen becomes a tuple by the expansion, and so a single cell.
+    if ty.is_multi_cell() != old.is_multi_cell() {
+        return false;
+    }
+    match (&expand(ty), old) {
         (Blob, Ascii | Text | Varint | Decimal | Inet | Duration) => true,
         (Text, Ascii) | (Bigint, Timestamp) | (Timestamp, Bigint) => true,
         (CqlType::Uuid, CqlType::Timeuuid) => true,
-        _ => ty == old,
+        (ty, old) => ty == old,
     }
 }
 

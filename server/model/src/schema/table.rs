@@ -118,6 +118,8 @@ pub struct TableSchema {
     dropped_cells: Vec<DroppedCells>,
     all_dropped_cells: Vec<DroppedCells>,
     ids_beside_dropped: Option<Vec<u32>>,
+    /// The indexes of `columns` in the order of the columns' names.
+    by_name: Vec<usize>,
 }
 
 impl TableSchema {
@@ -249,6 +251,8 @@ impl TableSchema {
             ids.sort_unstable();
             ids
         });
+        self.by_name = (0..self.columns.len()).collect();
+        (self.by_name).sort_by(|&a, &b| self.columns[a].name.cmp(&self.columns[b].name));
         self
     }
 
@@ -277,6 +281,7 @@ impl TableSchema {
             dropped_cells: Vec::new(),
             all_dropped_cells: Vec::new(),
             ids_beside_dropped: None,
+            by_name: Vec::new(),
         })
     }
 
@@ -313,19 +318,11 @@ impl TableSchema {
     }
 
     /// Returns the index of a column among all [columns](Self::columns), by its name; `None` if the
-    /// table has no column of this name now. Outside of the key this is a binary search, because a
-    /// statement calls it for each column that the statement names.
+    /// table has no column of this name now. This is a binary search, because a statement calls it
+    /// for each column that the statement names.
     pub fn place(&self, name: &str) -> Option<usize> {
-        let (keys, others) = (self.columns).split_at(self.place_behind(ColumnKind::Clustering));
-        if let Some(place) = keys.iter().position(|c| *c.name == *name) {
-            return Some(place);
-        }
-        // Static columns and the others are sorted by name.
-        let statics = self.place_behind(ColumnKind::Static) - keys.len();
-        let (of_partition, of_row) = others.split_at(statics);
-        let find = |columns: &[Column]| columns.binary_search_by(|c| (*c.name).cmp(name)).ok();
-        let place = find(of_partition).or_else(|| find(of_row).map(|at| statics + at));
-        place.map(|at| keys.len() + at)
+        let found = (self.by_name).binary_search_by(|&at| (*self.columns[at].name).cmp(name));
+        found.ok().map(|at| self.by_name[at])
     }
 
     /// Returns the number of columns of this kind and of the kinds before it: the index in

@@ -151,6 +151,53 @@ fn a_deletion_heals_a_key_whose_operands_make_too_long_a_value() {
     );
 }
 
+/// A merge operator that keeps the newest operand, and cannot merge small letters with capital ones. An
+/// operand that begins with "!" deletes everything older, of both kinds.
+#[derive(Debug)]
+struct TwoKinds;
+
+impl MergeOperator for TwoKinds {
+    fn name(&self) -> &str {
+        "two-kinds"
+    }
+
+    fn merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String> {
+        if newer.starts_with(b"!") {
+            Ok(newer.to_vec())
+        } else if older.starts_with(b"!") {
+            Ok([&b"!"[..], newer].concat())
+        } else if older[0].is_ascii_lowercase() == newer[0].is_ascii_lowercase() {
+            Ok(newer.to_vec())
+        } else {
+            Err("two kinds".to_owned())
+        }
+    }
+}
+
+/// Regression: operands that cannot be merged with each other made a key unreadable, and a deletion of
+/// the key did not help if it was not the neighbour of the older one.
+#[test]
+fn a_deletion_heals_a_key_whose_operands_cannot_be_merged() {
+    let operators = MergeOperators::none().with(TwoKinds);
+    let merger = Merger::new("app.t".into(), Some("two-kinds"), &operators);
+    let one = Bytes::from_static;
+    // Short operands make one group, and long ones several.
+    for capital in [one(b"A"), Bytes::from(vec![b'A'; OPERAND_BYTES])] {
+        for (before, after, olds) in [(0, 1, 1), (0, 2, 3), (1, 2, 1), (3, 4, 2), (2, 9, 5)] {
+            let mut operands = vec![one(b"Z"); before];
+            operands.push(one(b"!"));
+            operands.resize(operands.len() + after, capital.clone());
+            operands.resize(operands.len() + olds, one(b"a"));
+            let folded = merger.fold(b"k", &operands, None).unwrap();
+            let expected = if before == 0 { "!" } else { "!Z" };
+            assert_eq!(folded, expected, "{before} {after} {olds}");
+            operands.remove(before);
+            let error = merger.fold(b"k", &operands, None).unwrap_err();
+            assert!(error.to_string().contains("two kinds"), "{error}");
+        }
+    }
+}
+
 /// A merge operator that keeps the longest operand, and counts the bytes that it copies.
 #[derive(Debug, Clone, Default)]
 struct Longest {

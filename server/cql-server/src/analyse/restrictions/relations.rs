@@ -81,7 +81,10 @@ pub struct TokenRestriction {
 #[derive(Debug)]
 pub struct Parsed {
     schema: Arc<TableSchema>,
-    restrictions: Vec<Restriction>,
+    /// The restrictions in the order of the statement; `None` for those that were removed.
+    restrictions: Vec<Option<Restriction>>,
+    /// The first column of each restriction, and the index of the restriction, sorted.
+    by_column: Vec<(usize, usize)>,
     pub tokens: Vec<TokenRestriction>,
 }
 
@@ -94,47 +97,49 @@ impl Parsed {
         let mut parsed = Self {
             schema: schema.clone(),
             restrictions: Vec::new(),
+            by_column: Vec::new(),
             tokens: Vec::new(),
         };
         for relation in relations {
             parsed.add(relation, markers)?;
         }
+        let first_columns = parsed.all().map(|restriction| restriction.columns[0]);
+        let mut by_column: Vec<(usize, usize)> = first_columns.zip(0..).collect();
+        by_column.sort_unstable();
+        parsed.by_column = by_column;
         Ok(parsed)
+    }
+
+    /// Returns the columns of the restrictions that were not removed, as indexes among the columns of
+    /// the table. A column that several restrictions name occurs several times.
+    fn restricted(&self) -> impl Iterator<Item = usize> {
+        self.all()
+            .flat_map(|restriction| &restriction.columns)
+            .copied()
     }
 
     /// Returns whether a relation restricts a column of this kind.
     pub fn has(&self, kind: ColumnKind) -> bool {
         let columns = self.schema.columns();
-        let mut restricted = self
-            .restrictions
-            .iter()
-            .flat_map(|restriction| &restriction.columns);
-        restricted.any(|&place| columns[place].kind == kind)
+        self.restricted().any(|place| columns[place].kind == kind)
     }
 
     /// The names of the columns of this kind that no relation restricts.
     pub fn missing(&self, kind: ColumnKind) -> Vec<&str> {
-        let asks_of = |column: &&Column| {
-            let mut restricted = self
-                .restrictions
-                .iter()
-                .flat_map(|restriction| &restriction.columns);
-            restricted.any(|&at| self.schema.columns()[at].id == column.id)
-        };
-        let columns = self.schema.columns_of(kind).iter();
-        let missing = columns.filter(|column| !asks_of(column));
-        missing.map(|column| &*column.name).collect()
+        let mut restricted: Vec<usize> = self.restricted().collect();
+        restricted.sort_unstable();
+        let columns = self.schema.columns().iter().enumerate();
+        let missing = columns.filter(|(place, column)| {
+            column.kind == kind && restricted.binary_search(place).is_err()
+        });
+        missing.map(|(_, column)| &*column.name).collect()
     }
 
     /// The names of the restricted columns outside of the primary key.
     pub fn others(&self) -> Vec<&str> {
         let mut others: Vec<&str> = Vec::new();
         let mut seen = HashSet::new();
-        for &at in self
-            .restrictions
-            .iter()
-            .flat_map(|restriction| &restriction.columns)
-        {
+        for at in self.restricted() {
             let column = &self.schema.columns()[at];
             if column.kind >= ColumnKind::Static && seen.insert(at) {
                 others.push(&column.name);
@@ -146,16 +151,18 @@ impl Parsed {
     /// Removes and returns all restrictions whose first column has the index `place` among the
     /// columns of the table.
     pub fn take(&mut self, place: usize) -> Vec<Restriction> {
-        self.restrictions
-            .extract_if(.., |restriction| restriction.columns[0] == place)
+        let from = self.by_column.partition_point(|&(first, _)| first < place);
+        let of_column = self.by_column[from..].iter();
+        let of_column = of_column.take_while(|&&(first, _)| first == place);
+        of_column
+            .filter_map(|&(_, at)| self.restrictions[at].take())
             .collect()
     }
 
     /// Returns the remaining restrictions on columns of this kind, in the order of the statement.
     pub fn peek(&self, kind: ColumnKind) -> impl Iterator<Item = &Restriction> {
         let columns = self.schema.columns();
-        (self.restrictions.iter())
-            .filter(move |restriction| columns[restriction.columns[0]].kind == kind)
+        (self.all()).filter(move |restriction| columns[restriction.columns[0]].kind == kind)
     }
 
     /// Returns the columns that `=` restricts, as indexes among the columns of the table. Leaves out
@@ -163,27 +170,27 @@ impl Parsed {
     pub fn single_valued(&self) -> Vec<usize> {
         let is_equal =
             |restriction: &&Restriction| matches!(restriction.kind, RestrictionKind::Equal(_));
-        let single = self.restrictions.iter().filter(is_equal);
+        let single = self.all().filter(is_equal);
         single
             .flat_map(|restriction| &restriction.columns)
             .copied()
             .collect()
     }
 
-    pub fn all(&self) -> &[Restriction] {
-        &self.restrictions
+    /// Returns the restrictions that were not removed, in the order of the statement.
+    pub fn all(&self) -> impl Iterator<Item = &Restriction> {
+        self.restrictions.iter().flatten()
     }
 
     /// Removes all restrictions that are left, and returns them as predicates on each row.
     pub fn take_rest(&mut self) -> Vec<Predicate> {
-        self.restrictions.drain(..).map(Predicate::of).collect()
+        let rest = self.restrictions.iter_mut().filter_map(Option::take);
+        rest.map(Predicate::of).collect()
     }
 
     fn push(&mut self, column: &Column, kind: RestrictionKind) {
-        self.restrictions.push(Restriction {
-            columns: vec![place(&self.schema, column)],
-            kind,
-        });
+        let columns = vec![place(&self.schema, column)];
+        self.restrictions.push(Some(Restriction { columns, kind }));
     }
 
     /// Resolves the columns and terms of a relation, and adds it to the restrictions.
@@ -276,7 +283,7 @@ impl Parsed {
                         ));
                     }
                 };
-                self.restrictions.push(Restriction { columns, kind });
+                self.restrictions.push(Some(Restriction { columns, kind }));
             }
             Relation::TupleIn { columns, values } => {
                 let columns = clustering_columns(&schema, columns, relation)?;
@@ -295,7 +302,7 @@ impl Parsed {
                         })
                     }
                 };
-                self.restrictions.push(Restriction { columns, kind });
+                self.restrictions.push(Some(Restriction { columns, kind }));
             }
         }
         Ok(())

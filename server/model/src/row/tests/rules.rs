@@ -177,6 +177,36 @@ fn a_deletion_that_a_greater_one_supersedes_is_not_stored() {
     }
 }
 
+/// Regression: neither a write of the whole collection nor a deletion of the row removed a single cell
+/// of the same column, which an earlier schema had left there.
+#[test]
+fn a_deletion_removes_the_single_cell_of_a_column_that_became_a_collection() {
+    let old = row(5, |row| row.cell(1, cell(5, PERMANENT, b"old")));
+    let collection = |row: &mut RowBuilder<'_>, older| {
+        row.begin_collection(1, older);
+        row.element(Element {
+            path: b"x",
+            original: None,
+            cell: cell(7, PERMANENT, b"new"),
+        });
+        row.end_collection();
+    };
+    let written = row(7, |row| collection(row, Some(deletion(6, 1))));
+    let deleted = row(7, |row| {
+        row.deletion(deletion(6, 1));
+        collection(row, None);
+    });
+    for newer in [written, deleted] {
+        assert_eq!(merge_rows(&old, &newer).unwrap(), newer);
+        assert_eq!(merge_rows(&newer, &old).unwrap(), newer);
+    }
+    let mixed: Result<Vec<u8>, RowError> = Err(RowError::Mixed { column: 1 });
+    let updated = row(7, |row| collection(row, None));
+    assert_eq!(merge_rows(&old, &updated), mixed);
+    let deleted_before = row(7, |row| collection(row, Some(deletion(4, 1))));
+    assert_eq!(merge_rows(&old, &deleted_before), mixed);
+}
+
 /// Returns a set, list or map of the live elements b"x" and b"y" (their stored, ordered forms). The
 /// client wrote b"y" as b"Y!", so this original is stored as well.
 fn collection() -> Vec<u8> {

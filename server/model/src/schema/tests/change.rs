@@ -111,6 +111,42 @@ fn a_column_comes_back_with_a_type_that_reads_its_cells() {
     }
 }
 
+/// Regression: a dropped column of a frozen user-defined type came back with the type not frozen. It
+/// had its old id, so that rows had a single cell and a collection in one place and were unreadable.
+#[test]
+fn a_column_of_single_cells_does_not_come_back_as_a_collection() {
+    let schema = schema();
+    let parse = |ty: &str| schema.keyspace("ks").unwrap().parse_type(ty).unwrap();
+    for kind in ["", " static"] {
+        for (old, new) in [
+            ("frozen<phone>", "phone"),
+            ("tuple<int, text>", "phone"),
+            ("frozen<list<int>>", "list<int>"),
+            ("list<int>", "frozen<list<int>>"),
+            ("set<frozen<phone>>", "frozen<set<frozen<phone>>>"),
+            ("frozen<map<int, frozen<phone>>>", "map<int, frozen<phone>>"),
+        ] {
+            let old_column = format!("v {old}{kind}");
+            let definition = definition(&["k int", "c int", &old_column], &["k"], &["c"]);
+            let dropped = TableSchema::create(definition).unwrap();
+            let dropped = dropped.drop_column("v", 0).unwrap();
+            let back = |ty: &str| dropped.add_column("v", parse(ty), !kind.is_empty());
+            let refused = message(back(new));
+            assert!(
+                refused.contains("incompatible"),
+                "{old} as {new}: {refused}"
+            );
+            back(old).unwrap();
+        }
+    }
+    // The record of the dropped column would have a tuple as its type, and so single cells.
+    let table = TableSchema::create(definition(&["k int", "v phone"], &["k"], &[])).unwrap();
+    assert_eq!(
+        message(table.drop_column("v", 0)),
+        "Cannot drop non-frozen column v of user type phone"
+    );
+}
+
 #[test]
 fn changes_of_tables_are_refused_in_cassandras_words() {
     let table = table();
@@ -176,6 +212,11 @@ fn changes_of_tables_are_refused_in_cassandras_words() {
     assert_eq!(renamed.layout(), table.layout());
     let later = table.rename_columns([("c", "y"), ("c", "z")]).unwrap();
     assert_eq!(later, renamed);
+    let freed = table.rename_columns([("c", "y"), ("c", "z"), ("d", "y")]);
+    assert_eq!(
+        freed.unwrap(),
+        renamed.rename_columns([("d", "y")]).unwrap()
+    );
 
     let counters = TableSchema::create(definition(&["k int", "n counter"], &["k"], &[])).unwrap();
     assert!(counters.is_counter());
