@@ -52,7 +52,7 @@ impl GroupBy {
         let mut next = 0;
         let mut function = None;
         for selector in &select.group_by {
-            // The search for a column of the key visits all columns of the key.
+            // A statement may have hundreds of thousands of these.
             interrupt::charge(1)?;
             let (at, of_column) = element(selector, outputs, markers)?;
             if function.is_some() {

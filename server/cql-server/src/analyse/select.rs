@@ -248,7 +248,7 @@ fn order(
     }
     let mut orderings = Vec::with_capacity(select.order_by.len());
     for (name, order) in last_of_each(&select.order_by) {
-        // The search for a column of the key visits all columns of the key.
+        // A statement may have hundreds of thousands of these.
         interrupt::charge(1)?;
         orderings.push((column(schema, name.as_str())?, order));
     }

@@ -313,8 +313,7 @@ fn an_interrupted_analysis_ends_soon_in_every_loop() {
     }
 }
 
-/// Regression: the analysis checked all parts of a literal again at each level of its nesting, and
-/// compared each field of a user-defined type with each field of the literal.
+/// Regression: the analysis checked all parts of a literal again at each level of its nesting.
 #[test]
 fn the_parts_of_a_nested_literal_are_checked_once() {
     let (server, literal) = nested_fields(100, 20);

@@ -187,7 +187,7 @@ async fn show(
     view.await.map(Json)
 }
 
-/// Returns the kind of a look at snapshots. One that counts what they pin (`exact`) takes long.
+/// Returns the kind of work that a read of snapshots is. Counting the space that they pin (`exact`) takes long.
 fn kind(exact: bool) -> WorkKind {
     if exact {
         WorkKind::Long
