@@ -323,9 +323,24 @@ impl Db {
     /// # Errors
     /// [`Error::NotFound`] when there is no such directory; [`Error::InvalidRequest`] for one that is no
     /// backup; [`Error::Io`], [`Error::DiskFull`]: files that were restored before stay restored. A file
-    /// that the backup does not have is no error: the report lists it.
+    /// that the backup does not have, or has in a file that is damaged or cannot be read, is no error: the
+    /// report lists it.
     pub fn restore(&self, backup: impl AsRef<Path>) -> Result<RestoreReport> {
-        maintenance::restore(&self.inner, backup.as_ref())
+        let restored = self.restore_while(backup, || true);
+        Ok(restored?.expect("nothing stops it"))
+    }
+
+    /// Restores files as [`Db::restore`] does, but can be stopped. Calls `goes_on` before each file, and
+    /// returns `None` as soon as it returns false. Files that were restored before stay restored.
+    ///
+    /// # Errors
+    /// As [`Db::restore`].
+    pub fn restore_while(
+        &self,
+        backup: impl AsRef<Path>,
+        goes_on: impl FnMut() -> bool,
+    ) -> Result<Option<RestoreReport>> {
+        maintenance::restore(&self.inner, backup.as_ref(), goes_on)
     }
 
     /// Lists the data that is lost with the damaged, missing and unreadable files of a table if no

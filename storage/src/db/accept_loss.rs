@@ -17,8 +17,12 @@ impl Engine {
     /// Calls `work` under a lock: until it returns, no file that failed to open is opened again,
     /// and no quarantine ends.
     pub(crate) fn while_none_reopens<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _reopening = self.reopening.lock().unwrap();
-        work()
+        let reopening = self.reopening.lock().unwrap();
+        let done = work();
+        drop(reopening);
+        // No thread would wake for a retry that was due meanwhile.
+        self.signal.compact();
+        done
     }
 
     /// Replaces a damaged file by other files, in one edit of the manifest. `write_rest` gets the

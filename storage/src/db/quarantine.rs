@@ -194,8 +194,9 @@ impl Engine {
     }
 
     /// Replaces a damaged file by a whole one, and removes the damaged one once no reader needs it.
-    /// `whole` may also be the damaged file itself, found to be whole after all, which stays. If the
-    /// damaged file has left the table meanwhile, a new whole file is removed, and the result is false.
+    /// `whole` may also have the number of the damaged file, which stays then: the file was found to be
+    /// whole after all, or was missing and is restored. If the damaged file has left the table meanwhile,
+    /// the whole file is removed, and the result is false.
     pub(crate) fn replace_damaged(
         &self,
         table: &TableCore,
@@ -220,7 +221,7 @@ impl Engine {
                 self.forget_unreadable(table, number);
                 self.signal.compact();
             }
-            Ok(false) if is_new => file.retire(),
+            Ok(false) => file.retire(),
             // After any other error the manifest may name the file.
             Err(error) if is_new && error.kind() == ErrorKind::DiskFull => file.retire(),
             _ => {}

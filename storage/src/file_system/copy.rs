@@ -18,17 +18,10 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// `ErrorKind::UnexpectedEof` if the file is shorter, and the errors of the file system. The
 /// incomplete new file stays.
 pub(crate) fn copy(disk: &dyn FileSystem, from: &Path, to: &Path, len: u64) -> io::Result<()> {
-    copy_into(&*disk.open_read(from)?, &mut *disk.create(to)?, len)
-}
-
-/// Copies as [`copy`] does, from an open file into a new one.
-pub(crate) fn copy_into(
-    source: &dyn ReadFile,
-    target: &mut dyn WriteFile,
-    len: u64,
-) -> io::Result<()> {
-    let _done = copy_in_steps(source, target, 0..len, &mut |_| ControlFlow::Continue(()))?;
-    sync_copied(target)
+    let (source, mut target) = (disk.open_read(from)?, disk.create(to)?);
+    let mut step = |_: u64| ControlFlow::Continue(());
+    let _done = copy_in_steps(&*source, &mut *target, 0..len, &mut step)?;
+    sync_copied(&mut *target)
 }
 
 /// Makes the bytes of a copied file durable.

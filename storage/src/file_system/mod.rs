@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use copy::{copy, copy_in_steps, copy_into, read_in_steps, sync_copied};
+pub(crate) use copy::{copy, copy_in_steps, read_in_steps, sync_copied};
 
 /// Named files that are appended to, cut, read and removed.
 ///

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result};
-use crate::runs::{FileMeta, Run};
+use crate::runs::{FileMeta, Run, RunFile};
 use crate::sstable::SsTable;
 
 /// Records in the manifest the ingested runs that only the log names so far, by flushing the
@@ -25,20 +25,31 @@ pub(super) fn damaged_files(
 ) -> Result<Vec<(&FileMeta, String)>> {
     let mut damaged = Vec::new();
     for (meta, file) in run.meta().files.iter().zip(run.files()) {
-        if let Some(known) = &meta.quarantine {
-            damaged.push((meta, known.detail.clone()));
-            continue;
-        }
-        let failed = match file.table() {
-            Some(table) => check(meta, table).err(),
-            None => file.error().cloned(),
-        };
-        match failed {
-            None => {}
-            Some(Error::Corruption { detail, .. }) => damaged.push((meta, detail)),
-            Some(error) if error.is_of_file() => damaged.push((meta, error.to_string())),
-            Some(error) => return Err(error),
+        if let Some(reason) = damage_of(meta, file, &check)? {
+            damaged.push((meta, reason));
         }
     }
     Ok(damaged)
+}
+
+/// Returns the reason if a file is in quarantine, cannot be read, or fails the `check`; `None` if it is
+/// not damaged.
+pub(super) fn damage_of(
+    meta: &FileMeta,
+    file: &RunFile,
+    check: impl Fn(&FileMeta, &SsTable) -> Result<()>,
+) -> Result<Option<String>> {
+    if let Some(known) = &meta.quarantine {
+        return Ok(Some(known.detail.clone()));
+    }
+    let failed = match file.table() {
+        Some(table) => check(meta, table).err(),
+        None => file.error().cloned(),
+    };
+    match failed {
+        None => Ok(None),
+        Some(Error::Corruption { detail, .. }) => Ok(Some(detail)),
+        Some(error) if error.is_of_file() => Ok(Some(error.to_string())),
+        Some(error) => Err(error),
+    }
 }

@@ -1,23 +1,32 @@
-//! Restores damaged files from a backup: the same bytes, under a new number.
+//! Restores damaged files from a backup.
 //!
 //! A file has a random id, which is part of all its checksums. So a file of the backup with the
 //! same id and length whose blocks are all whole is the same file, whatever its name. It is copied,
 //! and one edit of the manifest replaces the damaged file by the copy.
+//!
+//! The copy of a damaged file has a new number, because readers may still read the damaged file. The
+//! copy of a missing file has the number of the missing file: the manifest names this number, so a
+//! part of a copy that a crash leaves is a damaged file of the database. Under a new number it would
+//! be a file that the manifest does not name, and beside a missing file such a file keeps the database
+//! from opening. For the same reason missing files are restored before damaged ones.
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::damaged::{damaged_files, flush_waiting_runs};
+use super::damaged::{damage_of, flush_waiting_runs};
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result, lossy};
-use crate::file_system::copy_into;
+use crate::file_system::{ReadFile, read_in_steps, sync_copied};
 use crate::files::FileKind;
+use crate::key::FileNumber;
 use crate::manifest::Manifest;
 use crate::mutation::Mutation;
-use crate::runs::{FileMeta, FileNumbers};
+use crate::runs::{FileMeta, FileNumbers, RunFile};
 use crate::sstable::{FileId, SsTable, id_of_file};
 
 /// The result of [`Db::restore`](crate::Db::restore).
@@ -42,126 +51,246 @@ pub struct RestoredFile {
 }
 
 /// Replaces damaged files of the database by those of the backup in `dir`: see
-/// [`Db::restore`](crate::Db::restore).
-pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
+/// [`Db::restore_while`](crate::Db::restore_while).
+pub(crate) fn restore(
+    engine: &Engine,
+    dir: &Path,
+    mut goes_on: impl FnMut() -> bool,
+) -> Result<Option<RestoreReport>> {
     engine.check_access()?;
-    let in_backup = files_by_id(engine, dir)?;
+    let backup = BackupFiles::find(engine, dir)?;
     // An edit of the manifest replaces a file, so the manifest has to name all files. Files that could
     // not be read when the database was opened, and can be read now, need no backup.
     flush_waiting_runs(engine)?;
     engine.retry_unreadable_now()?;
+    let restored = restore_all(engine, &backup, &mut goes_on);
+    // Removes the damaged files, and tables that were dropped meanwhile.
+    engine.release_retired();
+    restored
+}
+
+/// Restores the missing files, and then reads all files and restores the damaged ones. Returns `None`
+/// if `goes_on`, which is called before each file, returned false.
+fn restore_all(
+    engine: &Engine,
+    backup: &BackupFiles,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Option<RestoreReport>> {
+    let mut report = RestoreReport::default();
+    for only_missing in [true, false] {
+        for table in engine.tables() {
+            for run in &table.version().runs {
+                for (meta, file) in run.meta().files.iter().zip(run.files()) {
+                    if !goes_on() {
+                        return Ok(None);
+                    }
+                    let path = engine.runs.name(meta.number);
+                    let was_tried = report.left.iter().any(|left| left.path == path);
+                    if !was_tried && (!only_missing || engine.runs.is_missing(meta.number)) {
+                        restore_if_damaged(engine, backup, &table, (meta, file), &mut report)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(Some(report))
+}
+
+/// Restores a file if it is damaged, and adds it to the report then.
+fn restore_if_damaged(
+    engine: &Engine,
+    backup: &BackupFiles,
+    table: &TableCore,
+    (meta, file): (&FileMeta, &Arc<RunFile>),
+    report: &mut RestoreReport,
+) -> Result<()> {
     // A file that is open can be read without its name, which the next opening needs.
     let check = |meta: &FileMeta, table: &SsTable| {
         table.verify_past_caches()?;
         engine.runs.open_known(meta).map(drop)
     };
-    let mut report = RestoreReport::default();
-    for table in engine.tables() {
-        for run in &table.version().runs {
-            for (file, reason) in damaged_files(run, check)? {
-                let failed = match in_backup.get(&file.id) {
-                    Some(from) => restore_file(engine, &table, file, from)?,
-                    None => Some("the backup does not have it".to_string()),
-                };
-                let list = match &failed {
-                    None => &mut report.restored,
-                    Some(_) => &mut report.left,
-                };
-                list.push(RestoredFile {
-                    table: format!("{}.{}", table.keyspace, table.name),
-                    path: engine.runs.name(file.number),
-                    detail: failed.unwrap_or(reason),
-                });
+    let Some(reason) = damage_of(meta, file, check)? else {
+        return Ok(());
+    };
+    let failed = match backup.by_id.get(&meta.id) {
+        // No other thread opens a file of which only a part is copied.
+        Some(from) => {
+            engine.while_none_reopens(|| restore_file(engine, table, (meta, file), from))?
+        }
+        None => Some(backup.reason_of_lack()),
+    };
+    let list = match &failed {
+        None => &mut report.restored,
+        Some(_) => &mut report.left,
+    };
+    list.push(RestoredFile {
+        table: format!("{}.{}", table.keyspace, table.name),
+        path: engine.runs.name(meta.number),
+        detail: failed.unwrap_or(reason),
+    });
+    Ok(())
+}
+
+/// The SSTables of a backup.
+struct BackupFiles {
+    by_id: HashMap<FileId, PathBuf>,
+    /// The error of a file whose header could not be read. Whether the database needs this file is
+    /// unknown.
+    unreadable: Option<Error>,
+}
+
+impl BackupFiles {
+    /// Finds the SSTables in the directory of a backup. Files with a damaged header are left out.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such directory; [`Error::InvalidRequest`] if it has neither a
+    /// manifest nor SSTables; [`Error::Io`].
+    fn find(engine: &Engine, dir: &Path) -> Result<Self> {
+        let (mut by_id, mut unreadable) = (HashMap::new(), None);
+        let listed = engine.disk().list(dir);
+        let listed = listed.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::not_found("backup", dir.display().to_string()),
+            _ => Error::io("list", dir)(error),
+        });
+        for path in listed? {
+            if !matches!(FileKind::of(&path), Some(FileKind::SsTable(_))) {
+                continue;
+            }
+            match id_of_file(engine.disk(), &path) {
+                Ok(Some(id)) => {
+                    by_id.insert(id, path);
+                }
+                Ok(None) => {}
+                Err(error) if error.is_of_file() => unreadable = Some(error),
+                Err(error) => return Err(error),
             }
         }
+        // An empty database has no SSTables.
+        let has_tables = !by_id.is_empty() || unreadable.is_some();
+        if !has_tables && !Manifest::exists(engine.disk(), dir)? {
+            let dir = dir.display();
+            let text = format!("{dir} is no backup: name the directory that ebb backup made");
+            return Err(Error::InvalidRequest(text));
+        }
+        Ok(Self { by_id, unreadable })
     }
-    // Removes the damaged files, and tables that were dropped meanwhile.
-    engine.release_retired();
-    Ok(report)
-}
 
-/// Returns the SSTables in a directory by their ids. Files whose header cannot be read are left
-/// out.
-///
-/// # Errors
-/// [`Error::NotFound`] if there is no such directory; [`Error::InvalidRequest`] if it has neither a manifest
-/// nor SSTables; [`Error::Io`].
-fn files_by_id(engine: &Engine, dir: &Path) -> Result<HashMap<FileId, PathBuf>> {
-    let mut by_id = HashMap::new();
-    let listed = engine.disk().list(dir);
-    let listed = listed.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::not_found("backup", dir.display().to_string()),
-        _ => Error::io("list", dir)(error),
-    });
-    for path in listed? {
-        if matches!(FileKind::of(&path), Some(FileKind::SsTable(_)))
-            && let Some(id) = id_of_file(engine.disk(), &path)?
-        {
-            by_id.insert(id, path);
+    /// Returns the reason why a file that was not found is not restored.
+    fn reason_of_lack(&self) -> String {
+        match &self.unreadable {
+            None => "the backup does not have it".to_string(),
+            Some(error) => format!("no file that can be read in the backup is it: {error}"),
         }
     }
-    // An empty database has no SSTables.
-    if by_id.is_empty() && !Manifest::exists(engine.disk(), dir)? {
-        let dir = dir.display();
-        let text = format!("{dir} is no backup: name the directory that ebb backup made");
-        return Err(Error::InvalidRequest(text));
-    }
-    Ok(by_id)
 }
 
-/// Replaces a damaged file by the same file from the backup. Returns the reason if that is not
-/// possible, and `None` after the replacement.
+/// Replaces a damaged file by the same file from the backup. Returns the reason if the backup's file
+/// is damaged or cannot be read, and `None` after the replacement, or if the damage is gone meanwhile.
+///
+/// To be called within [`Engine::while_none_reopens`]: otherwise the damage could go later.
 fn restore_file(
     engine: &Engine,
     table: &TableCore,
-    damaged: &FileMeta,
+    (damaged, file): (&FileMeta, &Arc<RunFile>),
     from: &Path,
 ) -> Result<Option<String>> {
+    // A copy of a whole file would have a new number. Beside a missing file that copy could keep the
+    // database from opening.
+    if !is_still_damaged(table, damaged.number, file) {
+        return Ok(None);
+    }
+    match copy_whole(engine, damaged, from) {
+        Ok((whole, file)) => {
+            // If a merge or a drop removed the damaged file meanwhile, its damage is gone, too.
+            engine.replace_damaged(table, damaged.number, whole, file)?;
+            Ok(None)
+        }
+        // It may be the damaged file itself, by a second name.
+        Err(Error::Corruption { offset, detail, .. }) => Ok(Some(format!(
+            "{} is damaged too, at offset {offset}: {detail}",
+            from.display()
+        ))),
+        Err(error) if is_of(&error, from) && error.is_of_file() => Ok(Some(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether a table still has the file `number`, and has it as `file`, which was found to be
+/// damaged, or knows that it is damaged. Another restore may have replaced it, or a retry opened it.
+fn is_still_damaged(table: &TableCore, number: FileNumber, file: &Arc<RunFile>) -> bool {
+    let version = table.version();
+    let runs = version.runs.iter();
+    let mut files = runs.flat_map(|run| run.meta().files.iter().zip(run.files()));
+    files.any(|(meta, now)| {
+        let is_known = meta.quarantine.is_some() || now.error().is_some();
+        meta.number == number && (is_known || Arc::ptr_eq(now, file))
+    })
+}
+
+/// Returns whether an I/O error is that of a call on the file `path`.
+fn is_of(error: &Error, path: &Path) -> bool {
+    matches!(error, Error::Io { path: failed, .. } if failed == path)
+}
+
+/// Copies the file `from` of the backup, and returns the copy, after a check that it is whole, with
+/// its record for the manifest. The copy of a missing file takes its place.
+///
+/// # Errors
+/// [`Error::Corruption`] if the file of the backup is damaged, or not the one that is expected;
+/// [`Error::Io`] with the path of the file that could not be read or written; [`Error::DiskFull`].
+fn copy_whole(
+    engine: &Engine,
+    damaged: &FileMeta,
+    from: &Path,
+) -> Result<(FileMeta, Arc<RunFile>)> {
     let store = &engine.runs;
     let source = engine.disk().open_read(from);
     let source = source.map_err(Error::io("open", from))?;
     let bytes = source.len().map_err(Error::io("get the length of", from))?;
     if bytes != damaged.bytes {
-        let (from, whole) = (from.display(), damaged.bytes);
-        return Ok(Some(format!(
-            "{from} has {bytes} bytes, {whole} are expected"
-        )));
+        let detail = format!("it has {bytes} bytes, {} are expected", damaged.bytes);
+        return Err(Error::corruption(from, bytes.min(damaged.bytes), detail));
     }
-    let number = engine.next_file_number()?;
+    let number = if store.is_missing(damaged.number) {
+        damaged.number
+    } else {
+        engine.next_file_number()?
+    };
     let whole = FileMeta {
         number,
         quarantine: None,
         ..damaged.clone()
     };
-    let opened = (|| {
-        let (tables, name) = (store.tables(), store.name(number));
-        // The file is copied, not linked: damage to the backup's file must not be damage to this one.
-        let copied = tables
-            .create(number.0)
-            .and_then(|mut target| copy_into(&*source, &mut *target, bytes));
-        copied.map_err(Error::no_space_or_io("copy", &name))?;
-        tables
-            .finish()
-            .map_err(Error::no_space_or_io("sync", &name))?;
-        // Reads the copy from the disk, so that a fault of the copying is found, too.
-        store.open_whole(&whole, Mutation::RestoreUnverified)
-    })();
-    match opened {
-        Ok(file) => {
-            // If the damaged file is gone meanwhile, its damage is gone, too.
-            engine.replace_damaged(table, damaged.number, whole, file)?;
-            Ok(None)
-        }
-        Err(error) => {
-            store.remove(number);
-            match error {
-                // It may be the damaged file itself, by a second name.
-                Error::Corruption { offset, detail, .. } => Ok(Some(format!(
-                    "{} is damaged too, at offset {offset}: {detail}",
-                    from.display()
-                ))),
-                error => Err(error),
-            }
-        }
-    }
+    let copied = copy(engine, (&*source, from), bytes, number);
+    // Reads the copy from the disk, so that a fault of the copying is found, too.
+    let opened = copied.and_then(|()| store.open_whole(&whole, Mutation::RestoreUnverified));
+    let file = opened.inspect_err(|_| store.remove(number))?;
+    Ok((whole, file))
+}
+
+/// Copies an open file of the backup into the file `number` of the database. The file is not linked:
+/// damage to the backup's file must not be damage to this one.
+fn copy(
+    engine: &Engine,
+    (source, from): (&dyn ReadFile, &Path),
+    bytes: u64,
+    number: FileNumber,
+) -> Result<()> {
+    let (tables, name) = (engine.runs.tables(), engine.runs.name(number));
+    let target = tables.create(number.0);
+    let mut target = target.map_err(Error::no_space_or_io("create", &name))?;
+    let mut written: io::Result<()> = Ok(());
+    let read = read_in_steps(source, 0..bytes, &mut |piece| {
+        written = target.append(piece);
+        Ok(if written.is_ok() {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        })
+    });
+    let _done = read.map_err(Error::io("read", from))?;
+    let written = written.and_then(|()| sync_copied(&mut *target));
+    written.map_err(Error::no_space_or_io("write", &name))?;
+    let finished = tables.finish();
+    finished.map_err(Error::no_space_or_io("sync", &name))
 }

@@ -131,8 +131,8 @@ pub(crate) enum Edit {
         quarantine: Quarantine,
     },
     /// Replaces a damaged file by one that was restored from a backup: the same bytes, under
-    /// another number. Or ends the quarantine of a file that is whole after all, and keeps its
-    /// number.
+    /// another number. Or keeps the number, and ends the quarantine, of a file that is whole after
+    /// all, or that was missing and is restored.
     Restore {
         table: TableId,
         file: FileNumber,

@@ -101,7 +101,7 @@ impl Run {
 
     /// Returns this run with a damaged file replaced by a whole one. The damaged file is removed
     /// once no reader holds it, unless both have the same number: then it is the same file, which
-    /// can be opened now. `None` if the run has no file `damaged`.
+    /// can be opened now, or was missing and is restored. `None` if the run has no file `damaged`.
     pub(crate) fn restored(
         &self,
         damaged: FileNumber,

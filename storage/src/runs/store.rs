@@ -1,5 +1,6 @@
 //! The storage of a database's runs: their files and the numbers of new files.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -141,6 +142,12 @@ impl RunStore {
         let _ = self.tables.delete(number.0);
     }
 
+    /// Returns whether a file does not exist. A file that does not open for another reason exists.
+    pub(crate) fn is_missing(&self, number: FileNumber) -> bool {
+        let opened = self.tables.open(number.0);
+        opened.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Opens a file that was just written, and returns it with its record for the manifest.
     pub(crate) fn open_new(&self, number: FileNumber) -> Result<(FileMeta, Arc<RunFile>)> {
         let table = self.open_table(number, None)?;
@@ -149,8 +156,8 @@ impl RunStore {
     }
 
     /// Opens the file `number`. The file must record this number or no number (it was written
-    /// outside of a database), or have the id `id`: a file that was restored from a backup has a
-    /// new number.
+    /// outside of a database), or have the id `id`: a file that was restored from a backup may have
+    /// a new number.
     pub(crate) fn open_table(
         &self,
         number: FileNumber,

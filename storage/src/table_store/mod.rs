@@ -1,5 +1,5 @@
-//! The storage of immutable tables: SSTables, each written once, found by a number that is never
-//! used twice, read in ranges, and deleted.
+//! The storage of immutable tables: SSTables, each written once, found by a number that no
+//! other table ever has, read in ranges, and deleted.
 //!
 //! ```text
 //!   create ─► append, sync ─► finish ─► open ─► read ranges ─► delete
@@ -40,7 +40,8 @@ pub trait TableStore: Send + Sync + Debug {
     /// Returns the name of a table in errors. It need not be a path of the file system.
     fn name(&self, number: u64) -> PathBuf;
     /// Begins a table. Its number was never used before, except perhaps by a half-written
-    /// table of an earlier opening that crashed.
+    /// table of an earlier opening that crashed, or by the same table: if its opening fails with
+    /// [`io::ErrorKind::NotFound`], it may be restored from a backup.
     fn create(&self, number: u64) -> io::Result<Box<dyn WriteFile>>;
     /// Imports an immutable file of the local disk as a table: by a hard link where that is
     /// possible, or else by a copy. The table's bytes are durable when this returns.
@@ -56,8 +57,8 @@ pub trait TableStore: Send + Sync + Debug {
     fn open(&self, number: u64) -> io::Result<Arc<dyn ReadFile>>;
     /// Lists the numbers of all tables, finished or not, in any order.
     fn list(&self) -> io::Result<Vec<u64>>;
-    /// Deletes a table that has no readers any more. The store may delete it later, because its
-    /// number is not used again.
+    /// Deletes a table that has no readers any more. The store may delete it later: its
+    /// number is not used again while the table still opens.
     fn delete(&self, number: u64) -> io::Result<()>;
     /// Returns the number of free bytes for further tables; `None` if it is unknown.
     fn free_bytes(&self) -> io::Result<Option<u64>> {

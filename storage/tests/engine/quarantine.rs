@@ -509,6 +509,75 @@ fn power_lost_at_any_call_leaves_a_file_in_quarantine_or_not_and_replaced_or_not
     );
 }
 
+/// Regression: a restore copied a missing file under a new number. If the power was lost before the
+/// manifest named the copy, the next opening was refused, because the copy was a file that the manifest
+/// does not name beside a missing one. The same happened if the copy of a damaged file came first.
+#[test]
+fn power_lost_while_a_missing_file_is_restored_never_keeps_the_database_from_opening() {
+    let (mem, mut model) = database(4);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    delete_snapshots(&db);
+    model.snapshots.clear();
+    db.backup("/linked").unwrap();
+    copy_dir(&mem, "/linked", "/copied");
+    drop(db);
+    let users = files_of_users(&mem.fork());
+    // Files of the newest run are looked at first.
+    let (missing, damaged) = (&users[0], &users[users.len() - 1]);
+    let bad = [missing.clone(), damaged.clone()];
+    mem.remove(missing).unwrap();
+    damage_file(&mem, damaged, false);
+
+    let mut restored = 0;
+    for call in 1.. {
+        let _place = FailedAt(format!("call {call}"));
+        let fork = mem.fork();
+        fork.crash_at(call);
+        let outcome = Db::open(DIR, options(&fork)).and_then(|db| db.restore("/copied"));
+        let has_power = fork.has_power();
+        assert!(!has_power || outcome.is_ok(), "{outcome:?}");
+        fork.restart(call);
+
+        let db = Db::open(DIR, options(&fork)).unwrap();
+        read(&db, &model, &bad);
+        restored += usize::from(fork.exists(missing).unwrap());
+        assert_eq!(db.restore("/copied").unwrap().left, []);
+        assert_eq!(read(&db, &model, &[]).damaged, 0);
+        assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
+        if has_power {
+            break;
+        }
+    }
+    assert!(restored > 1, "{restored}");
+}
+
+/// Regression: a server that stopped could not end a restore, whose thread went on until the process
+/// ended.
+#[test]
+fn a_restore_that_is_stopped_keeps_the_files_that_it_has_restored() {
+    let (mem, model) = database(4);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    db.backup("/linked").unwrap();
+    copy_dir(&mem, "/linked", "/copied");
+    drop(db);
+    let users = files_of_users(&mem.fork());
+    let missing = &users[..2];
+    missing.iter().for_each(|path| mem.remove(path).unwrap());
+    let are_back = || {
+        let back = missing.iter().filter(|path| mem.exists(path).unwrap());
+        back.count()
+    };
+
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let stopped = db.restore_while("/copied", || are_back() == 0);
+    assert_eq!(stopped.unwrap(), None);
+    assert_eq!(are_back(), 1);
+    let report = db.restore("/copied").unwrap();
+    assert_eq!((report.restored.len(), report.left), (1, vec![]));
+    assert_eq!(read(&db, &model, &[]).damaged, 0);
+    assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
+}
+
 /// Bytes that went bad in the memory of the machine are whole on the disk: no file is in
 /// quarantine.
 #[test]

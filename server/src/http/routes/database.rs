@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use ebb_jobs::history::MaintenanceOptions;
+use ebb_scheduler::runtime::SubmitError;
 use ebb_storage::RestoreReport;
 use ebb_tables::unreadable_objects;
 use utoipa_axum::router::OpenApiRouter;
@@ -85,7 +86,8 @@ async fn verify(
 /// Replaces damaged files by those of a backup
 ///
 /// It takes a token for scope `admin`. Every file is read. Files that are damaged are replaced by
-/// the same files of the backup.
+/// the same files of the backup. The work ends early when the server stops; files that are replaced by then
+/// stay replaced.
 #[utoipa::path(
     post, path = "/v1/restore", operation_id = "restore_files", tag = "database",
     request_body = BackupPlace,
@@ -102,9 +104,10 @@ async fn restore(
     check_admin(&principal)?;
     let dir = served.roots.backup(&request, peer.address.is_none())?;
     let report = served.work(WorkKind::Long, move |node| {
-        let report = database(node, "a backup")?.restore(dir)?;
+        let goes_on = || !node.is_closed();
+        let restored = database(node, "a backup")?.restore_while(dir, goes_on)?;
         node.reread_catalog()?;
-        Ok(report)
+        restored.ok_or_else(|| SubmitError::ShuttingDown.into())
     });
     report.await.map(Json)
 }

@@ -275,6 +275,25 @@ fn files_are_written_below_the_roots_only() {
     assert_eq!(status, 422, "it was opened for writing: {problem}");
 }
 
+/// Regression: a restore went on while the server stopped, until the process ended.
+#[test]
+fn a_restore_ends_when_the_node_closes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = serve(dir.path());
+    let db = node.db().unwrap();
+    let app = db.keyspace("app").unwrap();
+    let table = app.table("t", TableOptions::default()).unwrap();
+    table.put(b"k", b"v").unwrap();
+    db.flush().unwrap();
+    db.backup(dir.path().join("backups/monday")).unwrap();
+    let admin = token(dir.path(), Scope::Admin);
+    node.shutdown(Stop::Park);
+    let monday = json!({"name": "monday"}).to_string();
+    let restore = "POST /v1/restore";
+    let (status, problem) = ask(&server, restore, "localhost", Some(&admin), &monday);
+    assert_eq!(status, 503, "{problem}");
+}
+
 #[test]
 fn a_verification_is_among_the_jobs_and_ends_when_its_client_goes() {
     let dir = tempfile::tempdir().unwrap();

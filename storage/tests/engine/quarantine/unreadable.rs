@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use crate::common::hooked_disk::{Call, HookedDisk};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{Db, Error, ErrorKind, Event, FileSystem, ManualClock, Options, TableFiles};
+use ebb_storage::{
+    Db, Error, ErrorKind, Event, FileSystem, ManualClock, Options, RestoredFile, TableFiles,
+};
 
 use super::{
     Answers, KEYS, assert_other_is_whole, database, delete_snapshots, files_of_users, key, options,
@@ -136,6 +138,95 @@ fn an_opening_goes_on_without_a_file_that_cannot_be_read() {
         }
     }
     assert!(all.damaged > 100 && all.right > all.damaged, "{all:?}");
+}
+
+/// Regression: a file of the backup that could not be read ended the restore. No other file was
+/// restored, and the error named a file of the database.
+#[test]
+fn a_file_of_the_backup_that_cannot_be_read_leaves_only_its_own_damage() {
+    let (mem, model) = database(6);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    db.backup("/linked").unwrap();
+    drop(db);
+    copy_dir(&mem, "/linked", "/copied");
+    let users = files_of_users(&mem.fork());
+    let damaged = &users[..2];
+    damaged
+        .iter()
+        .for_each(|path| damage_file(&mem, path, false));
+    let bad = Path::new("/copied").join(damaged[0].file_name().unwrap());
+    // The whole file, and all but its header of 20 bytes.
+    for first_bad_byte in [0, 20] {
+        let _place = FailedAt(format!("from byte {first_bad_byte}"));
+        let fork = mem.fork();
+        let hooked = bad.clone();
+        let hook = move |call: Call, path: &Path| match call {
+            Call::Read { to, .. } if path == hooked && to > first_bad_byte => {
+                Err(io::Error::from_raw_os_error(EIO))
+            }
+            _ => Ok(()),
+        };
+        let options = Options {
+            disk: Arc::new(HookedDisk::new(&fork, hook)),
+            ..options(&fork)
+        };
+        let db = Db::open(DIR, options).unwrap();
+        let report = db.restore("/copied").unwrap();
+        let paths_of = |files: &[RestoredFile]| -> Vec<PathBuf> {
+            files.iter().map(|file| file.path.clone()).collect()
+        };
+        assert_eq!(paths_of(&report.left), damaged[..1]);
+        assert_eq!(paths_of(&report.restored), damaged[1..]);
+        let reason = &report.left[0].detail;
+        assert!(reason.contains(bad.to_str().unwrap()), "{reason}");
+        read(&db, &model, &damaged[..1]);
+    }
+}
+
+/// Regression: of two restores at once, the second one copied a file again that the first one had
+/// restored meanwhile. The copy had a new number, so a crash could keep the database from opening if
+/// another file was missing.
+#[test]
+fn two_restores_at_once_copy_a_missing_file_once() {
+    let (mem, model) = database(6);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    db.backup("/linked").unwrap();
+    copy_dir(&mem, "/linked", "/copied");
+    drop(db);
+    let missing = files_of_users(&mem.fork()).remove(0);
+    let before = files(&mem, ".sst");
+    mem.remove(&missing).unwrap();
+
+    // The handle with which another thread restores the file right after this one found it missing.
+    let other = Arc::new(Mutex::new(None::<Db>));
+    let (hooked, path_of_missing) = (other.clone(), missing.clone());
+    let hook = move |call: Call, path: &Path| {
+        if call != Call::Open || path != path_of_missing {
+            return Ok(());
+        }
+        let other = hooked.lock().unwrap().take();
+        let Some(db) = other else { return Ok(()) };
+        assert_eq!(db.restore("/copied").unwrap().restored.len(), 1);
+        Err(io::Error::from_raw_os_error(ENOENT))
+    };
+    let options = Options {
+        disk: Arc::new(HookedDisk::new(&mem, hook)),
+        ..options(&mem)
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let mut handle = Some(db.clone());
+    let restored = db.restore_while("/copied", || {
+        if let Some(handle) = handle.take() {
+            *other.lock().unwrap() = Some(handle);
+        }
+        true
+    });
+    assert_eq!(restored.unwrap().unwrap().left, []);
+    let was_used = other.lock().unwrap().is_none();
+    assert!(was_used, "another restore came between");
+    assert_eq!(files(&mem, ".sst"), before);
+    assert_eq!(read(&db, &model, &[]).damaged, 0);
+    assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
 }
 
 /// A manifest that lost its last edits names files that no longer exist, and does not name those
