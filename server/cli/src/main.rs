@@ -10,7 +10,7 @@
 //! - Results go to stdout; progress, warnings and errors to stderr.
 //! - A command that reads never makes a database where there is none.
 //! - The exit code is the class of the failure (`exit`).
-//! - When the reader closes stdout, the command ends quietly.
+//! - When the reader closes stdout, the command ends quietly; `ebb serve` goes on.
 
 #![forbid(unsafe_code)]
 // No `expect`, because only rustdoc has this lint: the compiler finds no broken link.

@@ -103,7 +103,7 @@ finds out what is on the disk. With --on-failed-write read-only it goes on answe
 it is stopped.
 
 With --tls-cert and --tls-key clients speak TLS. The files are read again when they change,
-and on SIGHUP, which stops a server without TLS.";
+and on SIGHUP. Without TLS, SIGHUP stops a server, but not one that systemd supervises.";
 
 /// Serve a database to Cassandra's drivers and cqlsh, with jobs on the cores that the load leaves.
 #[derive(Debug, clap::Args)]
@@ -177,7 +177,10 @@ pub(super) fn run(args: Args) -> Result<()> {
         health.ready(&node);
     }
     let addresses = (server.address(), http.address());
-    greet(&settings, addresses.0, addresses.1)?;
+    // The log has the addresses, too. With a full disk behind stdout, clients must be able to free space.
+    if let Err(error) = greet(&settings, addresses.0, addresses.1) {
+        warn!(target: SERVER, "the addresses are not printed: {error:#}");
+    }
     if let Some(db) = node.db() {
         started::log(db, &settings, limits, addresses, opened_in);
     }
@@ -185,10 +188,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     log_unreadable_snapshots(catalog)?;
     // Last, when everything listens: systemd then starts the services that are ordered after this one.
     let supervised = Supervised::ready(server.address())?;
-    match &tls {
-        Some(tls) => stop.wait(Some(&|| tls::reload(tls)))?,
-        None => stop.wait(None)?,
-    }
+    wait_for_stop(stop, tls.as_deref())?;
     supervised.stopping();
     let grace = settings.grace;
     // A failed write ends the wait without a signal, so the first signal already ends the process then.
@@ -209,6 +209,19 @@ pub(super) fn run(args: Args) -> Result<()> {
     stopped?;
     info!(target: SERVER, "stopped");
     Ok(())
+}
+
+/// Waits for the signal or the failed write that stops the server. With TLS, SIGHUP reads the files of TLS again.
+/// Without TLS, SIGHUP stops a server whose terminal is gone. It does not stop a server that systemd supervises:
+/// a unit sends SIGHUP to reload, and systemd would not restart a server that ends with 0.
+fn wait_for_stop(stop: StopSignal, tls: Option<&Tls>) -> Result<()> {
+    match tls {
+        Some(tls) => stop.wait(Some(&|| tls::reload(tls))),
+        None if supervisor::is_present() => stop.wait(Some(&|| {
+            info!(target: SERVER, "SIGHUP has no effect: without TLS there are no files to read again");
+        })),
+        None => stop.wait(None),
+    }
 }
 
 /// Warns of environment variables that are almost those of settings, because they have no effect.

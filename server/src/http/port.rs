@@ -5,15 +5,25 @@ use std::fmt;
 use std::io::{self, Error, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::uri::Authority;
 use hyper::header::HeaderValue;
+use rustix::net::sockopt;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+
+/// The time after which the kernel probes a silent server. NAT gateways forget a silent connection after some
+/// minutes.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+/// The time between two keepalive probes of a silent server.
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+/// The number of keepalive probes without an answer after which the connection ends.
+const PROBES_MAX: u32 = 6;
 
 /// The address of a server, with the token for it.
 #[derive(Debug)]
@@ -93,13 +103,24 @@ impl Port {
     /// # Errors
     /// When the server does not listen, or no authority that is trusted signed its certificate.
     pub(super) async fn connect(&self) -> io::Result<Box<dyn Stream>> {
-        let stream = TcpStream::connect(&self.address).await?;
+        let stream = self.open().await?;
         Ok(match &self.encryption {
             Some(Encryption { connector, name }) => {
                 Box::new(connector.connect(name.clone(), stream).await?)
             }
             None => Box::new(stream),
         })
+    }
+
+    /// Opens the connection below HTTP and TLS. Requests have no timeout, because a backup may take hours. Instead,
+    /// the kernel probes a silent server: one that lost its power or its network cannot end its connection.
+    async fn open(&self) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect(&self.address).await?;
+        sockopt::set_tcp_keepidle(&stream, PROBE_AFTER)?;
+        sockopt::set_tcp_keepintvl(&stream, PROBE_EVERY)?;
+        sockopt::set_tcp_keepcnt(&stream, PROBES_MAX)?;
+        sockopt::set_socket_keepalive(&stream, true)?;
+        Ok(stream)
     }
 }
 
@@ -160,7 +181,25 @@ fn trusting(authorities: &Path) -> io::Result<TlsConnector> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
+    use tokio::runtime::Builder;
+
     use super::*;
+
+    /// Regression: a command waited for ever for a server that had lost its power.
+    #[test]
+    fn the_kernel_probes_a_silent_server() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let port = Port::at(&url, None, None).unwrap();
+        let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+        let stream = runtime.block_on(port.open()).unwrap();
+        assert!(sockopt::socket_keepalive(&stream).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), PROBE_AFTER);
+        assert_eq!(sockopt::tcp_keepintvl(&stream).unwrap(), PROBE_EVERY);
+        assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), PROBES_MAX);
+    }
 
     #[test]
     fn an_address_has_a_scheme_and_a_host_and_no_path() {

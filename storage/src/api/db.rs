@@ -10,7 +10,7 @@ use crate::db::{DbInner, Event, FileCheck, Health, LargeGroup, SnapshotPins};
 use crate::error::{Error, Result};
 use crate::maintenance::{
     self, Backup, BackupInfo, LossReport, MaintenanceProgress, RestoreReport, VerifyReport,
-    verify_state,
+    is_incomplete, verify_state,
 };
 use crate::manifest::Manifest;
 use crate::meter::Meter;
@@ -47,12 +47,15 @@ pub struct Db {
 }
 
 impl Db {
-    /// Returns whether a directory has a database, which may be damaged or in use.
+    /// Returns whether a directory has a database, which may be damaged or in use. The unfinished copy of a
+    /// backup or a repair, running or interrupted, is no database: opening it fails with
+    /// [`Error::Incomplete`].
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn exists(dir: impl AsRef<Path>, options: &Options) -> Result<bool> {
-        Manifest::exists(&*options.disk, dir.as_ref())
+        let (disk, dir) = (&*options.disk, dir.as_ref());
+        Ok(Manifest::exists(disk, dir)? && !is_incomplete(disk, dir))
     }
 
     /// Opens the database of a directory, or creates one there ([`Options::create_if_missing`]),

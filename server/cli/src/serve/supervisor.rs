@@ -1,8 +1,10 @@
 //! Notifications to systemd: that the server is ready, that it stops and, if the unit has a watchdog,
 //! periodically that it answers. Without systemd nothing is sent.
 
+use std::env;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,6 +15,10 @@ use sd_notify::NotifyState;
 
 use super::log_levels::SERVER;
 
+/// The environment variable by which systemd passes the socket for notifications.
+const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+/// The environment variable by which systemd, from version 248 on, passes the id of the process that it started.
+const EXEC_PID: &str = "SYSTEMD_EXEC_PID";
 /// The request `OPTIONS` in version 4 of CQL's protocol: a header without a body.
 const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
 
@@ -48,6 +54,13 @@ impl Supervised {
         self.stops.store(true, Ordering::Relaxed);
         tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
+}
+
+/// Returns whether systemd, or another supervisor with its protocol, started this process. A unit with
+/// `Type=simple` has no socket for notifications. Child processes inherit [`EXEC_PID`], but have other ids.
+pub(super) fn is_present() -> bool {
+    let started = env::var(EXEC_PID).is_ok_and(|id| id == process::id().to_string());
+    started || env::var_os(NOTIFY_SOCKET).is_some()
 }
 
 fn tell(states: &[NotifyState<'_>]) {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::Stdio;
 
 use ebb_test_support::wait::{HANG, until_some};
@@ -49,6 +50,27 @@ fn a_token_that_cannot_be_printed_is_not_created() {
     let created = Running::start(&mut create).output();
     assert_eq!(created.status.code(), Some(8), "{created:?}");
     assert_eq!(place.ebb("token list").ok(), "no tokens yet\n");
+}
+
+/// A test of ebb-server checks the other metrics, which it exports itself.
+#[test]
+fn the_alert_rules_and_the_dashboard_query_metrics_of_cql_that_exist() {
+    let place = Place::new();
+    let server = Server::start(&place, "--http 127.0.0.1:0");
+    let token = place.ebb("token create --scope read").ok();
+    let (_, metrics) = get(server.http(), "/metrics", token.trim());
+    let monitoring = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/monitoring");
+    let files = ["alerts.yml", "grafana.json"];
+    let queries = files.map(|file| std::fs::read_to_string(monitoring.join(file)).unwrap());
+    let queries = queries.concat();
+    let words = queries.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names: Vec<&str> = words.filter(|word| word.starts_with("ebb_cql_")).collect();
+    assert!(!names.is_empty());
+    for name in names {
+        let has = |end: char| metrics.contains(&format!("\n{name}{end}"));
+        assert!(has(' ') || has('{'), "{name}");
+    }
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]

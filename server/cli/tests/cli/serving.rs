@@ -65,8 +65,9 @@ impl Server {
         Self::start_by(bash, more)
     }
 
+    /// Starts a server by a command that is complete but for its pipes. `more` are the flags that the test added.
     #[track_caller]
-    fn start_by(mut command: Command, more: &str) -> Self {
+    pub fn start_by(mut command: Command, more: &str) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         // Variables, because flags in `more` override them.
         command.env("EBB_REQUEST_TIMEOUT", "3m");

@@ -1,41 +1,116 @@
 //! `ebb serve` under a supervisor that waits for notifications, as systemd does.
 
+use std::fs::File;
 use std::os::unix::net::UnixDatagram;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
+use ebb_cql::client::Client;
+use ebb_cql::protocol::{Compression, Response};
 use ebb_test_support::wait::{HANG, uninterrupted, until_some};
 use rustix::process::Signal;
 
 use crate::place::{Place, Running};
+use crate::serving::{Server, query};
+
+/// The socket of a supervisor, for notifications.
+struct Supervisor(UnixDatagram);
+
+impl Supervisor {
+    /// Binds the socket, and returns it with a command that starts a server which sends to it.
+    fn with_server(place: &Place) -> (Self, Command) {
+        let path = place.path("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(HANG)).unwrap();
+        let mut command = place.command("serve --cql 127.0.0.1:0 --overload-wait 0s");
+        command.env("NOTIFY_SOCKET", &path);
+        (Self(socket), command)
+    }
+
+    /// Waits for the next message.
+    fn next(&self) -> String {
+        let mut message = [0; 256];
+        let length = uninterrupted(|| self.0.recv(&mut message)).unwrap();
+        String::from_utf8(message[..length].to_vec()).unwrap()
+    }
+
+    /// Waits until the server is ready, and returns its address for CQL.
+    fn ready(&self) -> String {
+        let ready = self.next();
+        let address = ready.strip_prefix("READY=1\nSTATUS=answers CQL on ");
+        address.expect(&ready).trim_end().to_owned()
+    }
+}
 
 #[test]
 fn systemd_gets_ready_watchdog_and_stopping_messages() {
     let place = Place::new();
-    let path = place.dir.path().join("notify");
-    let heard = UnixDatagram::bind(&path).unwrap();
-    heard.set_read_timeout(Some(HANG)).unwrap();
-    let mut command = place.command("serve --cql 127.0.0.1:0 --overload-wait 0s");
+    let (supervisor, mut command) = Supervisor::with_server(&place);
     command
-        .env("NOTIFY_SOCKET", &path)
         .env("WATCHDOG_USEC", "200000")
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let mut server = Running::start(&mut command);
-    let next = || {
-        let mut message = [0; 256];
-        let length = uninterrupted(|| heard.recv(&mut message)).unwrap();
-        String::from_utf8(message[..length].to_vec()).unwrap()
-    };
+    let next = || supervisor.next();
 
-    let ready = next();
-    assert!(
-        ready.starts_with("READY=1\nSTATUS=answers CQL on 127.0.0.1:"),
-        "{ready}"
-    );
+    let address = supervisor.ready();
+    assert!(address.starts_with("127.0.0.1:"), "{address}");
     assert_eq!([next(), next()], ["WATCHDOG=1\n"; 2]);
     server.signal(Signal::TERM);
     let after = std::iter::repeat_with(next).find(|message| message != "WATCHDOG=1\n");
     assert_eq!(after.unwrap(), "STOPPING=1\nSTATUS=stopping\n");
+    let status = until_some("the end of the server", || server.status());
+    assert!(status.success());
+}
+
+/// Regression: `systemctl reload` of a server without TLS stopped it with exit code 0, after which the unit does
+/// not start it again.
+#[test]
+fn a_reload_without_tls_does_not_stop_a_supervised_server() {
+    let place = Place::new();
+    let (supervisor, command) = Supervisor::with_server(&place);
+    let mut server = Server::start_by(command, "");
+    assert_eq!(supervisor.ready(), server.address());
+    if crate::signals::heard().contains(&"-HUP") {
+        server.signal(Signal::HUP);
+        server.error_line_with("SIGHUP has no effect");
+    }
+    let answer = query(&mut server.client(), "SELECT key FROM system.local");
+    assert!(matches!(answer, Ok(Response::Rows(_))), "{answer:?}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Regression: a reload also stopped a server whose unit has no notifications, as with `Type=simple`.
+#[test]
+fn sighup_without_tls_stops_only_a_server_that_systemd_did_not_start() {
+    if !crate::signals::heard().contains(&"-HUP") {
+        return;
+    }
+    let place = Place::new();
+    let server = Server::start_after(&place, "unset NOTIFY_SOCKET SYSTEMD_EXEC_PID", "");
+    server.signal(Signal::HUP);
+    assert_eq!(server.wait(), Some(0));
+    // The server has the process id of the shell.
+    let systemd = "unset NOTIFY_SOCKET && export SYSTEMD_EXEC_PID=$$";
+    let mut server = Server::start_after(&place, systemd, "");
+    server.signal(Signal::HUP);
+    server.error_line_with("SIGHUP has no effect");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Regression: the server ended after its start, because its greeting could not be written.
+#[test]
+fn a_server_starts_with_a_full_disk_behind_its_stdout() {
+    let place = Place::new();
+    let (supervisor, mut command) = Supervisor::with_server(&place);
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    command.stdout(full).stderr(Stdio::null());
+    let mut server = Running::start(&mut command);
+    let mut client = Client::connect(&*supervisor.ready(), Compression::None).unwrap();
+    client.socket().set_read_timeout(Some(HANG)).unwrap();
+    let answer = query(&mut client, "SELECT key FROM system.local");
+    assert!(matches!(answer, Ok(Response::Rows(_))), "{answer:?}");
+    drop(client);
+    server.signal(Signal::TERM);
     let status = until_some("the end of the server", || server.status());
     assert!(status.success());
 }

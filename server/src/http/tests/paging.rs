@@ -1,5 +1,7 @@
 //! Lists by pages: of names, of profiles and attempts, of backups.
 
+use std::ops::ControlFlow;
+
 use super::*;
 
 /// Fetches a list by pages of `limit` elements, and returns its elements, each converted by `of`.
@@ -56,6 +58,33 @@ fn keyspaces_and_backups_are_listed_by_pages_in_the_order_of_their_names() {
             .unwrap()
             .contains(&"e".to_string())
     );
+}
+
+/// Regression: the folder of an interrupted backup was listed, although it does not open as the database.
+#[test]
+fn an_unfinished_backup_is_not_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = serve(dir.path());
+    let token = token(dir.path(), Scope::Read);
+    let names = || {
+        let (status, answer) = ask(&server, "GET /v1/backups", "localhost", Some(&token), "");
+        assert_eq!(status, 200, "{answer}");
+        let (_, list) = answer.split_once("\r\n\r\n").unwrap();
+        let list: Value = serde_json::from_str(list).unwrap();
+        let backups = list["backups"].as_array().unwrap().iter();
+        let name = |backup: &Value| backup["name"].as_str().unwrap().to_owned();
+        backups.map(name).collect::<Vec<_>>()
+    };
+    let (db, backups) = (node.db().unwrap(), dir.path().join("backups"));
+    db.backup(backups.join("sunday")).unwrap();
+    let mut running = db.start_backup(backups.join("monday")).unwrap();
+    assert_eq!(names(), ["sunday"]);
+    let copied = running.copy(&mut |_| ControlFlow::Continue(()));
+    assert!(copied.unwrap().is_continue());
+    assert_eq!(names(), ["sunday"]);
+    let finished = running.finish(&mut |_| ControlFlow::Continue(()));
+    assert!(finished.unwrap().is_some());
+    assert_eq!(names(), ["monday", "sunday"]);
 }
 
 #[test]
