@@ -325,6 +325,7 @@ impl Service for Executor {
             hash,
             text: text.into(),
             tokens,
+            memory_bytes: 0,
             markers: Columns::default(),
             partition_key: Vec::new(),
             columns: None,
@@ -360,6 +361,7 @@ impl Service for Executor {
                 prepared.columns = Some(plan.columns.clone());
                 prepared.markers = meaning.markers.clone();
                 prepared.partition_key = partition_key;
+                prepared.memory_bytes = meaning.memory_bytes;
                 prepared.meaning = ArcSwap::from_pointee(Meaning::Select(Box::new(meaning)));
             }
             // DESCRIBE SCHEMA prints a statement for each object of the server.
@@ -379,6 +381,7 @@ impl Service for Executor {
                     };
                     prepared.markers = write.markers().clone();
                     prepared.partition_key = write.partition_key().to_vec();
+                    prepared.memory_bytes = write.memory_bytes();
                     prepared.meaning = ArcSwap::from_pointee(Meaning::Write(Box::new(write)));
                 }
             }

@@ -11,6 +11,7 @@
 //!     ├ indexes   builds indexes, and removes stale entries
 //!     ├ functions   functions, casts and operators
 //!     ├ interrupt   timeouts, cancellation and CPU limits of statements
+//!     ├ memory   the limit on the memory of a statement beyond its own words
 //!     ├ floor   the CPU share of scans beside busy processes
 //!     ├ schema_statements, snapshots, describe   statements about the schema and snapshots
 //!     ├ queries   the statements that wait or run in a lane
@@ -58,6 +59,7 @@ mod indexes;
 )]
 mod interrupt;
 mod listing;
+mod memory;
 mod outcome;
 mod paging;
 pub mod prepared;

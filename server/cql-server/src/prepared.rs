@@ -31,6 +31,9 @@ pub struct Prepared {
     pub(super) text: Box<str>,
     /// The number of tokens in the text, for an estimate of the memory that the statement takes.
     pub(super) tokens: usize,
+    /// The bytes that the statement takes beyond its own words: see
+    /// [`Memory`](super::memory::Memory).
+    pub(super) memory_bytes: usize,
     /// The markers, as in the response to PREPARE.
     pub(super) markers: Columns,
     pub(super) partition_key: Vec<u16>,
@@ -96,6 +99,8 @@ pub(super) struct SelectMeaning {
     pub(super) schema: Arc<TableSchema>,
     pub(super) select: Select,
     pub(super) markers: Columns,
+    /// The bytes that the statement takes beyond its own words.
+    pub(super) memory_bytes: usize,
 }
 
 /// Returns the roles and identities that a statement creates, changes or drops; `None` for a
@@ -212,6 +217,8 @@ impl Statement for Prepared {
         // A long constant is in the text, in the tree and in the plan.
         const COPIES: usize = 3;
         let own = size_of::<Self>() + size_of::<SelectMeaning>() + PIECES;
-        own + COPIES * self.text.len() + TOKEN_BYTES * self.tokens + 4 * metadata
+        let words = COPIES * self.text.len() + TOKEN_BYTES * self.tokens;
+        // The metadata are a part of `memory_bytes`.
+        own + words + 3 * metadata + self.memory_bytes
     }
 }

@@ -12,6 +12,7 @@ use ebb_model::types::CqlType;
 use super::volatile::VolatileCalls;
 use crate::error::{Result, invalid};
 use crate::functions::Function;
+use crate::memory::Memory;
 
 /// The column, field, argument or limit that a value is for.
 #[derive(Debug, Clone)]
@@ -29,13 +30,15 @@ impl Receiver {
 }
 
 /// For each marker (`?` or `:name`) of a statement, its receiver: the column, argument or limit
-/// that the value is for. Filled in while the statement is analysed.
+/// that the value is for. Filled in while the statement is analysed, with the memory that its plan
+/// takes.
 #[derive(Debug)]
 pub struct Markers {
     schema: Arc<TableSchema>,
     names: Vec<Option<Name>>,
     receivers: Vec<Option<Receiver>>,
     volatile: VolatileCalls,
+    memory: Memory,
 }
 
 impl Markers {
@@ -47,7 +50,13 @@ impl Markers {
             names: names.to_vec(),
             receivers: names.iter().map(|_| None).collect(),
             volatile: VolatileCalls::default(),
+            memory: Memory::default(),
         }
+    }
+
+    /// Returns the memory that the statement takes beyond its own words.
+    pub fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
     }
 
     pub fn schema(&self) -> &Arc<TableSchema> {
@@ -60,10 +69,15 @@ impl Markers {
 
     /// Sets the receiver (the column, argument or limit for the value) of a marker. Ignores a
     /// marker whose index is beyond those of the statement.
-    pub fn set(&mut self, marker: &Marker, receiver: &Receiver) {
+    ///
+    /// # Errors
+    /// If the names of the receivers take too much memory.
+    pub fn set(&mut self, marker: &Marker, receiver: &Receiver) -> Result<()> {
         if let Some(place) = self.receivers.get_mut(usize::from(marker.index)) {
+            self.memory.take(receiver.name.len())?;
             *place = Some(receiver.clone());
         }
+        Ok(())
     }
 
     /// Adds a call of a volatile function to the statement, and returns the index of the call among
@@ -99,7 +113,10 @@ impl Markers {
     }
 
     /// Returns the metadata of all markers, as a response to PREPARE contains it.
-    pub fn columns(&self) -> Columns {
+    ///
+    /// # Errors
+    /// If the metadata take too much memory, or the timeout of the statement.
+    pub fn columns(&mut self) -> Result<Columns> {
         let types = self.types();
         let specs: Vec<ColumnSpec<'_>> = (0..types.len())
             .map(|at| ColumnSpec {
@@ -113,7 +130,7 @@ impl Markers {
                 ty: &types[at],
             })
             .collect();
-        Columns::new(&specs)
+        self.memory.columns(&specs)
     }
 }
 
@@ -237,9 +254,11 @@ impl<'v> Bound<'v> {
 #[cfg(test)]
 mod tests {
     use ebb_cql::protocol::ValuesBuf;
-    use ebb_cql::syntax::ast::QualifiedName;
+    use ebb_cql::syntax::ast::{QualifiedName, Statement};
+    use ebb_cql::syntax::parse;
 
     use super::*;
+    use crate::analyse::select::SelectPlan;
     use crate::executor::harness::Server;
     use crate::functions::find;
 
@@ -254,7 +273,7 @@ mod tests {
         values.push_named("a", Value::Bytes(b"1"));
         values.push_named("a", Value::Null);
         let names = ["a", "b", "a"].map(|name| Some(Name::new(name)));
-        let columns = Markers::new(&schema, &names).columns();
+        let columns = Markers::new(&schema, &names).columns().unwrap();
         let bound = Bound::new(values.as_values(), &columns, 7).unwrap();
         let of = |bound: &Bound<'_>, index| match bound.value(index) {
             Value::Bytes(bytes) => bytes.to_vec(),
@@ -280,5 +299,35 @@ mod tests {
         for other in [&called, &*next, &with_json] {
             assert!(Arc::ptr_eq(&other.values, &bound.values));
         }
+    }
+    /// Returns the types of a tuple, or of the tuples in a list.
+    fn types_of(ty: &CqlType) -> &Arc<[CqlType]> {
+        match ty {
+            CqlType::Tuple(types) => types,
+            CqlType::List { element, .. } => types_of(element),
+            other => panic!("{other} contains no tuple"),
+        }
+    }
+
+    /// Regression: each tuple's marker had a copy of the tuple's type, and each `IN ?` a copy of the
+    /// column's type. Both may consist of thousands of types.
+    #[test]
+    fn the_types_of_markers_are_shared() {
+        let server = Server::with(&[
+            "CREATE TABLE t (k tuple<int, text>, a int, b int, PRIMARY KEY (k, a, b))",
+        ]);
+        let state = server.executor.catalog().state();
+        let schema = state.table("ks", "t").unwrap().schema().clone();
+        let text = "SELECT a FROM t WHERE k IN ? AND (a, b) IN (?, ?)";
+        let parsed = parse(text).unwrap();
+        let Statement::Select(select) = &parsed.statement else {
+            panic!("{text} is no SELECT");
+        };
+        let mut markers = Markers::new(&schema, &parsed.markers);
+        SelectPlan::new(select, &mut markers).unwrap();
+        let types = markers.types();
+        let column = schema.column("k").unwrap();
+        assert!(Arc::ptr_eq(types_of(&types[0]), types_of(&column.ty)));
+        assert!(Arc::ptr_eq(types_of(&types[1]), types_of(&types[2])));
     }
 }

@@ -88,12 +88,12 @@ impl SelectPlan {
             }
         }
         let columns = if select.json {
-            Columns::new(&[ColumnSpec {
+            markers.memory().columns(&[ColumnSpec {
                 keyspace: schema.keyspace(),
                 table: schema.name(),
                 name: "[json]",
                 ty: &CqlType::Text,
-            }])
+            }])?
         } else {
             let specs = outputs.columns.iter().map(|column| ColumnSpec {
                 keyspace: schema.keyspace(),
@@ -101,7 +101,8 @@ impl SelectPlan {
                 name: &column.name,
                 ty: &column.ty,
             });
-            Columns::new(&specs.collect::<Vec<_>>())
+            let specs = specs.collect::<Vec<_>>();
+            markers.memory().columns(&specs)?
         };
         Ok(Self {
             // A single partition is read in order already.

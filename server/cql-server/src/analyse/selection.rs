@@ -112,6 +112,8 @@ impl Outputs {
         let mut outputs = Self::default();
         match selection {
             Selection::All => {
+                let columns = schema.columns().len();
+                markers.memory().take(columns * size_of::<ResultColumn>())?;
                 for (place, column) in schema.columns().iter().enumerate() {
                     let output = Output::Column(outputs.slots.of(place));
                     outputs.columns.push(ResultColumn {

@@ -8,6 +8,7 @@
 //! bytes of an evaluated term are always valid for its type.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::iter;
 use std::sync::Arc;
 
@@ -43,8 +44,9 @@ pub enum Term {
     /// `{a: b}`. Evaluation sorts the entries by key.
     Map(CqlType, Vec<(Term, Term)>),
     Tuple(Vec<Term>),
-    /// All fields of a user-defined type; omitted fields are null.
-    Udt(Arc<UserType>, Vec<Term>),
+    /// The given fields of a user-defined type, by their indexes in ascending order. The others are
+    /// null.
+    Udt(Arc<UserType>, Vec<(usize, Term)>),
     Call(Function, Vec<Term>),
     /// The result of a call of a volatile function such as `uuid()`, by the index of the call in
     /// the statement.
@@ -116,7 +118,7 @@ fn prepare_part(
         }
         ast::Term::Null => Ok(Term::Null),
         ast::Term::Marker(marker) => {
-            markers.set(marker, receiver);
+            markers.set(marker, receiver)?;
             Ok(Term::Marker {
                 index: marker.index,
                 ty: ty.clone(),
@@ -210,12 +212,19 @@ fn prepare_part(
 }
 
 /// Prepares the marker of `IN ?`, whose value is a list of values for `receiver`.
-pub fn prepare_in(marker: &ast::Marker, receiver: &Receiver, markers: &mut Markers) -> Term {
-    markers.set(marker, receiver);
-    Term::InMarker {
+///
+/// # Errors
+/// If the names of the statement's receivers take too much memory.
+pub fn prepare_in(
+    marker: &ast::Marker,
+    receiver: &Receiver,
+    markers: &mut Markers,
+) -> Result<Term> {
+    markers.set(marker, receiver)?;
+    Ok(Term::InMarker {
         index: marker.index,
         ty: receiver.ty.clone(),
-    }
+    })
 }
 
 /// Replaces the empty elements of a valid list behind IN by nulls, unless their type has an empty
@@ -255,8 +264,8 @@ fn prepare_fields(
     let name = &receiver.name;
     let parts = definition.fields().len() + given.len();
     interrupt::charge((parts / PARTS_PER_UNIT) as u64)?;
-    // The term of each field of the type.
-    let mut terms: Vec<Option<&ast::Term>> = vec![None; definition.fields().len()];
+    // The terms of the given fields, in the order of the type. The type may have thousands more.
+    let mut terms: BTreeMap<usize, &ast::Term> = BTreeMap::new();
     for (field, term) in given {
         let Some(place) = definition.field(field.as_str()) else {
             return invalid(format!(
@@ -265,20 +274,20 @@ fn prepare_fields(
                 definition.name()
             ));
         };
-        terms[place] = Some(term);
+        terms.insert(place, term);
     }
-    let field = |((field, ty), term): (&(Arc<str>, CqlType), Option<&ast::Term>)| {
-        let Some(term) = term else {
-            return Ok(Term::Null);
-        };
+    // The value has a null for each omitted field.
+    let omitted = definition.fields().len() - terms.len();
+    markers.memory().take_nulls(omitted)?;
+    let field = |(place, term): (usize, &ast::Term)| {
+        let (field, ty) = &definition.fields()[place];
         check_part(term, ty, is_checked, || {
             format!("Invalid user type literal for {name}: field {field} is not of type {ty}")
         })?;
         let inner = Receiver::new(format!("{name}.{field}"), ty.clone());
-        prepare_part(term, &inner, true, markers)
+        Ok((place, prepare_part(term, &inner, true, markers)?))
     };
-    let fields = definition.fields().iter().zip(terms).map(field);
-    let fields = fields.collect::<Result<_>>()?;
+    let fields = terms.into_iter().map(field).collect::<Result<_>>()?;
     folded(Term::Udt(definition.clone(), fields))
 }
 
@@ -435,9 +444,10 @@ impl Term {
             Self::Marker { .. } | Self::InMarker { .. } | Self::Call(..) | Self::Volatile(_) => {
                 false
             }
-            Self::List(items) | Self::Set(_, items) | Self::Tuple(items) | Self::Udt(_, items) => {
+            Self::List(items) | Self::Set(_, items) | Self::Tuple(items) => {
                 items.iter().all(Self::is_constant)
             }
+            Self::Udt(_, given) => given.iter().all(|(_, term)| term.is_constant()),
             Self::Map(_, entries) => entries
                 .iter()
                 .all(|(k, v)| k.is_constant() && v.is_constant()),
@@ -508,15 +518,18 @@ impl Term {
                     items.iter().map(Option::as_deref),
                 )))
             }
-            Self::Udt(definition, fields) => {
-                let unset = |at: usize| {
-                    format!(
-                        "Invalid unset value for field '{}' of user defined type {}",
-                        definition.fields()[at].0,
-                        definition.name()
-                    )
-                };
-                let fields = nullable(fields, bound, unset)?;
+            Self::Udt(definition, given) => {
+                let mut fields = vec![None; definition.fields().len()];
+                for (at, term) in given {
+                    let Some(value) = term.evaluate(bound)?.unless_unset() else {
+                        return invalid(format!(
+                            "Invalid unset value for field '{}' of user defined type {}",
+                            definition.fields()[*at].0,
+                            definition.name()
+                        ));
+                    };
+                    fields[*at] = value;
+                }
                 Ok(owned(elements::build_tuple(
                     fields.iter().map(Option::as_deref),
                 )))
@@ -548,8 +561,8 @@ fn owned(bytes: Vec<u8>) -> Evaluated<'static> {
     Evaluated::Value(Cow::Owned(bytes))
 }
 
-/// Evaluates the fields of a tuple or user-defined type, which may be null. `unset` returns the
-/// error message for an unset field, given its index.
+/// Evaluates the fields of a tuple or the arguments of a call, which may be null. `unset` returns the
+/// error message for an unset one, given its index.
 fn nullable<'v>(
     parts: &'v [Term],
     bound: &Bound<'v>,
@@ -573,5 +586,39 @@ fn part<'v>(item: &'v Term, bound: &Bound<'v>) -> Result<Cow<'v, [u8]>> {
         Evaluated::Value(bytes) => Ok(bytes),
         Evaluated::Null => invalid("null is not supported inside collections"),
         Evaluated::Unset => invalid("unset value is not supported inside collections"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::harness::Server;
+
+    /// Regression: a literal with a marker had a term for each field of its type, and a type may have
+    /// thousands of fields.
+    #[test]
+    fn a_literal_has_terms_for_the_given_fields_only() {
+        let server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY)"]);
+        let state = server.executor.catalog().state();
+        let schema = state.table("ks", "t").unwrap().schema();
+        let fields = ["a", "b", "c"].map(|name| (Arc::<str>::from(name), CqlType::Int));
+        let ty = CqlType::udt(Arc::new(UserType::new("ks", "u", fields).unwrap()));
+        let marker = ast::Term::Marker(ast::Marker {
+            index: 0,
+            name: None,
+        });
+        let literal = ast::Term::Udt(vec![(ast::Name::new("b"), marker)]);
+        let mut markers = Markers::new(schema, &[None]);
+        let term = prepare(&literal, &Receiver::new("u", ty), &mut markers).unwrap();
+        let Term::Udt(_, given) = &term else {
+            panic!("{term:?} is no user-defined type");
+        };
+        assert!(
+            matches!(&given[..], [(1, Term::Marker { index: 0, .. })]),
+            "{given:?}"
+        );
+        // Without a value the marker is null, as the omitted fields are.
+        let value = elements::build_tuple([None; 3]);
+        assert_eq!(term.evaluate(&Bound::default()), Ok(owned(value)));
     }
 }

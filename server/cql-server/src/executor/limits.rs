@@ -7,9 +7,12 @@ use ebb_model::types::elements;
 
 use super::Executor;
 use super::harness::Server;
+use crate::analyse::selection::ResultColumn;
+use crate::call::Statement;
 use crate::functions::digits_units;
 use crate::interrupt::tests::{cancelled, charged};
 use crate::interrupt::{self, TimeOut};
+use crate::memory::BYTES_MAX;
 use crate::read::Limits;
 use crate::testing::{local_node, never};
 
@@ -321,6 +324,62 @@ fn the_parts_of_a_nested_literal_are_checked_once() {
     let (prepared, units) = charged(|| server.prepare(&insert));
     assert!(prepared.is_ok());
     assert!((120..200).contains(&units), "{units}");
+}
+
+/// Returns the bytes that a statement takes beyond its own words.
+fn memory_bytes(server: &Server, text: &str) -> usize {
+    let prepared = server.prepare(text);
+    let prepared = prepared.unwrap_or_else(|error| panic!("{text}: {error}"));
+    // The cache of prepared statements counts them.
+    assert!(prepared.size_bytes() >= prepared.memory_bytes);
+    prepared.memory_bytes
+}
+
+/// Regression: each mention of a column, and each marker, repeats its type in the metadata. With a
+/// type of thousands of fields, statements of 2 MB took gigabytes.
+#[test]
+fn the_metadata_of_a_statement_have_a_limited_size() {
+    let (mut server, _) = nested_fields(4000, 0);
+    let select = |count: usize| format!("SELECT {} FROM t", times(count, "u"));
+    let of_select = [1, 2].map(|count| memory_bytes(&server, &select(count)));
+    let of_column = of_select[1] - of_select[0];
+    // Each field has a name of at least two letters with its length, and the id of a type.
+    assert!(of_column > 4000 * 6, "{of_column}");
+    let of_all = memory_bytes(&server, "SELECT * FROM t");
+    assert!(
+        of_all > of_column + 6 * size_of::<ResultColumn>(),
+        "{of_all}"
+    );
+    let update = |count: usize| {
+        let markers = times(count, "?");
+        format!("UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF u IN ({markers})")
+    };
+    let of_update = [1, 2].map(|count| memory_bytes(&server, &update(count)));
+    // A marker has the name of its receiver in the plan, too.
+    assert_eq!(of_update[1] - of_update[0], of_column + 1);
+    let many = BYTES_MAX / of_column + 1;
+    let refused = server.refused(&select(many));
+    assert!(
+        refused.starts_with("The statement takes more than 67108864 bytes"),
+        "{refused}"
+    );
+}
+
+/// Regression: a literal of a user-defined type took memory for each field that it omits, 16 KB for
+/// `{f0: 1}` of a type with 4,000 fields, and nothing counted it.
+#[test]
+fn the_omitted_fields_of_literals_are_counted() {
+    let (server, _) = nested_fields(4000, 1);
+    let insert = |count: usize, literal: &str| {
+        let literals = times(count, literal);
+        format!("INSERT INTO t (k, c, u) VALUES (1, 1, [{literals}])")
+    };
+    // The name of the marker's receiver is in the plan and, with a length and a type, in the metadata.
+    let of_marker = 2 * "value(u).f0".len() + 2 + 2;
+    for (literal, beside) in [("{f0: 1}", 0), ("{f0: ?}", of_marker)] {
+        let [one, two] = [1, 2].map(|count| memory_bytes(&server, &insert(count, literal)));
+        assert_eq!(two - one, 4 * 3999 + beside, "{literal}");
+    }
 }
 
 /// Regression: the response to a conditional write compared each static column with each condition,

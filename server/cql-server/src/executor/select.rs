@@ -72,7 +72,8 @@ impl Executor {
         });
         let meaning = SelectMeaning {
             schema: schema.clone(),
-            markers: markers.columns(),
+            markers: markers.columns()?,
+            memory_bytes: markers.memory().bytes(),
             select: Select::new(plan, hash),
         };
         Ok((meaning, partition_key))

@@ -11,6 +11,10 @@ use super::number_size;
 use super::parsed_json::ParsedJson;
 use crate::error::{Result, invalid, of_type};
 use crate::interrupt;
+use crate::memory::Memory;
+
+/// The number of fields of a user-defined type that are looked up in an object in one unit of work.
+const FIELDS_PER_UNIT: usize = 16;
 
 /// Decodes a JSON text as a value of a type; `None` is null. A quoted text may stand for any native
 /// value and for a whole collection.
@@ -22,7 +26,7 @@ use crate::interrupt;
 /// If the text is no JSON or no value of the type, or if the statement's time is over.
 pub fn value(ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>> {
     match serde_json::from_str::<&RawValue>(text) {
-        Ok(json) => read(ty, json),
+        Ok(json) => read(ty, json, &mut Memory::default()),
         Err(error) => invalid(format!(
             "execution of 'system.fromjson[text]' failed: Could not decode JSON string '{text}': \
              {error}"
@@ -30,8 +34,9 @@ pub fn value(ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Decodes a JSON value as a value of a type; `None` is null.
-fn read(ty: &CqlType, json: &RawValue) -> Result<Option<Vec<u8>>> {
+/// Decodes a JSON value as a value of a type; `None` is null. `memory` counts the nulls of fields that
+/// objects omit.
+fn read(ty: &CqlType, json: &RawValue, memory: &mut Memory) -> Result<Option<Vec<u8>>> {
     let json = json.get();
     interrupt::charge_bytes(json.len())?;
     if json == "null" {
@@ -39,17 +44,17 @@ fn read(ty: &CqlType, json: &RawValue) -> Result<Option<Vec<u8>>> {
     }
     let value = if json.starts_with('"') {
         match serde_json::from_str::<String>(json) {
-            Ok(text) => of_string(ty, &text),
+            Ok(text) => of_string(ty, &text, memory),
             Err(error) => undecodable(&error),
         }
     } else {
-        of_other(ty, json)
+        of_other(ty, json, memory)
     };
     value.map(Some)
 }
 
 /// Decodes a JSON string, or the key of a JSON object that stands for a map, as a value of a type.
-fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
+fn of_string(ty: &CqlType, text: &str, memory: &mut Memory) -> Result<Vec<u8>> {
     interrupt::charge_bytes(text.len())?;
     match ty {
         CqlType::List { .. }
@@ -57,7 +62,7 @@ fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
         | CqlType::Map { .. }
         | CqlType::Tuple(_)
         | CqlType::Udt { .. } => match serde_json::from_str::<&RawValue>(text) {
-            Ok(json) => composite(ty, json.get()),
+            Ok(json) => composite(ty, json.get(), memory),
             Err(error) => undecodable(&error),
         },
         CqlType::Blob => {
@@ -78,7 +83,7 @@ fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
 }
 
 /// Decodes a JSON number, boolean, array or object as a value of a type.
-fn of_other(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
+fn of_other(ty: &CqlType, json: &str, memory: &mut Memory) -> Result<Vec<u8>> {
     let parsed = ParsedJson(json);
     // If no guard accepts the value, the later arm of its type names the expected form for the error.
     let expected_type = match ty {
@@ -86,7 +91,7 @@ fn of_other(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
         | CqlType::Set { .. }
         | CqlType::Map { .. }
         | CqlType::Tuple(_)
-        | CqlType::Udt { .. } => return composite(ty, json),
+        | CqlType::Udt { .. } => return composite(ty, json, memory),
         CqlType::Varint | CqlType::Decimal => return number(ty, json, &parsed),
         CqlType::Blob => {
             let why = format!("a {} is no string", parsed.class());
@@ -164,22 +169,26 @@ fn expected<T>(what: &str, json: &str) -> Result<T> {
     invalid(format!("Expected {what}, but got a {class}: {parsed}"))
 }
 
-/// Decodes a JSON array or object as a collection, tuple or user-defined type.
-fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
-    let part = |ty: &CqlType, raw: &RawValue, what: &str| match read(ty, raw)? {
+/// Decodes a part of a collection, which may not be null.
+fn part(ty: &CqlType, raw: &RawValue, what: &str, memory: &mut Memory) -> Result<Vec<u8>> {
+    match read(ty, raw, memory)? {
         Some(part) => Ok(part),
         None => invalid(format!("Invalid null {what}")),
-    };
+    }
+}
+
+/// Decodes a JSON array or object as a collection, tuple or user-defined type.
+fn composite(ty: &CqlType, json: &str, memory: &mut Memory) -> Result<Vec<u8>> {
     match ty {
         CqlType::List { element, .. } => {
             let items = array(json, "a list")?.into_iter();
-            let items = items.map(|raw| part(element, raw, "element in list"));
+            let items = items.map(|raw| part(element, raw, "element in list", memory));
             let items = items.collect::<Result<Vec<_>>>()?;
             Ok(elements::build(items.iter().map(Vec::as_slice)))
         }
         CqlType::Set { element, .. } => {
             let items = array(json, "a list (representing a set)")?.into_iter();
-            let items = items.map(|raw| part(element, raw, "element in set"));
+            let items = items.map(|raw| part(element, raw, "element in set", memory));
             let items = items.collect::<Result<Vec<_>>>()?;
             // JSON has no sets: the array may have any order, and equal elements.
             let items = sort_once(element, items, |item| item, &mut interrupt::charge_bytes)?;
@@ -192,7 +201,8 @@ fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
             let mut entries = Vec::with_capacity(members.len());
             for (name, raw) in members {
                 // The keys of JSON objects are strings, whatever type the keys of the map have.
-                entries.push((of_string(key, &name)?, part(of, raw, "value in map")?));
+                let key = of_string(key, &name, memory)?;
+                entries.push((key, part(of, raw, "value in map", memory)?));
             }
             // Of names of one key, such as `1` and `01`, the last one counts, and `sort_once` keeps the
             // first. In Cassandra 4.1 any of them may count.
@@ -215,7 +225,7 @@ fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
                 return invalid(format!("Tuple {what} (expected {count}): {parsed}"));
             }
             let items = items.into_iter().zip(types.iter());
-            let items = items.map(|(raw, ty)| read(ty, raw));
+            let items = items.map(|(raw, ty)| read(ty, raw, memory));
             let items = items.collect::<Result<Vec<_>>>()?;
             Ok(elements::build_tuple(items.iter().map(Option::as_deref)))
         }
@@ -223,11 +233,15 @@ fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
             // A missing field is null, and an unknown one an error: fields are removed as they are
             // read, so that only unknown ones are left.
             let mut given = by_names(object(json)?);
+            interrupt::charge((definition.fields().len() / FIELDS_PER_UNIT) as u64)?;
             let mut fields = Vec::with_capacity(definition.fields().len());
             for (name, ty) in definition.fields() {
                 fields.push(match given.remove(&**name) {
-                    Some(raw) => read(ty, raw)?,
-                    None => None,
+                    Some(raw) => read(ty, raw, memory)?,
+                    None => {
+                        memory.take_nulls(1)?;
+                        None
+                    }
                 });
             }
             if let Some(unknown) = given.keys().next() {
@@ -265,9 +279,10 @@ pub fn row<'c>(
     };
     let mut given = by_names(object);
     let mut values = Vec::new();
+    let mut memory = Memory::default();
     for (name, ty) in columns {
         let value = given.remove(name).map(|raw| {
-            read(ty, raw).map_err(|error| match error.kind {
+            read(ty, raw, &mut memory).map_err(|error| match error.kind {
                 ErrorKind::Invalid => ErrorResponse::invalid(format!(
                     "Error decoding JSON value for {name}: {}",
                     error.message

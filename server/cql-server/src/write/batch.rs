@@ -7,7 +7,7 @@ use ebb_cql::syntax::ast::{self, Batch, QualifiedName};
 use ebb_tables::CqlTable;
 
 use super::plan::WritePlan;
-use super::prepare::{prepare, table_of};
+use super::prepare::{JsonPlans, prepare, table_of};
 use super::using::Using;
 use crate::analyse::markers::{Bound, Markers};
 use crate::error::{Result, invalid};
@@ -58,8 +58,10 @@ impl BatchPlan {
             });
         };
         let mut writes = Vec::with_capacity(batch.writes.len());
+        let mut json_plans = JsonPlans::default();
         for write in &batch.writes {
-            writes.push(prepare(write, &table(table_of(write))?, markers)?);
+            let table = table(table_of(write))?;
+            writes.push(prepare(write, &table, &mut json_plans, markers)?);
         }
         let plans: Vec<&WritePlan> = writes.iter().collect();
         check(kind, batch.using.timestamp.is_some(), &plans)?;

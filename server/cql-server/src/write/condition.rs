@@ -205,7 +205,7 @@ fn test(
         ast::ColumnTest::In(InValues::Marker(marker)) => {
             let list = CqlType::list(receiver.ty.clone().freeze()).freeze();
             let receiver = Receiver::new(format!("in({})", receiver.name), list);
-            ConditionTest::InWhole(term::prepare_in(marker, &receiver, markers))
+            ConditionTest::InWhole(term::prepare_in(marker, &receiver, markers)?)
         }
         ast::ColumnTest::Compare(operator, value) => {
             let value = match operator {

@@ -50,6 +50,7 @@ use crate::analyse::restrictions::Statement;
 use crate::error::{Result, invalid, of_catalog, of_key, of_store, of_table};
 use crate::interrupt;
 use crate::listing::Listing;
+use crate::memory::Memory;
 
 pub(super) type Part<'v> = (&'v WritePlan, Bound<'v>);
 
@@ -125,13 +126,14 @@ impl<'v> ConditionalWrite<'v> {
             writes_statics: plans().any(WritePlan::writes_statics),
             shown: ResponseColumns::new(first.table.schema(), plans(), is_batch)?,
         };
+        let mut memory = Memory::default();
         for (plan, bound) in parts {
             interrupt::charge(1)?;
             let (partition, row) = row_of(plan, bound, is_batch)?;
             if partition != write.partition {
                 return invalid("Batch with conditions cannot span multiple partitions");
             }
-            write.add(plan, row.as_deref(), bound)?;
+            write.add(plan, row.as_deref(), bound, &mut memory)?;
         }
         let rows = &write.rows;
         write.others.retain(|key| !rows.contains_key(key));
@@ -140,7 +142,13 @@ impl<'v> ConditionalWrite<'v> {
 
     /// Adds the conditions of a statement, and the key of its row; `row` is `None` if the statement is
     /// on static columns, or deletes several rows.
-    fn add(&mut self, plan: &'v WritePlan, row: Option<&[u8]>, bound: &Bound<'v>) -> Result<()> {
+    fn add(
+        &mut self,
+        plan: &'v WritePlan,
+        row: Option<&[u8]>,
+        bound: &Bound<'v>,
+        memory: &mut Memory,
+    ) -> Result<()> {
         let exists = match &plan.conditions {
             Conditions::None => {
                 self.others.extend(row.map(<[u8]>::to_vec));
@@ -158,7 +166,8 @@ impl<'v> ConditionalWrite<'v> {
                     if columns.is_empty() {
                         continue;
                     }
-                    let bind = columns.into_iter().map(|column| column.bind(bound));
+                    let columns = columns.into_iter();
+                    let bind = columns.map(|column| column.bind(bound, memory));
                     let bind = bind.collect::<Result<Vec<_>>>()?;
                     match self.place(row) {
                         None => self.set(row, RowCondition::Columns(bind)),

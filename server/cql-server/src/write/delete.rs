@@ -1,6 +1,6 @@
 //! The analysis of DELETE.
 
-use ebb_cql::syntax::ast::{Delete, Using};
+use ebb_cql::syntax::ast::Delete;
 use ebb_model::schema::{ColumnKind, TableSchema};
 
 use super::assignment;
@@ -37,11 +37,6 @@ pub(super) fn prepare(
     };
     Ok(Parts {
         relations: statement.relations.clone(),
-        using: Using {
-            timestamp: statement.timestamp.clone(),
-            ttl: None,
-        },
         action,
-        json: None,
     })
 }

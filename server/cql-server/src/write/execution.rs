@@ -206,7 +206,7 @@ impl<'c> Execution<'c> {
         for (number, partition) in targets.partitions.iter().enumerate() {
             interrupt::charge(1)?;
             times.timestamp_us = self.own_timestamp_us(times.timestamp_us)?;
-            match &plan.action {
+            match &*plan.action {
                 Action::Change {
                     has_marker,
                     changes,

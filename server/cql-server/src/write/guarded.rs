@@ -20,7 +20,7 @@ pub(super) fn check_statement(guardrails: &Guardrails, plan: &WritePlan) -> Resu
     if plan.has_timestamp() {
         guardrails.allow(Feature::UserTimestamps)?;
     }
-    let Action::Change { changes, .. } = &plan.action else {
+    let Action::Change { changes, .. } = &*plan.action else {
         return Ok(());
     };
     let reads_a_list =

@@ -6,31 +6,46 @@ use ebb_cql::syntax::ast::{Insert, InsertSource, Marker, Name, Operator, Relatio
 use ebb_model::schema::{Column, ColumnKind, TableSchema};
 
 use super::assignment;
-use super::json::JsonRow;
-use super::plan::{Action, Parts};
+use super::json::{self, JsonRow};
+use super::plan::{Action, Change, Parts};
 use crate::analyse::markers::Markers;
 use crate::analyse::restrictions::column;
 use crate::error::{Result, invalid};
 
+/// Prepares the text of INSERT JSON. Returns `None` for an INSERT with VALUES.
+pub(super) fn json_of(
+    statement: &Insert,
+    schema: &TableSchema,
+    markers: &mut Markers,
+) -> Result<Option<JsonRow>> {
+    match &statement.source {
+        InsertSource::Values { .. } => Ok(None),
+        InsertSource::Json {
+            value,
+            default_unset,
+        } => JsonRow::prepare(value, *default_unset, schema, markers).map(Some),
+    }
+}
+
+/// Returns the keys and the changes of an INSERT. Those of INSERT JSON do not depend on the text.
 pub(super) fn prepare(
     statement: &Insert,
     schema: &TableSchema,
     markers: &mut Markers,
 ) -> Result<Parts> {
-    let (given, json) = match &statement.source {
-        InsertSource::Values { columns, values } => (by_columns(schema, columns, values)?, None),
-        InsertSource::Json {
-            value,
-            default_unset,
-        } => {
-            let json = JsonRow::prepare(value, *default_unset, schema, markers)?;
+    let given = match &statement.source {
+        InsertSource::Values { columns, values } => by_columns(schema, columns, values)?,
+        InsertSource::Json { .. } => {
+            // The plan has a change for each column, and the statement names none of them.
+            let columns = schema.columns().len();
+            markers.memory().take(columns * size_of::<Change>())?;
             // Each column gets its value from the JSON text, as if the value were bound.
             let value = |(at, column)| {
-                let index = json.index_of(at)?;
+                let index = json::index_of(markers.count(), at)?;
                 Ok((column, Term::Marker(Marker { index, name: None })))
             };
             let given = schema.columns().iter().enumerate().map(value);
-            (given.collect::<Result<Vec<_>>>()?, Some(json))
+            given.collect::<Result<Vec<_>>>()?
         }
     };
     let (keys, others): (Vec<_>, Vec<_>) = given
@@ -47,12 +62,10 @@ pub(super) fn prepare(
     };
     Ok(Parts {
         relations: keys.into_iter().map(equal).collect(),
-        using: statement.using.clone(),
         action: Action::Change {
             has_marker: true,
             changes,
         },
-        json,
     })
 }
 

@@ -24,6 +24,15 @@ pub(super) struct JsonRow {
 /// that is not in the text, the inner one a null.
 pub(super) type JsonValues = Vec<Option<Option<Vec<u8>>>>;
 
+/// Returns the index, among the bound values of a statement with `markers` markers, of the value for
+/// column number `at` of the table. The values from JSON follow those of the markers.
+///
+/// # Errors
+/// If the statement has too many markers.
+pub(super) fn index_of(markers: usize, at: usize) -> Result<u16> {
+    u16::try_from(markers + at).or_else(|_| invalid("Too many markers"))
+}
+
 impl JsonRow {
     /// Prepares the JSON text of a statement. A constant text is parsed at once.
     ///
@@ -45,15 +54,6 @@ impl JsonRow {
             row.read(schema, &Bound::default())?;
         }
         Ok(row)
-    }
-
-    /// Returns the index, among the bound values, of the value for column number `at` of the table.
-    /// The values from JSON follow those of the markers.
-    ///
-    /// # Errors
-    /// If the statement has too many markers.
-    pub(super) fn index_of(&self, at: usize) -> Result<u16> {
-        u16::try_from(self.markers + at).or_else(|_| invalid("Too many markers"))
     }
 
     /// Evaluates the JSON text with the bound values, and parses it.

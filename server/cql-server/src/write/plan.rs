@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ebb_cql::syntax::ast::{self, Relation};
+use ebb_cql::syntax::ast::Relation;
 use ebb_model::schema::{Column, ColumnKind};
 use ebb_tables::CqlTable;
 
@@ -20,8 +20,9 @@ use crate::error::Result;
 pub(super) struct WritePlan {
     pub(super) table: Arc<CqlTable>,
     pub(super) using: Using,
-    pub(super) keys: Keys,
-    pub(super) action: Action,
+    // Shared by the INSERT JSON statements of a batch: they name all columns of their table.
+    pub(super) keys: Arc<Keys>,
+    pub(super) action: Arc<Action>,
     /// The conditions in IF under which the statement writes.
     pub(super) conditions: Conditions,
     pub(super) statement: Statement,
@@ -31,13 +32,11 @@ pub(super) struct WritePlan {
     pub(super) volatile: VolatileCalls,
 }
 
-/// The clauses of a write (WHERE, USING, and the changes), with resolved columns.
+/// The WHERE clause of a write and its changes, with resolved columns.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) relations: Vec<Relation>,
-    pub(super) using: ast::Using,
     pub(super) action: Action,
-    pub(super) json: Option<JsonRow>,
 }
 
 #[derive(Debug)]
@@ -117,7 +116,7 @@ impl WritePlan {
     }
 
     pub(super) fn writes_statics(&self) -> bool {
-        match &self.action {
+        match &*self.action {
             Action::Change { changes, .. } => changes.iter().any(Change::is_static),
             Action::Delete => false,
         }
@@ -131,7 +130,7 @@ impl WritePlan {
     /// Cassandra's error for an invalid value.
     pub(super) fn dropped_up_to(&self, bound: &Bound<'_>) -> Result<i64> {
         let schema = self.table.schema();
-        let Action::Change { changes, .. } = &self.action else {
+        let Action::Change { changes, .. } = &*self.action else {
             return Ok(i64::MIN);
         };
         // The text of INSERT JSON is parsed once more only if a column was dropped and added again.

@@ -10,7 +10,7 @@ use super::batch::{BatchPlan, BatchTerms, NOT_A_WRITE, check};
 use super::conditional::{self, ConditionalWrite, Part, Verdict};
 use super::execution::{Committed, Execution};
 use super::plan::WritePlan;
-use super::prepare::{prepare, table_of};
+use super::prepare::{JsonPlans, prepare, table_of};
 use crate::analyse::markers::{Bound, Markers};
 use crate::error::{Result, invalid, of_catalog};
 use crate::guardrails::{Access, Guardrails};
@@ -23,6 +23,7 @@ pub struct WriteStatement {
     markers: Columns,
     partition_key: Vec<u16>,
     needs_keyspace: bool,
+    memory_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -42,11 +43,12 @@ impl WriteStatement {
             Statement::Write(write) => {
                 let table = table(table_of(write))?;
                 let mut markers = Markers::new(table.schema(), &parsed.markers);
-                let plan = prepare(write, &table, &mut markers)?;
+                let plan = prepare(write, &table, &mut JsonPlans::default(), &mut markers)?;
                 Ok(Some(Self {
                     partition_key: plan.partition_markers(),
                     plan: Plan::One(Box::new(plan)),
-                    markers: markers.columns(),
+                    markers: markers.columns()?,
+                    memory_bytes: markers.memory().bytes(),
                     needs_keyspace: table_of(write).keyspace.is_none(),
                 }))
             }
@@ -60,9 +62,14 @@ impl WriteStatement {
                     None => None,
                 };
                 let plan = BatchPlan::prepare(batch, table, markers.as_mut())?;
+                let (columns, memory_bytes) = match &mut markers {
+                    Some(markers) => (markers.columns()?, markers.memory().bytes()),
+                    None => (Columns::default(), 0),
+                };
                 Ok(Some(Self {
                     plan: Plan::Batch(Box::new(plan)),
-                    markers: markers.map_or_else(Columns::default, |m| m.columns()),
+                    markers: columns,
+                    memory_bytes,
                     partition_key: Vec::new(),
                     needs_keyspace: {
                         let mut writes = batch.writes.iter();
@@ -82,6 +89,11 @@ impl WriteStatement {
     /// every column has a marker of its own.
     pub fn partition_key(&self) -> &[u16] {
         &self.partition_key
+    }
+
+    /// Returns the bytes that the statement takes beyond its own words.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 
     /// Returns whether the statement contains an unqualified table name.

@@ -28,11 +28,9 @@ pub(super) fn prepare(
     }
     Ok(Parts {
         relations: statement.relations.clone(),
-        using: statement.using.clone(),
         action: Action::Change {
             has_marker: false,
             changes,
         },
-        json: None,
     })
 }

@@ -1,9 +1,10 @@
 //! Names and types of a result's columns or a statement's markers, and their encoding.
 
+use std::convert::Infallible;
 use std::ops::Range;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use ebb_model::types::{CqlType, DurationOption};
+use ebb_model::types::{Charge, CqlType, DurationOption};
 use md5::{Digest, Md5};
 
 use super::fault::{ProtocolError, Result};
@@ -71,6 +72,22 @@ impl Columns {
     /// If the name of a keyspace or table has more than 65,535 bytes, or there are more than 2^31 - 1
     /// columns.
     pub fn new(specs: &[ColumnSpec<'_>]) -> Self {
+        let Ok(columns) = Self::try_new::<Infallible>(specs, &mut |_| Ok(()));
+        columns
+    }
+
+    /// Encodes columns like [`new`](Self::new), for specs that a client's statement multiplies: each
+    /// mention of a column repeats its type, which may have thousands of fields.
+    ///
+    /// # Errors
+    /// The error of `charge`, which is called with the bytes of each column once it is encoded.
+    ///
+    /// # Panics
+    /// Panics in the same cases as [`new`](Self::new).
+    pub fn try_new<E>(
+        specs: &[ColumnSpec<'_>],
+        charge: Charge<'_, E>,
+    ) -> std::result::Result<Self, E> {
         let count = i32::try_from(specs.len()).expect("less than 2^31 columns");
         let global = specs.first().map(|spec| (spec.keyspace, spec.table));
         let one_table = |global: &(&str, &str)| {
@@ -78,13 +95,14 @@ impl Columns {
             all.all(|spec| (spec.keyspace, spec.table) == *global)
         };
         let global = global.filter(one_table);
-        let written = |version: Version| {
+        let mut written = |version: Version| -> std::result::Result<Bytes, E> {
             let (mut out, mut option) = (BytesMut::new(), Vec::new());
             if let Some((keyspace, table)) = global {
                 writer::string(&mut out, keyspace);
                 writer::string(&mut out, table);
             }
             for spec in specs {
+                let before = out.len();
                 if global.is_none() {
                     writer::string(&mut out, spec.keyspace);
                     writer::string(&mut out, spec.table);
@@ -93,21 +111,22 @@ impl Columns {
                 option.clear();
                 spec.ty.write_option(version.durations(), &mut option);
                 out.put_slice(&option);
+                charge(out.len() - before)?;
             }
-            out.freeze()
+            Ok(out.freeze())
         };
-        let bytes = written(Version::V5);
-        let bytes_v4 = written(Version::V4);
-        Self {
+        let bytes = written(Version::V5)?;
+        let bytes_v4 = if specs.iter().any(|spec| spec.ty.contains_duration()) {
+            written(Version::V4)?
+        } else {
+            bytes.clone()
+        };
+        Ok(Self {
             count: count.unsigned_abs(),
             global_table: global.is_some(),
-            bytes_v4: if bytes_v4 == bytes {
-                bytes.clone()
-            } else {
-                bytes_v4
-            },
+            bytes_v4,
             bytes,
-        }
+        })
     }
 
     pub fn len(&self) -> usize {

@@ -130,10 +130,19 @@ impl CqlType {
     }
 
     /// Returns the type as `frozen<...>` makes it: one cell, with all nested types frozen too.
-    /// Native types do not change.
+    /// A type of one cell contains frozen types only, so it is returned as it is, without a copy.
     #[must_use]
     pub fn freeze(self) -> Self {
-        let inner = |t: Arc<Self>| Arc::new(Arc::unwrap_or_clone(t).freeze());
+        if !self.is_multi_cell() {
+            return self;
+        }
+        let inner = |t: Arc<Self>| {
+            if t.is_multi_cell() {
+                Arc::new(Arc::unwrap_or_clone(t).freeze())
+            } else {
+                t
+            }
+        };
         match self {
             Self::List { element, .. } => Self::List {
                 element: inner(element),
@@ -148,12 +157,11 @@ impl CqlType {
                 value: inner(value),
                 frozen: true,
             },
-            Self::Tuple(types) => Self::tuple(types.iter().cloned()),
             Self::Udt { definition, .. } => Self::Udt {
                 definition,
                 frozen: true,
             },
-            native => native,
+            of_one_cell => of_one_cell,
         }
     }
 

@@ -223,7 +223,7 @@ impl Parsed {
                         let ty = CqlType::list(column.ty.clone().freeze()).freeze();
                         let receiver = Receiver::new(format!("in({})", column.name), ty);
                         RestrictionKind::In(InTuples::Whole {
-                            list: term::prepare_in(marker, &receiver, markers),
+                            list: term::prepare_in(marker, &receiver, markers)?,
                             tuples: false,
                         })
                     }
@@ -269,7 +269,7 @@ impl Parsed {
                 // Clustering columns are frozen and contain no durations, so `check_type` and
                 // `check_slice` would never fail here.
                 let columns = clustering_columns(&schema, columns, relation)?;
-                let value = tuple(&schema, &columns, value, markers)?;
+                let value = tuple(&schema, &columns, &whole(&schema, &columns), value, markers)?;
                 let kind = match operator {
                     Operator::Equal => RestrictionKind::Equal(value),
                     operator if is_slice(*operator) => {
@@ -287,17 +287,18 @@ impl Parsed {
             }
             Relation::TupleIn { columns, values } => {
                 let columns = clustering_columns(&schema, columns, relation)?;
+                // Built once for all values, because the key may have thousands of columns.
+                let whole = whole(&schema, &columns);
                 let kind = match values {
                     InValues::List(terms) => {
-                        let one = |t| tuple(&schema, &columns, t, markers);
+                        let one = |t| tuple(&schema, &columns, &whole, t, markers);
                         RestrictionKind::one_of(terms.iter().map(one).collect::<Result<_>>()?)
                     }
                     InValues::Marker(marker) => {
-                        let ty = CqlType::list(tuple_type(&schema, &columns)).freeze();
-                        let names = names(&schema, &columns);
-                        let receiver = Receiver::new(format!("in({names})"), ty);
+                        let ty = CqlType::list(whole.ty).freeze();
+                        let receiver = Receiver::new(format!("in{}", whole.name), ty);
                         RestrictionKind::In(InTuples::Whole {
-                            list: term::prepare_in(marker, &receiver, markers),
+                            list: term::prepare_in(marker, &receiver, markers)?,
                             tuples: true,
                         })
                     }
@@ -551,33 +552,25 @@ fn clustering_columns(
     Ok(places)
 }
 
-/// The names of the columns with these indexes, separated by commas.
-fn names(schema: &TableSchema, columns: &[usize]) -> String {
-    let names = columns.iter().map(|&place| &*schema.columns()[place].name);
-    names.collect::<Vec<_>>().join(",")
-}
-
-/// The type of a tuple of the columns with these indexes.
-fn tuple_type(schema: &TableSchema, columns: &[usize]) -> CqlType {
-    CqlType::tuple(
-        columns
-            .iter()
-            .map(|&place| schema.columns()[place].ty.clone()),
-    )
+/// Returns the receiver of a tuple of the columns with these indexes.
+fn whole(schema: &TableSchema, columns: &[usize]) -> Receiver {
+    let columns = columns.iter().map(|&place| &schema.columns()[place]);
+    let names: Vec<&str> = columns.clone().map(|column| &*column.name).collect();
+    let ty = CqlType::tuple(columns.map(|column| column.ty.clone()));
+    Receiver::new(format!("({})", names.join(",")), ty)
 }
 
 /// Prepares the values of a multi-column relation: a tuple literal becomes one term for each
-/// column; any other term, such as a marker, is the tuple of all columns.
+/// column; any other term, such as a marker, is the tuple of all columns, for the receiver `whole`.
 fn tuple(
     schema: &TableSchema,
     columns: &[usize],
+    whole: &Receiver,
     value: &ast::Term,
     markers: &mut Markers,
 ) -> Result<Tuple> {
     let ast::Term::Tuple(terms) = value else {
-        let name = format!("({})", names(schema, columns));
-        let receiver = Receiver::new(name, tuple_type(schema, columns));
-        return Ok(Tuple::Whole(term::prepare(value, &receiver, markers)?));
+        return Ok(Tuple::Whole(term::prepare(value, whole, markers)?));
     };
     if terms.len() != columns.len() {
         let values: Vec<String> = terms.iter().map(ToString::to_string).collect();

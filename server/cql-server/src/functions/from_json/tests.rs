@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use ebb_model::types::UserType;
+
 use super::*;
+use crate::memory::BYTES_MAX;
 
 fn native(name: &str) -> CqlType {
     CqlType::native(name).unwrap()
@@ -279,4 +282,33 @@ fn of_several_names_of_one_key_the_last_in_the_text_counts() {
         let given = value(&map(CqlType::Int, CqlType::Int), json);
         assert_eq!(given, Ok(Some(expected.clone())), "{json}");
     }
+}
+
+/// Regression: `{}` in a text became a null for each field of its type, so a text of 2 MB became
+/// gigabytes.
+#[test]
+fn the_fields_that_objects_omit_have_a_limited_size() {
+    let fields = ["a", "b", "c"].map(|name| (Arc::<str>::from(name), CqlType::Int));
+    let definition = UserType::new("ks", "u", fields).unwrap();
+    let ty = list(CqlType::udt(Arc::new(definition)).freeze());
+    let read_with = |json: &str, left: usize| {
+        let mut memory = Memory::default();
+        memory.take(BYTES_MAX - left).unwrap();
+        let json = serde_json::from_str::<&RawValue>(json).unwrap();
+        read(&ty, json, &mut memory)
+    };
+    let object = r#"{"b": 1}"#;
+    let two = format!("[{object}, {object}]");
+    // Two fields of each object are null.
+    assert!(read_with(&two, 16).is_ok());
+    let error = read_with(&two, 15).unwrap_err();
+    assert!(
+        error
+            .message
+            .starts_with("The statement takes more than 67108864 bytes"),
+        "{error:?}"
+    );
+    let in_string = format!("{two:?}");
+    assert!(read_with(&in_string, 16).is_ok());
+    assert!(read_with(&in_string, 15).is_err());
 }

@@ -12,6 +12,7 @@ use crate::analyse::markers::Bound;
 use crate::analyse::term::Evaluated;
 use crate::error::{Result, invalid, of_row, of_type};
 use crate::interrupt;
+use crate::memory::Memory;
 use crate::read::{contains, element, serialize};
 
 /// A value; `None` is null.
@@ -37,11 +38,18 @@ enum BoundPart<'v> {
 }
 
 impl ColumnCondition {
-    /// Evaluates the terms of the condition with the bound values of a request.
+    /// Evaluates the terms of the condition with the bound values of a request. `memory` counts the
+    /// values that are neither in the request nor in the plan: a batch has those of all its statements
+    /// at once.
     ///
     /// # Errors
-    /// Cassandra's errors, if a value is invalid, unset or null where that is not permitted.
-    pub(in crate::write) fn bind<'v>(&'v self, bound: &Bound<'v>) -> Result<BoundCondition<'v>> {
+    /// Cassandra's errors, if a value is invalid, unset or null where that is not permitted. Also an
+    /// error if the values take too much memory.
+    pub(in crate::write) fn bind<'v>(
+        &'v self,
+        bound: &Bound<'v>,
+        memory: &mut Memory,
+    ) -> Result<BoundCondition<'v>> {
         let (operator, values) = match &self.test {
             ConditionTest::Compare(operator, term) => {
                 let contains = matches!(operator, Operator::Contains | Operator::ContainsKey);
@@ -79,6 +87,11 @@ impl ColumnCondition {
                 (Operator::Equal, all.map(one).collect::<Result<_>>()?)
             }
         };
+        let computed = values.iter().flatten().map(|value| match value {
+            Cow::Owned(bytes) => bytes.len(),
+            Cow::Borrowed(_) => 0,
+        });
+        memory.take(computed.sum())?;
         let part = match &self.part {
             ConditionPart::Whole => BoundPart::Whole,
             ConditionPart::Field(field) => BoundPart::Field(*field),
@@ -211,4 +224,53 @@ fn satisfies(operator: Operator, ty: &CqlType, found: &[u8], value: &[u8]) -> Re
         Operator::ContainsKey => element(ty, found, value)?.is_some(),
         Operator::Like => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_cql::protocol::ValuesBuf;
+    use ebb_cql::syntax::ast::{Condition, Statement, Write};
+    use ebb_cql::syntax::parse;
+
+    use super::*;
+    use crate::analyse::markers::Markers;
+    use crate::executor::harness::Server;
+
+    /// Regression: a batch of prepared statements has the values of all its conditions at once, and a
+    /// literal of a marker may have thousands of nulls. Nothing counted them.
+    #[test]
+    fn the_computed_values_of_conditions_are_counted() {
+        let server = Server::with(&[
+            "CREATE TYPE u (a int, b int, c int)",
+            "CREATE TABLE t (k int PRIMARY KEY, u frozen<u>, v int)",
+        ]);
+        let state = server.executor.catalog().state();
+        let schema = state.table("ks", "t").unwrap().schema();
+        let text = "UPDATE t SET v = 1 WHERE k = 1 IF u = {a: ?} AND v = ?";
+        let parsed = parse(text).unwrap();
+        let Statement::Write(Write::Update(update)) = &parsed.statement else {
+            panic!("{text} is no UPDATE");
+        };
+        let Condition::All(conditions) = &update.condition else {
+            panic!("{text} has no conditions");
+        };
+        let mut markers = Markers::new(schema, &parsed.markers);
+        let prepared: Vec<ColumnCondition> = conditions
+            .iter()
+            .map(|condition| ColumnCondition::prepare(condition, schema, &mut markers).unwrap())
+            .collect();
+        let columns = markers.columns().unwrap();
+        let mut values = ValuesBuf::new();
+        for _ in 0..2 {
+            values.push(ebb_cql::protocol::Value::Bytes(&[0, 0, 0, 1]));
+        }
+        let bound = Bound::new(values.as_values(), &columns, 0).unwrap();
+        let mut memory = Memory::default();
+        // The value of `v` is in the request.
+        for condition in &prepared {
+            condition.bind(&bound, &mut memory).unwrap();
+        }
+        // The field with its length, and two nulls.
+        assert_eq!(memory.bytes(), 8 + 2 * 4);
+    }
 }

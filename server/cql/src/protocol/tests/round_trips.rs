@@ -1,6 +1,7 @@
 //! Encoded messages decode to equal ones.
 
 use bytes::BytesMut;
+use ebb_model::types::CqlType;
 
 use super::super::*;
 use super::samples::*;
@@ -107,4 +108,32 @@ fn columns_of_a_single_table_name_it_once() {
         ["ks.t.a", "ks.u.b", "ks.t.c"]
     );
     assert_eq!(names(&Columns::default()), [""; 0]);
+}
+
+/// Regression: columns were encoded twice, also without durations, and nothing limited their size: a
+/// client's statement may name a type of thousands of fields 250,000 times.
+#[test]
+fn encoding_columns_stops_at_the_error_of_the_charge() {
+    let spec = |ty| ColumnSpec {
+        keyspace: "ks",
+        table: "t",
+        name: "c",
+        ty,
+    };
+    let tuple = CqlType::tuple([CqlType::Int, CqlType::Text]);
+    let specs = vec![spec(&tuple); 10];
+    let mut charged = Vec::new();
+    let columns = Columns::try_new::<()>(&specs, &mut |bytes| {
+        charged.push(bytes);
+        Ok(())
+    });
+    assert_eq!(columns, Ok(Columns::new(&specs)));
+    // For each column the name, the id and number of the types, and their ids.
+    assert_eq!(charged, [3 + 4 + 2 * 2; 10]);
+    let mut left = 3;
+    let ended = Columns::try_new(&specs, &mut |_| {
+        left -= 1;
+        if left == 0 { Err("full") } else { Ok(()) }
+    });
+    assert_eq!((ended, left), (Err("full"), 0));
 }

@@ -197,3 +197,33 @@ fn metadata_names_types_by_id() {
     );
     assert_eq!(since_v5("address"), udt);
 }
+
+/// Regression: freezing a frozen type copied all types in it, so a statement with many relations on a
+/// tuple of thousands of types took gigabytes.
+#[test]
+fn freezing_shares_the_types_that_are_frozen_already() {
+    let tuple = CqlType::tuple([CqlType::Int, CqlType::list(CqlType::Text)]);
+    let types_of = |ty: &CqlType| match ty {
+        CqlType::Tuple(types) => Arc::clone(types),
+        other => panic!("{other} is no tuple"),
+    };
+    let frozen = tuple.clone().freeze();
+    assert!(Arc::ptr_eq(&types_of(&frozen), &types_of(&tuple)));
+    let list = CqlType::list(tuple.clone());
+    for ty in [list.clone().freeze(), list.freeze().freeze()] {
+        let CqlType::List {
+            element,
+            frozen: true,
+        } = &ty
+        else {
+            panic!("{ty} is no frozen list");
+        };
+        assert!(Arc::ptr_eq(&types_of(element), &types_of(&tuple)));
+    }
+    // The types in a type of several cells are frozen, too.
+    let nested = CqlType::map(CqlType::Int, CqlType::set(CqlType::list(CqlType::Int)));
+    assert_eq!(
+        nested.freeze().to_string(),
+        "frozen<map<int, frozen<set<frozen<list<int>>>>>>"
+    );
+}

@@ -1,0 +1,89 @@
+//! The memory that a statement takes beyond its own words.
+//!
+//! A statement mentions columns and types by names, and each mention of a type with thousands of
+//! fields may take thousands of times the memory of the name. What the mentions can share is shared:
+//! types, and the keys and changes of INSERT JSON. [`Memory`] limits the rest: the names and types of
+//! markers and result columns, the columns of `*` and INSERT JSON, and the nulls of fields that a value
+//! omits.
+
+use ebb_cql::protocol::{ColumnSpec, Columns};
+
+use crate::error::{Result, invalid};
+use crate::interrupt;
+
+/// The most bytes that a statement takes beyond its own words. Trees of the longest statements take
+/// about as much, and the names and types of 65,535 markers have a kilobyte each.
+pub const BYTES_MAX: usize = 64 << 20;
+
+/// The length of a null in a tuple or in a value of a user-defined type.
+const NULL_BYTES: usize = 4;
+
+/// The number of bytes of encoded columns that count as one unit of work.
+const BYTES_PER_UNIT: usize = 1024;
+
+/// The bytes that a statement takes beyond its own words, so far.
+#[derive(Debug, Default)]
+pub struct Memory {
+    bytes: usize,
+}
+
+impl Memory {
+    /// Returns the number of bytes so far.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Counts `bytes` more bytes, before they are allocated.
+    ///
+    /// # Errors
+    /// If the statement takes more than [`BYTES_MAX`].
+    pub fn take(&mut self, bytes: usize) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > BYTES_MAX {
+            return invalid(format!(
+                "The statement takes more than {BYTES_MAX} bytes beyond its own words; use fewer \
+                 columns, markers or values of large types"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Counts the nulls that stand for omitted fields in a value of a user-defined type.
+    ///
+    /// # Errors
+    /// The error of [`take`](Self::take).
+    pub fn take_nulls(&mut self, omitted: usize) -> Result<()> {
+        self.take(NULL_BYTES * omitted)
+    }
+
+    /// Encodes the names and types of columns or markers, and counts their bytes.
+    ///
+    /// # Errors
+    /// The error of [`take`](Self::take), or the timeout of the statement.
+    pub fn columns(&mut self, specs: &[ColumnSpec<'_>]) -> Result<Columns> {
+        Columns::try_new(specs, &mut |bytes: usize| {
+            interrupt::charge((bytes / BYTES_PER_UNIT) as u64)?;
+            self.take(bytes)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_takes_at_most_the_limit() {
+        let mut memory = Memory::default();
+        memory.take(BYTES_MAX - 8).unwrap();
+        memory.take_nulls(2).unwrap();
+        assert_eq!(memory.bytes(), BYTES_MAX);
+        let error = memory.take(1).unwrap_err();
+        assert_eq!(
+            error.message,
+            "The statement takes more than 67108864 bytes beyond its own words; use fewer columns, \
+             markers or values of large types"
+        );
+        assert!(memory.take(usize::MAX).is_err());
+    }
+}
