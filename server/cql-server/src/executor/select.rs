@@ -224,7 +224,7 @@ impl Executor {
             let restrictions = &plan.restrictions;
             let values = match kind {
                 ColumnKind::PartitionKey => restrictions.partition.first_values(name, bound),
-                _ => restrictions.clustering.first_values(bound),
+                _ => restrictions.clustering.first_values(&plan.schema, bound),
             };
             let text = |value: Cow<'_, [u8]>| String::from_utf8(value.into_owned()).ok();
             values.ok()??.into_iter().map(text).collect()

@@ -9,7 +9,7 @@ use ebb_model::types::{CqlType, elements};
 
 use super::value::{element, is_equal, serialize};
 use crate::analyse::markers::Bound;
-use crate::analyse::restrictions::{Predicate, Test, in_tuples, tuple_values};
+use crate::analyse::restrictions::{Predicate, Related, Role, Test};
 use crate::analyse::selection::Slots;
 use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_type};
@@ -53,14 +53,19 @@ impl<'f> Filter<'f> {
     ) -> Result<Self> {
         let one = |predicate: &'f Predicate| {
             let columns = &predicate.columns;
-            let name = names(columns[0]);
             let slot = |place: &usize| slots.get(*place);
-            let value = |term: &'f Term| term.evaluate(bound)?.condition(name);
+            let names: Vec<&str> = columns.iter().map(|&place| names(place)).collect();
+            let name = names[0];
+            let related = Related {
+                names: &names,
+                role: Role::Filter,
+            };
+            let value = |term: &'f Term| related.value(0, term.evaluate(bound)?);
             let test = match &predicate.test {
                 Test::Compare(operator, tuple) => {
-                    BoundTest::Compare(*operator, tuple_values(tuple, columns.len(), name, bound)?)
+                    BoundTest::Compare(*operator, related.tuple(tuple, bound)?)
                 }
-                Test::In(values) => BoundTest::In(in_tuples(values, columns.len(), name, bound)?),
+                Test::In(values) => BoundTest::In(related.tuples(values, bound)?),
                 Test::Contains(term) => BoundTest::Contains(value(term)?),
                 Test::ContainsKey(term) => BoundTest::ContainsKey(value(term)?),
                 Test::Element { key, value } => BoundTest::Element(

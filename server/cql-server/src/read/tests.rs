@@ -2,6 +2,7 @@
 
 mod groups;
 mod merges;
+mod nulls;
 mod passed_keys;
 
 use crate::executor::harness::Server;

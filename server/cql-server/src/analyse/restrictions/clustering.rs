@@ -8,9 +8,9 @@ use ebb_model::key::{ByteRange, KeyError, SliceBound};
 use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_tables::read::Rows;
 
-use super::partition::{in_tuples, tuple_values};
 use super::predicate::Predicate;
 use super::relations::{InTuples, Parsed, Restriction, RestrictionKind, Tuple};
+use super::values::{Related, Role};
 use super::{Size, place};
 use crate::analyse::markers::Bound;
 use crate::error::{Result, invalid, of_key};
@@ -35,14 +35,29 @@ pub struct ClusteringRestrictions {
 struct Equal {
     columns: usize,
     values: EqualValues,
-    /// The name of the first column, for errors.
-    name: String,
 }
 
 #[derive(Debug)]
 enum EqualValues {
     One(Tuple),
     In(InTuples),
+}
+
+impl Equal {
+    /// Returns the values of the columns, which have these names.
+    fn values<'v>(&'v self, names: &[&str], bound: &Bound<'v>) -> Result<Vec<Vec<Cow<'v, [u8]>>>> {
+        let related = |role| Related { names, role };
+        match &self.values {
+            EqualValues::One(tuple) => Ok(vec![related(Role::Equal).tuple(tuple, bound)?]),
+            EqualValues::In(values) => related(Role::In).tuples(values, bound),
+        }
+    }
+}
+
+/// Returns the names of `count` clustering columns, from the one with the index `at` on.
+fn names(schema: &TableSchema, at: usize, count: usize) -> Vec<&str> {
+    let columns = &schema.columns_of(ColumnKind::Clustering)[at..at + count];
+    columns.iter().map(|column| &*column.name).collect()
 }
 
 impl ClusteringRestrictions {
@@ -62,7 +77,6 @@ impl ClusteringRestrictions {
         while at < columns.len() {
             let mut of_column: VecDeque<Restriction> =
                 parsed.take(place(schema, &columns[at])).into();
-            let name = columns[at].name.to_string();
             let Some(first) = of_column.pop_front() else {
                 break;
             };
@@ -75,12 +89,10 @@ impl ClusteringRestrictions {
                 RestrictionKind::Equal(tuple) => restrictions.equal.push(Equal {
                     columns: width,
                     values: EqualValues::One(tuple),
-                    name,
                 }),
                 RestrictionKind::In(values) => restrictions.equal.push(Equal {
                     columns: width,
                     values: EqualValues::In(values),
-                    name,
                 }),
                 RestrictionKind::Slice(operator, tuple) => {
                     restrictions.bound(operator, tuple, width);
@@ -139,16 +151,16 @@ impl ClusteringRestrictions {
 
     /// Returns the values to which `=` or IN restricts the first clustering column. `None` without
     /// such a relation.
-    pub fn first_values<'v>(&'v self, bound: &Bound<'v>) -> Result<Option<Vec<Cow<'v, [u8]>>>> {
+    pub fn first_values<'v>(
+        &'v self,
+        schema: &TableSchema,
+        bound: &Bound<'v>,
+    ) -> Result<Option<Vec<Cow<'v, [u8]>>>> {
         let Some(equal) = self.equal.first() else {
             return Ok(None);
         };
-        let tuples = match &equal.values {
-            EqualValues::One(tuple) => {
-                vec![tuple_values(tuple, equal.columns, &equal.name, bound)?]
-            }
-            EqualValues::In(values) => in_tuples(values, equal.columns, &equal.name, bound)?,
-        };
+        let names = names(schema, 0, equal.columns);
+        let tuples = equal.values(&names, bound)?;
         let first = |mut tuple: Vec<Cow<'v, [u8]>>| tuple.swap_remove(0);
         Ok(Some(tuples.into_iter().map(first).collect()))
     }
@@ -163,7 +175,7 @@ impl ClusteringRestrictions {
             };
         }
         let mut exact = Vec::new();
-        for values in self.prefixes(bound)? {
+        for values in self.prefixes(schema, bound)? {
             let mut key = Vec::new();
             interrupt::charge_bytes(values.iter().map(|value| value.len()).sum())?;
             match encode(schema, &values, &mut key) {
@@ -185,7 +197,7 @@ impl ClusteringRestrictions {
         schema: &TableSchema,
         bound: &Bound<'v>,
     ) -> Result<Vec<Vec<Cow<'v, [u8]>>>> {
-        let all = self.prefixes(bound)?;
+        let all = self.prefixes(schema, bound)?;
         if all.len() < 2 {
             return Ok(all);
         }
@@ -205,18 +217,21 @@ impl ClusteringRestrictions {
     /// disjoint.
     pub fn ranges(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Vec<ByteRange>> {
         let layout = schema.layout();
-        let name = &schema.columns_of(ColumnKind::Clustering)[self.covered].name;
         let end = |end: &Option<(Tuple, usize, bool)>| -> Result<Option<End>> {
             let Some((tuple, columns, inclusive)) = end else {
                 return Ok(None);
             };
-            let values = tuple_values(tuple, *columns, name, bound)?;
+            let related = Related {
+                names: &names(schema, self.covered, *columns),
+                role: Role::Slice,
+            };
+            let values = related.tuple(tuple, bound)?;
             let values = values.iter().map(|value| value.to_vec()).collect();
             Ok(Some((values, *inclusive)))
         };
         let (lower, upper) = (end(&self.lower)?, end(&self.upper)?);
         let (lower_values, upper_values) = (parts(&lower), parts(&upper));
-        let prefixes = self.prefixes(bound)?;
+        let prefixes = self.prefixes(schema, bound)?;
         let ends = lower_values.iter().chain(&upper_values);
         let ends_bytes: usize = ends.map(|value| value.len()).sum();
         let of_ends = Size {
@@ -258,21 +273,23 @@ impl ClusteringRestrictions {
 
     /// Returns all combinations of values that the `=` and IN relations in `equal` permit. A
     /// combination has one value for each column.
-    fn prefixes<'v>(&'v self, bound: &Bound<'v>) -> Result<Vec<Vec<Cow<'v, [u8]>>>> {
+    fn prefixes<'v>(
+        &'v self,
+        schema: &TableSchema,
+        bound: &Bound<'v>,
+    ) -> Result<Vec<Vec<Cow<'v, [u8]>>>> {
         let mut prefixes: Vec<Vec<Cow<'v, [u8]>>> = vec![Vec::new()];
+        let mut at = 0;
         for equal in &self.equal {
-            let tuples = match &equal.values {
-                EqualValues::One(tuple) => {
-                    let values = tuple_values(tuple, equal.columns, &equal.name, bound)?;
-                    size_of(&prefixes).check_product(Size::of([values.as_slice()]))?;
-                    for prefix in &mut prefixes {
-                        prefix.extend_from_slice(&values);
-                    }
-                    continue;
-                }
-                EqualValues::In(values) => in_tuples(values, equal.columns, &equal.name, bound)?,
-            };
+            let tuples = equal.values(&names(schema, at, equal.columns), bound)?;
+            at += equal.columns;
             size_of(&prefixes).check_product(size_of(&tuples))?;
+            if let [values] = &tuples[..] {
+                for prefix in &mut prefixes {
+                    prefix.extend_from_slice(values);
+                }
+                continue;
+            }
             let mut longer = Vec::with_capacity(prefixes.len() * tuples.len());
             for prefix in &prefixes {
                 for tuple in &tuples {

@@ -1,20 +1,20 @@
 //! The partitions that a statement selects.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::ops::Bound as End;
 
 use ebb_cql::syntax::ast::Operator;
 use ebb_model::key::{ByteRange, PartitionKey, Token, token_range};
 use ebb_model::schema::{ColumnKind, TableSchema};
-use ebb_model::types::{elements, sort_once};
+use ebb_model::types::sort_once;
 
 use super::predicate::Predicate;
 use super::relations::{InTuples, Parsed, Restriction, RestrictionKind, TokenRestriction, Tuple};
+use super::values::{Related, Role};
 use super::{Size, place};
 use crate::analyse::markers::Bound;
-use crate::analyse::term::Term;
-use crate::error::{Result, invalid, of_key, of_type};
+use crate::analyse::term::{Evaluated, Term};
+use crate::error::{Result, invalid, of_key};
 use crate::interrupt;
 
 #[derive(Debug, Default)]
@@ -149,12 +149,15 @@ impl PartitionRestrictions {
 fn token_bounds(tokens: &[TokenRestriction], bound: &Bound<'_>) -> Result<ByteRange> {
     let (mut from, mut to) = (End::Unbounded, End::Unbounded);
     for restriction in tokens {
-        let value = restriction
-            .value
-            .evaluate(bound)?
-            .condition("partition key token")?;
+        let value = match restriction.value.evaluate(bound)? {
+            Evaluated::Value(value) => value,
+            Evaluated::Null => return invalid("Invalid null token value"),
+            Evaluated::Unset => {
+                return invalid("Invalid unset value for column partition key token");
+            }
+        };
         let Ok(bytes) = <[u8; 8]>::try_from(&value[..]) else {
-            return invalid("Invalid null value in condition for column partition key token");
+            return invalid("Invalid null token value");
         };
         let token = Token(i64::from_be_bytes(bytes));
         match restriction.operator {
@@ -218,82 +221,17 @@ fn product<'v>(
     Ok(next)
 }
 
+/// Returns the values of IN for one column.
 pub(super) fn in_values<'v>(
     values: &'v InTuples,
     column: &str,
     bound: &Bound<'v>,
 ) -> Result<Vec<Cow<'v, [u8]>>> {
-    let tuples = in_tuples(values, 1, column, bound)?;
-    Ok(tuples
-        .into_iter()
-        .map(|mut tuple| tuple.remove(0))
-        .collect())
-}
-
-pub fn in_tuples<'v>(
-    values: &'v InTuples,
-    columns: usize,
-    name: &str,
-    bound: &Bound<'v>,
-) -> Result<Vec<Vec<Cow<'v, [u8]>>>> {
-    match values {
-        InTuples::List(tuples) => {
-            let one = |tuple: &'v Tuple| {
-                interrupt::charge(1)?;
-                tuple_values(tuple, columns, name, bound)
-            };
-            tuples.iter().map(one).collect()
-        }
-        InTuples::Whole { list, tuples } => {
-            let list = list.evaluate(bound)?.condition(name)?;
-            let one = |element: std::result::Result<Option<&[u8]>, _>| {
-                let Some(element) = element.map_err(of_type)? else {
-                    return invalid(format!("Invalid null value in condition for column {name}"));
-                };
-                if *tuples {
-                    split_tuple(element, columns, name)
-                } else {
-                    Ok(vec![Cow::Owned(element.to_vec())])
-                }
-            };
-            elements::elements(&list)
-                .map_err(of_type)?
-                .map(one)
-                .collect()
-        }
-    }
-}
-
-pub fn tuple_values<'v>(
-    tuple: &'v Tuple,
-    columns: usize,
-    name: &str,
-    bound: &Bound<'v>,
-) -> Result<Vec<Cow<'v, [u8]>>> {
-    match tuple {
-        Tuple::Terms(terms) => {
-            let one = |term: &'v Term| term.evaluate(bound)?.condition(name);
-            terms.iter().map(one).collect()
-        }
-        Tuple::Whole(term) => split_tuple(&term.evaluate(bound)?.condition(name)?, columns, name),
-    }
-}
-
-fn split_tuple(bytes: &[u8], columns: usize, name: &str) -> Result<Vec<Cow<'static, [u8]>>> {
-    let mut values = Vec::with_capacity(columns);
-    for value in elements::components(bytes) {
-        match value.map_err(of_type)? {
-            Some(value) => values.push(Cow::Owned(value.to_vec())),
-            None => {
-                return invalid(format!("Invalid null value in condition for column {name}"));
-            }
-        }
-    }
-    match values.len().cmp(&columns) {
-        Ordering::Equal => Ok(values),
-        _ => invalid(format!(
-            "Expected {columns} elements in value tuple, but got {}",
-            values.len()
-        )),
-    }
+    let related = Related {
+        names: &[column],
+        role: Role::In,
+    };
+    let tuples = related.tuples(values, bound)?;
+    let one = |mut tuple: Vec<Cow<'v, [u8]>>| tuple.swap_remove(0);
+    Ok(tuples.into_iter().map(one).collect())
 }

@@ -96,7 +96,7 @@ fn a_null_in_the_list_of_in_is_valid_for_if_and_invalid_for_keys() {
         ),
         (
             "SELECT w FROM t WHERE w IN ? ALLOW FILTERING",
-            "Invalid null value in condition for column w",
+            "Unsupported null value for column w",
         ),
     ] {
         for list in [&null, &empty] {

@@ -1,0 +1,183 @@
+//! Values of relations that are null or unset.
+
+use ebb_cql::protocol::{QueryParameters, Value, ValuesBuf};
+use ebb_model::types::elements;
+
+use crate::executor::harness::Server;
+
+/// Returns the message with which the server refuses a SELECT with bound values.
+fn refusal(server: &mut Server, text: &str, values: &[Value<'_>]) -> String {
+    let prepared = server
+        .prepare(text)
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
+    let mut bound = ValuesBuf::new();
+    for value in values {
+        bound.push(*value);
+    }
+    let parameters = QueryParameters {
+        values: bound.as_values(),
+        ..QueryParameters::default()
+    };
+    match server.execute(&prepared, parameters) {
+        Ok(_) => panic!("{text} is not refused"),
+        Err(error) => error.message,
+    }
+}
+
+/// The words are those of Cassandra's `SelectMultiColumnRelationTest`,
+/// `SelectSingleColumnRelationTest` and `SelectTest`.
+#[test]
+fn nulls_and_unset_values_in_restrictions_get_cassandras_words() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (k int, b int, c int, d int, v int, s text, l frozen<list<int>>, \
+         m map<int, int>, PRIMARY KEY (k, b, c, d))",
+        "CREATE INDEX ON t (s)",
+    ]);
+    let one = Value::Bytes(&1_i32.to_be_bytes());
+    let with_null = elements::build_tuple([Some(&1_i32.to_be_bytes()[..]), None]);
+    let with_null = Value::Bytes(&with_null);
+    let cases: &[(&str, &[Value<'_>], &str)] = &[
+        (
+            "k = ?",
+            &[Value::Null],
+            "Invalid null value in condition for column k",
+        ),
+        (
+            "k IN (1, ?)",
+            &[Value::Null],
+            "Invalid null value in condition for column k",
+        ),
+        ("k IN ?", &[Value::Null], "Invalid null value for column k"),
+        ("k = ?", &[Value::Unset], "Invalid unset value for column k"),
+        (
+            "k IN ?",
+            &[Value::Unset],
+            "Invalid unset value for column k",
+        ),
+        ("token(k) > ?", &[Value::Null], "Invalid null token value"),
+        (
+            "k = 0 AND b > ?",
+            &[Value::Null],
+            "Invalid null value in condition for column b",
+        ),
+        (
+            "k = 0 AND b IN ?",
+            &[Value::Unset],
+            "Invalid unset value for column b",
+        ),
+        (
+            "k = 0 AND (b, c) > (?, ?)",
+            &[one, Value::Null],
+            "Invalid null value in condition for column c",
+        ),
+        (
+            "k = 0 AND (b, c) > ?",
+            &[with_null],
+            "Invalid null value in condition for column c",
+        ),
+        (
+            "k = 0 AND (b, c) = (?, ?)",
+            &[one, Value::Null],
+            "Invalid null value for column c",
+        ),
+        (
+            "k = 0 AND (b, c) = ?",
+            &[with_null],
+            "Invalid null value for column c",
+        ),
+        (
+            "k = 0 AND b = 1 AND (c, d) = (1, ?)",
+            &[Value::Null],
+            "Invalid null value for column d",
+        ),
+        (
+            "k = 0 AND (b, c) IN ((1, ?))",
+            &[Value::Null],
+            "Invalid null value for column c",
+        ),
+        (
+            "k = 0 AND (b, c) IN ((1, ?), (2, 3))",
+            &[Value::Null],
+            "Invalid null value in condition for columns: [b, c]",
+        ),
+        (
+            "k = 0 AND (b, c) IN ?",
+            &[Value::Null],
+            "Invalid null value for IN restriction",
+        ),
+        (
+            "k = 0 AND (b, c) IN ?",
+            &[Value::Unset],
+            "Invalid unset value for in(b,c)",
+        ),
+        (
+            "(b, c) = (?, 1)",
+            &[Value::Unset],
+            "Invalid unset value for tuple field number 0",
+        ),
+        (
+            "(b, c) IN ((?, 1))",
+            &[Value::Unset],
+            "Invalid unset value for tuple field number 0",
+        ),
+        (
+            "k = 0 AND (b, c) > (1, ?)",
+            &[Value::Unset],
+            "Invalid unset value for tuple field number 1",
+        ),
+        (
+            "(b, c) = ?",
+            &[Value::Unset],
+            "Invalid unset value for tuple (b,c)",
+        ),
+        (
+            "k = 0 AND b = 1 AND (c) > ?",
+            &[Value::Unset],
+            "Invalid unset value for tuple (c)",
+        ),
+        (
+            "(b, c) IN (?, (1, 1))",
+            &[Value::Unset],
+            "Invalid unset value for tuple (b,c)",
+        ),
+        (
+            "c = ?",
+            &[Value::Null],
+            "Unsupported null value for column c",
+        ),
+        (
+            "v = ?",
+            &[Value::Null],
+            "Unsupported null value for column v",
+        ),
+        (
+            "v > ?",
+            &[Value::Unset],
+            "Unsupported unset value for column v",
+        ),
+        (
+            "s = ?",
+            &[Value::Null],
+            "Unsupported null value for column s",
+        ),
+        (
+            "l CONTAINS ?",
+            &[Value::Null],
+            "Unsupported null value for column l",
+        ),
+        (
+            "m CONTAINS KEY ?",
+            &[Value::Unset],
+            "Unsupported unset value for column m",
+        ),
+        (
+            "m[1] = ?",
+            &[Value::Null],
+            "Unsupported null map value for column m",
+        ),
+    ];
+    for (relation, values, message) in cases {
+        let text = format!("SELECT * FROM t WHERE {relation} ALLOW FILTERING");
+        assert_eq!(refusal(&mut server, &text, values), *message, "{text}");
+    }
+}
