@@ -116,7 +116,7 @@ pub fn carried_out(instance: &Instance, planned: &Schedule) -> Schedule {
 /// of least rank among its own tasks that may start.
 ///
 /// Scans all tasks at each start, so its time is quadratic in their number. MARES calls it once, after a linear
-/// program that takes far longer. [`NonIdling`], which tries many orders, keeps heaps.
+/// program that takes far longer. `NonIdling`, which tries many orders, keeps heaps.
 ///
 /// # Panics
 /// When a task is on a machine that does not exist.
