@@ -40,7 +40,7 @@ pub fn of_type(error: TypeError) -> ErrorResponse {
 /// or the time of the statement is over.
 pub fn of_encoding(error: EncodeError<ErrorResponse>) -> ErrorResponse {
     match error {
-        EncodeError::Value(error) => of_type(error),
+        EncodeError::Value(error) | EncodeError::TooLong(error) => of_type(error),
         EncodeError::Charge(error) => error,
     }
 }

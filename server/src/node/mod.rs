@@ -257,13 +257,26 @@ impl Node {
     }
 
     /// Reads the unreadable parts of the schema and the roles again, after damaged files were replaced or
-    /// found whole, and puts those that can be read into service. Does nothing if the catalog is not open.
+    /// found whole, and puts those that can be read into service. Writes lost records of what is in service
+    /// again. Does nothing if the catalog is not open.
     ///
     /// # Errors
     /// See [`Catalog::reread`].
     pub fn reread_catalog(&self) -> Result<(), JobError> {
         match self.opened_catalog() {
             Some(catalog) => Ok(catalog.reread()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the records of the schema and the roles again that the table `KEYSPACE.TABLE` of the store has,
+    /// before the loss of a part of its files is accepted. Does nothing if the catalog is not open.
+    ///
+    /// # Errors
+    /// See [`Catalog::write_before_loss`].
+    pub fn write_catalog_before_loss(&self, keyspace: &str, table: &str) -> Result<(), JobError> {
+        match self.opened_catalog() {
+            Some(catalog) => Ok(catalog.write_before_loss(keyspace, table)?),
             None => Ok(()),
         }
     }

@@ -17,10 +17,11 @@ use super::grace::GracePeriods;
 use super::identity::{Identity, NODE_TABLE, node_records};
 use super::load::{LoadedSchema, load};
 use super::owned_snapshots::{OwnedSnapshots, ROLE_SNAPSHOTS_TABLE};
+use super::rewrite;
 use super::roles::{ROLES_TABLE, RoleStore};
 use super::snapshots::{SnapshotKeyspace, SnapshotKeyspaces};
 use super::store::SchemaStore;
-use super::survey::{CREATIONS_TABLE, KEYSPACES_TABLE, StoredKeyspace, Survey};
+use super::survey::{CREATIONS_TABLE, KEYSPACES_TABLE, StoredKeyspace, StoredTable, Survey};
 use super::table::CqlTable;
 use super::timestamps::Timestamps;
 use super::unreadable::in_snapshots;
@@ -136,8 +137,8 @@ impl CatalogState {
 }
 
 /// Prepares a new read of the schema: replaces the stored records of a keyspace and its tables by
-/// those in memory, if these are in service. So damage that was found meanwhile takes nothing out
-/// of service.
+/// those in memory, if these are in service, and puts these tables first. So neither damage that was
+/// found meanwhile takes a table out of service, nor an index of a table that was unreadable.
 fn keep(stored: &mut StoredKeyspace, state: &CatalogState) {
     let Some(keyspace) = state.schema.keyspace(&stored.name) else {
         return;
@@ -148,6 +149,8 @@ fn keep(stored: &mut StoredKeyspace, state: &CatalogState) {
             table.record = Ok(schema.encode().into());
         }
     }
+    let is_unreadable = |of: &StoredTable| keyspace.table(of.table.name()).is_none();
+    stored.tables.sort_by_key(is_unreadable);
 }
 
 impl Catalog {
@@ -374,11 +377,14 @@ impl Catalog {
 
     /// Reads the records of unreadable keyspaces, tables and roles again, after damaged files were
     /// replaced. What can be read now is in service when this returns, and its tables are
-    /// [announced](Self::on_announcement). What was in service stays as it is.
+    /// [announced](Self::on_announcement). What was in service stays as it is, also at the next opening: if
+    /// its records are lost, damaged or replaced by older ones, they are written again.
     ///
     /// # Errors
     /// If the store failed. Tables may be in service all the same: roles are read after them.
     pub fn reread(&self) -> Result<()> {
+        // First: a keyspace without tables and without a record is not found below.
+        self.write_again(&|_: &Table| false)?;
         let served = self.exclusively(|state| self.reread_schema(state))?;
         for (keyspace, table) in &served {
             self.announce_table(keyspace, table);
@@ -387,6 +393,34 @@ impl Catalog {
         // A role that was unreadable may have permissions on objects that were dropped meanwhile.
         // Under the lock of changes: a permission on an object that is created meanwhile must not be removed.
         self.exclusively(|state| self.roles.retain(state.schema()))
+    }
+
+    /// Writes all records of objects in service again that the table `KEYSPACE.TABLE` of the store
+    /// contains. Call it before damaged files of this table are rewritten without what is lost:
+    /// otherwise a crash right after that would lose the records, before [`reread`](Self::reread)
+    /// writes them again. A record that can be read may be lost, too, if a cache has its damaged block.
+    ///
+    /// # Errors
+    /// If the store failed for another reason than damage.
+    pub fn write_before_loss(&self, keyspace: &str, table: &str) -> Result<()> {
+        self.write_again(&|of: &Table| of.keyspace() == keyspace && of.name() == table)
+    }
+
+    /// Writes those records of keyspaces, tables and roles in service again from which the next opening
+    /// would read another object or none, and all in tables of the store for which `is_at_risk` returns
+    /// true.
+    fn write_again(&self, is_at_risk: &dyn Fn(&Table) -> bool) -> Result<()> {
+        let state = self.state();
+        let names: Vec<String> = (state.schema().keyspaces())
+            .map(|keyspace| keyspace.name().to_owned())
+            .collect();
+        drop(state);
+        for name in names {
+            // The lock is released after each keyspace, because every record is read.
+            let stores = (&self.db, &self.store);
+            self.exclusively(|state| rewrite::write_again(stores, state, &name, is_at_risk))?;
+        }
+        self.roles.write_again(is_at_risk)
     }
 
     /// Reads the schema again if a part of it is unreadable. Returns the tables that are in service

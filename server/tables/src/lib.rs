@@ -4,7 +4,8 @@
 //!   statements ─► catalog ─► diff ─► store    the schema, and its durable changes
 //!                   │          │
 //!                   ├ survey, load        the records in the database, readable or not;
-//!                   │                     `unreadable`: lists the latter for read-only commands
+//!                   │                     `unreadable`: lists the latter for read-only commands;
+//!                   │                     `rewrite`: writes lost ones again from memory
 //!                   ├ identity │          the host id and token of the node
 //!                   ├ grace    │          the age from which merges may purge deletions
 //!                   ├ timestamps          the order of the server's writes
@@ -49,6 +50,7 @@ mod operators;
 mod owned_snapshots;
 mod quota;
 pub mod read;
+mod rewrite;
 mod roles;
 mod snapshots;
 mod store;

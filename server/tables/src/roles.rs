@@ -198,6 +198,27 @@ impl RolesState {
         self.unreadable.all()
     }
 
+    /// Returns an unreadable role that has, or may have, the name of the new role `name`, or an identity
+    /// that `role` (the next form of the role `name`) gets.
+    fn unreadable_owner(&self, name: &str, role: Option<&Role>) -> Option<Unreadable> {
+        let before = self.roles.get(name);
+        if before.is_none()
+            && let Some(taken) = self
+                .unreadable
+                .of(name)
+                .or_else(|| self.unreadable.hidden())
+        {
+            return Some(taken);
+        }
+        let is_new =
+            |identity: &String| before.is_none_or(|before| !before.identities.contains(identity));
+        // The identities of an unreadable role are unknown.
+        if role.is_some_and(|role| role.identities.iter().any(is_new)) {
+            return self.unreadable.all().into_iter().next();
+        }
+        None
+    }
+
     /// Returns the effective permissions of a role; `None` if there is no such role. Computed once per
     /// state.
     pub fn granted(&self, name: &str) -> Option<Arc<Granted>> {
@@ -248,6 +269,38 @@ impl RoleStore {
         store.tidy_snapshots(store.state().roles(), listed)?;
         store.retain(schema)?;
         Ok(store)
+    }
+
+    /// Writes those records of roles in service again from which the next opening would not read the
+    /// roles as they are in memory, by one commit, also on a full disk. Writes all of them if
+    /// `is_at_risk` returns true for the table of the records. Leaves the records of unreadable roles.
+    ///
+    /// # Errors
+    /// If the store failed for another reason than damage.
+    pub(super) fn write_again(&self, is_at_risk: &dyn Fn(&Table) -> bool) -> Result<()> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = is_at_risk(&self.records);
+        let mut batch = WriteBatch::new();
+        for (name, role) in self.state().roles.iter() {
+            let record = role.encode();
+            if all || !self.has_record(name, role, &record)? {
+                batch.put(&self.records, name.as_bytes(), &record);
+            }
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        Ok(self.db.write_freeing(batch, WriteOptions { sync: true })?)
+    }
+
+    /// Returns whether the next opening would read `role` under this name: from `record`, or from one of an
+    /// earlier version.
+    fn has_record(&self, name: &str, role: &Role, record: &[u8]) -> Result<bool> {
+        let Ok(Some(stored)) = readable(self.records.get(name.as_bytes()))? else {
+            return Ok(false);
+        };
+        let is_read = |stored: &[u8]| Role::decode(stored).is_ok_and(|(read, _)| read == *role);
+        Ok(*stored == *record || is_read(&stored))
     }
 
     /// Reads the unreadable roles again, and the records of the snapshots that roles created. Roles
@@ -332,9 +385,9 @@ impl RoleStore {
     ///
     /// # Errors
     /// The inner error is that of `decide`: nothing is changed. The outer error is
-    /// [`CatalogError::Schema`] if an unreadable role has, or may have, the name of a new one: nothing is
-    /// changed either. Otherwise it is an error of the store: the next opening may or may not find the
-    /// change.
+    /// [`CatalogError::Schema`] if an unreadable role has, or may have, the name of a new one or an identity
+    /// that a role gets: nothing is changed either. Otherwise it is an error of the store: the next opening
+    /// may or may not find the change.
     pub fn change<E>(
         &self,
         decide: impl FnOnce(&Roles) -> Result<Option<Roles>, E>,
@@ -350,12 +403,8 @@ impl RoleStore {
         if difference.is_empty() {
             return Ok(Ok(false));
         }
-        for (name, _) in difference {
-            if now.roles.get(&name).is_some() {
-                continue;
-            }
-            let taken = now.unreadable.of(&name);
-            if let Some(taken) = taken.or_else(|| now.unreadable.hidden()) {
+        for (name, role) in difference {
+            if let Some(taken) = now.unreadable_owner(&name, role) {
                 return Err(SchemaError::from(taken).into());
             }
         }

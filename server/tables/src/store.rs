@@ -145,6 +145,64 @@ impl SchemaStore {
         Ok(self.db.write_with(batch, SYNC)?)
     }
 
+    /// Returns the table with the records of keyspaces.
+    pub(super) fn keyspaces(&self) -> &Table {
+        &self.keyspaces
+    }
+
+    /// Returns whether a keyspace has a readable record, not one of a drop, that `is_right` accepts.
+    ///
+    /// # Errors
+    /// If the store failed for another reason than damage.
+    pub(super) fn has_keyspace(
+        &self,
+        name: &str,
+        is_right: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<bool> {
+        let Ok(Some(value)) = readable(self.keyspaces.get(name.as_bytes()))? else {
+            return Ok(false);
+        };
+        let record = value.strip_prefix(&[PRESENT]);
+        Ok(record.is_some_and(is_right))
+    }
+
+    /// Returns whether a table has a readable record that `is_right` accepts.
+    ///
+    /// # Errors
+    /// If the store failed for another reason than damage.
+    pub(super) fn has_table(
+        &self,
+        table: &Table,
+        is_right: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<bool> {
+        let Ok(Some(record)) = readable(table.get(SCHEMA_KEY))? else {
+            return Ok(false);
+        };
+        Ok(is_right(&record))
+    }
+
+    /// Writes the record of a keyspace, if there is one, and of tables in it by one commit, also on a full
+    /// disk. Does nothing if there are none.
+    pub(super) fn write_again(
+        &self,
+        keyspace: &str,
+        record: Option<&[u8]>,
+        tables: &[(Table, Vec<u8>)],
+    ) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        if let Some(record) = record {
+            let value = [&[PRESENT], record].concat();
+            batch.put(&self.keyspaces, keyspace.as_bytes(), &value);
+        }
+        for (table, record) in tables {
+            batch.put(table, SCHEMA_KEY, record);
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        Ok(self.db.write_freeing(batch, SYNC)?)
+    }
+
     /// Drops a keyspace with its tables and snapshots, also on a full disk. After `decided` was called, the
     /// drop is certain: if it is interrupted, the next opening completes it.
     ///

@@ -3,6 +3,8 @@
 
 use anyhow::{Context, Result};
 use ebb_jobs::Failure;
+use ebb_jobs::history::SYSTEM_KEYSPACE;
+use ebb_model::key::SCHEMA_KEY;
 use ebb_server::http::{ClientError, Problem};
 use ebb_storage::{FileLoss, LossReport};
 use indicatif::HumanBytes;
@@ -20,6 +22,17 @@ const CONSEQUENCES: &str = "\
 A lost version may be a deletion, an operand of a counter or a list, or the header of a partition. So
 older values of these keys may show, or none, and rows behind them that the header deleted. Snapshots
 lose the same. Indexes of the table may lack entries or have too many: drop and create them afterwards.";
+
+/// Printed if the record of a table's schema may be lost.
+const SCHEMA_LOST: &str = "\
+The lost keys may include the record of the table's schema. A server that runs now and serves the table writes
+it again. Without one, the table is out of service at the next start, or has an older schema: take the files
+from a backup.";
+
+/// Printed if records of keyspaces or roles may be lost.
+const SYSTEM_LOST: &str = "\
+A server that runs now writes lost records of the keyspaces and roles that it serves again. Without one, they
+are gone or older at the next start: take the files from a backup.";
 
 /// Lists what a table has lost in its damaged files. If the list has the token `accepted`, has the files
 /// rewritten.
@@ -113,6 +126,14 @@ fn tell(
     if report.entries_lost() > 0 {
         printer.line(CONSEQUENCES)?;
     }
+    if table.keyspace == SYSTEM_KEYSPACE {
+        let has_records = matches!(table.table.as_str(), "keyspaces" | "roles");
+        if has_records && report.entries_lost() > 0 {
+            printer.line(SYSTEM_LOST)?;
+        }
+    } else if report.files.iter().any(may_lose_schema) {
+        printer.line(SCHEMA_LOST)?;
+    }
     match &report.token {
         Some(token) if !is_accepted => {
             printer.line(format_args!("the token of this list: {token}"))?
@@ -121,6 +142,12 @@ fn tell(
         None => printer.line(format_args!("no file of {table} is damaged"))?,
     }
     Ok(())
+}
+
+/// Returns whether a lost part of a file may have the record of the table's schema, if CQL created the table.
+fn may_lose_schema(file: &FileLoss) -> bool {
+    let mut lost = file.lost.iter();
+    lost.any(|lost| lost.concerns(&file.table, SCHEMA_KEY))
 }
 
 fn tell_file(printer: &mut Printer, file: &FileLoss, is_accepted: bool) -> Result<()> {
@@ -157,4 +184,38 @@ fn json(report: &LossReport) -> Result<Value> {
         spell_keys(&mut json["lost"], &file.lost);
     }
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use ebb_storage::Lost;
+
+    use super::*;
+
+    #[test]
+    fn the_schema_may_be_lost_with_the_first_key_of_a_table_only() {
+        let loss = |from_key: Option<&[u8]>, to_key: Option<&[u8]>| FileLoss {
+            table: "app.t".to_owned(),
+            path: PathBuf::new(),
+            detail: String::new(),
+            entries_read: 0,
+            entries_lost: 1,
+            lost: vec![Lost {
+                path: PathBuf::new(),
+                offset: 0,
+                bytes: 1,
+                table: Some("app.t".to_owned()),
+                from_key: from_key.map(<[u8]>::to_vec),
+                to_key: to_key.map(<[u8]>::to_vec),
+                detail: String::new(),
+            }],
+            is_rewritten: false,
+            kept_as: None,
+        };
+        assert!(may_lose_schema(&loss(None, None)));
+        assert!(may_lose_schema(&loss(Some(SCHEMA_KEY), Some(b"\x80"))));
+        assert!(!may_lose_schema(&loss(Some(b"\x80"), None)));
+    }
 }

@@ -2,7 +2,7 @@
 
 mod builds;
 
-use ebb_cql::protocol::Consistency;
+use ebb_cql::protocol::{Consistency, QueryParameters, Value, ValuesBuf};
 use ebb_model::key::{EntryKey, PARTITIONS_START, PartitionKey, ROW, SCHEMA_KEY};
 use ebb_model::types::number::digits_bytes;
 
@@ -484,6 +484,51 @@ fn values_that_reach_the_limit_of_an_index_are_refused() {
                 "Cannot index value of size 65535 for index t_{column}_idx on ks.t({column}) \
                  (maximum allowed size=65535)"
             )
+        );
+    }
+}
+
+/// Regression: an index was never built over a column with a decimal of more than 65,535 bytes, which was
+/// reported as damage.
+#[test]
+fn an_index_is_built_over_values_that_are_too_long_for_it() {
+    let table = "CREATE TABLE t (k int PRIMARY KEY, v decimal, m map<int, decimal>, \
+                 l list<decimal>, f frozen<list<decimal>>)";
+    let mut server = Server::with(&[table]);
+    server.run("INSERT INTO t (k, v, m, l, f) VALUES (1, 1, {1: 1}, [1], [1])");
+    let part = |bytes: &[u8]| [&(bytes.len() as i32).to_be_bytes()[..], bytes].concat();
+    let one = 1_i32.to_be_bytes();
+    // The scale, then the digits.
+    let long = [&[0; 4][..], &[7; 65_536]].concat();
+    let list = [&one[..], &part(&long)].concat();
+    let map = [&one[..], &part(&one), &part(&long)].concat();
+    let insert = |server: &mut Server, column: &str, value: &[u8]| {
+        let text = format!("INSERT INTO t (k, {column}) VALUES (2, ?)");
+        let prepared = server.prepare(&text).unwrap();
+        let mut values = ValuesBuf::new();
+        values.push(Value::Bytes(value));
+        let parameters = QueryParameters {
+            values: values.as_values(),
+            ..QueryParameters::default()
+        };
+        let done = server.execute(&prepared, parameters);
+        done.err().map(|error| error.message)
+    };
+    for (column, value, on, by) in [
+        ("v", &long, "v", "v = 1"),
+        ("m", &map, "values(m)", "m CONTAINS 1"),
+        ("l", &list, "l", "l CONTAINS 1"),
+        ("f", &list, "full(f)", "f = [1]"),
+    ] {
+        assert_eq!(insert(&mut server, column, value), None, "{column}");
+        server.run(&format!("CREATE INDEX ON t ({on})"));
+        server.wait_until_all_built();
+        assert_eq!(server.rows(&format!("SELECT k FROM t WHERE {by}")), "1");
+        // Once there is an index, Cassandra refuses such a value, too.
+        let refused = insert(&mut server, column, value).unwrap();
+        assert!(
+            refused.starts_with("Cannot index value of size 655"),
+            "{refused}"
         );
     }
 }

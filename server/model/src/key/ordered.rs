@@ -54,6 +54,8 @@ const _: () = assert!(DECIMAL_BYTES_MAX == super::KEY_LEN_MAX);
 pub enum EncodeError<E> {
     /// The value is invalid for the type, or the type has no order.
     Value(TypeError),
+    /// The value is a valid decimal, or contains one, of more than [`DECIMAL_BYTES_MAX`] bytes.
+    TooLong(TypeError),
     /// The error of `charge`.
     Charge(E),
 }
@@ -97,7 +99,7 @@ impl<F, E> DecodeError<F, E> {
 pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
     match try_encode(ty, value, out, &mut |_| Ok::<_, Infallible>(())) {
         Ok(()) => Ok(()),
-        Err(EncodeError::Value(error)) => Err(error),
+        Err(EncodeError::Value(error) | EncodeError::TooLong(error)) => Err(error),
     }
 }
 
@@ -166,11 +168,10 @@ pub fn try_encode<E>(
         CqlType::Varint => encode_varint(minimal(value), out),
         CqlType::Decimal => {
             if value.len() > DECIMAL_BYTES_MAX {
-                return Err(TypeError::new(format!(
+                return Err(EncodeError::TooLong(TypeError::new(format!(
                     "A decimal of {} bytes is longer than a key may be ({DECIMAL_BYTES_MAX})",
                     value.len()
-                ))
-                .into());
+                ))));
             }
             charge(digits_bytes(value.len())).map_err(EncodeError::Charge)?;
             let digits = Digits::of(value).ok_or_else(|| invalid(ty, value))?;

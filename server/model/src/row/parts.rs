@@ -34,7 +34,7 @@ pub fn parts<'p, 'v: 'p>(
     let parts = try_parts(ty, value, list_place, |_| Ok::<_, Infallible>(()))?;
     Ok(Box::new(parts.map(|part| match part {
         Ok(part) => Ok(part),
-        Err(EncodeError::Value(error)) => Err(error),
+        Err(EncodeError::Value(error) | EncodeError::TooLong(error)) => Err(error),
     })))
 }
 

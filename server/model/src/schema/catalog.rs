@@ -199,7 +199,8 @@ impl Schema {
     /// consists of the names of table and column.
     ///
     /// # Errors
-    /// If there is no such table, the name is taken, or an equal index exists; the errors of
+    /// If there is no such table, the name is taken, or an equal index exists;
+    /// [`SchemaError::Unreadable`] if an unreadable table may have an index of the name; the errors of
     /// [`TableSchema::check_index`].
     pub fn create_index(
         &self,
@@ -243,6 +244,11 @@ impl Schema {
                     same.name
                 ))
             };
+        }
+        // Once that table is readable, one of two tables with an index of the same name would be out of
+        // service.
+        if let Some(owner) = self.unreadable_owner_of_index(keyspace) {
+            return Err(owner);
         }
         let next = self.alter_table(keyspace, table, |table| {
             table.create_index(&name, column, target)

@@ -198,6 +198,9 @@ impl IndexedColumn<'_> {
     /// Calls `each` with the result of [`prefix_of`](Self::prefix_of) for every live value of the
     /// column in a row, static or not. Only for columns outside the primary key.
     ///
+    /// Leaves out decimals that are too long for a form. They are older than the index, because no write adds
+    /// one to it, and no statement can ask for one.
+    ///
     /// # Errors
     /// If the row is damaged; the error of `charge`.
     pub fn for_each_live<E>(
@@ -206,24 +209,25 @@ impl IndexedColumn<'_> {
         charge: Charge<'_, E>,
         mut each: impl FnMut(Vec<u8>),
     ) -> Result<(), DecodeError<RowError, E>> {
-        let failed = |error: EncodeError<E>| match error {
-            EncodeError::Value(_) => DecodeError::Damaged(RowError::Damaged {
+        let mut add = |value: Indexed<'_>| match self.prefix_of(value, charge) {
+            Ok(prefix) => {
+                each(prefix);
+                Ok(())
+            }
+            Err(EncodeError::TooLong(_)) => Ok(()),
+            Err(EncodeError::Value(_)) => Err(DecodeError::Damaged(RowError::Damaged {
                 what: "a value that is none of its type",
                 offset: 0,
-            }),
-            EncodeError::Charge(error) => DecodeError::Charge(error),
+            })),
+            Err(EncodeError::Charge(error)) => Err(DecodeError::Charge(error)),
         };
         match row.column(self.column.id.0)? {
             None => {}
-            Some(LiveColumn::Cell(cell)) => {
-                let prefix = self.prefix_of(Indexed::Cell(cell.value), charge);
-                each(prefix.map_err(failed)?);
-            }
+            Some(LiveColumn::Cell(cell)) => add(Indexed::Cell(cell.value))?,
             Some(LiveColumn::Collection(collection)) => {
                 for element in collection.elements() {
                     let element = element?;
-                    let value = Indexed::Element(element.path, element.cell.value);
-                    each(self.prefix_of(value, charge).map_err(failed)?);
+                    add(Indexed::Element(element.path, element.cell.value))?;
                 }
             }
         }
@@ -260,7 +264,9 @@ impl IndexedColumn<'_> {
         let values = table.layout().partition_values(partition_key)?;
         let prefix = self.prefix_of(Indexed::Cell(values[self.column.position]), charge);
         prefix.map_err(|error| match error {
-            EncodeError::Value(error) => DecodeError::Damaged(error.into()),
+            EncodeError::Value(error) | EncodeError::TooLong(error) => {
+                DecodeError::Damaged(error.into())
+            }
             EncodeError::Charge(error) => DecodeError::Charge(error),
         })
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{KeyspaceSchema, Schema, SchemaError, TableSchema, UserType, invalid};
+use crate::types::identifier::Quoted;
 
 impl KeyspaceSchema {
     /// Reads the record of the keyspace `name`, without tables.
@@ -18,6 +19,20 @@ impl KeyspaceSchema {
         } else {
             let what = format!("it is that of keyspace {}", keyspace.name());
             Err(SchemaError::Record(what))
+        }
+    }
+
+    /// Returns whether the next start would read this keyspace, without its tables, from `record`.
+    pub fn is_read_from(&self, record: &[u8]) -> bool {
+        record == self.encode()
+            || Self::open(&self.name, record).is_ok_and(|read| read == self.without_tables())
+    }
+
+    fn without_tables(&self) -> Self {
+        Self {
+            tables: BTreeMap::new(),
+            unreadable_tables: BTreeMap::new(),
+            ..self.clone()
         }
     }
 
@@ -58,9 +73,12 @@ impl KeyspaceSchema {
         for index in &table.indexes {
             let owner = self.table_of_index(&index.name);
             if let Some(owner) = owner.filter(|owner| owner.name != table.name) {
+                let name = Quoted(&index.name);
                 return Err(SchemaError::Record(format!(
-                    "its index {} has the name of an index of table {}",
-                    index.name, owner.name
+                    "its index {name} has the name of an index of table {}; DROP INDEX {}.{name} and a \
+                     restart bring it back",
+                    owner.name,
+                    Quoted(&self.name)
                 )));
             }
         }
@@ -81,6 +99,12 @@ impl TableSchema {
             let what = format!("it is that of table {}.{}", table.keyspace(), table.name());
             Err(SchemaError::Record(what))
         }
+    }
+
+    /// Returns whether the next start would read this table from `record`.
+    pub fn is_read_from(&self, record: &[u8]) -> bool {
+        let name = (self.keyspace(), self.name());
+        record == self.encode() || Self::open(name, record).is_ok_and(|read| read == *self)
     }
 }
 
@@ -110,15 +134,10 @@ impl Schema {
 }
 
 fn check_keyspace(keyspace: &KeyspaceSchema) -> Result<(), SchemaError> {
-    // Tables have records of their own.
-    let alone = KeyspaceSchema {
-        tables: BTreeMap::new(),
-        unreadable_tables: BTreeMap::new(),
-        ..keyspace.clone()
-    };
     let what = format!("keyspace {}", keyspace.name());
     let read = KeyspaceSchema::open(keyspace.name(), &keyspace.encode());
-    is_same(&what, read, &alone)
+    // Tables have records of their own.
+    is_same(&what, read, &keyspace.without_tables())
 }
 
 fn check_table(keyspace: &KeyspaceSchema, table: &TableSchema) -> Result<(), SchemaError> {

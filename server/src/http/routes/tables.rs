@@ -163,7 +163,10 @@ async fn accept_loss(
          again, and accept the new token"
     );
     let report = served.work(WorkKind::Long, move |node| {
-        let report = database(node, "a repair")?.rewrite_damaged(&keyspace, &table, &token)?;
+        let db = database(node, "a repair")?;
+        // Otherwise a crash during the rewrite could lose records that the catalog has in memory.
+        node.write_catalog_before_loss(&keyspace, &table)?;
+        let report = db.rewrite_damaged(&keyspace, &table, &token)?;
         node.reread_catalog()?;
         Ok(report)
     });

@@ -127,9 +127,7 @@ fn tables_and_keyspaces_are_served_again_without_a_start_once_their_records_are_
     let records = table(&catalog, "ebb_system", "keyspaces");
     records.put(b"other", &of_keyspace).unwrap();
     // The record of a table in service is lost now, and the table stays in service.
-    let u = table(&catalog, "app", "u");
-    let of_u = u.get(SCHEMA_KEY).unwrap().unwrap();
-    u.delete(SCHEMA_KEY).unwrap();
+    table(&catalog, "app", "u").delete(SCHEMA_KEY).unwrap();
     catalog.reread().unwrap();
     assert_eq!(catalog.unreadable(), []);
     let state = catalog.state();
@@ -142,11 +140,10 @@ fn tables_and_keyspaces_are_served_again_without_a_start_once_their_records_are_
     assert_eq!(*announced.lock().unwrap(), ["app.t"]);
 
     // The schema can be changed, and the next opening finds it.
-    u.put(SCHEMA_KEY, &of_u).unwrap();
     let alter: Change =
         |schema| schema.alter_table("app", "t", |t| t.add_column("a", CqlType::Text, false));
     assert!(apply(&catalog, alter).unwrap());
-    drop((u, records, before, state, catalog));
+    drop((records, before, state, catalog));
     let catalog = open(&disk).unwrap();
     assert_eq!(unreadable(&catalog), [""; 0]);
     let state = catalog.state();
@@ -158,6 +155,149 @@ fn tables_and_keyspaces_are_served_again_without_a_start_once_their_records_are_
             .column("a")
             .is_some()
     );
+}
+
+/// Adds a role without permissions.
+fn add_role(catalog: &Catalog, name: &str) {
+    let changed = |roles: &Roles| roles.with_new(name, Role::default()).map(Some);
+    assert!(catalog.roles().change(changed).unwrap().unwrap());
+}
+
+/// Regression: a server that had lost records of objects in service, because an operator gave up a damaged
+/// block, did not write them again. The next start took a table out of service, read another one with an
+/// older schema, and found neither the keyspace nor the role.
+#[test]
+fn lost_records_of_objects_in_service_are_written_again() {
+    let disk = MemDisk::new();
+    let catalog = with_rows(&disk);
+    add_role(&catalog, "ada");
+    let (t, u) = (table(&catalog, "app", "t"), table(&catalog, "app", "u"));
+    let keyspaces = table(&catalog, "ebb_system", "keyspaces");
+    let older_u = u.get(SCHEMA_KEY).unwrap().unwrap();
+    let older_app = keyspaces.get(b"app").unwrap().unwrap();
+    apply(&catalog, CHANGES[5]).unwrap();
+    let version = catalog.state().version();
+    t.delete(SCHEMA_KEY).unwrap();
+    u.put(SCHEMA_KEY, &older_u).unwrap();
+    keyspaces.put(b"app", &older_app).unwrap();
+    keyspaces.delete(b"other").unwrap();
+    table(&catalog, "ebb_system", "roles")
+        .delete(b"ada")
+        .unwrap();
+    catalog.reread().unwrap();
+    assert_eq!(catalog.state().version(), version);
+    drop((t, u, keyspaces, catalog));
+
+    let catalog = open(&disk).unwrap();
+    assert_eq!(unreadable(&catalog), [""; 0]);
+    assert_eq!(catalog.state().version(), version);
+    assert!(catalog.roles().state().roles().get("ada").is_some());
+    assert_eq!(table(&catalog, "app", "t").get(ROW).unwrap().unwrap(), "1");
+}
+
+#[test]
+fn records_of_unreadable_objects_are_never_written_again() {
+    let disk = MemDisk::new();
+    let catalog = with_rows(&disk);
+    add_role(&catalog, "bad");
+    let damaged = |catalog: &Catalog| {
+        [
+            (table(catalog, "app", "t"), SCHEMA_KEY, &b"{}"[..]),
+            (
+                table(catalog, "ebb_system", "keyspaces"),
+                &b"other"[..],
+                &b"\x01{}"[..],
+            ),
+            (
+                table(catalog, "ebb_system", "roles"),
+                &b"bad"[..],
+                &b"{}"[..],
+            ),
+        ]
+    };
+    for (table, key, record) in damaged(&catalog) {
+        table.put(key, record).unwrap();
+    }
+    drop(catalog);
+
+    let catalog = open(&disk).unwrap();
+    catalog.reread().unwrap();
+    for (table, key, record) in damaged(&catalog) {
+        let (keyspace, name) = (table.keyspace(), table.name());
+        catalog.write_before_loss(keyspace, name).unwrap();
+        assert_eq!(table.get(key).unwrap().unwrap(), record, "{name}");
+    }
+    assert_eq!(unreadable(&catalog).len(), 3);
+}
+
+/// Regression: an index could get the name of an index of an unreadable table. When that table was restored,
+/// it took the name, and the healthy table was out of service.
+#[test]
+fn no_table_goes_out_of_service_for_an_index_of_a_table_that_becomes_readable() {
+    let disk = MemDisk::new();
+    let catalog = with_rows(&disk);
+    let create = |catalog: &Catalog, table: &str| {
+        let by = ("p", IndexTarget::Simple);
+        let created = catalog.change(|schema| {
+            let next = schema.create_index(("app", table), Some("i"), by, false);
+            next.map_err(CatalogError::from)
+        });
+        created.flatten()
+    };
+    let drop_index: Change = |schema| Ok(schema.drop_index("app", "i")?.0);
+    assert!(create(&catalog, "t").unwrap());
+    let rows = table(&catalog, "app", "t");
+    let record = rows.get(SCHEMA_KEY).unwrap().unwrap();
+    rows.put(SCHEMA_KEY, b"{}").unwrap();
+    drop((rows, catalog));
+    let catalog = open(&disk).unwrap();
+    assert!(is_refused(create(&catalog, "u")));
+
+    // Earlier versions accepted the statement.
+    table(&catalog, "app", "t")
+        .put(SCHEMA_KEY, &record)
+        .unwrap();
+    catalog.reread().unwrap();
+    assert!(apply(&catalog, drop_index).unwrap());
+    assert!(create(&catalog, "u").unwrap());
+    table(&catalog, "app", "t").put(SCHEMA_KEY, b"{}").unwrap();
+    drop(catalog);
+    let catalog = open(&disk).unwrap();
+    table(&catalog, "app", "t")
+        .put(SCHEMA_KEY, &record)
+        .unwrap();
+    catalog.reread().unwrap();
+    let state = catalog.state();
+    assert!(state.table("app", "u").is_some() && state.table("app", "t").is_none());
+    let found = catalog.unreadable();
+    assert!(found[0].why.contains("DROP INDEX app.i"), "{found:?}");
+    assert!(apply(&catalog, drop_index).unwrap());
+    drop((state, catalog));
+    let catalog = open(&disk).unwrap();
+    assert_eq!(unreadable(&catalog), [""; 0]);
+}
+
+/// Regression: a role could get an identity that an unreadable role had. Once that role was restored, both
+/// had it.
+#[test]
+fn a_role_gets_no_identity_while_another_role_is_unreadable() {
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    add_role(&catalog, "a");
+    add_role(&catalog, "b");
+    let give = |catalog: &Catalog, role: &str| {
+        let with = |roles: &Roles| roles.with_identity("spiffe://x", role).map(Some);
+        catalog.roles().change(with).map(|changed| changed.unwrap())
+    };
+    assert!(give(&catalog, "b").unwrap());
+    table(&catalog, "ebb_system", "roles")
+        .put(b"b", b"{}")
+        .unwrap();
+    drop(catalog);
+    let catalog = open(&disk).unwrap();
+    assert!(is_refused(give(&catalog, "a")));
+    assert!(catalog.roles().drop_unreadable("b").unwrap());
+    assert!(give(&catalog, "a").unwrap());
 }
 
 #[test]
@@ -495,6 +635,34 @@ fn a_damaged_block_takes_only_the_table_out_of_service_whose_record_it_has() {
     assert!(apply(&catalog, drop_table).unwrap());
     assert!(apply(&catalog, CHANGES[2]).unwrap());
     drop(catalog);
+    let catalog = open(&disk).unwrap();
+    assert_eq!(unreadable(&catalog), [""; 0]);
+    assert!(catalog.state().table("app", "t").is_some());
+}
+
+/// Regression: a crash after the loss of a record was accepted, and before the record was written again,
+/// took the table out of service.
+#[test]
+fn records_are_written_again_before_a_loss_is_accepted() {
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    for change in &CHANGES[..2] {
+        apply(&catalog, *change).unwrap();
+    }
+    catalog.db().flush().unwrap();
+    let before = sstables(&disk);
+    apply(&catalog, CHANGES[2]).unwrap();
+    catalog.db().flush().unwrap();
+    let after = sstables(&disk);
+    let new = after.difference(&before);
+    let of_table = new.max_by_key(|path| disk.file_len(path).unwrap()).unwrap();
+    // The record is in the cache now, so that the damage is not seen.
+    let rows = table(&catalog, "app", "t");
+    assert!(rows.get(SCHEMA_KEY).unwrap().is_some());
+    disk.flip_bit(of_table, 100, 3).unwrap();
+    catalog.write_before_loss("app", "t").unwrap();
+    drop((rows, catalog));
+
     let catalog = open(&disk).unwrap();
     assert_eq!(unreadable(&catalog), [""; 0]);
     assert!(catalog.state().table("app", "t").is_some());

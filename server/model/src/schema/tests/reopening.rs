@@ -471,7 +471,7 @@ fn the_second_table_with_an_index_of_the_same_name_is_out_of_service() {
     let keyspace = keyspace.with_record("s", Ok(&with_index("s")));
     let keyspace = keyspace.with_record("t", Ok(&with_index("t")));
     let refused = keyspace.unreadable_table("t").unwrap().to_string();
-    let why = "its index i has the name of an index of table s";
+    let why = "its index i has the name of an index of table s; DROP INDEX ks.i and a restart";
     assert!(refused.contains(why), "{refused}");
     let schema = Schema::new([keyspace]);
     let (next, table) = schema.drop_index("ks", "i").unwrap();
