@@ -13,6 +13,7 @@ use super::access::{Login, User};
 pub use super::interrupt::{Interrupt, TimeOut};
 pub use super::outcome::{Outcome, SchemaChanges};
 use super::write::write_type_of;
+pub use super::write::{NOT_A_WRITE, RequestAnalysis};
 
 /// The lane of a statement: the threads on which the statement runs, and the queue in which it
 /// waits for them.
@@ -48,9 +49,17 @@ pub trait Service: Send + Sync + 'static {
     /// A prepared statement.
     type Statement: Statement;
 
-    /// Parses and analyses a statement. `keyspace` is the keyspace in use.
-    fn prepare(&self, keyspace: Option<&str>, text: &str)
-    -> Result<Self::Statement, ErrorResponse>;
+    /// Parses and analyses a statement of the request that `analysis` is for. `keyspace` is the
+    /// keyspace in use.
+    ///
+    /// # Errors
+    /// The error for the client, for example if the statements of the request take too much memory.
+    fn prepare(
+        &self,
+        keyspace: Option<&str>,
+        text: &str,
+        analysis: &mut RequestAnalysis,
+    ) -> Result<Self::Statement, ErrorResponse>;
 
     /// Returns whether a statement is valid under the current schema, with markers of the same
     /// names and types as when it was prepared. Otherwise its clients have to prepare it again.
@@ -72,7 +81,8 @@ pub trait Service: Send + Sync + 'static {
         out: &mut BytesMut,
     ) -> Result<Outcome, ErrorResponse>;
 
-    /// Executes writes as one batch, and appends the body of the RESULT as `execute` does.
+    /// Executes writes, all of which [may be in a batch](Statement::may_be_in_batch), as one batch, and
+    /// appends the body of the RESULT as `execute` does.
     ///
     /// # Errors
     /// The error for the client, if no statement of the batch was executed. After UNPREPARED the
@@ -226,6 +236,10 @@ pub trait Statement: Send + Sync + 'static {
     /// or permissions, or is TRUNCATE or KILL QUERY. Such statements run in [`Lane::Schema`] or
     /// [`Lane::Control`]. `None` for all others.
     fn administration(&self) -> Option<Administration<'_>>;
+
+    /// Whether a BATCH of the protocol may contain the statement: it is a single INSERT, UPDATE or
+    /// DELETE.
+    fn may_be_in_batch(&self) -> bool;
 
     /// Returns the row writes of the statement: several for a batch, none for other kinds of
     /// statements.

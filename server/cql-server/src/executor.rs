@@ -45,7 +45,7 @@ use super::access::{
     self, Login, User, all_queries_need, execute_permission, execute_role, trace_need,
 };
 use super::activity::Activity;
-use super::call::{Call, Lane, Outcome, SchemaChanges, Service, StatementKind};
+use super::call::{Call, Lane, Outcome, RequestAnalysis, SchemaChanges, Service, StatementKind};
 use super::context::SchemaContext;
 use super::describe;
 use super::error::{Result, invalid, of_parse};
@@ -315,7 +315,12 @@ impl Executor {
 impl Service for Executor {
     type Statement = Prepared;
 
-    fn prepare(&self, keyspace: Option<&str>, text: &str) -> Result<Prepared> {
+    fn prepare(
+        &self,
+        keyspace: Option<&str>,
+        text: &str,
+        analysis: &mut RequestAnalysis,
+    ) -> Result<Prepared> {
         let (parsed, tokens) = syntax::parse_counted(text).map_err(|error| of_parse(&error))?;
         let hash = hash(keyspace, text);
         // The defaults are those of a statement about the schema, which is analysed at each execution
@@ -370,7 +375,8 @@ impl Service for Executor {
                 prepared.needs_keyspace = true;
             }
             Statement::Write(_) | Statement::Batch(_) => {
-                let write = self.understand_write(&self.catalog.state(), parsed, keyspace)?;
+                let state = self.catalog.state();
+                let write = self.understand_write(&state, parsed, keyspace, analysis)?;
                 // `None` is for other kinds of statements, so these two always have a meaning.
                 if let Some(write) = write {
                     prepared.needs = Some(self.needs(parsed, keyspace)?);
@@ -409,7 +415,9 @@ impl Service for Executor {
             Statement::Select(select) => self
                 .target(&state, select, keyspace)
                 .and_then(|target| self.select_meaning(statement, select, schema_of(&target))),
-            Statement::Write(_) | Statement::Batch(_) => self.write_meaning(&state, statement),
+            Statement::Write(_) | Statement::Batch(_) => {
+                self.write_meaning(&state, statement, &mut RequestAnalysis::default())
+            }
             // Other statements have no markers, and are analysed at each execution.
             _ => return true,
         };

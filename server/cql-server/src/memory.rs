@@ -4,7 +4,8 @@
 //! fields may take thousands of times the memory of the name. What the mentions can share is shared:
 //! types, and the keys and changes of INSERT JSON. [`Memory`] limits the rest: the names and types of
 //! markers and result columns, the columns of `*` and INSERT JSON, and the nulls of fields that a value
-//! omits.
+//! omits. [`RequestAnalysis`](crate::write::RequestAnalysis) limits the sum over the statements of a
+//! batch.
 
 use ebb_cql::protocol::{ColumnSpec, Columns};
 

@@ -177,6 +177,10 @@ impl Statement for Prepared {
         Some(administration)
     }
 
+    fn may_be_in_batch(&self) -> bool {
+        matches!(self.parsed.statement, ast::Statement::Write(_))
+    }
+
     fn writes(&self) -> Vec<RowWrite<'_>> {
         let of = |write| row_write(write, self.keyspace.as_deref());
         match &self.parsed.statement {

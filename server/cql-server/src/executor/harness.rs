@@ -19,7 +19,7 @@ use ebb_tables::Catalog;
 
 use super::Executor;
 use crate::access::User;
-use crate::call::{Call, Interrupt, Outcome, SchemaChanges, Service};
+use crate::call::{Call, Interrupt, Outcome, RequestAnalysis, SchemaChanges, Service};
 use crate::functions::json;
 use crate::prepared::Prepared;
 use crate::read::Limits;
@@ -87,7 +87,17 @@ impl Server {
     }
 
     pub(crate) fn prepare(&self, text: &str) -> Result<Prepared, ErrorResponse> {
-        self.executor.prepare(self.keyspace.as_deref(), text)
+        self.prepare_in(text, &mut RequestAnalysis::default())
+    }
+
+    /// Prepares one of the statements of the request that `analysis` is for.
+    pub(crate) fn prepare_in(
+        &self,
+        text: &str,
+        analysis: &mut RequestAnalysis,
+    ) -> Result<Prepared, ErrorResponse> {
+        let keyspace = self.keyspace.as_deref();
+        self.executor.prepare(keyspace, text, analysis)
     }
 
     /// Executes a statement with these parameters.

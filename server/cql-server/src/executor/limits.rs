@@ -1,14 +1,17 @@
 //! The limits of a statement: its time, its memory, and the size of numbers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use ebb_cql::protocol::{Consistency, ErrorKind, ErrorResponse, QueryParameters, Value, ValuesBuf};
+use ebb_cql::protocol::{
+    BatchKind, Consistency, ErrorKind, ErrorResponse, QueryParameters, Value, ValuesBuf,
+};
 use ebb_model::types::elements;
 
 use super::Executor;
 use super::harness::Server;
 use crate::analyse::selection::ResultColumn;
-use crate::call::Statement;
+use crate::call::{RequestAnalysis, Statement};
 use crate::functions::digits_units;
 use crate::interrupt::tests::{cancelled, charged};
 use crate::interrupt::{self, TimeOut};
@@ -363,6 +366,66 @@ fn the_metadata_of_a_statement_have_a_limited_size() {
         refused.starts_with("The statement takes more than 67108864 bytes"),
         "{refused}"
     );
+}
+
+/// Regression: only the memory of each text of a batch was limited, not that of all texts together.
+#[test]
+fn the_texts_of_a_batch_have_a_limited_size_together() {
+    let (server, _) = nested_fields(4000, 0);
+    let markers = times(400, "?");
+    let update = format!("UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF u IN ({markers})");
+    let own = memory_bytes(&server, &update);
+    let mut analysis = RequestAnalysis::default();
+    let most = BYTES_MAX / own;
+    for _ in 0..most {
+        server.prepare_in(&update, &mut analysis).unwrap();
+    }
+    let error = server.prepare_in(&update, &mut analysis).unwrap_err();
+    assert_eq!(
+        error.message,
+        "The statements of the batch take more than 67108864 bytes beyond their own words; send them \
+         in several batches"
+    );
+    assert!(most > 1, "{own}");
+}
+
+/// Regression: each INSERT JSON among the texts of a batch had the keys and changes of all columns of
+/// its table, about 750 KB for 5,000 columns.
+#[test]
+fn the_insert_json_texts_of_a_batch_share_their_keys_and_changes() {
+    let names: Vec<String> = (0..1000).map(|number| format!("c{number}")).collect();
+    let columns = names.join(" int, ");
+    let server = Server::with(&[&format!(
+        "CREATE TABLE t (k int PRIMARY KEY, {columns} int)"
+    )]);
+    let insert = "INSERT INTO t JSON ?";
+    let own = memory_bytes(&server, insert);
+    let mut analysis = RequestAnalysis::default();
+    let texts = [insert; 40].map(|text| server.prepare_in(text, &mut analysis).unwrap());
+    let all: usize = texts.iter().map(|prepared| prepared.memory_bytes).sum();
+    assert!(all < 2 * own, "{own}, {all}");
+}
+
+/// Regression: a batch that mentions a prepared BEGIN BATCH thousands of times looked each of its tables
+/// up for each mention, past the timeout.
+#[test]
+fn an_interrupted_batch_ends_soon_while_it_checks_its_statements() {
+    let mut server = server();
+    let writes = "DELETE FROM one WHERE k = 1; ".repeat(40);
+    let nested = server.prepare(&format!("BEGIN BATCH {writes} APPLY BATCH"));
+    let single = server.prepare("DELETE FROM one WHERE k = 1");
+    let none = ValuesBuf::new();
+    server.interrupt = cancelled();
+    for prepared in [nested, single] {
+        let statements = vec![(Arc::new(prepared.unwrap()), none.as_values()); 200];
+        let (ended, units) = charged(|| server.batch(BatchKind::Unlogged, &statements));
+        let error = ended.unwrap_err();
+        assert!(
+            matches!(error.kind, ErrorKind::WriteTimeout { .. }),
+            "{error:?}"
+        );
+        assert!(units <= UNITS_MAX, "{units}");
+    }
 }
 
 /// Regression: a literal of a user-defined type took memory for each field that it omits, 16 KB for

@@ -11,38 +11,43 @@ use super::{Executor, levels};
 use crate::call::{Call, Outcome};
 use crate::context::in_keyspace;
 use crate::error::{Result, invalid};
+use crate::interrupt;
 use crate::prepared::{Meaning, Prepared};
 use crate::targets;
 use crate::write::{
-    NOT_A_WRITE, WriteContext, WriteStatement, Written, check_consistency, execute_batch,
+    NOT_A_WRITE, RequestAnalysis, WriteContext, WriteStatement, Written, check_consistency,
+    execute_batch,
 };
 
 impl Executor {
     /// Returns the catalog that a write changes, with the guardrails that hold for the user of the
-    /// call.
-    fn writing(&self, call: &Call<'_>) -> Result<WriteContext<'_>> {
+    /// call. `values_bytes` is the length of all values of the request.
+    fn writing(&self, call: &Call<'_>, values_bytes: usize) -> Result<WriteContext<'_>> {
         Ok(WriteContext {
             catalog: &self.catalog,
             guardrails: self.guardrails(call)?,
             now_s: call.parameters.now_s.map(i64::from),
+            values_bytes,
         })
     }
 
-    /// Analyses a write under this schema. Returns `None` if the statement does not write rows.
+    /// Analyses a write of the request that `analysis` is for, under this schema. Returns `None` if the
+    /// statement does not write rows.
     pub(super) fn understand_write(
         &self,
         state: &CatalogState,
         parsed: &Parsed,
         keyspace: Option<&str>,
+        analysis: &mut RequestAnalysis,
     ) -> Result<Option<WriteStatement>> {
-        WriteStatement::analyse(parsed, |name| {
+        WriteStatement::analyse(parsed, analysis, |name| {
             let table = (in_keyspace(name, keyspace)?, name.name.as_str());
             targets::writable(state, &self.system, table)
         })
     }
 
     /// Returns the analysis of a write under the current schema. Analyses the write again only if
-    /// the schema has changed since its last analysis.
+    /// the schema has changed since its last analysis. `analysis` is that of the request.
     ///
     /// # Errors
     /// The error of the analysis. UNPREPARED, if the markers are not those of PREPARE.
@@ -50,15 +55,17 @@ impl Executor {
         &self,
         state: &CatalogState,
         prepared: &Prepared,
+        analysis: &mut RequestAnalysis,
     ) -> Result<Arc<Meaning>> {
         let meaning = prepared.meaning.load_full();
         if let Meaning::Write(write) = &*meaning
-            && write.is_of(state)
+            && write.is_of(state)?
         {
             return Ok(meaning);
         }
         let keyspace = prepared.keyspace.as_deref();
-        let Some(write) = self.understand_write(state, &prepared.parsed, keyspace)? else {
+        let write = self.understand_write(state, &prepared.parsed, keyspace, analysis)?;
+        let Some(write) = write else {
             return invalid(NOT_A_WRITE);
         };
         if *write.markers() != prepared.markers {
@@ -81,8 +88,9 @@ impl Executor {
         check_consistency(statement.kind.write_type, level, serial)?;
         // The state is held until the write is done: see `Catalog::earlier_states`.
         let state = self.catalog.state();
-        let meaning = self.write_meaning(&state, statement)?;
-        let writing = self.writing(call)?;
+        let analysis = &mut RequestAnalysis::default();
+        let meaning = self.write_meaning(&state, statement, analysis)?;
+        let writing = self.writing(call, call.parameters.values.encoded_bytes())?;
         let warnings = writing.check_levels(level, serial)?;
         let written = meaning.as_write()?.execute(
             writing,
@@ -105,17 +113,20 @@ impl Executor {
         // The state is held until the write is done, as for a single statement.
         let state = self.catalog.state();
         let mut meanings = Vec::with_capacity(statements.len());
+        let analysis = &mut RequestAnalysis::default();
         // All statements are checked before one of them writes.
         for (prepared, _) in statements {
+            interrupt::charge(1)?;
             self.check(prepared, call.user)?;
-            meanings.push(self.write_meaning(&state, prepared)?);
+            meanings.push(self.write_meaning(&state, prepared, analysis)?);
         }
         let with_values = meanings.iter().zip(statements);
         let with_values =
             with_values.map(|(meaning, (_, values))| Ok((meaning.as_write()?, *values)));
         let with_values = with_values.collect::<Result<Vec<_>>>()?;
         let timestamp_us = call.parameters.timestamp_us;
-        let writing = self.writing(call)?;
+        let values = statements.iter().map(|(_, values)| values);
+        let writing = self.writing(call, values.map(Values::encoded_bytes).sum())?;
         let (level, serial) = levels(call);
         let warnings = writing.check_levels(level, serial)?;
         let written = execute_batch(writing, kind, &with_values, timestamp_us)?;
@@ -127,9 +138,11 @@ impl Executor {
     pub(super) fn turns_of(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
         let state = self.catalog.state();
         let mut turns = Vec::new();
+        let analysis = &mut RequestAnalysis::default();
         for (prepared, values) in statements {
+            interrupt::charge(1)?;
             if prepared.kind.takes_turns() {
-                let meaning = self.write_meaning(&state, prepared)?;
+                let meaning = self.write_meaning(&state, prepared, analysis)?;
                 turns.extend(meaning.as_write()?.turns(&self.catalog, *values)?);
             }
         }

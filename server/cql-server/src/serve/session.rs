@@ -28,7 +28,9 @@ use super::traces::{self, without_password};
 use super::work::{Inline, RequestStatements, Work};
 use crate::access::{AUTHENTICATOR, User};
 use crate::activity::{Client, Encryption, Trace};
-use crate::call::{Interrupt, Lane, Service, Statement, StatementKind, TimeOut};
+use crate::call::{
+    Interrupt, Lane, NOT_A_WRITE, RequestAnalysis, Service, Statement, StatementKind, TimeOut,
+};
 use crate::interrupt;
 
 pub(super) enum HandleResult<S: Service> {
@@ -288,7 +290,9 @@ impl<S: Service> Session<S> {
         let (statements, kind, consistency) = match &request {
             Request::Query { text, parameters } => {
                 let consistency = parameters.consistency;
-                let entry = self.statement(parameters.keyspace, text, consistency, now)?;
+                let analysis = &mut RequestAnalysis::default();
+                let entry =
+                    self.statement(parameters.keyspace, text, consistency, now, analysis)?;
                 let kind = entry.statement.kind();
                 (RequestStatements::One(entry), kind, consistency)
             }
@@ -301,13 +305,21 @@ impl<S: Service> Session<S> {
             Request::Batch(batch) => {
                 let consistency = batch.consistency;
                 let mut statements = Vec::with_capacity(batch.statements.len());
+                let analysis = &mut RequestAnalysis::default();
                 for part in &batch.statements {
-                    statements.push(match part.statement {
+                    let entry = match part.statement {
                         StatementRef::Prepared(id) => self.prepared(id)?,
                         StatementRef::Text(text) => {
-                            self.statement(batch.keyspace, text, consistency, now)?
+                            self.statement(batch.keyspace, text, consistency, now, analysis)?
                         }
-                    });
+                    };
+                    // Before the next text is analysed: a batch of thousands of SELECTs would take much
+                    // memory, and each mention of a prepared BEGIN BATCH repeats the work of all its
+                    // writes.
+                    if !entry.statement.may_be_in_batch() {
+                        return Err(ErrorResponse::invalid(NOT_A_WRITE));
+                    }
+                    statements.push(entry);
                 }
                 let kinds = statements.iter().map(|entry| entry.statement.kind());
                 let kind = StatementKind::of_batch(batch.kind, kinds);
@@ -498,7 +510,8 @@ impl<S: Service> Session<S> {
         }
         // Always prepared anew, because the schema may have changed since the text was last
         // prepared.
-        let statement = self.understand(keyspace, text, Consistency::One, now)?;
+        let analysis = &mut RequestAnalysis::default();
+        let statement = self.understand(keyspace, text, Consistency::One, now, analysis)?;
         let keyspace = keyspace.or(self.sender.keyspace.as_deref());
         let (statements, service) = (&self.shared.statements, &self.shared.service);
         let (id, entry) = statements.insert(keyspace, text, statement)?;
@@ -525,19 +538,20 @@ impl<S: Service> Session<S> {
     }
 
     /// Returns the statement for a text, which may have been prepared before. `keyspace` is the
-    /// keyspace that the request contains, if any.
+    /// keyspace that the request contains, if any, and `analysis` is for all texts of the request.
     fn statement(
         &mut self,
         keyspace: Option<&str>,
         text: &str,
         consistency: Consistency,
         now: Instant,
+        analysis: &mut RequestAnalysis,
     ) -> Result<Arc<Entry<S::Statement>>, ErrorResponse> {
         let in_use = keyspace.or(self.sender.keyspace.as_deref());
         if let Some((_, entry)) = self.shared.statements.find(in_use, text) {
             return Ok(entry);
         }
-        let statement = self.understand(keyspace, text, consistency, now)?;
+        let statement = self.understand(keyspace, text, consistency, now, analysis)?;
         Ok(Entry::of_request(statement))
     }
 
@@ -550,10 +564,11 @@ impl<S: Service> Session<S> {
         text: &str,
         consistency: Consistency,
         now: Instant,
+        analysis: &mut RequestAnalysis,
     ) -> Result<S::Statement, ErrorResponse> {
         let keyspace = keyspace.or(self.sender.keyspace.as_deref());
         let (interrupt, begun) = (self.interrupt(now), Instant::now());
-        let prepare = || self.shared.service.prepare(keyspace, text);
+        let prepare = || self.shared.service.prepare(keyspace, text, analysis);
         let statement = interrupt::scope(&interrupt, TimeOut::Read(consistency), prepare);
         self.spent.prepared += begun.elapsed();
         statement

@@ -38,7 +38,8 @@ use super::requests::LARGE_BYTES;
 use super::{CqlServer, ServeOptions};
 use crate::access::Login;
 use crate::call::{
-    Administration, Call, Lane, Outcome, RowWrite, Service, Statement, StatementKind, WriteKind,
+    Administration, Call, Lane, NOT_A_WRITE, Outcome, RequestAnalysis, RowWrite, Service,
+    Statement, StatementKind, WriteKind,
 };
 use crate::interrupt;
 
@@ -127,6 +128,10 @@ impl Statement for FakeStatement {
         (self.kind().lane == Lane::Schema).then(Administration::default)
     }
 
+    fn may_be_in_batch(&self) -> bool {
+        self.kind().lane == Lane::Write
+    }
+
     fn writes(&self) -> Vec<RowWrite<'_>> {
         let write = RowWrite {
             kind: WriteKind::Update,
@@ -163,7 +168,12 @@ impl Statement for FakeStatement {
 impl Service for Fake {
     type Statement = FakeStatement;
 
-    fn prepare(&self, _: Option<&str>, text: &str) -> Result<FakeStatement, ErrorResponse> {
+    fn prepare(
+        &self,
+        _: Option<&str>,
+        text: &str,
+        _: &mut RequestAnalysis,
+    ) -> Result<FakeStatement, ErrorResponse> {
         if text.starts_with("nonsense") {
             return Err(ErrorResponse::syntax("line 1:0 no viable alternative"));
         }
@@ -713,6 +723,25 @@ fn a_query_is_analysed_again_if_the_schema_changes_before_it_runs() {
         let response = client.receive().1.response;
         assert_eq!(response == Response::Void, is_executed, "{response:?}");
     }
+}
+
+/// Regression: all texts of a batch were analysed before one that is no write was refused. Thousands of
+/// SELECTs took gigabytes, and a prepared BEGIN BATCH that a batch mentioned thousands of times took
+/// minutes.
+#[test]
+fn a_batch_fails_at_its_first_statement_that_is_no_single_write() {
+    let (fake, server) = server(options());
+    let mut client = Client::new(&server);
+    let id = prepared(&mut client, "which");
+    let nonsense = StatementRef::Text("nonsense");
+    for read in [StatementRef::Text("which"), StatementRef::Prepared(&id)] {
+        let statements = [StatementRef::Text("put"), read, nonsense];
+        client.send(3, &Request::Batch(batch_of(&statements)));
+        let error = client.error();
+        assert_eq!(error.kind, ErrorKind::Invalid, "{error:?}");
+        assert_eq!(error.message, NOT_A_WRITE);
+    }
+    assert_eq!(fake.executed.load(Ordering::SeqCst), 0);
 }
 
 /// A batch of these statements, without values.

@@ -25,7 +25,9 @@ use super::slow::{Sender, Spent};
 use super::statements::Entry;
 use super::turns::Stripes;
 use crate::activity::Trace;
-use crate::call::{Call, Interrupt, Lane, Service, Statement, StatementKind, TimeOut};
+use crate::call::{
+    Call, Interrupt, Lane, RequestAnalysis, Service, Statement, StatementKind, TimeOut,
+};
 use crate::interrupt;
 use crate::outcome::{Outcome, SchemaChanges};
 
@@ -241,8 +243,10 @@ impl<S: Service> Work<S> {
         batch: Option<&Batch<'_>>,
         call: &Call<'_>,
     ) -> Result<Option<RequestStatements<S::Statement>>, ErrorResponse> {
-        let analysed = |text: &str| -> Result<Arc<Entry<S::Statement>>, ErrorResponse> {
-            let prepare = || self.shared.service.prepare(call.keyspace, text);
+        let mut analysis = RequestAnalysis::default();
+        let mut analysed = |text: &str| -> Result<Arc<Entry<S::Statement>>, ErrorResponse> {
+            let service = &self.shared.service;
+            let prepare = || service.prepare(call.keyspace, text, &mut analysis);
             let time_out = TimeOut::Read(self.consistency);
             let statement = interrupt::scope(call.interrupt, time_out, prepare)?;
             Ok(Entry::of_request(statement))

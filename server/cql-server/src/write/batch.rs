@@ -35,11 +35,12 @@ pub(super) struct BatchPlan {
 
 impl BatchPlan {
     /// Plans a batch. `table` returns the table that a statement writes to. `markers` is `None`
-    /// only for an empty batch.
+    /// only for an empty batch. `json_plans` has the plans of earlier statements of the same request.
     pub(super) fn prepare(
         batch: &Batch,
         mut table: impl FnMut(&QualifiedName) -> Result<Arc<CqlTable>>,
         markers: Option<&mut Markers>,
+        json_plans: &mut JsonPlans,
     ) -> Result<Self> {
         if batch.using.ttl.is_some() {
             return invalid("Global TTL on the BATCH statement is not supported.");
@@ -58,10 +59,9 @@ impl BatchPlan {
             });
         };
         let mut writes = Vec::with_capacity(batch.writes.len());
-        let mut json_plans = JsonPlans::default();
         for write in &batch.writes {
             let table = table(table_of(write))?;
-            writes.push(prepare(write, &table, &mut json_plans, markers)?);
+            writes.push(prepare(write, &table, json_plans, markers)?);
         }
         let plans: Vec<&WritePlan> = writes.iter().collect();
         check(kind, batch.using.timestamp.is_some(), &plans)?;

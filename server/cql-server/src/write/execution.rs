@@ -20,12 +20,25 @@ use super::plan::{Action, Change, WritePlan};
 use super::statement::WriteContext;
 use super::using::check_timestamp;
 use crate::analyse::markers::Bound;
-use crate::error::{Result, of_catalog, of_key, of_row, of_store, of_table};
+use crate::error::{Result, invalid, of_catalog, of_key, of_row, of_store, of_table};
 use crate::guardrails::{Feature, Guardrails};
 use crate::interrupt;
 
 /// The approximate microseconds for looking up one key.
 pub(super) const READ_UNITS: u64 = 4;
+
+/// The most bytes of keys, operands and index entries that a write collects, beside
+/// [`BYTES_PER_VALUE_BYTE`]: four times the longest request by default. The constants in a prepared
+/// statement are not in the requests that execute it, so that a short batch of such statements might
+/// take gigabytes.
+const BYTES_MAX: usize = 64 << 20;
+
+/// The bytes that a write may collect more for each byte of its bound values. Each index of a column has
+/// a copy of the value.
+const BYTES_PER_VALUE_BYTE: usize = 4;
+
+/// The memory, in bytes, of an operation in a transaction beside its key and its operand.
+const TRANSACTION_BYTES: usize = size_of::<(Table, Vec<u8>, Vec<u8>)>();
 
 #[derive(Debug)]
 enum Sink<'c> {
@@ -66,7 +79,13 @@ pub(super) struct Execution<'c> {
     sink: Sink<'c>,
     /// The number of operations so far that have added elements to a list.
     list_operations: u32,
+    /// The bytes of keys and operands so far, without index entries.
     bytes: usize,
+    /// The bytes of keys, operands and index entries so far, with the memory that each takes in a
+    /// transaction.
+    collected_bytes: usize,
+    /// The most bytes in `collected_bytes`.
+    collected_bytes_max: usize,
     /// The size of a batch; `None` for a single statement, whose size is not limited.
     batch_size: Option<BatchSize>,
     operand: Vec<u8>,
@@ -104,6 +123,8 @@ impl<'c> Execution<'c> {
             sink,
             list_operations: 0,
             bytes: 0,
+            collected_bytes: 0,
+            collected_bytes_max: BYTES_MAX + BYTES_PER_VALUE_BYTE * context.values_bytes,
             batch_size: None,
             operand: Vec::new(),
             guardrails,
@@ -373,6 +394,29 @@ impl<'c> Execution<'c> {
         }
     }
 
+    /// Counts the memory of an operation with `bytes` bytes of key and operand.
+    ///
+    /// # Errors
+    /// If the write takes too much memory.
+    fn collect(&mut self, bytes: usize) -> Result<()> {
+        self.collected_bytes += match self.sink {
+            Sink::Batch(_) => bytes,
+            Sink::Transaction { .. } | Sink::Counters { .. } => bytes + TRANSACTION_BYTES,
+        };
+        if self.collected_bytes > self.collected_bytes_max {
+            return invalid(format!(
+                "The write takes more than {} bytes with its keys and index entries; write fewer \
+                 rows with each statement or batch",
+                self.collected_bytes_max
+            ));
+        }
+        Ok(())
+    }
+
+    /// Writes the operand of a key. `write` appends the operand to a buffer.
+    ///
+    /// # Errors
+    /// The error of `write`, or an error if the write takes too much memory.
     fn merge(
         &mut self,
         table: &Table,
@@ -384,6 +428,7 @@ impl<'c> Execution<'c> {
         let bytes = key.len() + self.operand.len();
         interrupt::charge_bytes(bytes)?;
         self.bytes += bytes;
+        self.collect(bytes)?;
         match &mut self.sink {
             Sink::Batch(batch) => batch.merge(table, key, &self.operand),
             Sink::Transaction { operands, .. } => {
@@ -398,13 +443,20 @@ impl<'c> Execution<'c> {
 
     /// Adds the index entry whose key is `prefix` followed by `row_key`, the key of the row or
     /// partition that the entry refers to. Adding an entry that exists already changes nothing.
-    fn put_entry(&mut self, table: &Table, mut prefix: Vec<u8>, row_key: &[u8]) {
+    ///
+    /// # Errors
+    /// If the write takes too much memory.
+    fn put_entry(&mut self, table: &Table, mut prefix: Vec<u8>, row_key: &[u8]) -> Result<()> {
+        let bytes = prefix.len() + row_key.len();
+        interrupt::charge_bytes(bytes)?;
+        self.collect(bytes)?;
         prefix.extend(row_key);
         match &mut self.sink {
             Sink::Batch(batch) => batch.put(table, &prefix, &[]),
             Sink::Transaction { entries, .. } => entries.push((table.clone(), prefix)),
             Sink::Counters { .. } => unreachable!("counters have no indexes"),
         }
+        Ok(())
     }
 }
 
@@ -442,7 +494,7 @@ impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
         }
         (self.execution).merge(self.table, &key, |out| row.write_statics(out))?;
         indexes::put_statics(self.schema, self.partition, &row, |prefix, of| {
-            self.execution.put_entry(self.table, prefix, of);
+            self.execution.put_entry(self.table, prefix, of)
         })
     }
 
@@ -471,9 +523,7 @@ impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
             &key,
             &row,
             has_marker,
-            |prefix, of| {
-                self.execution.put_entry(self.table, prefix, of);
-            },
+            |prefix, of| self.execution.put_entry(self.table, prefix, of),
         )
     }
 

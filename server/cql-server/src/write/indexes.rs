@@ -23,7 +23,7 @@ pub(super) fn put_row(
     row_key: &[u8],
     row: &RowBuffer<'_>,
     has_marker: bool,
-    mut put: impl FnMut(Vec<u8>, &[u8]),
+    mut put: impl FnMut(Vec<u8>, &[u8]) -> Result<()>,
 ) -> Result<()> {
     if schema.indexes().is_empty() {
         return Ok(());
@@ -37,10 +37,10 @@ pub(super) fn put_row(
             ColumnKind::Clustering if is_row => {
                 let clustering = &row_key[prefix_len + 1..];
                 let prefix = indexed.prefix_of_clustering(schema, clustering);
-                put(prefix.map_err(of_key)?, row_key);
+                put(prefix.map_err(of_key)?, row_key)?;
             }
             ColumnKind::PartitionKey if is_row => {
-                put_partition(schema, indexed, partition, &mut put)?
+                put_partition(schema, indexed, partition, &mut put)?;
             }
             ColumnKind::PartitionKey | ColumnKind::Clustering | ColumnKind::Static => {}
         }
@@ -54,7 +54,7 @@ pub(super) fn put_statics(
     schema: &TableSchema,
     partition: &PartitionKey,
     row: &RowBuffer<'_>,
-    mut put: impl FnMut(Vec<u8>, &[u8]),
+    mut put: impl FnMut(Vec<u8>, &[u8]) -> Result<()>,
 ) -> Result<()> {
     for indexed in schema.indexed_columns() {
         match indexed.column.kind {
@@ -75,7 +75,7 @@ fn put_partition(
     schema: &TableSchema,
     indexed: IndexedColumn<'_>,
     partition: &PartitionKey,
-    put: &mut impl FnMut(Vec<u8>, &[u8]),
+    put: &mut impl FnMut(Vec<u8>, &[u8]) -> Result<()>,
 ) -> Result<()> {
     let charge = &mut interrupt::charge_bytes;
     let prefix = indexed.prefix_of_partition(schema, partition.as_bytes(), charge);
@@ -83,15 +83,14 @@ fn put_partition(
         DecodeError::Damaged(error) => of_key(error),
         DecodeError::Charge(error) => error,
     });
-    put(prefix?, &partition.header_key());
-    Ok(())
+    put(prefix?, &partition.header_key())
 }
 
 fn put_values(
     schema: &TableSchema,
     indexed: IndexedColumn<'_>,
     row: &RowBuffer<'_>,
-    mut put: impl FnMut(Vec<u8>),
+    mut put: impl FnMut(Vec<u8>) -> Result<()>,
 ) -> Result<()> {
     for value in row.values(indexed.column.id.0) {
         let value_len = indexed.value_len(value, &mut interrupt::charge_bytes);
@@ -107,7 +106,7 @@ fn put_values(
             ));
         }
         let prefix = indexed.prefix_of(value, &mut interrupt::charge_bytes);
-        put(prefix.map_err(of_encoding)?);
+        put(prefix.map_err(of_encoding)?)?;
     }
     Ok(())
 }

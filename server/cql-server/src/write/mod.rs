@@ -47,4 +47,5 @@ mod using;
 
 pub use batch::{NOT_A_WRITE, write_type_of};
 pub use consistency::check_consistency;
+pub use prepare::RequestAnalysis;
 pub use statement::{WriteContext, WriteStatement, Written, execute_batch};

@@ -15,6 +15,7 @@ use super::{delete, insert, update};
 use crate::analyse::markers::Markers;
 use crate::analyse::restrictions::{Conditional, Statement, Writing, Written};
 use crate::error::{Result, invalid};
+use crate::memory::BYTES_MAX;
 
 pub(super) fn table_of(write: &Write) -> &QualifiedName {
     match write {
@@ -27,15 +28,41 @@ pub(super) fn table_of(write: &Write) -> &QualifiedName {
 /// The keys and the changes of a write.
 type KeysAndAction = (Arc<Keys>, Arc<Action>);
 
-/// The keys and changes of the INSERT JSON statements in a text, by the table and whether the statement
-/// has a condition. They name all columns of the table, and do not depend on the JSON: a batch of
-/// thousands of such statements has them once.
+/// The keys and changes of the INSERT JSON statements in a request, by the table and whether the
+/// statement has a condition. They name all columns of the table, and do not depend on the JSON: a batch
+/// of thousands of such statements has them once. Each has its table, so that the address of the table
+/// is that of no other one.
 #[derive(Debug, Default)]
-pub(super) struct JsonPlans(HashMap<(*const CqlTable, bool), KeysAndAction>);
+pub(super) struct JsonPlans(HashMap<(*const CqlTable, bool), (Arc<CqlTable>, KeysAndAction)>);
+
+/// The analyses of the writes in one request: the bytes that all of them take beyond their own words,
+/// and the plans that they share.
+#[derive(Debug, Default)]
+pub struct RequestAnalysis {
+    memory_bytes: usize,
+    pub(super) json_plans: JsonPlans,
+}
+
+impl RequestAnalysis {
+    /// Counts the bytes that one more write takes beyond its own words.
+    ///
+    /// # Errors
+    /// If the writes of the request take more than [`BYTES_MAX`] together.
+    pub(super) fn take(&mut self, bytes: usize) -> Result<()> {
+        self.memory_bytes = self.memory_bytes.saturating_add(bytes);
+        if self.memory_bytes > BYTES_MAX {
+            return invalid(format!(
+                "The statements of the batch take more than {BYTES_MAX} bytes beyond their own \
+                 words; send them in several batches"
+            ));
+        }
+        Ok(())
+    }
+}
 
 /// Plans a statement on its table, and stores in `markers` the receiver of each marker: the column,
 /// argument or limit that its value is for. `json_plans` has the plans of earlier statements of the
-/// same text.
+/// same request.
 pub(super) fn prepare(
     write: &Write,
     table: &Arc<CqlTable>,
@@ -63,13 +90,14 @@ pub(super) fn prepare(
         }
     };
     let known = (Arc::as_ptr(table), conditions.is_some());
-    let earlier = (json.as_ref()).and_then(|_| json_plans.0.get(&known).cloned());
+    let earlier = (json.as_ref()).and_then(|_| json_plans.0.get(&known));
     let (keys, action) = match earlier {
-        Some(earlier) => earlier,
+        Some((_, earlier)) => earlier.clone(),
         None => {
             let planned = keys_and_action(write, statement, &conditions, schema, markers)?;
             if json.is_some() {
-                json_plans.0.insert(known, planned.clone());
+                let of_table = (Arc::clone(table), planned.clone());
+                json_plans.0.insert(known, of_table);
             }
             planned
         }
@@ -145,6 +173,7 @@ mod tests {
     use crate::executor::harness::Server;
     use crate::write::batch::BatchPlan;
     use crate::write::plan::Change;
+    use crate::write::prepare::JsonPlans;
 
     /// Regression: each INSERT JSON of a batch had the keys and changes of all columns of its table,
     /// about 750 KB for 5,000 columns.
@@ -164,7 +193,9 @@ mod tests {
             panic!("{text} is no batch");
         };
         let mut markers = Markers::new(table.schema(), &parsed.markers);
-        let plan = BatchPlan::prepare(batch, |_| Ok(table.clone()), Some(&mut markers)).unwrap();
+        let mut json_plans = JsonPlans::default();
+        let (marked, shared) = (Some(&mut markers), &mut json_plans);
+        let plan = BatchPlan::prepare(batch, |_| Ok(table.clone()), marked, shared).unwrap();
         let shares = |a: usize, b: usize| {
             let (a, b) = (&plan.writes()[a], &plan.writes()[b]);
             Arc::ptr_eq(&a.keys, &b.keys) && Arc::ptr_eq(&a.action, &b.action)

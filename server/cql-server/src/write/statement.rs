@@ -10,10 +10,11 @@ use super::batch::{BatchPlan, BatchTerms, NOT_A_WRITE, check};
 use super::conditional::{self, ConditionalWrite, Part, Verdict};
 use super::execution::{Committed, Execution};
 use super::plan::WritePlan;
-use super::prepare::{JsonPlans, prepare, table_of};
+use super::prepare::{RequestAnalysis, prepare, table_of};
 use crate::analyse::markers::{Bound, Markers};
 use crate::error::{Result, invalid, of_catalog};
 use crate::guardrails::{Access, Guardrails};
+use crate::interrupt;
 use crate::listing::Listing;
 
 /// A write of rows, as analysed under the schemas of its tables.
@@ -33,24 +34,26 @@ enum Plan {
 }
 
 impl WriteStatement {
-    /// Analyses a statement. Returns `None` if the statement does not write rows. `table` returns
-    /// the table with a name.
+    /// Analyses a statement of the request that `analysis` is for. Returns `None` if the statement does
+    /// not write rows. `table` returns the table with a name.
     pub fn analyse(
         parsed: &Parsed,
+        analysis: &mut RequestAnalysis,
         mut table: impl FnMut(&QualifiedName) -> Result<Arc<CqlTable>>,
     ) -> Result<Option<Self>> {
-        match &parsed.statement {
+        let json_plans = &mut analysis.json_plans;
+        let statement = match &parsed.statement {
             Statement::Write(write) => {
                 let table = table(table_of(write))?;
                 let mut markers = Markers::new(table.schema(), &parsed.markers);
-                let plan = prepare(write, &table, &mut JsonPlans::default(), &mut markers)?;
-                Ok(Some(Self {
+                let plan = prepare(write, &table, json_plans, &mut markers)?;
+                Self {
                     partition_key: plan.partition_markers(),
                     plan: Plan::One(Box::new(plan)),
                     markers: markers.columns()?,
                     memory_bytes: markers.memory().bytes(),
                     needs_keyspace: table_of(write).keyspace.is_none(),
-                }))
+                }
             }
             Statement::Batch(batch) => {
                 // The metadata of the markers name the first table.
@@ -61,12 +64,12 @@ impl WriteStatement {
                     }
                     None => None,
                 };
-                let plan = BatchPlan::prepare(batch, table, markers.as_mut())?;
+                let plan = BatchPlan::prepare(batch, table, markers.as_mut(), json_plans)?;
                 let (columns, memory_bytes) = match &mut markers {
                     Some(markers) => (markers.columns()?, markers.memory().bytes()),
                     None => (Columns::default(), 0),
                 };
-                Ok(Some(Self {
+                Self {
                     plan: Plan::Batch(Box::new(plan)),
                     markers: columns,
                     memory_bytes,
@@ -75,10 +78,12 @@ impl WriteStatement {
                         let mut writes = batch.writes.iter();
                         writes.any(|write| table_of(write).keyspace.is_none())
                     },
-                }))
+                }
             }
-            _ => Ok(None),
-        }
+            _ => return Ok(None),
+        };
+        analysis.take(statement.memory_bytes)?;
+        Ok(Some(statement))
     }
 
     pub fn markers(&self) -> &Columns {
@@ -102,13 +107,19 @@ impl WriteStatement {
     }
 
     /// Returns whether the tables of the statement are the same in `state` as at the analysis.
-    pub fn is_of(&self, state: &CatalogState) -> bool {
-        let is_same = |plan: &WritePlan| {
+    ///
+    /// # Errors
+    /// The timeout of the statement.
+    pub fn is_of(&self, state: &CatalogState) -> Result<bool> {
+        for plan in self.plans() {
+            interrupt::charge(1)?;
             let schema = plan.table.schema();
             let now = state.table(schema.keyspace(), schema.name());
-            now.is_some_and(|now| Arc::ptr_eq(now, &plan.table))
-        };
-        self.plans().iter().all(is_same)
+            if !now.is_some_and(|now| Arc::ptr_eq(now, &plan.table)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns the write type that errors report.
@@ -176,8 +187,8 @@ impl WriteStatement {
     }
 }
 
-/// The catalog that a write changes, with the guardrails for its user and the time that the request
-/// contains.
+/// The catalog that a write changes, with the guardrails for its user, and the time and the length of
+/// the values that the request contains.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteContext<'c> {
     pub catalog: &'c Catalog,
@@ -185,6 +196,8 @@ pub struct WriteContext<'c> {
     /// The time of the request, in seconds since 1970, if the client has sent one. TTLs and
     /// deletions count from this time.
     pub now_s: Option<i64>,
+    /// The length of all bound values of the request, in bytes.
+    pub values_bytes: usize,
 }
 
 impl WriteContext<'_> {

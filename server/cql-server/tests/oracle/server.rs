@@ -10,7 +10,7 @@ use ebb_cql::protocol::{
     Answer, BatchKind, Compression, ErrorResponse, Frame, Head, Opcode, OpenFrame, QueryParameters,
     Response, Value, ValuesBuf, Version,
 };
-use ebb_cql_server::call::{Call, Interrupt, SchemaChanges, Service};
+use ebb_cql_server::call::{Call, Interrupt, RequestAnalysis, SchemaChanges, Service};
 use ebb_cql_server::executor::Executor;
 use ebb_cql_server::prepared::Prepared;
 use ebb_cql_server::read::Limits;
@@ -118,7 +118,8 @@ impl Server {
         if let Some(prepared) = self.prepared.get(text) {
             return Ok(prepared.clone());
         }
-        let prepared = Arc::new(self.executor().prepare(None, text)?);
+        let prepared =
+            Arc::new((self.executor()).prepare(None, text, &mut RequestAnalysis::default())?);
         if self.prepared.len() == PREPARED_MAX {
             self.prepared.clear();
         }

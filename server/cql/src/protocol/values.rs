@@ -46,6 +46,11 @@ impl<'a> Values<'a> {
         self.count == 0
     }
 
+    /// Returns the length, in bytes, of the values with their names and lengths in the request.
+    pub fn encoded_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Returns whether each value has the name of its marker.
     pub fn is_named(&self) -> bool {
         self.named

@@ -148,9 +148,12 @@ impl Transaction {
         }))
     }
 
-    /// [`Self::get`] and [`Self::guard`] in one.
+    /// [`Self::get`] and [`Self::guard`] in one. Merge operands that the transaction wrote are folded
+    /// once: a transaction that reads the key before each of many merges takes linear time.
     pub fn get_for_update(&mut self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
-        self.guard(table, key)?;
+        let own = self.own_mut(table)?;
+        own.guard(key);
+        own.fold(key);
         self.get(table, key)
     }
 

@@ -69,8 +69,13 @@ impl Write {
         if self.operands.is_empty() {
             return Ok(base);
         }
+        self.folded_onto(table, key, base).map(Some)
+    }
+
+    /// Folds the operands, at least one, onto `base`.
+    fn folded_onto(&self, table: &Table, key: &[u8], base: Option<Value>) -> Result<Value> {
         let newest_first: Vec<_> = self.operands.iter().rev().cloned().collect();
-        table.core.merger.fold(key, &newest_first, base).map(Some)
+        table.core.merger.fold(key, &newest_first, base)
     }
 }
 
@@ -150,6 +155,17 @@ impl OwnTable {
     fn set(&mut self, key: &[u8], base: Base) {
         self.writes
             .insert(Bytes::copy_from_slice(key), Write::on(base));
+    }
+
+    /// Replaces the operands of a key by their fold, so that the next read does not fold them again.
+    /// Operands that cannot be folded stay: a newer operand may hide the fault.
+    pub(super) fn fold(&mut self, key: &[u8]) {
+        if let Some(write) = self.writes.get_mut(key)
+            && write.operands.len() > 1
+            && let Ok(folded) = write.folded_onto(&self.table, key, None)
+        {
+            write.operands = vec![folded];
+        }
     }
 
     pub(super) fn guard(&mut self, key: &[u8]) {

@@ -116,6 +116,40 @@ fn the_size_of_a_batch_over_partitions_causes_a_warning_or_an_error() {
     assert!(session.batch(&[&large, same]).unwrap().is_empty());
 }
 
+/// Regression: a batch that mentions a prepared statement with a long constant thousands of times
+/// collected gigabytes.
+#[test]
+fn a_batch_that_collects_too_much_fails_before_its_last_statement() {
+    let session =
+        session(&["CREATE TABLE w (k int, c int, v blob, l list<int>, PRIMARY KEY (k, c))"]);
+    session.write("INSERT INTO w (k, c) VALUES (1, 1)");
+    let of_row = |set: &str| {
+        let text = format!("UPDATE w SET {set}");
+        session.understand(&text).unwrap()
+    };
+    let long = of_row(&format!(
+        "v = 0x{} WHERE k = 1 AND c = 1",
+        "00".repeat(1 << 20)
+    ));
+    let conditional = of_row("v = 0x01 WHERE k = 1 AND c = 1 IF EXISTS");
+    let failing = of_row("l[3] = 1 WHERE k = 1 AND c = 1");
+    for first in [&conditional, &long] {
+        let mut statements = vec![first];
+        statements.extend([&long; 100]);
+        statements.push(&failing);
+        let error = session.batch_of(&statements).unwrap_err();
+        assert_eq!(
+            (error.kind.code(), &*error.message),
+            (
+                0x2200,
+                "The write takes more than 67108864 bytes with its keys and index entries; write \
+                 fewer rows with each statement or batch"
+            )
+        );
+        session.batch_of(&statements[..3]).unwrap();
+    }
+}
+
 #[test]
 fn invalid_batches_are_rejected() {
     let session = session(&TABLES);

@@ -539,6 +539,7 @@ fn the_drop_of_a_column_raises_only_the_timestamps_of_values_in_it() {
 fn decided<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> Decision<'c> {
     let context = WriteContext {
         now_s: None,
+        values_bytes: 0,
         catalog: &session.catalog,
         guardrails,
     };

@@ -14,7 +14,7 @@ use ebb_tables::CqlTable;
 use crate::error::invalid;
 use crate::guardrails::Guardrails;
 use crate::testing::Session;
-use crate::write::{WriteContext, WriteStatement, Written, execute_batch};
+use crate::write::{RequestAnalysis, WriteContext, WriteStatement, Written, execute_batch};
 
 type Result<T> = std::result::Result<T, ErrorResponse>;
 
@@ -48,7 +48,7 @@ impl Session {
     pub(super) fn understand(&self, text: &str) -> Result<WriteStatement> {
         let parsed = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let table = |name: &QualifiedName| self.table(name.name.as_str());
-        let statement = WriteStatement::analyse(&parsed, table)?;
+        let statement = WriteStatement::analyse(&parsed, &mut RequestAnalysis::default(), table)?;
         Ok(statement.unwrap_or_else(|| panic!("{text} does not write")))
     }
 
@@ -61,6 +61,7 @@ impl Session {
         let bound = bound(values);
         let context = WriteContext {
             now_s: None,
+            values_bytes: 0,
             catalog: &self.catalog,
             guardrails: &Guardrails::default(),
         };
@@ -93,15 +94,22 @@ impl Session {
     pub(super) fn batch(&self, texts: &[&str]) -> Result<Vec<String>> {
         let statements = texts.iter().map(|text| self.understand(text));
         let statements = statements.collect::<Result<Vec<_>>>()?;
+        let statements: Vec<_> = statements.iter().collect();
+        self.batch_of(&statements).map(warnings)
+    }
+
+    /// Executes analysed statements, which have no markers, as one batch of the protocol.
+    pub(super) fn batch_of(&self, statements: &[&WriteStatement]) -> Result<Written> {
         let none = bound(&[]);
-        let statements = statements.iter().map(|s| (s, none.as_values()));
+        let statements = statements.iter().map(|s| (*s, none.as_values()));
         let statements: Vec<_> = statements.collect();
         let context = WriteContext {
             now_s: None,
+            values_bytes: 0,
             catalog: &self.catalog,
             guardrails: &Guardrails::default(),
         };
-        execute_batch(context, BatchKind::Logged, &statements, None).map(warnings)
+        execute_batch(context, BatchKind::Logged, &statements, None)
     }
 
     /// Returns the error message of a statement, and checks that nothing was written.

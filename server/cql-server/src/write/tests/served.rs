@@ -186,6 +186,28 @@ fn the_longest_keys_are_stored_and_longer_ones_are_rejected() {
     );
 }
 
+/// Regression: an update of a set with an index collected an entry with the row's key for each element,
+/// without a limit.
+#[test]
+fn index_entries_count_towards_the_limit_of_a_write() {
+    let mut server = Server::with(&[
+        "CREATE TABLE i (k text PRIMARY KEY, s set<int>)",
+        "CREATE INDEX ON i (s)",
+    ]);
+    let key = "k".repeat(60_000);
+    let update = |elements: i32| {
+        let elements: Vec<String> = (0..elements).map(|element| element.to_string()).collect();
+        let elements = elements.join(", ");
+        format!("UPDATE i SET s = s + {{{elements}}} WHERE k = '{key}'")
+    };
+    server.run(&update(100));
+    let refused = server.refused(&update(2000));
+    assert!(
+        refused.starts_with("The write takes more than 67108864 bytes"),
+        "{refused}"
+    );
+}
+
 /// Drivers may send a set in any order, even a set within a map, a list or a tuple.
 #[test]
 fn sets_within_bound_values_are_sorted() {
