@@ -19,9 +19,6 @@ pub const BYTES_MAX: usize = 64 << 20;
 /// The length of a null in a tuple or in a value of a user-defined type.
 const NULL_BYTES: usize = 4;
 
-/// The number of bytes of encoded columns that count as one unit of work.
-const BYTES_PER_UNIT: usize = 1024;
-
 /// The bytes that a statement takes beyond its own words, so far.
 #[derive(Debug, Default)]
 pub struct Memory {
@@ -63,7 +60,7 @@ impl Memory {
     /// The error of [`take`](Self::take), or the timeout of the statement.
     pub fn columns(&mut self, specs: &[ColumnSpec<'_>]) -> Result<Columns> {
         Columns::try_new(specs, &mut |bytes: usize| {
-            interrupt::charge((bytes / BYTES_PER_UNIT) as u64)?;
+            interrupt::charge_bytes(bytes)?;
             self.take(bytes)
         })
     }

@@ -31,7 +31,7 @@ pub struct Prepared {
     pub(super) text: Box<str>,
     /// The number of tokens in the text, for an estimate of the memory that the statement takes.
     pub(super) tokens: usize,
-    /// The bytes that the statement takes beyond its own words: see
+    /// The bytes that the statement took beyond its own words at PREPARE: see
     /// [`Memory`](super::memory::Memory).
     pub(super) memory_bytes: usize,
     /// The markers, as in the response to PREPARE.
@@ -45,10 +45,21 @@ pub struct Prepared {
     pub(super) meaning: ArcSwap<Meaning>,
 }
 
+/// The most bytes by which an analysis may exceed that at PREPARE: about the size of the smallest
+/// statement, so that growth at most doubles the memory of the cache.
+const GROWTH_BYTES_MAX: usize = 4 << 10;
+
 impl Prepared {
+    /// Returns whether the analysis under a changed schema takes too much more memory than the one
+    /// at PREPARE, which is the one that the cache of prepared statements counts.
+    pub(super) fn is_outgrown_by(&self, memory_bytes: usize) -> bool {
+        memory_bytes > self.memory_bytes + GROWTH_BYTES_MAX
+    }
+
     /// The error of an execution after a change of the schema that gave the markers other names or
-    /// types. The server would take values that a client encoded before the change for values of
-    /// another type, so the client has to prepare the statement again.
+    /// types, or the analysis much more memory. The server would take values that a client encoded
+    /// before the change for values of another type, so the client has to prepare the statement
+    /// again.
     pub(super) fn unprepared(&self) -> ErrorResponse {
         let keyspace = self.keyspace.as_deref().filter(|_| self.needs_keyspace);
         ErrorResponse::unprepared(&prepared_id(keyspace, &self.text))

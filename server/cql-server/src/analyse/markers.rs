@@ -156,7 +156,8 @@ impl<'v> Bound<'v> {
     /// Binds the values of a request. Named values are bound to the markers of the same names.
     ///
     /// # Errors
-    /// If their number is not that of the markers, or a named marker has no value.
+    /// If their number is not that of the markers, or a named marker has no value. Also an error if
+    /// the markers repeat named values of too many bytes.
     pub fn new(values: Values<'v>, markers: &Columns, now_us: i64) -> Result<Self> {
         let bound = |values| Self {
             values,
@@ -176,11 +177,20 @@ impl<'v> Bound<'v> {
         let mut named = HashMap::with_capacity(values.len());
         for (name, value) in values.iter() {
             // The first of two values with the same name counts.
-            named.entry(name.unwrap_or_default()).or_insert(value);
+            let name = name.unwrap_or_default();
+            named.entry(name).or_insert((value, false));
         }
-        let by_place = markers.iter().map(|marker| match named.get(marker.name) {
-            Some(value) => Ok(*value),
-            None => invalid("Invalid amount of bind variables"),
+        // A literal copies the value of each of its markers, and 65,535 of them may have one name.
+        let mut memory = Memory::default();
+        let by_place = markers.iter().map(|marker| {
+            let Some((value, is_used)) = named.get_mut(marker.name) else {
+                return invalid("Invalid amount of bind variables");
+            };
+            if let (true, Value::Bytes(bytes)) = (*is_used, *value) {
+                memory.take(bytes.len())?;
+            }
+            *is_used = true;
+            Ok(*value)
         });
         Ok(bound(by_place.collect::<Result<_>>()?))
     }
@@ -261,6 +271,7 @@ mod tests {
     use crate::analyse::select::SelectPlan;
     use crate::executor::harness::Server;
     use crate::functions::find;
+    use crate::memory::BYTES_MAX;
 
     /// Regression: each of 20,000 statements of a batch had a copy of all values.
     #[test]
@@ -300,6 +311,27 @@ mod tests {
             assert!(Arc::ptr_eq(&other.values, &bound.values));
         }
     }
+
+    /// Regression: thousands of markers of one name repeated a value of megabytes, and a literal of
+    /// these markers took gigabytes.
+    #[test]
+    fn the_repetitions_of_a_named_value_have_a_limited_size() {
+        let server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY)"]);
+        let state = server.executor.catalog().state();
+        let schema = state.table("ks", "t").unwrap().schema();
+        let value = vec![0_u8; 1 << 20];
+        let mut values = ValuesBuf::new();
+        values.push_named("a", Value::Bytes(&value));
+        let is_bound = |uses: usize| {
+            let names = vec![Some(Name::new("a")); uses];
+            let columns = Markers::new(schema, &names).columns().unwrap();
+            Bound::new(values.as_values(), &columns, 7).is_ok()
+        };
+        let repetitions = BYTES_MAX / value.len();
+        assert!(is_bound(1 + repetitions));
+        assert!(!is_bound(2 + repetitions));
+    }
+
     /// Returns the types of a tuple, or of the tuples in a list.
     fn types_of(ty: &CqlType) -> &Arc<[CqlType]> {
         match ty {

@@ -11,7 +11,7 @@ use ebb_model::types::elements;
 use super::Executor;
 use super::harness::Server;
 use crate::analyse::selection::ResultColumn;
-use crate::call::{RequestAnalysis, Statement};
+use crate::call::{RequestAnalysis, Service, Statement};
 use crate::functions::digits_units;
 use crate::interrupt::tests::{cancelled, charged};
 use crate::interrupt::{self, TimeOut};
@@ -443,6 +443,24 @@ fn the_omitted_fields_of_literals_are_counted() {
         let [one, two] = [1, 2].map(|count| memory_bytes(&server, &insert(count, literal)));
         assert_eq!(two - one, 4 * 3999 + beside, "{literal}");
     }
+}
+
+/// Regression: ALTER TABLE and ALTER TYPE multiplied the memory of prepared statements, and the cache
+/// counted what they took before.
+#[test]
+fn a_statement_that_grows_much_has_to_be_prepared_again() {
+    let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY)"]);
+    let prepared = ["SELECT * FROM t", "INSERT INTO t JSON ?"];
+    let prepared = prepared.map(|text| server.prepare(text).unwrap());
+    let are_current = |server: &Server| {
+        let is_current = |prepared| server.executor.is_current(prepared);
+        prepared.each_ref().map(is_current)
+    };
+    server.run("ALTER TABLE t ADD v int");
+    assert_eq!(are_current(&server), [true; 2]);
+    let names: Vec<String> = (0..500).map(|number| format!("v{number}")).collect();
+    server.run(&format!("ALTER TABLE t ADD ({} int)", names.join(" int, ")));
+    assert_eq!(are_current(&server), [false; 2]);
 }
 
 /// Regression: the response to a conditional write compared each static column with each condition,

@@ -84,7 +84,7 @@ impl Executor {
     ///
     /// # Errors
     /// The error of the analysis. UNPREPARED, if the bind markers now have other types than in the
-    /// response to PREPARE.
+    /// response to PREPARE, or if the analysis takes much more memory.
     pub(super) fn select_meaning(
         &self,
         prepared: &Prepared,
@@ -104,7 +104,7 @@ impl Executor {
             return Ok(meaning);
         }
         let (anew, _) = self.analyse(&prepared.parsed, select, schema, prepared.hash)?;
-        if anew.markers != prepared.markers {
+        if anew.markers != prepared.markers || prepared.is_outgrown_by(anew.memory_bytes) {
             return Err(prepared.unprepared());
         }
         let meaning = Arc::new(Meaning::Select(Box::new(anew)));

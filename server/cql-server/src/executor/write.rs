@@ -50,7 +50,8 @@ impl Executor {
     /// the schema has changed since its last analysis. `analysis` is that of the request.
     ///
     /// # Errors
-    /// The error of the analysis. UNPREPARED, if the markers are not those of PREPARE.
+    /// The error of the analysis. UNPREPARED, if the markers are not those of PREPARE, or if the
+    /// analysis takes much more memory.
     pub(super) fn write_meaning(
         &self,
         state: &CatalogState,
@@ -68,7 +69,7 @@ impl Executor {
         let Some(write) = write else {
             return invalid(NOT_A_WRITE);
         };
-        if *write.markers() != prepared.markers {
+        if *write.markers() != prepared.markers || prepared.is_outgrown_by(write.memory_bytes()) {
             return Err(prepared.unprepared());
         }
         let meaning = Arc::new(Meaning::Write(Box::new(write)));

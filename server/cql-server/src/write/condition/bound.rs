@@ -87,11 +87,6 @@ impl ColumnCondition {
                 (Operator::Equal, all.map(one).collect::<Result<_>>()?)
             }
         };
-        let computed = values.iter().flatten().map(|value| match value {
-            Cow::Owned(bytes) => bytes.len(),
-            Cow::Borrowed(_) => 0,
-        });
-        memory.take(computed.sum())?;
         let part = match &self.part {
             ConditionPart::Whole => BoundPart::Whole,
             ConditionPart::Field(field) => BoundPart::Field(*field),
@@ -110,6 +105,15 @@ impl ColumnCondition {
                 }
             }
         };
+        let key = match &part {
+            BoundPart::Key(key) => Some(key),
+            _ => None,
+        };
+        let computed = values.iter().flatten().chain(key).map(|value| match value {
+            Cow::Owned(bytes) => bytes.len(),
+            Cow::Borrowed(_) => 0,
+        });
+        memory.take(computed.sum())?;
         Ok(BoundCondition {
             condition: self,
             part,
@@ -242,11 +246,11 @@ mod tests {
     fn the_computed_values_of_conditions_are_counted() {
         let server = Server::with(&[
             "CREATE TYPE u (a int, b int, c int)",
-            "CREATE TABLE t (k int PRIMARY KEY, u frozen<u>, v int)",
+            "CREATE TABLE t (k int PRIMARY KEY, u frozen<u>, v int, m map<frozen<u>, int>)",
         ]);
         let state = server.executor.catalog().state();
         let schema = state.table("ks", "t").unwrap().schema();
-        let text = "UPDATE t SET v = 1 WHERE k = 1 IF u = {a: ?} AND v = ?";
+        let text = "UPDATE t SET v = 1 WHERE k = 1 IF u = {a: ?} AND v = ? AND m[{a: ?}] = ?";
         let parsed = parse(text).unwrap();
         let Statement::Write(Write::Update(update)) = &parsed.statement else {
             panic!("{text} is no UPDATE");
@@ -261,16 +265,16 @@ mod tests {
             .collect();
         let columns = markers.columns().unwrap();
         let mut values = ValuesBuf::new();
-        for _ in 0..2 {
+        for _ in 0..4 {
             values.push(ebb_cql::protocol::Value::Bytes(&[0, 0, 0, 1]));
         }
         let bound = Bound::new(values.as_values(), &columns, 0).unwrap();
         let mut memory = Memory::default();
-        // The value of `v` is in the request.
+        // The value of `v` is in the request, and so is that of the element.
         for condition in &prepared {
             condition.bind(&bound, &mut memory).unwrap();
         }
-        // The field with its length, and two nulls.
-        assert_eq!(memory.bytes(), 8 + 2 * 4);
+        // The value of `u` and the key of the element: the field with its length, and two nulls.
+        assert_eq!(memory.bytes(), 2 * (8 + 2 * 4));
     }
 }

@@ -2,7 +2,7 @@
 //! in a process of its own](super::process).
 
 use ebb_cql::protocol::{ErrorResponse, QueryParameters, Response};
-use ebb_cql_server::call::Service as _;
+use ebb_cql_server::call::{RequestAnalysis, Service as _};
 use ebb_cql_server::executor::Executor;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Durability, ManualClock};
@@ -79,7 +79,7 @@ impl Memory {
 impl Machine for Memory {
     fn run(&mut self, text: &str) -> Result<Response, ErrorResponse> {
         let executor = self.executor();
-        let prepared = executor.prepare(None, text)?;
+        let prepared = executor.prepare(None, text, &mut RequestAnalysis::default())?;
         answer(QueryParameters::default(), |call, out| {
             executor.execute(&prepared, call, out).map(drop)
         })
