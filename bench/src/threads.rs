@@ -10,9 +10,9 @@ pub fn value_of<T>(joined: thread::Result<T>) -> T {
     joined.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Waits for this time. A single call of `park_timeout` would not do: when a scope ends, its last
-/// thread unparks the thread that created the scope, even if that did not wait, and the next
-/// `park_timeout` then returns at once.
+/// Waits for the duration `time`. A single call of `park_timeout` would not do: when a scope of
+/// threads ends, its last thread unparks the thread that created the scope, even if that thread did
+/// not wait. The next `park_timeout` of the creator then returns at once.
 pub fn pause(time: Duration) {
     let end = Instant::now() + time;
     while let Some(left) = end.checked_duration_since(Instant::now()) {

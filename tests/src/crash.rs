@@ -24,7 +24,8 @@ use crate::seed::rng;
 use crate::session::{Session, Setup, read_everything};
 use crate::setup::drawn;
 
-/// Number of operations in a list: small, because the list runs twice for each of its I/O calls.
+/// Number of operations in a list. It is small, because the list runs twice for each of its I/O
+/// calls.
 const OPERATIONS: std::ops::Range<usize> = 15..50;
 /// Approximate number of bytes that a list of operations writes; the sizes of memtables and files
 /// are derived from it.
@@ -33,8 +34,8 @@ const WRITTEN_BYTES: u64 = 5000;
 const RECOVERY_CALLS: u64 = 60;
 /// Approximate number of I/O calls that drop all tables and snapshots.
 const EMPTYING_CALLS: u64 = 60;
-/// The distance between the I/O calls at which power is lost, if threads flush and compact: which
-/// call comes when is chance then, so a sample is enough.
+/// If threads flush and compact, power is lost at one of this many I/O calls only: a sample is
+/// enough, because the order of the calls is a matter of chance.
 const SAMPLE_EVERY: usize = 7;
 
 /// The kind of the list of operations that is generated from a seed.
@@ -46,11 +47,12 @@ pub enum Kind {
     Ingests,
     /// Many dropped tables, and many snapshots of them.
     Drops,
-    /// Every kind of change, while threads flush and compact.
+    /// All kinds of changes, in the usual proportions, while threads flush and compact.
     Threads,
 }
 
-/// The kinds of lists of operations; seeds take them in turn.
+/// The kinds of lists of operations. Pairs of consecutive seeds take them in turn: each pair has
+/// one seed for each durability.
 const KINDS: [Kind; 8] = {
     use Kind::{Drops, Ingests, Plain, Threads};
     [Plain, Plain, Plain, Plain, Plain, Ingests, Drops, Threads]
@@ -133,7 +135,8 @@ struct Run {
     mem: MemDisk,
     /// Number of operations that returned without an error.
     acknowledged: usize,
-    /// Number of operations that must survive the power loss.
+    /// Number of operations that must survive the power loss: fewer than `acknowledged` if not
+    /// every write is synced.
     durable: usize,
     /// The first outcome before the power loss that differs from the model's; `None` if none does.
     wrong: Option<String>,
@@ -190,7 +193,7 @@ impl Case {
         Ok(case)
     }
 
-    /// Returns how many I/O calls apart the tested power losses are.
+    /// Returns the distance between the I/O calls at which power is lost, each in a run of its own.
     fn step(&self) -> usize {
         match self.maintenance {
             Maintenance::Background => SAMPLE_EVERY,
@@ -207,7 +210,8 @@ impl Case {
         setup
     }
 
-    /// Runs the list of operations until its end or until the power loss.
+    /// Runs the list of operations until its end or, if `crash_at` is given, until the power fails
+    /// at this I/O call.
     fn run(&self, crash_at: Option<u64>) -> Run {
         let mem = MemDisk::new();
         if let Some(call) = crash_at {

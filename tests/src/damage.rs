@@ -33,8 +33,8 @@ const IO_CALLS_MAX: u64 = 20_000;
 /// Limit on the memory that opening and reading a database of ten kilobytes takes, caches and the
 /// other threads of the test included.
 const MEMORY_BYTES_MAX: usize = 128 << 20;
-/// The distance between two cases that are tried one after the other, so that a run that is cut
-/// short has tried some of every kind. A prime, so that each case is tried once.
+/// The step from each case to the next one that is tried. With such a large step, a run that is cut
+/// short has tried some cases of every kind. The step is a prime, so that each case is tried once.
 const STRIDE: usize = 1_000_003;
 
 /// Damage to one file.
@@ -42,7 +42,7 @@ const STRIDE: usize = 1_000_003;
 pub enum Damage {
     /// Flips a bit: the name of the file, the offset of the byte, the bit from 0 to 7.
     Flip(String, u64, u8),
-    /// Cuts a file: its name, and the number of bytes that stay.
+    /// Cuts a file to a length: the name of the file, the number of bytes that stay.
     Cut(String, u64),
 }
 

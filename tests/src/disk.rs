@@ -102,8 +102,8 @@ pub fn cut_power(mem: &MemDisk) {
     debug_assert!(cut.is_err(), "the power fails in that call");
 }
 
-/// Checks that the directory has the files that the database needs and no others: compares the
-/// numbers of SSTables and WAL segments with the database's statistics.
+/// Checks that the directory has as many SSTables and WAL segments as the database's statistics
+/// show, and no temporary files.
 ///
 /// # Errors
 /// Names the files that are there, and the numbers that are needed.

@@ -32,8 +32,8 @@ const WRITTEN_BYTES: u64 = 4000;
 const CAPACITIES: u64 = 50;
 /// Number of failed operations after which a full disk gets space again.
 const REFUSALS: usize = 3;
-/// One list of operations in this many is run with background threads, on a slow disk. In such a
-/// run the call that fails is a matter of chance.
+/// One seed in this many runs its list of operations with background threads. In such a run it is a
+/// matter of chance which call fails.
 const BACKGROUND_EVERY: u64 = 15;
 
 /// The errors with which calls fail. A short read, like a read past the end of a file, is
@@ -181,8 +181,8 @@ impl Case {
         }
     }
 
-    /// Returns how many calls apart those are that fail, each in a run of its own. With background
-    /// threads the order of the calls is random, so a sample of them is enough.
+    /// Returns the distance between the I/O calls that fail, each in a run of its own. With
+    /// background threads the order of the calls is random, so a sample of them is enough.
     fn step(&self) -> usize {
         match self.maintenance {
             Maintenance::Background => 7,
@@ -256,7 +256,7 @@ impl Case {
         self.survives_the_end(&mem, &setup, session, expected, fault)
     }
 
-    /// Does one operation, which may fail.
+    /// Runs one operation, which may fail because of the fault.
     fn step_on(
         &self,
         mem: &MemDisk,
@@ -425,7 +425,8 @@ impl Expected {
         }
     }
 
-    /// Accepts the state that a reopening found, if it is a possible one.
+    /// Continues with the state that a reopening found, if it is one of the possible states; else
+    /// fails.
     fn settle(&mut self, found: &State) -> Result<()> {
         self.broken = false;
         let now_ms = self.world.now_ms;
@@ -485,7 +486,7 @@ fn writes_everywhere() -> Vec<Operation> {
     operations
 }
 
-/// Reads everything, and once more if the fault occurs in the first read.
+/// Reads everything. If the fault occurs in the first read, reads once more.
 fn read_patiently(session: &Session, fault: Fault) -> Result<State> {
     read_everything(session.db())
         .or_else(|e| {

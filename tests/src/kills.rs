@@ -35,24 +35,25 @@ use script::Script;
 pub const WRITER_COMMAND: &str = "write-until-killed";
 /// The number of processes that [`run`] kills, one after the other in one directory.
 pub const KILLS: u32 = 8;
-/// The upper bound (exclusive) of the random number of acknowledgements, of any kind, after which a
-/// process with an even number is killed.
+/// A process with an even number is killed after a random number of acknowledgements, of any kind.
+/// The number is below this.
 const LINES_MAX: usize = 4000;
-/// The upper bound (exclusive) of the random number of acknowledged operations of scripts after
-/// which a process with an odd number is killed. It is lower, because such operations are slower
-/// than batches.
+/// A process with an odd number is killed after a random number of acknowledged operations of
+/// scripts. The number is below this. It is a lower limit than [`LINES_MAX`], because operations of
+/// scripts are slower than batches.
 const OPERATIONS_MAX: usize = 200;
 
-/// A process that writes until it is killed. Several write to the same directory, one after the
-/// other, each to what the recovery after the last kill has left.
+/// The parameters of a process that writes until it is killed. Several such processes write to the
+/// same directory, one after the other. Each continues with what the recovery after the last kill
+/// has left.
 #[derive(Debug, Clone)]
 pub struct Life {
     /// The seed of the scripts, random lists of operations that threads of the process run beside
     /// its batches.
     pub seed: u64,
-    /// Number of processes before this one.
+    /// Number of processes that were killed in this directory before this one.
     pub number: u32,
-    /// Number of operations already done, for each script.
+    /// For each script, the number of operations that earlier processes have done.
     pub done: Vec<u64>,
 }
 
@@ -246,7 +247,8 @@ fn prefix(writer: u32) -> std::ops::Range<String> {
     format!("w{writer}-")..format!("w{writer}.")
 }
 
-/// Returns the number of a writer's batches. They must be 0, 1, 2, ... and have the right values.
+/// Returns the number of batches of a writer in `range`. They must be the batches 0, 1, 2, ..., and
+/// have the right values.
 fn all_of(range: ebb_storage::Range, writer: u32) -> Result<u64> {
     let mut n = 0;
     for entry in range {

@@ -24,13 +24,13 @@ const OPERATIONS: [usize; 5] = [200, 600, 200, 200, 2000];
 const OPERATIONS_LONG: usize = 1000;
 /// Limit on the number of runs in which a failing list of operations is made shorter.
 const SHRINK_TRIES: usize = 2000;
-/// Limits on the number of snapshots that exist at once; seeds take them in turn. The largest is
-/// more than the number of sorted runs of a table at which its writers stall.
+/// Limits on the number of snapshots that exist at once; pairs of consecutive seeds take them in
+/// turn. The largest is more than the number of sorted runs of a table at which its writers stall.
 const SNAPSHOTS_MAX: [usize; 4] = [2, 8, 8, 80];
 
-/// Runs this seed's list of operations under every named configuration, and under one that is drawn
-/// from the seed. A case of the budget is one configuration. Only long lists are limited by it:
-/// short ones run under all configurations.
+/// Runs this seed's list of operations under a configuration that is drawn from the seed, and under
+/// every named configuration. For long lists, ends early once the budget is spent; a case of the
+/// budget is one configuration.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let operations = list(seed);

@@ -188,8 +188,8 @@ impl Model {
         }
     }
 
-    /// Adds keys of a table to those that the transaction of a slot (the number of a handle)
-    /// guards: its commit is refused if another commit has written one of them meanwhile.
+    /// Makes the transaction in a slot (the number of a handle) guard keys of a table: its commit
+    /// is refused if another commit has written one of them meanwhile.
     fn guard(&mut self, slot: u8, table: TableNo, guarded: Touched) -> Outcome {
         let Some(transaction) = &mut self.transactions[usize::from(slot)] else {
             return Outcome::EmptySlot;
@@ -205,7 +205,8 @@ impl Model {
 
     /// Commits a transaction. The commit is refused if, since the transaction began, another commit
     /// has written a key that the transaction writes or guards. Two merges into the same key do not
-    /// conflict, unless the transaction guards the key.
+    /// conflict, unless the transaction guards the key. A transaction without writes never
+    /// conflicts.
     fn commit(&mut self, transaction: Transaction) -> Outcome {
         // An empty range writes no key. A transaction without writes cannot conflict, whatever it
         // guards.

@@ -342,15 +342,17 @@ pub enum Operation {
     /// Reads in the transaction that the test keeps open under this slot number, own writes
     /// included.
     ReadIn(u8, Read),
-    /// Guards a key in the transaction under this slot number: the commit is refused if others
-    /// write the key.
+    /// Guards a key in the transaction under this slot number: if the transaction writes anything,
+    /// its commit is refused if another commit has written the key since the transaction began.
     Guard(u8, TableNo, Key),
-    /// Guards a range of keys in the transaction under this slot number: the commit is refused if
-    /// others write one of them.
+    /// Guards a range of keys in the transaction under this slot number: if the transaction writes
+    /// anything, its commit is refused if another commit has written one of the keys since the
+    /// transaction began.
     GuardRange(u8, TableNo, Bounds),
-    /// Commits the transaction under this slot number. The commit is refused if, since the
-    /// transaction began, another commit has written a key that the transaction writes or guards,
-    /// unless both only merge into the key.
+    /// Commits the transaction under this slot number. If the transaction has writes, the commit is
+    /// refused if, since the transaction began, another commit has written a key that the
+    /// transaction writes or guards. Two merges into the same key do not conflict, unless the
+    /// transaction guards the key.
     Commit(u8),
     /// Rolls the transaction under this slot number back.
     Rollback(u8),

@@ -72,7 +72,7 @@ pub struct Failure {
 /// The result of a randomized test.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// The counts of what was checked.
+    /// For each counter, the number of what was checked.
     pub counts: BTreeMap<Counter, u64>,
     /// The checks that failed.
     pub failures: Vec<Failure>,
@@ -99,8 +99,8 @@ impl Report {
         }
     }
 
-    /// Adds another report. Counts add up, except for the number of configurations: all lists of
-    /// operations run under the same ones, so the larger number counts.
+    /// Adds another report. Counts are added up, except for the number of configurations: all lists
+    /// of operations run under the same configurations, so the larger number is kept.
     pub fn add(&mut self, other: Self) {
         for (counter, count) in other.counts {
             let total = self.counts.entry(counter).or_default();

@@ -22,7 +22,7 @@ use crate::setup::drawn;
 const OPERATIONS: usize = 150;
 /// Number of operations once there is space for good.
 const OPERATIONS_AFTER: usize = 10;
-/// In half of the runs, power is lost at a random I/O call whose number is below this. A run that
+/// In half of the runs, power is lost at an I/O call with a random number below this. A run that
 /// makes fewer calls keeps its power.
 const CALLS: u64 = 2000;
 /// The usual changes, without reopenings: a reopening needs space too, and `faults` covers that.
@@ -41,8 +41,8 @@ pub fn run(seed: u64, _: &Budget) -> Report {
     report
 }
 
-/// Runs the list of operations of `seed`, and compares the database with the model. Counts the
-/// refused operations in `refused`.
+/// Runs the list of operations of `seed`, and compares the database with the model. Adds the number
+/// of refused operations to `refused`.
 fn survives(seed: u64, refused: &mut u64) -> Result<()> {
     let mut rng = rng(seed);
     let mem = MemDisk::new();

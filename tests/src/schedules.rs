@@ -15,12 +15,12 @@ use crate::report::{Budget, Counter, Report};
 /// Number of schedules of each scenario in one seed.
 const ITERATIONS: u32 = 100;
 
-/// The command that builds the program by hand.
+/// The command that builds the program `schedules` by hand.
 pub const HOW_TO_BUILD: &str = "RUSTFLAGS=\"--cfg shuttle\" cargo build --release -p ebb-tests \
      --bin schedules --target-dir target/shuttle";
 
-/// Builds the program in a target folder of its own, with the cargo that runs this process, or else
-/// with the cargo in the PATH.
+/// Builds the program `schedules` in a target folder of its own, with the cargo that runs this
+/// process, or else with the cargo in the PATH.
 ///
 /// # Errors
 /// If cargo or the sources are missing, or the build fails. The error describes how to go on.
@@ -61,7 +61,7 @@ fn build_by_cargo() -> Result<PathBuf> {
     Ok(target.join("release/schedules"))
 }
 
-/// Runs every scenario under the schedules of a seed.
+/// Runs every scenario of `program` under random schedules that are drawn from the seed.
 pub fn run(seed: u64, _: &Budget, program: &Path) -> Report {
     let mut report = Report::default();
     let outcome = explore(seed, program, &mut report);

@@ -96,7 +96,7 @@ impl Session {
         };
     }
 
-    /// Creates a session on a database that others have open too. Such a session must not reopen
+    /// Creates a session on a database that other sessions use, too. Such a session must not reopen
     /// the database.
     pub fn over(db: Db, setup: Setup) -> Self {
         let open = Some(Open::over(db));
@@ -481,7 +481,7 @@ impl Open {
     }
 }
 
-/// Removes the files of a directory.
+/// Removes all files of a directory.
 fn clear(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let clear = || -> io::Result<()> {
         if disk.exists(dir)? {

@@ -31,8 +31,8 @@ pub fn tables(mut sstable: impl FnMut() -> SsTableOptions) -> [TableOptions; TAB
 }
 
 /// Draws the sizes of memtables, files, WAL segments and cache, and a compaction picker, for lists
-/// of operations that write about `bytes` in total: each memtable and file takes a fraction of
-/// `bytes`. A WAL segment may take nearly all of it, so that a crash finds much in the segment that
+/// of operations that write about `bytes` in total. Each memtable and file has a fraction of
+/// `bytes`. A WAL segment may have nearly all of it, so that a crash finds much in the segment that
 /// is not synced.
 pub fn drawn_options(rng: &mut Rng, mem: &MemDisk, clock: &ManualClock, bytes: u64) -> Options {
     let mut part = |of: std::ops::Range<u64>| bytes / rng.random_range(of);

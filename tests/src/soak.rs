@@ -19,7 +19,7 @@ const FAILURES_MAX: usize = 20;
 /// The number of seeds of each randomized test in [`Extent::Quick`].
 const QUICK_SEEDS: u64 = 2;
 
-/// Runs one seed of a randomized test.
+/// A function that runs one seed of a randomized test.
 type Case = Box<dyn Fn(u64, &Budget) -> Report + Sync>;
 
 /// A randomized test of the storage engine, as a part of what `soak` runs.
@@ -195,8 +195,8 @@ pub struct SoakReport {
     pub took: Duration,
 }
 
-/// Runs parts one after the other, each on all cores if its seeds may run at the same time. Calls
-/// `progress` after each seed, with the report of the part so far.
+/// Runs the parts one after the other. Seeds of a part run on all cores at the same time, if the
+/// part permits it. Calls `progress` after each seed, with the report of the part so far.
 pub fn run(
     parts: &[Part],
     seed: u64,

@@ -544,10 +544,10 @@ const UPDATES: &str =
     "transactions::a_plain_write_under_way_is_not_lost_to_a_transaction_that_begins_meanwhile";
 const VIEWS: &str = "traps::read_views_show_all_tables_at_one_instant_under_writers_and_merges";
 
-/// The number of seeds of a random test, and the number for the test that fills the disk at random,
-/// which needs more.
+/// The number of seeds of a randomized test. The second number is for the test that fills the disk
+/// at random, which needs more.
 const SEEDS: (&str, &str) = ("3", "16");
-/// The greatest number of runs of a test that fails only if its threads meet in a race.
+/// The greatest number of runs of a test that notices its mutation only if threads meet in a race.
 const RUNS_MAX: usize = 20;
 /// The limit on the time of one run of a test. It only ends runs that hang: a mutation whose test
 /// is still running counts as not noticed, so a slow machine must not come near the limit.
@@ -604,7 +604,8 @@ impl Display for Outcome {
 
 type Case = (Option<Mutation>, &'static str);
 
-/// Runs the cases on all cores, and returns the results in the order of the cases.
+/// Runs the cases on all cores, each a test with a mutation or without. Returns the results in the
+/// order of the cases.
 fn run_all(cases: Vec<Case>) -> Vec<(Option<Mutation>, &'static str, Outcome)> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let (next, done) = (
@@ -630,8 +631,8 @@ fn run_all(cases: Vec<Case>) -> Vec<(Option<Mutation>, &'static str, Outcome)> {
     done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// Runs one test until it fails, each time in a process of its own; several times only if it
-/// depends on a race.
+/// Runs a test in a process of its own. If its threads have to meet in a race to notice the
+/// mutation, runs it again, at most [`RUNS_MAX`] times in all, until it does not pass.
 fn run(mutation: Option<Mutation>, test: &str) -> Outcome {
     let runs = if [BESIDE, UPDATES, VIEWS].contains(&test) && mutation.is_some() {
         RUNS_MAX

@@ -25,7 +25,8 @@ pub struct BarChart {
     /// The label of the vertical axis: the quantity that the bars show, and its unit.
     pub y_label: String,
     /// The upper end of the vertical axis. Higher bars are cut there and labelled with their value.
-    /// `None` ends the axis above the highest bar.
+    /// With `None` the axis ends at a round number that is large enough for all bars and their
+    /// error bars.
     pub y_max: Option<f64>,
     /// The names of the series; at most five, because there are five colours.
     pub series: Vec<String>,
@@ -84,8 +85,8 @@ impl Bar {
     }
 }
 
-/// Colours of the series: a colour and a light shade of it, then others. They are distinct without
-/// colour vision, too.
+/// The colours of the series, in order. The second is a light shade of the first. All five are
+/// distinct under colour blindness, too.
 pub(super) const COLOURS: [&str; 5] = ["#4269d0", "#a3b6e8", "#ff725c", "#efb118", "#6cc5b0"];
 
 const STYLE: &str = ".error{stroke:#1d2733}\
@@ -95,9 +96,9 @@ const STYLE: &str = ".error{stroke:#1d2733}\
 const HEIGHT: f64 = 360.0;
 const TOP: f64 = 66.0;
 const BOTTOM: f64 = 52.0;
-/// Space right of the groups for the ticks of the line's axis.
+/// Space to the right of the groups, in pixels, for the ticks of the line's axis.
 const RIGHT_WITH_LINE: f64 = 64.0;
-/// Distance between the entries of the legend.
+/// Distance between the entries of the legend, in pixels.
 const LEGEND_STEP: f64 = 140.0;
 /// The fraction of a group's width that its bars fill.
 const FILLED: f64 = 0.84;

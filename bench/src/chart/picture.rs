@@ -10,7 +10,8 @@ pub const LEFT: f64 = 72.0;
 /// Space to the right of every plane (the rectangle in which values are drawn), in pixels.
 pub const RIGHT: f64 = 20.0;
 
-/// Colours of lines, areas and entries of legends; distinct without colour vision, too.
+/// Colours of lines, areas and entries of legends. The first four are distinct under colour
+/// blindness, too.
 pub const COLOURS: [&str; 8] = [
     "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
 ];
@@ -99,8 +100,8 @@ impl Picture {
     }
 }
 
-/// Draws text at a place. `escaped` is the text, already escaped by `escape`; `how` has more SVG
-/// attributes of the text.
+/// Draws text at the point (`x`, `y`), in pixels. `escaped` is the text, already escaped by
+/// `escape`; `how` has more attributes of the SVG element.
 pub fn text(svg: &mut String, (x, y): (f64, f64), how: &str, escaped: &str) {
     let _ = write!(svg, r#"<text x="{x:.1}" y="{y:.1}" {how}>{escaped}</text>"#);
 }

@@ -7,7 +7,7 @@ use crate::number::fixed;
 pub struct Scale {
     /// The values at both ends. Values beyond an end are drawn at this end.
     pub values: (f64, f64),
-    /// The pixels at both ends.
+    /// The positions of both ends, in pixels.
     pub pixels: (f64, f64),
     /// Whether the scale is logarithmic; then both ends in `values` must be positive.
     pub is_log: bool,
@@ -31,8 +31,8 @@ impl Scale {
     }
 }
 
-/// Returns the step that gives about `count` round values over a length: 1, 2 or 5 times a power of
-/// ten.
+/// Returns the step with which about `count` round values cover an axis of this length: 1, 2 or 5
+/// times a power of ten.
 pub(super) fn round_step(length: f64, count: f64) -> f64 {
     // Also false for NaN.
     let is_length = length.is_finite() && length > 0.0;

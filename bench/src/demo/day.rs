@@ -4,10 +4,10 @@ use std::f64::consts::TAU;
 
 use ebb_scheduler::availability::{Availability, AvailabilityError, Step};
 
-/// Hours of a day, on the axis of the pictures.
+/// The number of hours in a day. Times of a simulated day are given in such hours.
 pub const HOURS: f64 = 24.0;
-/// The hour of the load's peak; the load is lowest twelve hours earlier. Read from the thesis's
-/// f(t), the capacity that the load leaves over time, at burstiness level 3.
+/// The hour at which the load peaks; it is lowest twelve hours earlier. It was read from the
+/// thesis's picture of f(t), the capacity that the load leaves over time, at burstiness level 3.
 const PEAK_HOUR: f64 = 18.0;
 /// The fraction of the machine that the load uses at its peak. The thesis goes up to 80%. Here, on
 /// two cores, a merge of SSTables occupies one core for a while, and the load must fit on the rest
@@ -72,8 +72,9 @@ impl LoadCost {
         self.cores_at((PEAK_SHARE + EBB_SHARE) / 2.0 / PEAK_SHARE)
     }
 
-    /// Scales the cost to `mean_cores`, measured over a whole day. Such a mean has flushes and
-    /// merges in their true proportion; a second at the peak contains them by chance.
+    /// Scales the costs such that their mean over a day is `mean_cores`, which was measured over a
+    /// whole day. Only a whole day has flushes and merges in their true proportion: a short
+    /// measurement at the peak contains them by chance.
     pub fn corrected(self, mean_cores: f64) -> Self {
         let factor = mean_cores / self.mean_cores().max(1e-6);
         Self {

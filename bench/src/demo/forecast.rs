@@ -20,13 +20,14 @@ use super::policy::Policy;
 /// kind of forecast.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Trust {
-    /// The fraction of the forecast capacity that a policy may use in its plans, if the forecast is
-    /// made from the known shape of the day.
+    /// The fraction that a policy may use in its plans, of a forecast that is made from the known
+    /// shape of the day.
     known: f64,
-    /// The fraction of the forecast capacity that a policy may use in its plans, if the forecast is
-    /// made from measurements of the load, which include the CPU time of merges of SSTables.
+    /// The fraction that a policy may use in its plans, of a forecast that is made from
+    /// measurements of the load, which include the CPU time of merges of SSTables.
     measured: f64,
-    /// The load is forecast as the level that it stays below with this probability.
+    /// The learned forecast assumes a load so high that the real load stays below it with this
+    /// probability.
     confidence: f64,
 }
 
@@ -40,8 +41,8 @@ impl Trust {
         confidence: 0.8,
     };
     /// The fractions for policies that serve jobs as early as possible: they may use the whole
-    /// forecast capacity. With less of it these policies would only give up jobs that could still
-    /// meet their goals.
+    /// forecast capacity. If they planned with less, they would give up jobs that could still meet
+    /// their goals.
     const EVEN: Self = Self {
         known: 1.0,
         measured: 1.0,

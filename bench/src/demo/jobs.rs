@@ -75,9 +75,9 @@ impl Application {
     }
 }
 
-/// A snapshot of the text, cut into pieces. Tasks read the pieces in turn, and start over with the
-/// first one until there are `tasks` tasks. So a text of any size gives an input of the planned
-/// size.
+/// A snapshot of the text, cut into pieces, as the input of `tasks` tasks. Task n reads piece n;
+/// once all pieces are read, the next task reads the first piece again, and so on. So a text of any
+/// size gives an input of the planned size.
 #[derive(Debug, Clone)]
 pub(super) struct RepeatedText {
     input: SnapshotInput,

@@ -33,8 +33,9 @@ const TASKS: u32 = 8;
 /// The timeout of a measured job, which needs only a few seconds.
 const TASKS_MAX: Duration = Duration::from_secs(60);
 
-/// Measures the rate at which the load uses the fraction of the machine that is meant for its peak,
-/// the cores that it uses at this rate, and those that it would use without operations.
+/// Measures the load's peak rate, at which the load uses the intended fraction of the machine, and
+/// the cores that it uses at this rate. Also extrapolates the cores that it would use without
+/// operations.
 pub(super) fn load_cost(setup: &Setup, cores: u32) -> Result<LoadCost> {
     let target = LoadCost::peak_cores_target(cores);
     let (flat_out, used) = run(setup, cores, LoadPace::Closed, FLAT_OUT)?;

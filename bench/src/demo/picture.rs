@@ -5,7 +5,8 @@ use super::day::HOURS;
 use super::outcome::Outcome;
 use crate::chart::{Picture, Plane, text};
 
-/// One colour per job, in the order of submission; distinct also without colour vision.
+/// The colours of the jobs, in the order of submission. They are distinct under colour blindness,
+/// too.
 pub(super) const JOB_COLOURS: [&str; 4] = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0"];
 /// The colour of the load: a variable of the report's style sheet, because its value depends on the
 /// colour scheme.

@@ -5,7 +5,7 @@ use ebb_scheduler::availability::Availability;
 
 use super::day::Day;
 
-/// The fraction of the whole day's capacity that the job without a goal needs.
+/// The work of the job without a goal, as a fraction of the whole day's capacity.
 const EXTRA: f64 = 0.04;
 /// The approximate number of tasks of a job.
 const TASKS_PER_JOB: f64 = 100.0;

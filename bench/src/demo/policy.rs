@@ -8,7 +8,7 @@ use ebb_scheduler::queueing::{policy_by_name, policy_names};
 /// The policy of a day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Policy {
-    /// A policy of the library, by its name.
+    /// A policy of the scheduler, by its name.
     Managed(String),
     /// No policy: the jobs run as unmanaged threads at normal priority.
     None,

@@ -106,7 +106,8 @@ struct Preparation {
     alone: LoadAlone,
     /// The snapshot, taken at midnight, of the table of text that the jobs read.
     text: SnapshotTable,
-    /// The cost of a pass over the text in seconds of CPU time, in the order of the applications.
+    /// The CPU time of a pass over the text, in seconds, for each variant of [`Application`], in
+    /// their order.
     pass_cpu_s: Vec<f64>,
     /// The pinned table from which child processes read, if tasks run in child processes.
     pin: Option<PinnedTable>,
@@ -114,8 +115,8 @@ struct Preparation {
     served: Option<Arc<Node>>,
 }
 
-/// Jobs whose inputs are sized so that the work fills the planned part of a forecast's
-/// capacity.
+/// The sizes of the jobs and their inputs, chosen such that the jobs need the planned fraction of a
+/// forecast's capacity.
 struct SizedJobs {
     plan: Plan,
     inputs: Vec<RepeatedText>,
@@ -295,7 +296,7 @@ impl Preparation {
         simulated.unwrap_or_else(|| vec![None; record.jobs.len()])
     }
 
-    /// Runs a day; `run` is the name of the folder of its output.
+    /// Runs a day. `run` is the name of the day's output, see [`day_name`].
     fn run_day(
         &self,
         run: &str,

@@ -80,9 +80,9 @@ pub(super) fn begin(data: &Path, asked_text: Option<&Path>) -> Result<Text> {
     })
 }
 
-/// Creates the folder, or empties one that an earlier demo made, opens a store in it, and loads both tables.
-/// `asked_text` is the file or folder of text for the jobs to read; with `None` they read the text files of
-/// this repository and of Cargo's registry.
+/// Creates the folder, or empties one that an earlier demo made, opens a store in it, and loads
+/// both tables. `asked_text` is the file or folder of text for the jobs to read; with `None` they
+/// read Rust sources of this repository and of Cargo's registry.
 pub(super) fn set_up(
     data: &Path,
     asked_text: Option<&Path>,
@@ -95,7 +95,8 @@ pub(super) fn set_up(
     fill(data, db.clone(), text, Load::Embedded { db, users }, notify)
 }
 
-/// Loads the text into its table. `users`, which generates the load, writes the records.
+/// Loads both tables: the text, and the records of the transactional table, which `users`, the
+/// source of the load, writes.
 pub(super) fn fill(
     data: &Path,
     db: Db,

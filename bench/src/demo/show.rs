@@ -10,7 +10,8 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use super::day::{Day, HOURS};
 use crate::ycsb::Interval;
 
-/// The number of lines per day if stderr is not a terminal.
+/// The number of times per day that the status is printed if stderr is not a terminal. Each time a
+/// line is printed for the load, and one for each job.
 const LINES_PER_DAY: f64 = 12.0;
 
 pub(super) struct Show {
@@ -93,7 +94,7 @@ impl Show {
         }
     }
 
-    /// Removes the lines from the terminal.
+    /// Removes the progress bars from the terminal.
     pub(super) fn finish(self) {
         if let Some(bars) = self.bars {
             let _ = bars.all.clear();

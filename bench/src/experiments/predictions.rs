@@ -23,11 +23,11 @@ Examples:
 
 /// The length of a day of the load alone, as a fraction of the length of a day with jobs.
 const ALONE_OF_DAY: f64 = 1.0 / 3.0;
-/// The time that each day of the experiment usually takes in addition to the load's own time, to
-/// load data and measure costs, in seconds.
+/// The time in seconds that each of the two days usually takes in addition to the load's own time:
+/// data is loaded and costs are measured.
 const AROUND_S: f64 = 25.0;
-/// The longest time that each day of the experiment takes in addition to the load's own time, to
-/// load data and measure costs, in seconds.
+/// The longest time in seconds that each of the two days may take in addition to the load's own
+/// time: data is loaded and costs are measured.
 const AROUND_LIMIT_S: f64 = 180.0;
 
 /// The options of the simulated days that the experiment runs.

@@ -29,7 +29,7 @@ pub struct Study {
 /// A lower bound on the weighted completion times of every schedule.
 #[derive(Clone, Debug, Serialize)]
 pub struct MsjoBound {
-    /// The weighted sum of completion times that is bounded: that of `jobs` or of `tasks`.
+    /// `jobs` or `tasks`: the bound is on the weighted sum of their completion times.
     pub objective: &'static str,
     /// The accuracy of the bound: the relaxation (linear programme) is solved until `value` is at
     /// least (1 - `eps`) times `no_violation_value`.
@@ -51,8 +51,7 @@ pub struct MsjoBound {
 #[derive(Clone, Debug, Serialize)]
 pub struct MsjoRow {
     pub algorithm: &'static str,
-    /// The weighted sum of completion times that the algorithm minimizes: that of `jobs` or of
-    /// `tasks`.
+    /// `jobs` or `tasks`: the algorithm minimizes the weighted sum of their completion times.
     pub objective: &'static str,
     /// The weighted sum of completion times, in seconds.
     pub value: f64,

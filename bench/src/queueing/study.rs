@@ -35,7 +35,8 @@ pub struct QueueingRow {
     pub tasks_per_slot: f64,
     #[serde(flatten)]
     pub measured: Measured,
-    /// Whether the backlog grows by less than a thousandth of the arrivals.
+    /// Whether the run was not cut short by too large a backlog, and the backlog grew by less than
+    /// a thousandth of the arrivals.
     pub stable: bool,
     /// CPU time of the run, in seconds.
     pub cpu_s: f64,

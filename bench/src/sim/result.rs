@@ -39,7 +39,8 @@ pub struct PointResult {
 /// A lower bound on the number of goals that are missed at one point under any scheduler.
 #[derive(Clone, Debug, Serialize)]
 pub struct BoundResult {
-    /// The fraction of the goals that every scheduler misses, 0 to 1; `None` without goals.
+    /// The lower bound as a fraction of the goals, 0 to 1: no scheduler misses fewer. `None`
+    /// without goals.
     pub missed_fraction: Option<Interval>,
     /// The lower bound on missed goals in each replica, a simulation with random numbers of its
     /// own.
@@ -65,9 +66,9 @@ pub struct PolicyResult {
     pub policy: String,
     /// The fraction of the goals that were missed, 0 to 1.
     pub missed_fraction: Option<Interval>,
-    /// The fraction of goals that were missed beyond those that every scheduler misses (the bound),
-    /// 0 to 1, among the jobs that were submitted within the measured window; `None` without a
-    /// bound.
+    /// The fraction of the goals, 0 to 1, that the policy missed beyond the lower bound, which
+    /// holds for every scheduler. Counts only jobs that were submitted within the measured window;
+    /// `None` without a bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub above_bound: Option<Interval>,
     /// Mean time from the goal to the end of jobs that missed their goals, in seconds.
@@ -87,7 +88,7 @@ pub struct PolicyResult {
     pub remote_bytes: Interval,
     /// The end of the last job, in seconds.
     pub makespan_s: Option<Interval>,
-    /// The numbers of each replica.
+    /// The metrics of each replica.
     pub replicas: Vec<Metrics>,
     /// The jobs that the scenario lists.
     pub jobs: Vec<JobResult>,
@@ -122,8 +123,8 @@ pub struct JobResult {
 }
 
 impl PointResult {
-    /// Sets the lower bound on missed goals, and how far each policy is above it, replica by
-    /// replica.
+    /// Sets the lower bound on missed goals, and computes from it how many more goals each policy
+    /// missed, replica by replica.
     pub(super) fn set_bound(&mut self, bound: BoundResult) {
         for policy in &mut self.policies {
             let pairs = policy.replicas.iter().zip(&bound.replicas);

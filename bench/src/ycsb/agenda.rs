@@ -28,8 +28,8 @@ struct Batch {
     due_s: f64,
     /// The number of operations that no thread has taken; at least 1.
     left: u32,
-    /// The number of operations of the batch that have not ended; `None` for batches of one
-    /// operation, which need no count.
+    /// The number of operations of the batch that have not ended. `None` for batches of one
+    /// operation: they need no count.
     undone: Option<Arc<AtomicU32>>,
 }
 
@@ -72,7 +72,7 @@ impl Agenda {
     }
 
     /// Returns the next action of a thread that is free at `now_s`. A thread never waits beyond
-    /// `horizon_s`.
+    /// `horizon_s`. Both are seconds since the start of the run.
     pub(super) fn next(&mut self, now_s: f64, horizon_s: f64) -> Turn {
         self.look_ahead(1, horizon_s);
         if let Some(batch) = self.ahead.front_mut().filter(|it| it.due_s <= now_s) {
@@ -96,8 +96,8 @@ impl Agenda {
         self.waiting -= 1;
     }
 
-    /// Removes and returns the batches that were due by `until_s`: when each was due, and its
-    /// number of operations that no thread took.
+    /// Removes the batches that were due by `until_s`, in seconds since the start of the run.
+    /// Returns for each batch its due time and the number of its operations that no thread took.
     pub(super) fn take_unserved(&mut self, until_s: f64) -> impl Iterator<Item = (f64, u64)> {
         let Self {
             ahead, arrivals, ..
@@ -111,8 +111,8 @@ impl Agenda {
         }))
     }
 
-    /// Returns when the `place`-th operation that no thread has taken is due, counted from 1;
-    /// `None` if that is not before `horizon_s`.
+    /// Returns the due time of the `place`-th operation, counted from 1, among those that no thread
+    /// has taken; `None` if it is not due before `horizon_s`.
     fn look_ahead(&mut self, place: u64, horizon_s: f64) -> Option<f64> {
         let mut operations = 0;
         for batch in &self.ahead {

@@ -137,8 +137,8 @@ fn zeta_by_terms(items: u64) -> f64 {
     (1..=items).map(|i| (i as f64).powf(-THETA)).sum()
 }
 
-/// YCSB's `Utils.fnvhash64`: FNV-1a over the bytes of `n` from the lowest, and the absolute value
-/// of the result as a signed number.
+/// Returns YCSB's hash of `n` (`Utils.fnvhash64`): the absolute value of FNV-1a over the bytes of
+/// `n`, the lowest first, as a signed number.
 fn fnv1a(n: u64) -> u64 {
     let hash = n
         .to_le_bytes()

@@ -35,7 +35,7 @@ pub struct RunOptions {
     /// Seed of the operations and records. Each thread draws the same ones in each run with the
     /// same seed.
     pub seed: u64,
-    /// How long before an operation is due a thread of an open loop wakes up; it then spins until
+    /// An open loop's thread wakes up this long before an operation is due, and then spins until
     /// the operation is due. Default: 30 us, about the delay of a wake-up on an idle machine. Zero
     /// saves CPU time (a third on two cores), and operations then start late by the delay of the
     /// wake-up.

@@ -45,13 +45,14 @@ const BUSY: Duration = Duration::from_millis(1);
 const RAN: Duration = Duration::from_micros(100);
 /// Pauses with at most this time between them count as one pause.
 const BETWEEN: Duration = Duration::from_millis(2);
-/// The flag of a process that is a kernel thread.
+/// The flag in `/proc/PID/stat` that marks a kernel thread.
 pub(crate) const PF_KTHREAD: u32 = 0x0020_0000;
-/// The time before a pause whose operations are left out of the results too: those that were due in
-/// it may still have been under way when the pause began.
+/// The length of the time before each pause whose operations are left out of the results, too:
+/// operations that were due in that time may still have been under way when the pause began.
 const BEFORE: Duration = Duration::from_millis(1);
-/// The time after a pause whose operations are left out of the results too, as a multiple of the
-/// pause: at a load of two thirds of the machine, the backlog of a pause takes twice its length.
+/// The length of the time after each pause whose operations are left out of the results, too, as a
+/// multiple of the pause. At a load of two thirds of the machine, working off the backlog of a
+/// pause takes twice the length of the pause.
 const AFTER: u32 = 2;
 
 /// The sentinels: a real-time thread on each core that this process may use. Each sleeps again and
@@ -138,7 +139,8 @@ impl KernelThread {
     }
 }
 
-/// Returns the kernel threads that are busy while this process is idle, measured once.
+/// Returns the kernel threads that are busy while this process is idle. The first call measures for
+/// [`LOOK`]; later calls return the same threads.
 fn kernel_threads() -> &'static [KernelThread] {
     static KERNEL_THREADS: OnceLock<Vec<KernelThread>> = OnceLock::new();
     KERNEL_THREADS.get_or_init(|| {
@@ -194,8 +196,9 @@ fn stand(core: usize, kernel_threads: &[KernelThread], over: &AtomicBool) -> Vec
     pauses
 }
 
-/// The largest fraction of a span of time that pauses may hide. If they hide more, the whole span
-/// counts, because the rest would not be representative.
+/// The largest fraction of a span of time that may be left out because of pauses. If pauses hide
+/// more, all operations of the span count, because those outside of the pauses would not be
+/// representative.
 pub(crate) const HIDDEN_MAX: f64 = 0.5;
 
 /// Hidden spans of time: operations that were due in one are left out of the results. By default

@@ -13,21 +13,23 @@
 
 /// Length of every key, in bytes.
 pub const KEY_BYTES: usize = 24;
-/// The shortest value, in bytes: number, version and seal.
+/// The shortest value, in bytes: the record's number, the version, and the seal, which is a hash of
+/// both.
 pub const VALUE_BYTES_MIN: usize = 24;
-/// The default length: YCSB's record has ten fields of 100 bytes, rounded here to 1 KiB.
+/// The default length of a value, in bytes: YCSB's record has ten fields of 100 bytes, rounded here
+/// to 1 KiB.
 pub const VALUE_BYTES_DEFAULT: usize = 1024;
 
 const HEADER_BYTES: usize = 16;
 const SEAL_BYTES: usize = 8;
-/// The lengths of the body's alternating stretches of noise and text: short enough that every block
-/// has both.
+/// The length, in bytes, of each of the alternating stretches of noise and text in a value: short
+/// enough that every block of an SSTable has both.
 const STRETCH_BYTES: usize = 64;
 const TEXT: &[u8; STRETCH_BYTES] =
     b"the tide goes out, the jobs come in; the tide comes back again. ";
 
-/// The record and the version of a value, which are written into the value, so that readers can
-/// check it.
+/// The record number and the version of a value, which are part of the value, so that readers can
+/// check what they read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// The number of the record.
@@ -70,7 +72,8 @@ pub fn write_value(buffer: &mut Vec<u8>, stamp: Stamp, value_bytes: usize) {
     buffer.extend_from_slice(&seal(stamp).to_le_bytes());
 }
 
-/// Returns the stamp of a value; `None` if the value is damaged or has another format.
+/// Returns the stamp of a value; `None` if the value is too short, or number, version and seal do
+/// not fit together. The bytes between them are not checked.
 pub fn read_stamp(value: &[u8]) -> Option<Stamp> {
     if value.len() < VALUE_BYTES_MIN {
         return None;
@@ -83,8 +86,8 @@ pub fn read_stamp(value: &[u8]) -> Option<Stamp> {
     (number(value.len() - SEAL_BYTES) == seal(stamp)).then_some(stamp)
 }
 
-/// Returns the number of records, by a few point reads. Records are numbered without gaps, so a
-/// binary search finds the first number that does not exist.
+/// Returns the number of records, by a few calls of `exists`. Records are numbered without gaps, so
+/// a binary search finds the first number that does not exist.
 ///
 /// # Errors
 /// The errors of `exists`.
@@ -114,7 +117,7 @@ fn seal(stamp: Stamp) -> u64 {
 /// The increment of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// SplitMix64's finalizer: a bijection of 64-bit numbers whose results look random.
+/// Applies SplitMix64's finalizer: a bijection of 64-bit numbers whose results look random.
 fn mix(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

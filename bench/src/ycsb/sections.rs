@@ -96,7 +96,8 @@ impl Section {
         self.batches.saturating_record(nanos);
     }
 
-    /// Adds the operations of another section, or of the same section in another run.
+    /// Adds the operations of another section, or those that another worker measured in the same
+    /// section.
     pub fn add(&mut self, more: &Self) {
         let all = [
             (&mut self.latencies, &more.latencies),

@@ -48,8 +48,8 @@ pub(super) struct Shared {
     pub(super) agenda: Option<Mutex<Agenda>>,
     /// The number of operations that were started.
     pub(super) issued: AtomicU64,
-    /// The highest version of a value that was written before the run. A snapshot from then must
-    /// not contain a higher one.
+    /// The highest version of a value that was written before the run. A snapshot that was taken
+    /// before the run must not contain a higher one.
     pub(super) version_before: u64,
     pub(super) version_next: AtomicU64,
     pub(super) board: Arc<Board>,
@@ -280,7 +280,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Calls [`Shared::wait_until`], and counts the CPU time of the wait.
+    /// Waits until `moment`, and counts the CPU time of the wait as pacing, not as work of the
+    /// store.
     fn pace_to(&mut self, moment: Instant) {
         if moment <= Instant::now() {
             return;

@@ -158,7 +158,7 @@ impl Operation {
         matches!(self, Update | Insert | ReadModifyWrite)
     }
 
-    /// Returns the position in [`Operation::ALL`].
+    /// Returns the position of the operation in [`Operation::ALL`].
     pub(crate) fn index(self) -> usize {
         self as usize
     }

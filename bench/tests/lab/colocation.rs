@@ -6,11 +6,11 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A trial in which other processes leave the jobs no CPU is run again, up to this number of runs
-/// in all.
+/// The most runs of a trial. A trial is run again if other processes leave the jobs no CPU in it.
 const RUNS_MAX: u32 = 10;
 
-/// Runs the trial, and repeats it if other processes leave jobs no CPU.
+/// Runs the trial. Repeats it while other processes leave the jobs no CPU, at most [`RUNS_MAX`]
+/// times in all.
 fn trial(json: &Path, figures: &Path) -> Output {
     for _ in 0..RUNS_MAX {
         let output = Command::new(env!("CARGO_BIN_EXE_ebb-bench"))

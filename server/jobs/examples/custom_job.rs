@@ -11,7 +11,8 @@ use ebb_jobs::{SnapshotInput, TableOutput};
 use ebb_scheduler::runtime::{Emit, JobSpec, Runtime, RuntimeOptions, TaskError, Values};
 use ebb_storage::{Db, Options, TableOptions};
 
-/// Maps a row with the key USER/FILE to its user and the length of its value.
+/// Emits, for a row with the key `USER/FILE`, the user as the key, and the length of the value in
+/// bytes, in decimal digits, as the value.
 fn map(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     let user = key.split(|&byte| byte == b'/').next().unwrap_or(key);
     emit.emit(user, value.len().to_string().as_bytes())

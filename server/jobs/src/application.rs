@@ -37,10 +37,10 @@ pub(crate) trait Application {
 
     const INPUTS: usize = 1;
 
-    /// True if the application takes any number of further inputs.
+    /// True if the application takes any number of further inputs, beyond [`INPUTS`](Self::INPUTS).
     const TAKES_MORE_INPUTS: bool = false;
 
-    /// True if the application has a command of its own on the command line, and `ebb run` rejects it.
+    /// True if the application has a command of its own (`ebb NAME`), so that `ebb run NAME` rejects it.
     const HAS_OWN_COMMAND: bool = false;
 
     /// True if the application reads the value of a row as a whole, whatever its options are. If the

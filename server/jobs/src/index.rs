@@ -83,8 +83,9 @@ pub fn spec(
         .reducer(Arc::new(reducer), reduces.max(1))
 }
 
-/// Emits `(word, key)` once for every different word of a row. The set of words already seen is
-/// bounded, so a word of a long row may be emitted again; the reducer drops the repeated key.
+/// Emits `(word, key)` once for every different word of a row, with ASCII letters in lower case.
+/// The set of words already seen is bounded, so a word of a long row may be emitted again; the
+/// reducer drops the repeated key.
 fn map_words(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     let (mut seen, mut seen_bytes) = (HashSet::new(), 0);
     for_each_word(value, |word| {

@@ -498,7 +498,8 @@ mod tests {
         }
     }
 
-    /// The numbers of the reduce tasks that get a record of a map, as if there were four.
+    /// An emitter that collects the numbers of the tasks that would reduce the emitted records, if there were
+    /// four reduce tasks.
     #[derive(Default)]
     struct ReduceTasks(BTreeSet<u32>);
 

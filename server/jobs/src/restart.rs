@@ -38,7 +38,7 @@ pub enum Fate {
 /// job would put its rows.
 ///
 /// # Errors
-/// When the job has ended, or this build cannot read its request. The record is then left unchanged.
+/// When the job has ended, when this build cannot read its request, or when `output_is_there` fails.
 pub fn fate(
     record: &JobRecord,
     output_is_there: impl FnOnce(&JobRequest) -> Result<bool, JobError>,

@@ -134,8 +134,8 @@ impl Order {
         self.by.names().is_empty() && !self.numeric && !self.reverse
     }
 
-    /// Returns flags, all unset, one for each column to sort by. The map tasks of a job share and
-    /// set them if a row has the column, so that a job with a misspelt column fails.
+    /// Returns unset flags for the columns to sort by. The map tasks of a job share the flags, and set those
+    /// of a column if a row has the column, so that a job with a misspelt column fails.
     pub(super) fn seen(&self) -> Arc<SeenColumns> {
         SeenColumns::new(self.by.names())
     }
@@ -231,9 +231,9 @@ pub fn spec(
     })
 }
 
-/// The mapper of a sort. Emits each row under its sort key. The emitted value has the parts of the
-/// row's key and value that the result needs; the row's value is left out if it is the same as the
-/// sort key.
+/// The mapper of a sort. Emits each row under its sort key. The emitted value has the parts of the row that
+/// the result needs: its key, its value, or both. The row's value is left out if it is the same as the sort
+/// key. Key and value together have this form:
 ///
 /// ```text
 ///   length of the key, u32 LE | key | value

@@ -7,9 +7,9 @@ use ebb_scheduler::runtime::{
     VecOutput,
 };
 
-/// The options of a runtime in tests, without the idle class and without speculation. Threads of
-/// the idle class make hardly any progress beside a build, and the runtime starts second attempts
-/// at tasks that are slow for that reason.
+/// Returns the options of a runtime in tests, without the idle class and without speculation.
+/// Threads of the idle class make hardly any progress beside a build, and speculation would start
+/// second attempts at the tasks that are slow for that reason.
 pub(super) fn options(cores: u32) -> RuntimeOptions {
     RuntimeOptions {
         throttles: Throttles {

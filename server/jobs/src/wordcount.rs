@@ -63,8 +63,8 @@ pub fn rows() -> RecordFormat {
     )
 }
 
-/// Returns a job that counts words in `reduces` reduce tasks, at least one. A row of the
-/// result is a word and its count, in decimal digits.
+/// Returns a job that counts words in `reduces` reduce tasks, at least one. A row of the result is
+/// a word, with its ASCII letters in lower case, and its count, in decimal digits.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -76,8 +76,8 @@ pub fn spec(
         .in_place_combiner(Arc::new(add))
 }
 
-/// Calls `word` with every word of `text`. The words are separated by ASCII characters that are
-/// neither letters nor digits. Upper and lower case are different.
+/// Calls `word` with every word of `text`, with its letters as they are in the text. The words are
+/// separated by ASCII characters that are neither letters nor digits.
 pub(super) fn for_each_word<E>(
     text: &[u8],
     word: impl FnMut(&[u8]) -> Result<(), E>,
@@ -87,7 +87,8 @@ pub(super) fn for_each_word<E>(
         .try_for_each(word)
 }
 
-/// Emits `(word, 1)` for every word of a row's value; a count is a u64 LE.
+/// Emits `(word, 1)` for every word of a row's value, with ASCII letters in lower case; a count is
+/// a u64 LE.
 fn map_words(_key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     let mut lower = Vec::new();
     for_each_word(value, |word| {

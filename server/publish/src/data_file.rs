@@ -29,7 +29,7 @@ const BATCH_ROWS: usize = 16_384;
 /// larger ones gain little.
 pub const ROW_GROUP_BYTES_MAX: usize = 32 << 20;
 
-/// The number of bytes at which a file is full.
+/// The number of bytes at which a file is full. Iceberg's own writers have the same default.
 const FILE_BYTES_MAX: usize = 512 << 20;
 /// The number of rows at which a file is full. Writers and readers hold the positions of its deleted rows in
 /// memory, eight bytes each.
@@ -80,7 +80,7 @@ pub struct Column {
     pub field: NestedField,
 }
 
-/// Writes rows to a Parquet file.
+/// A writer of rows to a Parquet file.
 pub struct DataFileWriter<W: Write + Send> {
     writer: ArrowWriter<Counted<W>>,
     schema: SchemaRef,
@@ -92,11 +92,12 @@ pub struct DataFileWriter<W: Write + Send> {
 }
 
 impl<W: Write + Send> DataFileWriter<W> {
-    /// Begins a file in `sink`. `on_empty` decides how empty values of types such as `int` are written. The writer
-    /// holds a row group in memory, which has about `row_group_bytes`, encoded.
+    /// Begins a file in `sink`. `on_empty` decides how empty values of types such as `int` are written. The
+    /// writer holds one row group in memory, of about `row_group_bytes` encoded bytes.
     ///
     /// # Errors
-    /// If the Iceberg field of a column was not made for the column's CQL type, or if the sink refuses.
+    /// If the Iceberg field of a column was not made for the column's CQL type, or if writing to the sink
+    /// fails.
     pub fn new(
         sink: W,
         columns: &[Column],
@@ -163,8 +164,8 @@ impl<W: Write + Send> DataFileWriter<W> {
     /// Appends a row: the value of each column, in their order. `None` is null.
     ///
     /// # Errors
-    /// If a value has no exact counterpart (the error names its column), or if the sink refuses. The writer
-    /// cannot be used afterwards.
+    /// If a value has no exact counterpart (the error names its column), or if writing to the sink fails. The
+    /// writer cannot be used afterwards.
     ///
     /// # Panics
     /// If there are more values than columns.
@@ -216,7 +217,7 @@ impl<W: Write + Send> DataFileWriter<W> {
     /// Ends the file. Returns the sink, and the description of the file under the name `path`.
     ///
     /// # Errors
-    /// If the sink refuses.
+    /// If writing to the sink fails.
     pub fn finish(mut self, path: String) -> Result<(W, DataFile), DataFileError> {
         if self.batch_rows > 0 {
             self.write_batch()?;
@@ -233,7 +234,7 @@ impl<W: Write + Send> DataFileWriter<W> {
     /// the file is in the target.
     ///
     /// # Errors
-    /// If the sink refuses.
+    /// If writing to the sink fails.
     pub fn finish_keyed(
         mut self,
         path: String,
@@ -278,7 +279,8 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-/// Describes a file of these row groups for a manifest, except its size.
+/// Returns the description that a manifest gives of the file `path` with the row groups `groups`. Its size is
+/// 0; the caller sets it.
 pub(crate) fn describe(path: String, groups: &[RowGroupMetaData]) -> DataFile {
     let columns = Columns::of(groups);
     let offsets = groups

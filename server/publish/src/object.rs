@@ -1,6 +1,6 @@
 //! An object of a target as Parquet's library reads it: in parts, which are fetched in larger ones.
 //!
-//! The library reads each column from page to page, and the pages of a column lie behind each other. So an
+//! The library reads each column from page to page, and the pages of a column lie one after the other. So an
 //! object keeps a part for each place at which it is read, and the next part of a column takes the place of
 //! the one before it.
 
@@ -79,9 +79,8 @@ impl Part {
         (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
     }
 
-    /// Returns whether `start`, the place of a read, lies in this part of the object behind its
-    /// first byte, or right at its end: then the read continues the column that was read from this
-    /// part.
+    /// Returns whether `start`, the offset of a read, lies in this part of the object after its first byte,
+    /// or right at its end. Then the read continues the column that was read from this part.
     fn reaches(&self, start: u64) -> bool {
         let end = self.start.saturating_add(self.bytes.len() as u64);
         self.start < start && start <= end
@@ -157,7 +156,7 @@ impl ChunkReader for ObjectReader {
     }
 }
 
-/// The bytes of an object from some place on.
+/// A reader of the bytes of an object, from an offset on.
 pub(crate) struct ObjectStream {
     object: ObjectReader,
     at: u64,

@@ -57,7 +57,7 @@ pub struct RowIndex {
     last: Box<[u8]>,
 }
 
-/// Collects an index while the rows of a file are written, or read.
+/// A builder of an index, which gets the keys of all rows of a file while they are written or read.
 #[derive(Debug)]
 pub(crate) struct RowIndexBuilder {
     rows: u64,
@@ -163,7 +163,7 @@ impl RowIndex {
     /// would be too large is not stored.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub fn store(&self, target: &Target, file: &DataFile) -> Result<(), TargetError> {
         let name = target.name(&file.file_path).and_then(name);
         match name.zip(self.encode(size_of(file))) {
@@ -175,7 +175,7 @@ impl RowIndex {
     /// Reads the index of a data file; `None` if there is none, or if it is damaged.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub(crate) fn load(target: &Target, file: &DataFile) -> Result<Option<Self>, TargetError> {
         let Some(name) = target.name(&file.file_path).and_then(name) else {
             return Ok(None);
@@ -188,7 +188,7 @@ impl RowIndex {
     /// `files` and its index, and returns the results. Skips indexes that are missing or damaged.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub(crate) fn load_each<T>(
         target: &Target,
         files: &[&DataFile],

@@ -137,7 +137,8 @@ impl Iterator for ChangedKeys {
     }
 }
 
-/// The keys of which a version was written, or has expired, between the two snapshots.
+/// An iterator over the keys of which a version was written between the two snapshots, or expired
+/// between the times of the two snapshots.
 #[derive(Debug)]
 struct WrittenKeys {
     window: ChangeWindow,

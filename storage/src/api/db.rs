@@ -182,9 +182,10 @@ impl Db {
     /// whole or not at all, over all its tables.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a key, value or batch that is too large,
-    /// [`Error::NotFound`] for a table that was dropped, [`Error::DiskFull`],
-    /// [`Error::LowSpace`], [`Error::NoDescriptor`]: nothing is written.
+    /// [`Error::InvalidRequest`] for a key, value or batch that is too large, an operand for a table
+    /// without a merge operator, or a table of another database; [`Error::NotFound`] for a table that
+    /// was dropped; [`Error::DiskFull`], [`Error::LowSpace`], [`Error::NoDescriptor`]: nothing is
+    /// written.
     /// [`Error::ReadOnly`] after a failed write or fsync: whether the batch survives
     /// is then known only after reopening.
     pub fn write(&self, batch: WriteBatch) -> Result<()> {
@@ -214,10 +215,10 @@ impl Db {
         self.inner.write_freeing(payload, &tables, options)
     }
 
-    /// Returns the low-water mark: the free bytes that the database leaves on its disk, from
-    /// [`Options::low_water_bytes`] and the size of the manifest. A program that also uses this
-    /// disk for work that can be given up should leave more bytes free, so that no write is refused
-    /// because of this work.
+    /// Returns the low-water mark, in bytes: the free space that writes and merges leave on the
+    /// disk of the database. It follows from [`Options::low_water_bytes`] and the size of the
+    /// manifest. A program that also uses this disk for work that can be given up should leave more
+    /// bytes free, so that no write is refused because of this work.
     pub fn low_water_bytes(&self) -> u64 {
         self.inner.low_water_bytes()
     }
@@ -325,9 +326,9 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is no such directory; [`Error::InvalidRequest`] for one that is no
-    /// backup; [`Error::Io`], [`Error::DiskFull`]: files that were restored before stay restored. A file
-    /// that the backup does not have, or has in a file that is damaged or cannot be read, is no error: the
-    /// report lists it.
+    /// backup; [`Error::Io`], [`Error::DiskFull`]: files that were restored before stay restored. It is no
+    /// error if the backup lacks a file, or if the backup's copy is damaged or cannot be read: the report
+    /// lists the file.
     pub fn restore(&self, backup: impl AsRef<Path>) -> Result<RestoreReport> {
         let restored = self.restore_while(backup, || true);
         Ok(restored?.expect("nothing stops it"))
@@ -517,8 +518,8 @@ impl Db {
         self.inner.health()
     }
 
-    /// Measures requests while the meter lives: their number, latencies and bytes. Each measured
-    /// request reads the clock twice.
+    /// Returns a meter. While the meter lives, it measures requests: their number, latencies and bytes.
+    /// Each measured request reads the clock twice.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use crate::db::{Engine, TableCore};
 use crate::version::TableVersion;
 
-/// The number of dead keys in memtables that a scan may walk over in its search for one entry
-/// before it requests a flush of the open memtable (RocksDB: `memtable_op_scan_flush_trigger`). A
-/// scan walks over this many in some 0.3 ms.
+/// The number of dead keys (keys without a value, whose newest version is in a memtable) that a
+/// scan may walk over in its search for one entry. At this number it requests a flush of the open
+/// memtable (RocksDB: `memtable_op_scan_flush_trigger`). A scan walks over this many in some 0.3
+/// ms.
 const IN_STEP_MAX: u32 = 4096;
 
 /// Counts the dead keys that one iterator over an open table walks over.
 #[derive(Debug)]
 pub(super) struct DeadKeys {
     table: Arc<TableCore>,
-    /// The number of dead keys since the last entry that the iterator returned.
+    /// The number of dead keys that `next` has passed since the last entry that it returned.
     in_step: u32,
 }
 
@@ -30,8 +31,8 @@ impl DeadKeys {
         self.in_step = 0;
     }
 
-    /// Counts a key that has no value, and whose newest version is in a memtable. At
-    /// [`IN_STEP_MAX`] such keys between two entries, requests a flush of the open memtable.
+    /// Counts a dead key: a key without a value, whose newest version is in a memtable. At
+    /// [`IN_STEP_MAX`] dead keys between two entries, requests a flush of the open memtable.
     pub(super) fn passed(&mut self, engine: &Engine, version: &TableVersion) {
         self.in_step += 1;
         if self.in_step == IN_STEP_MAX {

@@ -50,15 +50,15 @@ struct Description {
     runs: Vec<RunMeta>,
 }
 
-/// The format version of a description. Every version of the format has this field, so it is read
-/// first.
+/// The first part of a [`Description`] to be decoded: every version of the format has this field.
 #[derive(Debug, Deserialize)]
 struct Versioned {
     format_version: u32,
 }
 
-/// The files of a table of a snapshot. They stay for as long as this value lives, even if the table
-/// is dropped and the snapshot deleted. Keeps the database open.
+/// Keeps the files from which one table of a snapshot can be read. The files stay for as long as
+/// this value lives, even if the table is dropped and the snapshot deleted. Keeps the database
+/// open.
 #[derive(Debug)]
 pub struct PinnedTable {
     description: String,
@@ -174,10 +174,11 @@ impl DetachedTable {
     /// Opens the table that a [`PinnedTable`] describes.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] if `description` is malformed, or if another database is now in
-    /// the place of the described one, for example a restored copy; [`Error::Io`] if a file is
-    /// missing, as after the pin was dropped; [`Error::Corruption`]. A read may fail in the same
-    /// ways, because a file that was closed to make room for others is opened again.
+    /// [`Error::InvalidRequest`] if `description` is malformed, if the options lack the described
+    /// table store, or if another database is now in the place of the described one, for example a
+    /// restored copy; [`Error::Io`] if a file is missing, as after the pin was dropped;
+    /// [`Error::Corruption`]. A read may fail with the last two, because a file that was closed to
+    /// make room for others is opened again.
     pub fn open(description: &str, options: DetachedOptions) -> Result<Self> {
         let description = Description::parse(description)?;
         let files = OpenFiles::new(options.max_open_files);

@@ -52,8 +52,8 @@ impl Keyspace {
             .map(|core| Table::new(self.db.clone(), core))
     }
 
-    /// Changes the form of the files that are written for a table from now on. Older files change
-    /// when they are merged. Waits for an fsync.
+    /// Changes the SSTable options of a table. Files that are written from now on get the new options,
+    /// and older files get them when they are merged. Waits for an fsync.
     ///
     /// ```
     /// # use ebb_storage::{Compression, SsTableOptions};

@@ -23,8 +23,8 @@ pub type Entry = (Bytes, Bytes);
 pub enum Search {
     /// The next entry.
     Found(Entry),
-    /// The search has passed as many keys without an entry as it may. The next search begins behind
-    /// them.
+    /// The search stopped at its limit on the number of keys, and has found no entry. The next
+    /// search begins behind these keys.
     Passed,
 }
 
@@ -34,8 +34,8 @@ pub enum Cache {
     /// The range reads through the cache. After many misses it uses the cache no more, so that a
     /// long scan does not displace the blocks of other requests.
     Fill,
-    /// The range leaves the cache as it is: for scans that must not displace the blocks that other
-    /// requests need.
+    /// The range reads no block from the cache and puts none into it: for scans that must not
+    /// displace the blocks that other requests need.
     Bypass,
 }
 
@@ -62,17 +62,18 @@ pub struct Range {
     upper: Bound<Vec<u8>>,
     front: Option<Merge<Source, false>>,
     back: Option<Merge<Source, true>>,
-    /// Whether `front` is still at a version of the key that was read last. Only the next step
-    /// moves it to the next key, because that may load a block, which is in vain if the caller
-    /// takes no further entry.
+    /// Whether `front` is still at a version of the key that was read last. It is moved to the next
+    /// key only by the next step: the move may load a block, in vain if the caller takes no further
+    /// entry.
     front_lingers: bool,
-    /// Memory for the key of a version that is passed because it is newer than the range.
+    /// A reused buffer for the key of a version that is skipped, because it was written after the
+    /// range began.
     newer_key: Vec<u8>,
     done: bool,
     /// The measurement of the range as a request; `None` while no meter measures requests.
     scan: Option<Scan>,
-    /// Counts the dead keys that the range passes; `None` if dead keys request no flush of the
-    /// table's memtable.
+    /// Counts the dead keys that the range passes upwards; `None` if dead keys request no flush of
+    /// the table's memtable.
     dead_keys: Option<DeadKeys>,
     // The last field: the files are released before the database. `None` for a detached table,
     // whose database another process may have open.
@@ -125,8 +126,8 @@ impl Range {
         self
     }
 
-    /// Returns this range, which requests a flush of the open memtable of `table` once it has
-    /// passed too many dead keys.
+    /// Makes this range request a flush of the open memtable of `table` once it has passed too many
+    /// dead keys.
     pub(crate) fn flushing(mut self, table: Arc<TableCore>) -> Self {
         self.dead_keys = Some(DeadKeys::of(table));
         self
@@ -275,9 +276,9 @@ impl Range {
 
     /// Returns the next live entry upwards. The visible versions of a key come newest first: they
     /// are folded down to a put or a delete, and the older ones are skipped. Stops after `keys_max`
-    /// steps. A step passes a key, or one version that is too new for this reader. A step that passes
-    /// the last version of a key that has only versions that are too new moves the lower bound behind
-    /// this key, so that [`Self::passed_key`] returns the key.
+    /// steps. A step passes a key, or one version that is too new for this reader. If all versions
+    /// of a key are too new, the step that passes the last of them moves the lower bound behind the
+    /// key, so that [`Self::passed_key`] returns the key.
     fn step_front(
         &mut self,
         merge: &mut Merge<Source, false>,
@@ -343,7 +344,8 @@ impl Range {
         Ok(Some(Search::Passed))
     }
 
-    /// Returns the part of this range that has one key alone.
+    /// Returns the same range (the same version of the table, the same instant), limited to one
+    /// key.
     fn only(&self, key: &Bytes) -> Self {
         let (db, merger, version) = (self.db.clone(), self.merger.clone(), self.version.clone());
         let keys = key.clone()..=key.clone();
@@ -454,7 +456,7 @@ pub(super) fn until_found(
 }
 
 /// Returns whether a source's cursor is at damage that begins right behind all versions of `key`.
-/// The cursor then has the sequence number 0, which no version has.
+/// The cursor then has the sequence number 0, which no version of a key has for readers.
 fn is_behind(source: &Source, key: &[u8]) -> bool {
     source.seq() == SeqNo::ZERO && source.key() == key
 }

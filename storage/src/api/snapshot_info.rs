@@ -88,8 +88,8 @@ impl Covered {
 }
 
 impl SnapshotInfo {
-    /// Returns the facts about snapshots, in the order of their `bookmarks` (the records of
-    /// snapshots, each with the commit at which it reads).
+    /// Returns a [`SnapshotInfo`] for each of `bookmarks` (the records of snapshots, each with the
+    /// commit at which the snapshot reads), in the same order.
     pub(super) fn list(db: &DbInner, bookmarks: Vec<Bookmark>) -> Vec<Self> {
         let mut tables = db.tables();
         tables.retain(|table| {

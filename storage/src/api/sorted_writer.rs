@@ -89,9 +89,8 @@ impl SortedWriter {
     /// Replaces files of these names; tables that ingested them keep the old content.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an option that is out of its range, or a
-    /// name that a database could take for its own (digits only);
-    /// [`Error::DiskFull`]; [`Error::Io`].
+    /// [`Error::InvalidRequest`] for an option that is out of its range, or a name that is empty or
+    /// has characters other than letters, digits, `_` and `-`; [`Error::DiskFull`]; [`Error::Io`].
     pub fn create(dir: impl AsRef<Path>, name: &str, options: SortedWriterOptions) -> Result<Self> {
         options.sstable.validate()?;
         let legal = |c: char| c.is_alphanumeric() || c == '_' || c == '-';

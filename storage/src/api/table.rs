@@ -17,7 +17,8 @@ use crate::read::IsEnough;
 use crate::stats::TableStats;
 use crate::version::{Lookup, TableVersion};
 
-/// A value, shared with the block or memtable that it lies in where possible.
+/// The bytes of a value. Where possible they are no copy, but share the memory of the block or
+/// memtable that has them.
 pub type Value = Bytes;
 
 /// A table of an open database. Clones are cheap.
@@ -154,13 +155,12 @@ impl Table {
     /// snapshots see none of it. The cost is that of verifying the files, whatever is in the table;
     /// no other thread waits for the verification.
     ///
-    /// The files are linked into the database where the file system can do that,
-    /// and must not be changed afterwards; else they are copied. Their names
-    /// stay and may be removed.
+    /// The files are linked into the database where the file system can do that, and must not be
+    /// changed afterwards; else they are copied. Their names stay and may be removed.
     ///
     /// # Errors
-    /// [`InvalidRequest`](crate::Error::InvalidRequest) for files whose keys
-    /// overlap, or that another program wrote;
+    /// [`InvalidRequest`](crate::Error::InvalidRequest) for no files, files whose keys overlap, or
+    /// a file that no [`SortedWriter`](crate::SortedWriter) wrote, such as one of a database;
     /// [`Corruption`](crate::Error::Corruption) for a damaged one; as
     /// [`Db::write`](crate::Db::write).
     pub fn ingest(&self, files: &[impl AsRef<Path>]) -> Result<IngestInfo> {
@@ -229,7 +229,7 @@ impl Table {
     }
 }
 
-/// Ends the measurement of a read that began at `begun` and returned `values`.
+/// Records a read in the metrics of requests: its latency since `begun`, and the bytes of `values`.
 #[inline]
 pub(crate) fn end_read<'a>(
     engine: &Engine,

@@ -9,8 +9,8 @@ use crate::mutation::{self, Mutation};
 use crate::sync::{Condvar, Mutex};
 
 /// The merges under way. A merge claims its runs before it begins, and holds them until the version
-/// of the table no longer has them. So a run is free if, while this lock is held, the version of
-/// its table has it and no merge has claimed it.
+/// of the table no longer has them. So a run is free if, while `state` is locked, the version of
+/// its table has the run and no merge has claimed it.
 #[derive(Debug)]
 pub(crate) struct Claims {
     lanes: Lanes,

@@ -10,8 +10,8 @@ use crate::runs::Run;
 /// Returns the position, in `runs` (newest first), of a run whose content no reader needs; `None`
 /// if there is none. Such a run fulfils one of two conditions:
 ///
-/// - every key of it lies under range tombstones of one newer run, and no reader reads at a commit
-///   between its first commit and these tombstones; or
+/// - each of its keys lies under range tombstones of one newer run, and no reader reads at a commit
+///   between the run's first commit and these tombstones; or
 /// - it has range tombstones only, and no older run has a key in their ranges.
 pub(crate) fn covered_run(
     runs: &[Arc<Run>],
@@ -25,9 +25,9 @@ pub(crate) fn covered_run(
     (0..runs.len()).find(|&at| !is_busy(runs[at].id()) && is_covered(runs, at, &boundaries))
 }
 
-/// Returns whether the content of the run at the position `at` is needed by no reader. Then no later reader
-/// will need it either: later readers also read above the tombstones that cover the run, and a run of
-/// tombstones with nothing older below them hides nothing from anyone.
+/// Returns whether no reader needs the content of the run at the position `at`. If so, no later
+/// reader will need it either: later readers also read above the tombstones that cover the run, and
+/// a run of tombstones with nothing older below them hides nothing from any reader.
 fn is_covered(runs: &[Arc<Run>], at: usize, boundaries: &Boundaries) -> bool {
     let (newer, run, older) = (&runs[..at], &runs[at], &runs[at + 1..]);
     let stripe = boundaries.stripe(run.meta().smallest_seq);

@@ -7,8 +7,8 @@ use super::shape::{RunShape, TableShape};
 use crate::sstable::KeySketch;
 
 /// Estimates the bytes that the merges of a table will read until the picker finds no further merge
-/// worth it, if nothing else is written meanwhile. `table` does not mark the inputs of merges under
-/// way as busy, so the bytes of these inputs are included.
+/// worth it, if nothing else is written meanwhile. The caller must not mark the inputs of merges
+/// under way as busy in `table`, so that the estimate includes their bytes.
 pub(crate) fn debt_bytes(picker: &dyn CompactionPicker, table: &TableShape<'_>) -> u64 {
     let mut runs = table.runs.to_vec();
     let mut debt_bytes = 0;
@@ -74,14 +74,14 @@ pub(super) struct Overwritten {
     entries: u64,
     /// The bytes that the merge would save, approximately.
     pub(super) bytes: u64,
-    /// The keys with a version in one of these runs that hides an older one in an older run.
+    /// A sketch of the keys whose versions in these runs hide older versions in older runs.
     all: KeySketch,
 }
 
-/// Estimates the versions that newer runs overwrite and, if `is_bottom` (no run lies below),
-/// the tombstones of all runs but the oldest: the merge that wrote the oldest run kept its
-/// tombstones for snapshots or views. `None` if a run does not list the keys that it
-/// overwrites.
+/// Estimates the versions that a merge of `runs` would drop: those that newer runs overwrite and,
+/// if `is_bottom` (no run lies below), the tombstones of all runs but the oldest. (The merge that
+/// wrote the oldest run kept its tombstones for snapshots or views.) `None` if a run does not list
+/// the keys that it overwrites.
 pub(super) fn overwritten(runs: &[RunShape], is_bottom: bool) -> Option<Overwritten> {
     let mut all = KeySketch::default();
     let (mut bytes, mut entries, mut keys, mut distinct) = (0_u64, 0_u64, 0_u64, 0_u64);

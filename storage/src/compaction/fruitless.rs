@@ -8,7 +8,7 @@
 
 use crate::key::RunId;
 
-/// The inputs that decide whether a rewriting of one run gains anything.
+/// A rewriting (a merge of one run alone), with the facts that decide whether it gains anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rewriting {
     pub(crate) run: RunId,
@@ -34,8 +34,8 @@ pub(crate) struct Fruitless {
 struct Tried {
     rewriting: Rewriting,
     /// The time after which the rewriting may be tried again though nothing else has changed,
-    /// because values have expired, in milliseconds since the Unix epoch. Of use only if values in
-    /// the run expire.
+    /// because values may have expired by then, in milliseconds since the Unix epoch. Of use only
+    /// if values in the run expire.
     again_ms: u64,
     wait_ms: u64,
 }

@@ -14,7 +14,7 @@ pub(crate) struct Lanes {
     pub(crate) long_bytes: u64,
 }
 
-/// The merges under way.
+/// The numbers of merges under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct UnderWay {
     pub(crate) merges: usize,

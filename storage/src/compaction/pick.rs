@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use super::shape::{RunShape, TableShape};
 use crate::key::RunId;
 
-/// Decides what to merge. The same shape gives the same decision.
+/// Decides what to merge. A picker has to return the same decision for the same shape.
 ///
 /// The content of a table does not depend on its picks: each is checked, and an invalid one
 /// is not carried out ([`TableStats::picks_refused`](crate::TableStats)). A picker decides
@@ -23,8 +23,8 @@ pub trait CompactionPicker: Send + Sync + Debug {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick>;
 }
 
-/// Calls a picker. Pickers are users' code, so a panic is caught and refused like a wrong
-/// pick.
+/// Calls a picker. Returns a panic of the picker as a refusal, like an invalid pick, because
+/// pickers are users' code.
 pub(crate) fn ask(
     picker: &dyn CompactionPicker,
     table: &TableShape<'_>,
@@ -36,8 +36,8 @@ pub(crate) fn ask(
 /// a single run drops the versions that no reader needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pick {
-    /// The ids of the runs, in any order: none that is busy, none twice, and all of those between
-    /// the newest and the oldest of them.
+    /// The ids of the runs, in any order, each once. The runs must be neighbours in the table's
+    /// list, and none may be busy (see [`RunShape::is_busy`]).
     pub runs: Vec<RunId>,
 }
 

@@ -46,8 +46,8 @@ pub(crate) struct PinEstimates {
     pub(crate) together: PinEstimate,
 }
 
-/// The keys and bytes of the runs of one stripe together. A stripe has the runs that were written
-/// between two successive bookmarks (commits at which snapshots read).
+/// The keys and bytes of the runs of one stripe together. A run belongs to the stripe between two
+/// successive bookmarks (commits at which snapshots read) that has the middle of the run's commits.
 #[derive(Default)]
 struct Stripe {
     keys: KeySketch,
@@ -106,9 +106,8 @@ pub(crate) fn pin_estimates(runs: &[&Run], bookmarks: &[SeqNo]) -> PinEstimates 
 }
 
 impl Stripe {
-    /// Estimates the bytes of this stripe (the runs that were written between two successive
-    /// snapshots) that only snapshots keep, because newer stripes have newer versions of the same
-    /// keys. `keys` is a sketch of the newer stripes' keys.
+    /// Estimates how many bytes of this stripe only snapshots keep, because newer stripes have
+    /// newer versions of the same keys. `keys` is a sketch of the newer stripes' keys.
     fn pinned_by(&self, keys: &KeySketch) -> PinEstimate {
         let mut union = keys.clone();
         union.union(&self.keys);

@@ -110,9 +110,10 @@ impl<'a> Purger<'a> {
         })
     }
 
-    /// Returns whether a value of a group could not be purged after the group's head (the key whose
-    /// value can delete content of the group's other keys) was purged. Content of that value that
-    /// the head had deleted might come back, so the output of the merge must be discarded.
+    /// Returns true if a value of a group could not be purged although the group's head was purged
+    /// before. (The head is the key whose value can delete content of the group's other keys.)
+    /// Content of that value that the head had deleted might come back, so the output of the merge
+    /// must be discarded.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }

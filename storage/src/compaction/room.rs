@@ -32,8 +32,8 @@ pub(crate) fn gives_space_back(runs: &[RunShape]) -> bool {
     gain_bytes >= bytes.div_ceil(GAIN_FRACTION)
 }
 
-/// Estimates the bytes that a merge of these runs writes: their bytes without the known garbage,
-/// which the merge drops.
+/// Estimates the bytes that a merge of these runs writes: the bytes of the runs without their known
+/// garbage and the versions that newer runs overwrite, which the merge drops.
 pub(crate) fn output_bytes(runs: &[RunShape]) -> u64 {
     merged(runs).bytes
 }

@@ -36,8 +36,8 @@ pub struct RunShape {
     pub keys: u64,
     /// The number of tombstones among the versions.
     pub tombstones: u64,
-    /// The keys with a version in this run that hides an older one in an older run. `None` if other
-    /// versions may be dropped as well: the run has range tombstones, or values in it expire.
+    /// A sketch of the keys whose versions in this run hide older versions in older runs. `None` if
+    /// the run hides other versions, too (by range tombstones), or if values in it expire.
     pub overwrites: Option<Arc<KeySketch>>,
     /// About how many of the bytes were kept for snapshots and views that are gone:
     /// rewriting the run gives them back.

@@ -36,8 +36,9 @@ pub struct TieredPicker {
     /// more is written. Default: 1.2.
     pub size_ratio: f64,
     /// The newest stratum (neighbouring runs that the same snapshots see) is merged for the sake of
-    /// reads when it has this many runs. The merge then takes at least half this number of runs. A
-    /// higher number means less writing, and slower reads of recent writes. Default: 8.
+    /// reads when it has this many runs. The merge then takes at least half of this number of runs,
+    /// and at least two. A higher number means less writing, and slower reads of recent writes.
+    /// Default: 8.
     pub runs_before_merge: usize,
     /// A stratum (neighbouring runs that the same snapshots see) is merged when the size of its
     /// runs is at least this multiple of their estimated size as one run; above 1. A smaller factor
@@ -59,8 +60,8 @@ impl Default for TieredPicker {
 }
 
 /// A stratum (neighbouring runs that the same snapshots see), other than the newest, is merged for
-/// the sake of reads when it has this many runs. The number is small, because no new runs come into
-/// such a stratum.
+/// the sake of reads when it has this many runs, or [`TieredPicker::runs_before_merge`] if that is
+/// less. The number is small, because no new runs come into such a stratum.
 const OLD_RUNS_BEFORE_MERGE: usize = 4;
 /// In an idle database, a stratum (neighbouring runs that the same snapshots see) is merged when
 /// its size is at least this multiple of its estimated size as one run: when at least one byte in
@@ -69,8 +70,8 @@ const IDLE_SPACE_AMPLIFICATION_MAX: f64 = 1.125;
 /// A stratum (neighbouring runs that the same snapshots see) with more runs than this is merged
 /// whatever the sizes of the runs, because each read looks into all of them.
 const STRATUM_RUNS_MAX: usize = 12;
-/// A table with more runs than this is merged even across snapshots, unless [`Bounding::Strict`]
-/// forbids it.
+/// A table with more runs than this is merged even across snapshots, because a read may look into
+/// all of them; [`Bounding::Strict`] forbids it.
 const TABLE_RUNS_MAX: usize = 24;
 /// A run is rewritten alone when more than 1 / `GARBAGE_FRACTION` of its bytes are garbage.
 const GARBAGE_FRACTION: u64 = 4;

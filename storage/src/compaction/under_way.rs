@@ -21,7 +21,7 @@ pub(crate) struct MergeUnderWay {
     read_versions: AtomicU64,
 }
 
-/// Keeps a merge in the list of merges under way until it is dropped.
+/// A guard that keeps a merge in the list of merges under way until the guard is dropped.
 #[derive(Debug)]
 pub(crate) struct Watched<'a> {
     all: &'a MergesUnderWay,
@@ -47,7 +47,8 @@ impl MergesUnderWay {
 }
 
 impl MergeUnderWay {
-    /// Returns the number of versions that were processed in all parts.
+    /// Returns the number of versions that the earlier parts of the merge wrote, plus those that
+    /// its current part has read.
     pub(crate) fn read_versions(&self) -> u64 {
         self.done_versions + self.read_versions.load(Ordering::Relaxed)
     }

@@ -9,8 +9,8 @@ use crate::key::{FileNumber, RunId};
 use crate::manifest::{Edit, State};
 use crate::runs::Run;
 
-/// The new files that replace a damaged one, with what could be read of it; `None` if no readable
-/// part of it is still needed.
+/// The new files that have the readable part of a damaged file, and replace it; `None` if no
+/// readable part of it is still needed.
 pub(crate) struct Rest(pub(crate) Option<Arc<Run>>);
 
 impl Engine {

@@ -25,8 +25,8 @@ const EXPIRY_WAIT_MIN: Duration = Duration::from_millis(100);
 /// end by another clock, which does not show that the wall clock was set, or that the machine slept.
 const CLOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// The pause before the next attempt of work that found no space. It doubles with each failure, up
-/// to [`RETRY_MAX`]. Any other request ends it at once.
+/// The first pause before a retry of work that found no space, or no file descriptor. It doubles
+/// with each failure, up to [`RETRY_MAX`]. Any other request ends it at once.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(3);
 
@@ -51,7 +51,8 @@ impl Failures {
     }
 }
 
-/// The time after which work that found no space is tried again.
+/// The pause before the next attempt of work that found no space, or no file descriptor; `None` if
+/// the last attempt succeeded.
 #[derive(Debug, Default)]
 struct Retry {
     after: Option<Duration>,

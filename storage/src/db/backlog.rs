@@ -17,9 +17,9 @@ use crate::mutation::{self, Mutation};
 use crate::options::Maintenance;
 use crate::version::TableVersion;
 
-/// The limit on saved tokens is 1 / `TOKENS_MAX_FRACTION` of the bytes of a full memtable.
-/// Throttled writers spend tokens for the bytes that they write, and each flushed or merged byte
-/// brings one token.
+/// The limit on saved tokens is 1 / `TOKENS_MAX_FRACTION` of the bytes of a full memtable, so that
+/// tokens from a quiet time do not let a long burst of writes pass. Throttled writers spend tokens
+/// for the bytes that they write, and each flushed or merged byte brings one token.
 pub(super) const TOKENS_MAX_FRACTION: usize = 8;
 
 /// The longest time that a merge waits, after each chunk, for writes and syncs of the log: a merge
@@ -111,8 +111,8 @@ impl Backlog for Write<'_> {
 }
 
 impl Engine {
-    /// Holds up a write of `bytes` to these tables while too much background work on one of them is
-    /// unfinished.
+    /// Holds up a write of `bytes` to these tables while too much background work is unfinished: on
+    /// one of these tables, or on the memtables and the log of all tables.
     ///
     /// # Errors
     /// `DiskFull` if that work finds no space, `LowSpace` if the write would leave too little.
@@ -157,8 +157,9 @@ impl Engine {
         self.memory_pressure().max(self.wal_pressure())
     }
 
-    /// Returns the part of [`Engine::shared_pressure`] that is due to the log. Writers do not wait
-    /// for segments that a backup holds, or that would stay after a flush.
+    /// Returns the pressure of the log on all writers, from 0 to 1: see
+    /// [`Engine::shared_pressure`]. It is 0 if no flush could shorten the log, because a backup
+    /// holds the segments, or there is none but the newest one.
     fn wal_pressure(&self) -> f64 {
         let hard = self.options.wal_bytes_max as f64;
         let limit = Limit {

@@ -64,7 +64,7 @@ impl Catalog {
         self.keyspaces.remove(name);
     }
 
-    /// Stops keeping a dropped table for snapshots. The table goes once no reader holds it.
+    /// Stops keeping a dropped table for snapshots. The table is removed once no reader holds it.
     pub(super) fn forget_table(&mut self, id: TableId) {
         if let Some(table) = self.dropped.remove(&id) {
             self.forgotten.push(table);
@@ -124,7 +124,8 @@ impl Catalog {
         live.chain(self.dropped.values())
     }
 
-    /// Returns the table of this id, dropped or not.
+    /// Returns the table of this id, also a dropped one that is kept for snapshots; `None` if there
+    /// is none, or it was dropped and no snapshot covers it.
     pub(crate) fn by_id(&self, id: TableId) -> Option<&Arc<TableCore>> {
         self.tables().find(|table| table.id == id)
     }

@@ -42,8 +42,9 @@ impl Chosen<'_> {
         self.version.runs.get(end).filter(|_| has_output)
     }
 
-    /// Returns the runs below the inputs. They may be merged with each other meanwhile, but no
-    /// version of a key is added to them.
+    /// Returns the runs below the inputs, first the output of the earlier parts of the merge
+    /// ([`Self::onto`]), if there is one. These runs may be merged with each other meanwhile, but
+    /// no version of a key is added to them.
     pub(super) fn older(&self) -> &[Arc<Run>] {
         &self.version.runs[self.work.runs.end..]
     }

@@ -18,7 +18,7 @@ use crate::read::Merge;
 use crate::runs::{Run, RunMeta, plain_bytes};
 
 /// A merge reports its progress, and gives way to writers, after this many bytes of keys and
-/// values.
+/// values: some 2 ms of work if the merge reads from memory.
 const CHUNK_BYTES: u64 = 256 << 10;
 
 /// Does the next merge of a table. Returns false if no further merge is worth it, or the table is

@@ -59,11 +59,10 @@ use crate::wal::{SegmentHold, Wal};
 ///
 /// While `check_record` is held, no other lock is taken.
 ///
-/// Flushes do their I/O under `flushing` and `manifest` only, merges under
-/// `manifest` only (they claim their runs instead), which no reader takes, and
-/// no writer either (`Maintenance::Manual` aside). Writers hold the lock of the write stall
-/// before the one inside signal; a thread that reports the end of work
-/// holds none of these.
+/// Flushes do their I/O while they hold no lock but `flushing` and `manifest`, and merges while they
+/// hold none but `manifest` (they claim their runs instead). No reader takes these two locks, and no
+/// writer either, except under `Maintenance::Manual`. Writers take the lock inside `signal` while they
+/// hold that of the write stall; a thread that reports the end of work holds neither of the two.
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// An id that no other database opened by this process has.
@@ -94,8 +93,8 @@ pub(crate) struct Engine {
     pub(crate) group_listeners: GroupListeners,
     pub(super) manifest: Mutex<Manifest>,
     pub(super) catalog: RwLock<Catalog>,
-    /// The lock under which snapshots are created and deleted, one at a time, with the last id of a
-    /// snapshot.
+    /// The lock under which snapshots are created and deleted, one at a time, with the largest id
+    /// that a snapshot ever had.
     pub(super) snapshot_ops: Mutex<u64>,
     /// A lock that an ingest holds from the moment it takes its sequence numbers until it has
     /// succeeded or failed. A capture of the state, as for a backup, holds this lock, too.
@@ -121,7 +120,7 @@ pub(crate) struct Engine {
     pub(super) claims: Claims,
     pub(super) merges: MergesUnderWay,
     pub(super) merge_pauses: MergePauses,
-    /// Whether there was no write, and hardly any read, for a while.
+    /// Whether the database is idle: it had no write, and hardly any read, for a while.
     pub(super) idle: AtomicBool,
     pub(super) stopping: AtomicBool,
     pub(super) access: Access,
@@ -134,10 +133,11 @@ pub(crate) struct Engine {
     pub(super) check_record: Mutex<Option<CheckRecord>>,
     /// The lock that is held during a check of a file. No thread waits for it.
     pub(super) checking_file: Mutex<()>,
-    /// The number of backups since the opening that made a folder of hard links, to name the next
-    /// folder.
+    /// The number of backups since the opening that made a folder of hard links. It numbers these
+    /// folders.
     pub(crate) backups: AtomicU64,
-    /// The lock of the directory, released with the engine; `None` if the caller holds it.
+    /// The lock of the directory, released with the engine. `None` if the caller holds it, or if a
+    /// database that was opened for reading could not be locked.
     pub(super) _lock: Option<Box<dyn LockGuard>>,
 }
 
@@ -150,7 +150,7 @@ pub(crate) enum Access {
     Write,
 }
 
-/// A state of the database, with the files that contain it: none of them is removed until
+/// A state of the database. The database removes none of the files that contain this state until
 /// [`Self::release`].
 #[derive(Debug)]
 pub(crate) struct Capture<'a> {
@@ -182,8 +182,8 @@ impl Capture<'_> {
 }
 
 impl Engine {
-    /// Returns the id of the database. No other database anywhere has it, copies of this one
-    /// included.
+    /// Returns the id of the database, a random one. A copy that a backup or a repair makes has
+    /// another id.
     pub(crate) fn database_id(&self) -> DatabaseId {
         self.manifest.lock().unwrap().id()
     }
@@ -223,9 +223,9 @@ impl Engine {
         self.clock.now_ms()
     }
 
-    /// Returns the time of the clock, in milliseconds since 1970. Unlike [`Self::now_ms`] it goes back
-    /// when the clock is set back. Files record the times of their checks by it: such a time would
-    /// otherwise lie in the future until the clock has caught up.
+    /// Returns the time of the clock, in milliseconds since 1970. Unlike [`Self::now_ms`] it goes
+    /// back when the clock is set back. Times of file checks are recorded by it: times of
+    /// [`Self::now_ms`] would lie in the future until a clock that was set back has caught up.
     pub(super) fn clock_ms(&self) -> u64 {
         self.options.clock.now_ms()
     }
@@ -434,7 +434,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns whether there was no write, and hardly any read, for a while.
+    /// Returns whether the database is idle: it had no write, and hardly any read, for a while.
     pub(crate) fn is_idle(&self) -> bool {
         self.idle.load(Ordering::Relaxed)
     }

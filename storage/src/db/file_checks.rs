@@ -65,9 +65,11 @@ impl FileCheck<'_> {
 
     /// Records the outcome. A file that is found damaged again, when it is read past the caches of
     /// the system, goes into quarantine. The run of a file that cannot be read is left out of
-    /// merges for a while. Returns false, and records nothing, if `step` ended the reading; or,
-    /// after an error, if a merge has the run of the file now and will find the error itself, if
-    /// the run is gone, or if no further merge may begin.
+    /// merges for a while.
+    ///
+    /// Returns false, and records nothing, if `step` ended the reading. After an error it does so,
+    /// too, if a merge has the run of the file now (it will find the error itself), if the run is
+    /// gone, or if no further merge may begin.
     ///
     /// # Errors
     /// [`Error::DiskFull`], [`Error::Io`], [`Error::ReadOnly`]: the outcome is not recorded.
@@ -83,8 +85,8 @@ impl FileCheck<'_> {
     }
 }
 
-/// Returns the files of a version that can be checked: those that open and are not known to be
-/// damaged.
+/// Returns the files of a version that can be checked: those that could be opened and are not known
+/// to be damaged, each with its run.
 fn checkable(version: &TableVersion) -> impl Iterator<Item = (RunId, &FileMeta, &Arc<RunFile>)> {
     version.runs.iter().flat_map(|run| {
         let files = run.meta().files.iter().zip(run.files());

@@ -29,7 +29,8 @@ use crate::version::TableVersion;
 /// side has at least the bytes of a full memtable divided by this number.
 const SPLIT_FRACTION: usize = 8;
 
-/// The number of flushed bytes after which they are added to the tokens of throttled writers.
+/// A flush adds the bytes of the entries that it has processed to the tokens of throttled writers
+/// each time they reach this number.
 const CREDIT_BYTES: u64 = 64 << 10;
 
 /// A memtable that was written as runs, which no reader sees yet.

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::key::SeqNo;
 
-/// The largest number of point reads in a time without writes after which a database counts as
-/// idle.
+/// A database counts as idle after a time without writes only if it had at most this many point
+/// reads in that time.
 const READS_MAX: u64 = 100;
 
 /// The activity of a database so far, to be compared at intervals.
@@ -19,8 +19,8 @@ pub(super) struct Activity {
 pub(super) struct IdleWatch {
     after: Duration,
     seen: Activity,
-    /// The time at which the activity was `seen`. Since then there was no write, and at most
-    /// [`READS_MAX`] reads.
+    /// The time at which `seen` was the activity. Since then there was no write, and at most
+    /// [`READS_MAX`] point reads.
     since: Instant,
 }
 

@@ -170,7 +170,8 @@ impl Engine {
     }
 }
 
-/// Files that were taken into the directory. A drop without [`AdoptedFiles::keep`] removes them.
+/// Files that were linked or copied into the store of the tables for an ingest. A drop without
+/// [`AdoptedFiles::keep`] removes them.
 struct AdoptedFiles<'a> {
     engine: &'a Engine,
     numbers: Vec<FileNumber>,
@@ -189,7 +190,8 @@ impl<'a> AdoptedFiles<'a> {
         }
     }
 
-    /// Takes a file into the directory. Its content is durable then, its name is not.
+    /// Links or copies a file into the store of the tables, under a number of its own. The content
+    /// of the new file is durable then, but not its name.
     fn add(&mut self, source: &SsTable) -> Result<()> {
         let number = self.engine.next_file_number()?;
         self.numbers.push(number);

@@ -49,9 +49,9 @@ impl Part<'_> {
 
 impl<'a> KeptRuns<'a> {
     /// Returns the output of a flush or a merge, to be written in this form. The ascending sequence
-    /// numbers `splits` cut the output into runs. `origins` has, for each run, oldest first, the
-    /// first and the last of the sequence numbers of which the run has all versions that are still
-    /// needed.
+    /// numbers `splits` cut the output into runs. `origins` has two sequence numbers for each run,
+    /// oldest first: of the numbers from the first to the second, the run has all versions that are
+    /// still needed.
     pub(super) fn new(
         engine: &'a Engine,
         table: &'a TableCore,

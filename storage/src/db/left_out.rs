@@ -29,23 +29,24 @@ const WAIT_MIN_MS: u64 = 1_000;
 /// milliseconds.
 const WAIT_MAX_MS: u64 = 600_000;
 
-/// The number of merges or checks of a run in a row that found damage in it while a second reading
-/// found its file whole on the disk, or that found damage in no file of their inputs. The row ends
-/// with a sound merge of the run, or a sound check of the suspect file. From this number on, merges
-/// leave the run out for a while after each such failure: the memory may be at fault. Below this
-/// number, the merge is tried again at once.
+/// Merges leave a run out for a while once this many merges or checks of the run in a row were
+/// suspicious: they found damage that a second reading, past all caches, did not find, or damage in
+/// none of their input files. The memory may be at fault. Below this number, the merge is tried
+/// again at once. A sound merge of the run, or a sound check of the suspect file, sets the count
+/// back to 0.
 const SUSPICIONS_MAX: u64 = 3;
 
-/// The runs of one table that could not be read, or opened, at the last attempt, which merges leave
-/// out for a while, and those that are suspected of being unreadable.
+/// The runs of one table that merges leave out for a while, because the last attempt to read or
+/// open them failed, and the counts of suspicious merges and checks of each run: see
+/// [`SUSPICIONS_MAX`].
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut(Mutex<Runs>);
 
 #[derive(Debug, Default)]
 struct Runs {
     failures: BTreeMap<RunId, Failure>,
-    /// The suspicions stay while the run is left out, so that the first failure of a retry leaves the
-    /// run out again.
+    /// Kept while the run is left out, so that the first suspicious merge of a retry leaves the run
+    /// out again.
     suspicions: BTreeMap<RunId, Suspicions>,
 }
 
@@ -56,7 +57,7 @@ impl Runs {
     }
 }
 
-/// The suspicions of a run.
+/// The suspicious merges and checks of a run in a row: see [`SUSPICIONS_MAX`].
 #[derive(Debug, Default)]
 struct Suspicions {
     /// The count that [`SUSPICIONS_MAX`] limits.
@@ -70,7 +71,8 @@ struct Suspicions {
 struct Failure {
     error: Error,
     wait_ms: u64,
-    /// The elapsed time from which on the run may be merged; 0 after a request for a retry at once.
+    /// The value of [`Clock::elapsed_ms`](crate::Clock::elapsed_ms) from which on merges may read
+    /// the run; 0 after a request for a retry at once.
     retry_ms: u64,
 }
 
@@ -90,8 +92,9 @@ impl LeftOut {
         wait_ms
     }
 
-    /// Raises the number of suspicions of these runs. `file` is the file that was read wrong; `None`
-    /// if it is unknown. Returns the runs that have reached [`SUSPICIONS_MAX`] and are to be left out.
+    /// Counts a suspicious merge or check of these runs (see [`SUSPICIONS_MAX`]). `file` is the
+    /// file that was read wrong; `None` if it is unknown. Returns the runs whose count has reached
+    /// the limit, and which are to be left out.
     pub(super) fn suspect(
         &self,
         runs: impl IntoIterator<Item = RunId>,
@@ -107,8 +110,8 @@ impl LeftOut {
         runs.into_iter().filter(has_reached_max).collect()
     }
 
-    /// Lets merges read these runs again, and forgets that they could not be read, and the
-    /// suspicions of them.
+    /// Lets merges read these runs again: forgets that the runs could not be read, and sets their
+    /// counts of suspicions back to 0.
     pub(super) fn remove(&self, runs: impl IntoIterator<Item = RunId>) {
         let mut all = self.0.lock().unwrap();
         for run in runs {
@@ -116,8 +119,8 @@ impl LeftOut {
         }
     }
 
-    /// Forgets the failure of a run if it was a failure to read this file, which was found whole since,
-    /// and the suspicions of the run if this is the suspect file.
+    /// Called when `file`, a file of the run, was found whole. Forgets the failure of the run if
+    /// this file could not be read, and the suspicions of the run if this is the suspect file.
     pub(super) fn forget_failures_of(&self, run: RunId, file: &Path) {
         let mut all = self.0.lock().unwrap();
         let is_of_file = |failure: &Failure| match &failure.error {
@@ -153,9 +156,9 @@ impl LeftOut {
         out.map(|(run, _)| *run).collect()
     }
 
-    /// Returns the runs that could not be read, also those whose wait is over, but not those whose
-    /// wait [`Self::retry_at_once`] ended. Write stalls do not count these runs: otherwise each retry
-    /// that fails would hold up the writers of the table.
+    /// Returns the runs whose last reading failed, also those whose wait is over, but not those
+    /// whose wait [`Self::retry_at_once`] ended. Write stalls do not count these runs: otherwise
+    /// each retry that fails would hold up the writers of the table.
     pub(super) fn all(&self) -> HashSet<RunId> {
         self.at(0)
     }

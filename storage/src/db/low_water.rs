@@ -89,8 +89,8 @@ impl LowWater {
 
 /// Returns the low-water mark (the free space that writes must leave): `least_bytes`, or twice the
 /// size of the manifest with its copy if that is more. Any edit, also one that drops a table, may
-/// begin a new manifest, with its copy, beside the old one. The file `RESERVE` holds back as much
-/// again.
+/// begin a new manifest, with its copy, beside the old one. The file `RESERVE` holds back twice the
+/// size of the manifest once more, or 1 MiB if that is more, while enough space is free.
 fn mark_bytes(least_bytes: u64, manifest_bytes: u64) -> u64 {
     match least_bytes {
         0 => 0,

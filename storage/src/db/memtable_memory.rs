@@ -31,7 +31,8 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::version::TableVersion;
 
 /// The memory of all memtables is added up again each time the log has grown by 1 / `LOOK_FRACTION`
-/// of the budget.
+/// of the budget, or by [`LOOK_BYTES_MIN`] if that is more. In between, writers may exceed the
+/// budget by about as much, so the part is small.
 const LOOK_FRACTION: u64 = 128;
 const LOOK_BYTES_MIN: u64 = 64 << 10;
 
@@ -44,11 +45,12 @@ const WORTH_FRACTION: u64 = 2;
 #[derive(Debug)]
 pub(super) struct MemtableMemory {
     budget_bytes: u64,
-    /// If a table has this many frozen memtables, no further one is frozen: it would only hold up
-    /// the writers of the table.
+    /// If a table has this many frozen memtables, its open memtable is not frozen for the sake of
+    /// the budget: one more frozen memtable would only hold up the writers of the table.
     frozen_max: usize,
-    /// The bytes of all memtables: they decide how much writers are slowed. 0 while no memtable is
-    /// frozen, because open memtables are not flushed, and writers would wait in vain.
+    /// The bytes of all memtables when they were last added up, which decide how much writers are
+    /// slowed. 0 if no memtable was frozen then: open memtables are not flushed, and writers would
+    /// wait in vain.
     pressing_bytes: AtomicU64,
     /// Locked while the sizes of the memtables are read and their sum is stored, so that an older
     /// sum never replaces a newer one. Never held during an fsync, because writers wait for it.
@@ -221,8 +223,9 @@ impl Engine {
         self.write_stall.look_again();
     }
 
-    /// Called after each commit. Now and then, freezes the largest memtables if all of them take
-    /// too much. Returns true if there is something to flush.
+    /// Called after each commit. If the memory of all memtables is due to be added up and is too
+    /// large, freezes the largest open memtables. Returns true if it has frozen any, so that there
+    /// is something to flush.
     pub(super) fn freeze_largest(&self) -> bool {
         let memory = &self.memtable_memory;
         // A change of the catalog holds the lock during an fsync, and no writer may wait for that.

@@ -13,8 +13,8 @@ use crate::sync::{AtomicUsize, Ordering};
 pub(super) struct MergePauses(AtomicUsize);
 
 impl Engine {
-    /// Begins a pause: no merge begins until [`Engine::resume_merges`] was called once for each
-    /// pause.
+    /// Begins a pause: no merge begins until [`Engine::resume_merges`] has been called once for
+    /// each pause that was begun.
     pub(crate) fn pause_merges(&self) {
         self.merge_pauses.0.fetch_add(1, Ordering::AcqRel);
         // Writers that wait for a merge must not wait on.

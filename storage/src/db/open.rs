@@ -327,7 +327,8 @@ fn named_files(manifest: &Manifest, waiting: &[RunMeta]) -> HashSet<FileNumber> 
     runs.flat_map(RunMeta::numbers).collect()
 }
 
-/// Returns the tables of a state, and the edits that record the files that do not open.
+/// Returns the tables of a state, and the edits of the manifest that record the files that were
+/// found damaged.
 fn open_tables(
     database: u64,
     chunks: &Arc<ChunkPool>,
@@ -372,8 +373,8 @@ fn open_tables(
     Ok((catalog, damaged))
 }
 
-/// Records in the manifest the files that could not be opened. Ends early if an edit finds no
-/// space: the next opening finds the same files.
+/// Records in the manifest the files that were found damaged when they were opened. Ends early if
+/// an edit finds no space: the next opening finds the same files.
 fn record_damaged(manifest: &mut Manifest, edits: Vec<Edit>) -> Result<()> {
     for edit in edits {
         match manifest.commit(edit) {

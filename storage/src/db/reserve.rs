@@ -28,7 +28,8 @@ use crate::sync::Mutex;
 /// and for many records of the log.
 const RESERVE_BYTES_MIN: u64 = 1 << 20;
 
-/// At most 1 / `FREE_FRACTION` of the free space is held back.
+/// At most 1 / `FREE_FRACTION` of the free space is held back, so that the reserve is not what
+/// fills the disk.
 const FREE_FRACTION: u64 = 16;
 
 /// The number of times that an operation is repeated if it finds no space although the reserve was
@@ -42,7 +43,7 @@ const CHUNK_BYTES: usize = RESERVE_BYTES_MIN as usize;
 #[derive(Debug)]
 pub(super) struct Reserve {
     path: PathBuf,
-    /// The file has the bytes that a generator with this seed makes.
+    /// The seed of the generator of the file's content.
     seed: u64,
     /// The length of the file `RESERVE`, in bytes; `None` until it is known.
     held_bytes: Mutex<Option<u64>>,
@@ -102,8 +103,8 @@ impl Reserve {
         Ok(Some(bytes))
     }
 
-    /// Holds space back for manifests of `manifest_bytes`, if much space is free. The next flush
-    /// repeats a failed attempt.
+    /// Writes the file `RESERVE` for manifests of `manifest_bytes` if it is missing or too short,
+    /// and much space is free. The next flush repeats a failed attempt.
     fn hold(&self, disk: &dyn Disk, dir: &Path, manifest_bytes: u64) {
         let mut held_bytes = self.held_bytes.lock().unwrap();
         let held = *held_bytes.get_or_insert_with(|| self.found_bytes(disk));
@@ -131,7 +132,7 @@ impl Reserve {
         };
     }
 
-    /// Removes the reserve; false if there is none.
+    /// Removes the file `RESERVE`. Returns false if there is none, or if it cannot be removed.
     fn give_up(&self, disk: &dyn Disk) -> bool {
         let mut held_bytes = self.held_bytes.lock().unwrap();
         if *held_bytes == Some(0) {

@@ -210,8 +210,8 @@ impl Engine {
     /// Deletes a snapshot. Its open readers go on; compaction frees the space.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is none of this name, it has expired, or it stands at another
-    /// commit than `at`, if that is given.
+    /// [`Error::NotFound`] when there is none of this name, it has expired, or, if `at` is given,
+    /// it shows the state of another commit.
     pub(crate) fn delete_snapshot(
         &self,
         keyspace: &str,
@@ -290,8 +290,8 @@ impl Engine {
         }
     }
 
-    /// Releases the holds of a table ([`HoldOptions`]), because the table is about to be dropped.
-    /// The caller holds the lock `snapshot_ops`.
+    /// Releases the holds of a table ([`HoldOptions`]), before the table is dropped, or data of it
+    /// is given up as lost. The caller holds the lock `snapshot_ops`.
     pub(super) fn release_holds_of(&self, table: TableId) -> Result<()> {
         let is_of = |it: &SnapshotRecord| {
             let held = it.table.as_ref().map(|only| only.id);

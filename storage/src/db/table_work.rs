@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use crate::version::TableVersion;
 
-/// The work on some neighbouring runs of a table.
+/// A merge of some neighbouring runs of a table into one, or the removal of a run that no reader
+/// needs.
 #[derive(Debug)]
 pub(super) struct TableWork {
     /// The positions of the runs in the list; at least one.
@@ -12,8 +13,8 @@ pub(super) struct TableWork {
     /// Whether the runs are dropped unread, because no reader needs them. Otherwise they become one
     /// run.
     pub(super) drops: bool,
-    /// Whether an unfinished merge goes on: the output is appended to its output so far, the run
-    /// that follows `runs` in the table's list (the next older one).
+    /// Whether the work goes on with an unfinished merge: its output is appended to the output of
+    /// the earlier parts, the run that follows `runs` in the table's list (the next older one).
     pub(super) has_output: bool,
 }
 
@@ -28,7 +29,7 @@ impl TableWork {
     }
 
     /// Returns the positions of the runs that no other merge may take meanwhile: the inputs, and
-    /// the output so far.
+    /// the output of the earlier parts.
     pub(super) fn claimed(&self) -> Range<usize> {
         self.runs.start..self.runs.end + usize::from(self.has_output)
     }

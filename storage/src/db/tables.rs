@@ -113,7 +113,7 @@ impl Engine {
         Ok(table)
     }
 
-    /// Changes the form of new files of a table.
+    /// Sets the options of the SSTables that are written for a table from now on.
     #[expect(
         clippy::readonly_write_lock,
         reason = "nobody drops or alters the table meanwhile"

@@ -15,7 +15,7 @@ use crate::key::FileNumber;
 use crate::runs::{FileMeta, Quarantine, Run};
 
 impl Engine {
-    /// Leaves runs out of merges if a file of them did not open.
+    /// Excludes from merges, for a while, each run with a file that could not be opened.
     pub(super) fn leave_out_unreadable(&self) {
         let elapsed_ms = self.elapsed_ms();
         for table in self.tables() {

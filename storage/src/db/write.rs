@@ -19,7 +19,7 @@ use crate::wal::Position;
 /// does.
 const GROUPED_BYTES_MAX: usize = 64 << 10;
 
-/// The operations that a commit inserts into memtables.
+/// The encoded operations of a commit, with the memtables that they are inserted into.
 #[derive(Debug)]
 struct Insertion {
     payload: Bytes,
@@ -179,7 +179,8 @@ impl Engine {
             .collect()
     }
 
-    /// Inserts the commits whose records are durable, and abandons those whose sync failed.
+    /// Inserts the commits whose records are durable into their memtables. Drops those whose sync
+    /// failed, and returns the outcome of each commit.
     fn insert_members(&self, synced: Vec<(Place, Insertion, Result<()>)>) -> Vec<Result<()>> {
         let (mut places, mut results) = (Vec::new(), Vec::new());
         for (place, insertion, synced) in synced {

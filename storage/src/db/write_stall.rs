@@ -37,8 +37,8 @@ pub(super) trait Backlog {
     /// Returns the time after which the writer goes on without tokens.
     fn throttle_wait_max(&self) -> Duration;
 
-    /// Counts the write as throttled or stalled, once for each. Called before the wait, with the
-    /// lock of the stall held.
+    /// Counts, for the statistics, a write that is throttled or stalled, once for each of the two.
+    /// Called before the wait, with the lock of the stall held.
     fn waits(&self, admission: Admission);
 }
 

@@ -12,8 +12,8 @@
 
 use std::time::Duration;
 
-/// The limits of a level, such as a number of runs or memtables: above one limit writers are
-/// slowed, at the other they wait.
+/// The two limits of a level, such as a number of runs or memtables: writers are slowed above
+/// `soft`, and stall at `hard`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Limit {
     /// The level above which writers are slowed. A level up to this limit does not count as a
@@ -34,7 +34,7 @@ impl Limit {
     }
 }
 
-/// The limit for the number of runs of a table; it applies only while there is a merge to wait for.
+/// The limits of the number of runs of a table; they apply only while there is a merge to wait for.
 /// The soft limit is the default picker's limit on the runs of a table.
 pub(super) const RUNS: Limit = Limit {
     soft: 24.0,

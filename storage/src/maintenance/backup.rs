@@ -63,7 +63,7 @@ use crate::sstable::BlockCache;
 use crate::table_store::{LinkFolder, Way};
 use crate::wal::Segment;
 
-/// The files of a backup, counted.
+/// The result of a backup: the number and the bytes of its files, and their damage.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BackupInfo {
     /// The number of SSTables and WAL segments in the backup.
@@ -102,7 +102,7 @@ pub struct Backup<'a> {
     target: BackupDir,
     capture: Capture<'a>,
     /// Links to the files of the database, so that the captured state need not be held while the
-    /// files are copied; `None` if the disk has no links.
+    /// files are copied; `None` if [`link_all`] could not make them.
     links: Option<LinkFolder>,
     /// The files of the database that could not be opened, with the errors.
     unreadable: HashMap<FileNumber, Error>,
@@ -421,8 +421,8 @@ impl<'a> Backup<'a> {
         link_sstable(self.engine, self.links.as_ref(), number, tmp, is_unreadable)
     }
 
-    /// Adds an SSTable to the damaged files of the backup, after its copy or its check failed with
-    /// `error`, if the database could not open it before the backup began.
+    /// Called after the copy or the check of an SSTable failed with `error`. If the database could
+    /// not open the file before the backup began, adds it to the damaged files of the backup.
     ///
     /// # Errors
     /// `error`, if the database could open the file, or if the file is not the cause of the error

@@ -175,7 +175,7 @@ impl BackupFiles {
         Ok(Self { by_id, unreadable })
     }
 
-    /// Returns the reason why a file that was not found is not restored.
+    /// Returns the reason why a file of which no copy was found in the backup is not restored.
     fn reason_of_lack(&self) -> String {
         match &self.unreadable {
             None => "the backup does not have it".to_string(),
@@ -184,10 +184,12 @@ impl BackupFiles {
     }
 }
 
-/// Replaces a damaged file by the same file from the backup. Returns the reason if the backup's file
-/// is damaged or cannot be read, and `None` after the replacement, or if the damage is gone meanwhile.
+/// Replaces a damaged file by the same file from the backup. Returns `None` after the replacement,
+/// or if the damage is gone meanwhile; otherwise the reason: the backup's file is damaged or cannot
+/// be read.
 ///
-/// To be called within [`Engine::while_none_reopens`]: otherwise the damage could go later.
+/// To be called within [`Engine::while_none_reopens`]: otherwise the file could become whole while
+/// its copy is made.
 fn restore_file(
     engine: &Engine,
     table: &TableCore,
@@ -215,8 +217,9 @@ fn restore_file(
     }
 }
 
-/// Returns whether a table still has the file `number`, and has it as `file`, which was found to be
-/// damaged, or knows that it is damaged. Another restore may have replaced it, or a retry opened it.
+/// Returns whether the file `number`, which was found to be damaged when its object was `file`, is
+/// damaged still: the table has this object, or another one that is known to be damaged. Another
+/// restore may have replaced the file meanwhile, or a retry may have opened it.
 fn is_still_damaged(table: &TableCore, number: FileNumber, file: &Arc<RunFile>) -> bool {
     let version = table.version();
     let runs = version.runs.iter();
@@ -232,8 +235,9 @@ fn is_of(error: &Error, path: &Path) -> bool {
     matches!(error, Error::Io { path: failed, .. } if failed == path)
 }
 
-/// Copies the file `from` of the backup, and returns the copy, after a check that it is whole, with
-/// its record for the manifest. The copy of a missing file takes its place.
+/// Copies the file `from` of the backup, checks that the copy is whole, and returns it with its
+/// record for the manifest. The copy of a missing file gets the number of that file; any other copy
+/// gets a new number, because readers may still read the damaged file.
 ///
 /// # Errors
 /// [`Error::Corruption`] if the file of the backup is damaged, or not the one that is expected;

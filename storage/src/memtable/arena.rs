@@ -60,8 +60,8 @@ impl Arena {
         &self.pool
     }
 
-    /// Allocates a piece of `bytes` bytes, not initialised and aligned to [`ALIGN_BYTES`]. No other
-    /// caller gets these bytes for as long as the arena lives.
+    /// Allocates `bytes` uninitialised bytes, aligned to [`ALIGN_BYTES`]. No other caller gets these
+    /// bytes for as long as the arena lives.
     pub(super) fn allocate(&self, bytes: usize) -> NonNull<u8> {
         let bytes = bytes.next_multiple_of(ALIGN_BYTES);
         loop {

@@ -13,7 +13,7 @@ pub(super) const FIRST_CHUNK_BYTES: usize = 4 << 10;
 /// size.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
-/// A piece of memory from the allocator, not initialised.
+/// A piece of uninitialised memory, allocated from the global allocator.
 #[derive(Debug)]
 pub(super) struct Chunk {
     start: NonNull<u8>,

@@ -100,11 +100,10 @@ impl DeletedRanges {
         newest
     }
 
-    /// Returns whether tombstones with numbers above `largest_seq`, and up to `seq`, cover every
-    /// key of `range`. Finds only one tombstone of the tail that covers the whole range, or the
-    /// newest tombstones of one index if at most [`PIECES_MAX`](crate::key::PIECES_MAX) intervals
-    /// of this index overlap the range. Returns false if several sources cover the range only
-    /// together.
+    /// Returns whether one tombstone of the tail, or the newest tombstones of one index, cover
+    /// every key of `range` with numbers above `largest_seq` and up to `seq`. Returns false, too,
+    /// if several of these sources cover the range only together, or if more than
+    /// [`PIECES_MAX`](crate::key::PIECES_MAX) intervals of an index overlap the range.
     pub(crate) fn hide(&self, range: &KeyRange, largest_seq: SeqNo, seq: SeqNo) -> bool {
         let hides = |t: &Arc<RangeTombstone>| {
             largest_seq < t.seq && t.seq <= seq && t.range.includes(range)

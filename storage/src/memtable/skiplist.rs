@@ -47,7 +47,7 @@ pub(super) const COPIED_BYTES_MAX: usize = 4 << 10;
 /// beyond that, a search from the top level costs less.
 const STEPS_MAX: usize = 4;
 
-/// A place in the order of the versions: by key, then newest first.
+/// The target of a search: a position in the order of the versions (by key, then newest first).
 #[derive(Clone, Copy)]
 struct Target<'a> {
     prefix: Prefix,
@@ -90,8 +90,8 @@ impl<'a> Target<'a> {
 /// A version in a list.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a> {
-    /// The node. The pointer's provenance covers its whole piece of the arena, so that it reaches
-    /// links, key and value.
+    /// The node. The provenance of the pointer covers the node's whole piece of the arena, so that
+    /// the links, the key and the value can be reached from the pointer.
     node: NonNull<Node>,
     list: PhantomData<&'a SkipList>,
 }

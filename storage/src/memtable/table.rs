@@ -17,7 +17,8 @@ use crate::runs::Run;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
 
 /// Folds (merge results that readers store at an operand, for later readers) take at most 1 /
-/// `FOLDS_PART` of the memory of all versions.
+/// `FOLDS_PART` of the memory of all versions. Their memory counts towards the size at which a
+/// memtable is flushed, so more folds would leave less of it to writes.
 const FOLDS_PART: usize = 4;
 
 /// The largest fold (merge result) that readers store, in bytes: each reader that uses a fold
@@ -88,7 +89,7 @@ impl Memtable {
         }
     }
 
-    /// Creates a memtable without entries, as the place of a run that the commit `seq` ingests.
+    /// Creates a memtable without entries: a placeholder for `run`, which the commit `seq` ingests.
     pub(crate) fn of_run(run: Arc<Run>, seq: SeqNo) -> Self {
         let memtable = Self {
             run: Some(run),

@@ -34,17 +34,18 @@ pub(crate) struct RunBuilder<'a> {
     bytes: u64,
     /// Bytes of all added keys and values, before compression.
     plain_bytes: u64,
-    /// The bytes of versions that are needed only by snapshots and views (open readers) at sequence
-    /// numbers between these two, both included.
+    /// For each range of sequence numbers (the first and the last, both included): the bytes of the
+    /// versions that only snapshots and views (open readers) at sequence numbers in this range
+    /// need.
     kept: BTreeMap<(SeqNo, SeqNo), u64>,
     finished: bool,
 }
 
 impl<'a> RunBuilder<'a> {
     /// Begins a run of `table`. `origin` has the sequence numbers of which the files have all
-    /// versions that readers still need. Without the table's merge operator, which finds the
-    /// timestamps and expiries in values, the timestamps are unknown, and, if the table has an
-    /// operator, so are the expiries.
+    /// versions that readers still need. `operator` is the table's merge operator, which finds the
+    /// timestamps and expiries in values. Without it the timestamps are unknown, and, if `origin`
+    /// names an operator, the expiries, too.
     pub(crate) fn new(
         (store, numbers): (&'a RunStore, &'a dyn FileNumbers),
         table: TableId,

@@ -9,12 +9,12 @@ use crate::error::{Error, Result};
 use crate::key::{Cursor, KeyRange, Kind, SeqNo, compare_versions, is_before};
 use crate::sstable::SsTableCursor;
 
-/// A position in a run: the file, and the position in it. Entries of the first and the last file
-/// outside of the run's keys are left out.
+/// A position in a run: the file, and the position in the file. The cursor leaves out the entries
+/// of the first and the last file that are outside of the run's key range.
 ///
-/// At a damaged place the cursor does not fail yet, because the reader may stop before it needs
-/// the data: it stands on the damage, at the first position that a version there can have
-/// (backwards: at the last). A step from there fails.
+/// At a damaged place the cursor does not fail yet, because the reader may stop before it needs the
+/// data: it stands on the damage, at the first position that a version there can have (backwards:
+/// at the last). A step from there fails.
 #[derive(Debug)]
 pub(crate) struct RunCursor {
     run: Arc<Run>,
@@ -209,8 +209,8 @@ impl RunCursor {
         self.position = Position::Damaged(Box::new(Damaged { key, seq, error }));
     }
 
-    /// Puts the cursor on the first gap (key range of an unreadable file) between `from` and the
-    /// position that a move to larger keys reached, if there is one.
+    /// Puts the cursor on the first gap (key range of an unreadable file) that a move from `from`
+    /// to larger keys met before it reached its position, if there is one.
     #[cold]
     fn fall_into_gap_above(&mut self, from: Start<'_>) {
         let run = self.run.clone();
@@ -235,8 +235,8 @@ impl RunCursor {
         }
     }
 
-    /// Puts the cursor on the first gap (key range of an unreadable file) between `from` and the
-    /// position that a move to smaller keys reached, if there is one.
+    /// Puts the cursor on the first gap (key range of an unreadable file) that a move from `from`
+    /// to smaller keys met before it reached its position, if there is one.
     #[cold]
     fn fall_into_gap_below(&mut self, from: Start<'_>) -> Result<()> {
         let run = self.run.clone();

@@ -179,9 +179,10 @@ impl RunMeta {
         }
     }
 
-    /// Joins the two neighbouring entries of `kept_for` that have the fewest bytes together, to
-    /// have one entry less. The joined entry counts as garbage only once no snapshot or view reads
-    /// at a commit between the start of the former range and the later of the two ends.
+    /// Joins the two neighbouring entries of `kept_for` (ordered by `from`) that have the fewest
+    /// bytes together, to have one entry less. The joined range goes from the `from` of the first
+    /// entry to the larger `to` of the two. The joined bytes count as garbage only once no snapshot
+    /// or view reads at a commit in this range.
     fn join_smallest_kept(&mut self) {
         self.kept_for.sort_by_key(|kept| (kept.from, kept.to));
         let pairs = self.kept_for.windows(2).enumerate();

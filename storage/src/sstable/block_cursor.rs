@@ -170,8 +170,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Reads the entry at the offset `start`. At most the first `known` bytes of its key are in
-    /// `self.key` already.
+    /// Reads the entry at the offset `start`. The entry may share at most the first `known` bytes
+    /// of `self.key`, the key of the entry before it.
     #[inline]
     fn read(&mut self, start: usize, known: usize) -> Result<(), Damage> {
         self.valid = false;

@@ -20,8 +20,9 @@ use crate::key::{SeqNo, compare_versions};
 
 /// The number of bytes of a key that are kept as an integer (its head), to be compared fast.
 const HEAD_BYTES: usize = size_of::<u64>();
-/// The value in `lengths` for a bound that its number in `heads` does not contain whole: a key with
-/// more bytes behind the common prefix than a head has, or with a sequence number other than 0.
+/// The value in `lengths` for a bound that `heads` cannot hold whole: its key has more than
+/// [`HEAD_BYTES`] bytes behind the common prefix, or its sequence number is not 0. Such a bound is
+/// in `long`.
 const LONG: u8 = u8::MAX;
 
 /// The bound of a block: not below the last version of the block, and below the first version
@@ -35,8 +36,8 @@ pub(super) struct Bounds {
     prefix: Box<[u8]>,
     /// The first bytes of each bound behind the common prefix, as an integer; ascending.
     heads: Box<[u64]>,
-    /// For each bound, how many bytes of its key are behind the common prefix, and so in `heads`;
-    /// [`LONG`] for a bound that is not whole there.
+    /// For each bound, the number of bytes of its key behind the common prefix, all of which are in
+    /// `heads`; [`LONG`] for a bound that `heads` cannot hold whole.
     lengths: Box<[u8]>,
     /// The full form of each bound whose length is [`LONG`], ascending by position among all
     /// bounds.

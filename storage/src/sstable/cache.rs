@@ -122,8 +122,8 @@ impl BlockCache {
     /// The smallest capacity of a shard, with room for blocks of any usual size.
     const SHARD_BYTES_MIN: u64 = 1 << 20;
 
-    /// The divisor of the budget that blocks share with other memory: the quotient is the smallest
-    /// capacity of the cache.
+    /// The cache gets at least 1 / `BLOCKS_FRACTION` of the budget that it shares with open tables,
+    /// however much these take.
     const BLOCKS_FRACTION: u64 = 8;
     /// The capacity changes with the memory of open tables only if it would change by more than the
     /// shared budget divided by this: each change takes the locks of all shards, which is too much
@@ -259,8 +259,8 @@ impl BlockCache {
         partition
     }
 
-    /// Notes the first use of a partition of an index since the last sweep, the search for entries
-    /// to evict, so that the next sweep keeps the partition.
+    /// Marks the cached partition as used recently, so that it is less likely to be evicted. Called
+    /// at the first use of the partition since the cache last looked for entries to evict.
     #[cold]
     pub(super) fn note_use(&self, file_number: u64, offset: u64) {
         if let Some(blocks) = &self.blocks {
@@ -280,8 +280,8 @@ impl BlockCache {
         }
     }
 
-    /// Returns the number of partitions that lookups and cursors read from the disk, since the
-    /// cache was made.
+    /// Returns the number of partitions that reads through the cache have read from the disk, since
+    /// the cache was made. Partitions that scans past the cache have read do not count.
     pub(crate) fn partitions_read(&self) -> u64 {
         self.partitions_read.load(Ordering::Relaxed)
     }
@@ -291,12 +291,14 @@ impl BlockCache {
         self.partitions_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of lookups that found their data block, since the cache was made.
+    /// Returns the number of searches for a data block, by lookups and cursors, that found it,
+    /// since the cache was made.
     pub(crate) fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of lookups that did not find their data block, since the cache was made.
+    /// Returns the number of searches for a data block, by lookups and cursors, that did not find
+    /// it, since the cache was made.
     pub(crate) fn misses(&self) -> u64 {
         self.misses.load(Ordering::Relaxed)
     }

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// The content that a decoder expected and the content that it found.
+/// A description of damaged bytes: the content that a decoder expected, and the content that it
+/// found.
 #[derive(Debug)]
 pub(super) struct Damage(pub(super) String);
 

@@ -9,7 +9,8 @@ use bytes::Bytes;
 
 use super::damage::Damage;
 
-/// The greatest number of bits that a key sets.
+/// The greatest number of bits that a key sets. It limits only filters with more than 44 bits per
+/// key, which let almost no absent key through anyway.
 const PROBES_MAX: u8 = 30;
 
 /// Returns the hash of a key that [`Filter::may_contain`] takes: xxh3 with 64 bits and without a

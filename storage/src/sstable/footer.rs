@@ -65,7 +65,7 @@ impl Footer {
         out
     }
 
-    /// Reads the last bytes of the file `path` of `file_bytes` bytes.
+    /// Decodes `bytes`, the last bytes of the file `path`, which has `file_bytes` bytes.
     ///
     /// # Errors
     /// `Corruption` when magic, checksum or handles are wrong; `UnsupportedFormat` for an undamaged

@@ -84,8 +84,8 @@ impl Index {
 
     /// Returns the position of the data block in which a search for the first version `>= (key,
     /// seq)` begins; [`Self::len`] if all versions are smaller. If the block has only smaller
-    /// versions, the first version of the next block is the result. Versions of `key` up to `seq`
-    /// begin in this block if there are any.
+    /// versions, the first version of the next block is the result. If the partition has versions
+    /// of `key` with numbers up to `seq`, the newest of them is in this block.
     pub(super) fn position(&self, key: &[u8], seq: SeqNo) -> usize {
         self.bounds.position(key, seq)
     }
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Keys of few different bytes, zeros among them, so that keys often have the same first eight
+    /// The keys have few different bytes, zeros among them, so that many have the same first eight
     /// bytes (heads), or fewer, padded with zeros. Every other time the keys have a long common
     /// prefix.
     #[test]

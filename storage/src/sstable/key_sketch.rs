@@ -24,9 +24,9 @@ const SPARSE_BYTES: usize = 3;
 /// A HyperLogLog sketch of a set of keys. It gives an estimate of the number of different keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeySketch {
-    /// The registers of HyperLogLog. The first bits of a key's hash are the index of its register,
-    /// which is one more than the largest number of zeros that follow the index in the hash of any
-    /// key of this register; 0 without such a key.
+    /// The registers of HyperLogLog. The first bits of a key's hash are the index of the key's
+    /// register. The value of a register is one more than the largest number of zeros that follow
+    /// the index in the hash of any of its keys; 0 if it has no key.
     ranks: Box<[u8; REGISTERS]>,
 }
 

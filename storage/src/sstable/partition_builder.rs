@@ -12,9 +12,9 @@ use crate::mutation::{self, Mutation};
 /// larger, which never leaves memory.
 const PARTITION_BYTES: usize = 16 << 10;
 
-/// A partition of an SSTable's index and filter has at least this many data blocks, however long
-/// their keys: otherwise the top level could be as large as the index. Only a large filter can end
-/// a partition earlier.
+/// A partition of an SSTable's index and filter, other than the last, has at least this many data
+/// blocks, however long their keys: otherwise the top level could be as large as the index. Only a
+/// large filter can end a partition earlier.
 const DATA_BLOCKS_MIN: usize = 8;
 
 /// Index and filter of a table being written.
@@ -121,8 +121,9 @@ impl PartitionBuilder {
         });
     }
 
-    /// Returns an upper bound of the size of all partitions and of the top level if they were
-    /// finished now, in bytes before compression.
+    /// Returns the size of all partitions and of the top level if they were finished now, in bytes
+    /// before compression: an upper bound, but for the entry of the open partition in the top
+    /// level, which is left out.
     pub(super) fn len(&self) -> usize {
         self.done_bytes + self.index.len() + self.filter.len() + self.top_bytes
     }

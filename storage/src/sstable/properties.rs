@@ -14,14 +14,14 @@ use crate::hex;
 use crate::key::{KeyBounds, Kind, NUMBER_MAX, RangeTombstones, SeqNo};
 use crate::read::{ExpiryBounds, PrefixesOf, TimestampBounds};
 
-/// Facts about one table, written once with it.
+/// Facts about one SSTable, which its file records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Properties {
     pub(crate) format_version: u32,
     /// Number of the file within its database.
     pub(crate) file_number: u64,
-    /// The (user-visible) table whose versions these are.
+    /// The id of the table of the database whose versions the file contains.
     pub(crate) table_id: u32,
     /// Number of versions, tombstones included; range tombstones are no versions.
     /// 0 when there are range tombstones only; then the keys are empty.

@@ -39,7 +39,7 @@ pub(super) struct ReadAhead {
     start: u64,
     /// Start and end of the last requested block.
     last: Option<(u64, u64)>,
-    /// The length of the next piece; `bytes_max` is the largest length. Both in bytes.
+    /// The length of the next piece, in bytes; at most `bytes_max`.
     bytes: usize,
     bytes_max: usize,
     once: bool,

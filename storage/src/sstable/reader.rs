@@ -493,7 +493,8 @@ impl SsTable {
 enum Looked {
     /// The caller needs no older versions.
     Enough,
-    /// The table has no more versions of the key in this partition or behind it.
+    /// The lookup is complete: neither this partition nor a later one has a version of the key that
+    /// is still to be taken. A version that is no operand ends the lookup, too.
     AtAll,
     /// All versions of the key up to the end of this partition of the index were read. The next one
     /// may have more of them, with sequence numbers up to this one (included).

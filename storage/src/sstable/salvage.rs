@@ -279,8 +279,8 @@ impl Salvage {
     }
 
     /// Salvages the data blocks of a partition whose index cannot be read. `last` is the bound of
-    /// the partition before, if there is one, and `bound` that of this partition: the versions must
-    /// be above the former bound, and not above the latter.
+    /// the partition before, if there is one, and `bound` is the bound of this partition: the
+    /// versions must be above `last`, and not above `bound`.
     fn without_partition(
         &mut self,
         bytes: &Bytes,
@@ -339,9 +339,10 @@ impl Salvage {
         }
     }
 
-    /// Adds the stored blocks `found` between two offsets to the good ones, up to the first that is
-    /// damaged, or has versions that are not behind `last` (the last version before), or that are
-    /// above `bound`. Returns the offset at which the last good block ends, and its last version.
+    /// Adds the stored blocks `found` between two offsets to the good ones, until a block is
+    /// damaged, or has a version that is not behind `last` (the last version before the block) or
+    /// is above `bound`. Returns the offset at which the last good block ends, and its last
+    /// version.
     fn take(
         &mut self,
         bytes: &Bytes,

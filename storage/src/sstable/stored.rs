@@ -12,8 +12,8 @@ use super::read_at::read_at;
 use crate::error::Result;
 use crate::file_system::ReadFile;
 
-/// A stored block of at most this length is read into memory that the thread
-/// keeps: most are unpacked from there, and none costs an allocation.
+/// A stored block of at most this length is read into memory that the thread keeps, so that reading
+/// it costs no allocation. Most stored blocks are shorter.
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {

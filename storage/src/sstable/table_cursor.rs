@@ -14,7 +14,7 @@ use super::reader::SsTable;
 use crate::error::{Error, Result};
 use crate::key::{Cursor, Kind, SeqNo};
 
-/// The surplus of cache misses over hits from which on a cursor neither searches the cache nor adds
+/// From this surplus of cache misses over hits on, a cursor neither searches the cache nor adds
 /// blocks to it, so that a long scan does not displace the blocks of others. A short scan stays
 /// below.
 const SHORT_BLOCKS_MAX: u32 = 64;

@@ -94,8 +94,8 @@ impl TopLevel {
 
     /// Returns the position of the partition with the data block in which a search for the first
     /// version `>= (key, seq)` begins; [`Self::len`] if all versions are smaller. If the block has
-    /// only smaller versions, the first version of the next block is the result. Versions of `key`
-    /// up to `seq` begin in this partition if there are any.
+    /// only smaller versions, the first version of the next block is the result. If the table has
+    /// versions of `key` with numbers up to `seq`, the newest of them is in this partition.
     pub(super) fn position(&self, key: &[u8], seq: SeqNo) -> usize {
         self.bounds.position(key, seq)
     }

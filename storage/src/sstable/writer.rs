@@ -218,8 +218,9 @@ impl SsTableWriter {
         self.properties.expiries = bounds.expiries;
     }
 
-    /// Returns the size of the file if it were finished now, in bytes: data blocks as stored, the
-    /// open one, filters and index as they are before compression; without properties and footer.
+    /// Returns about the size that the file would have if it were finished now, in bytes: the data
+    /// blocks as they are stored, and the open data block, the filters and the index before
+    /// compression. Leaves out the range tombstones, the properties and the footer.
     pub(crate) fn file_bytes(&self) -> u64 {
         let open = if self.data.is_empty() {
             0

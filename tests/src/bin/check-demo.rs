@@ -51,8 +51,8 @@ fn is_machine_busy(run: &Value) -> bool {
     mean_cores > run["cores"].as_f64().unwrap_or(f64::INFINITY) / 2.0
 }
 
-/// Returns one line for each fault in `result`, the result of a simulated day under one policy. If
-/// `may_cancel`, a cancelled job is accepted.
+/// Returns one line for each fault in `result`, the result of a simulated day under one policy. A
+/// cancelled job is a fault unless `may_cancel`.
 fn faults(result: &Value, may_cancel: bool) -> Vec<String> {
     let policy = result["policy"].as_str().unwrap_or("no policy");
     let mut wrong = Vec::new();

@@ -15,9 +15,10 @@ use ebb_test_support::wait;
 
 use super::history::{Content, Element, History, Key, LISTS, Outcome, Step, Transaction};
 
-/// The checker expects that a process runs one transaction at a time, but the parts that one
-/// transaction is split into overlap. So each part counts as a process of its own, whose number is
-/// higher by a multiple of this. There are fewer real processes.
+/// The distance between the numbers of the processes that stand for the parts of one transaction.
+/// The checker expects that a process runs one transaction at a time, but the parts into which a
+/// transaction is split overlap in time. So each part counts as the transaction of a process of its
+/// own. The numbers of real processes are smaller than this.
 const PROCESSES: i64 = 1 << 20;
 
 /// Returns the anomalies of a history; empty if it has none.
@@ -140,8 +141,8 @@ fn list(names: &mut Interner, content: &Content) -> ReadValue {
     )
 }
 
-/// Returns the elements that transactions with a known outcome read, and those that the keys had
-/// after the restart.
+/// Returns the elements that are known to be committed: those that transactions with a known
+/// outcome read, and those that the keys had after the restart.
 fn seen_elements(history: &History) -> HashSet<Element> {
     let steps = |transaction: &Transaction| {
         let read = |step: &Step| match step {
@@ -159,7 +160,7 @@ fn seen_elements(history: &History) -> HashSet<Element> {
     ended.flat_map(steps).chain(recovered.copied()).collect()
 }
 
-/// Returns whether a read returned an element of the transaction, which then has committed.
+/// Returns whether an element of the transaction is in `seen`: then the transaction has committed.
 fn is_seen(transaction: &Transaction, seen: &HashSet<Element>) -> bool {
     transaction
         .steps

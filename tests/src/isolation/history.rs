@@ -6,7 +6,8 @@ pub type Key = u16;
 /// A value that a transaction writes. Between an opening of the database and its end, no value is
 /// written twice, so a value that is read identifies its writer.
 pub type Element = u32;
-/// The content of a key; `None` if the key does not exist.
+/// The content of a key: the elements of a list, or the only element of a register. `None` if the
+/// key does not exist.
 pub type Content = Option<Vec<Element>>;
 
 /// The number of keys that hold lists, and thus the first key that is a register. Transactions read
@@ -85,9 +86,9 @@ pub enum Outcome {
 pub struct Transaction {
     /// The process that ran the transaction. A process runs one transaction at a time.
     pub process: u32,
-    /// The number of the last event before the transaction began.
+    /// The number of the event with which the transaction began.
     pub began: u64,
-    /// The number of the event just after the transaction ended. A transaction precedes another one
+    /// The number of the event with which the transaction ended. A transaction precedes another one
     /// if it ended before the other one began.
     pub ended: u64,
     /// The sequence number at which the transaction read.
@@ -104,7 +105,7 @@ pub struct Transaction {
 pub struct History {
     /// The transactions, in any order.
     pub transactions: Vec<Transaction>,
-    /// The content of all keys after the restart, if there was one.
+    /// The content of all keys after the database was opened again; `None` if it was not.
     pub recovered: Option<Vec<Content>>,
     /// Violations that were noticed while the transactions ran.
     pub violations: Vec<String>,

@@ -39,7 +39,8 @@ pub(super) struct Done {
 struct Open {
     transaction: ebb_storage::Transaction,
     record: Transaction,
-    /// The writes of the transaction as a batch, for [`Sabotage::NoValidation`].
+    /// The writes of the transaction in a plain batch, which is written instead of a commit under
+    /// [`Sabotage::NoValidation`].
     batch: WriteBatch,
     steps_left: u32,
 }
@@ -235,10 +236,11 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Records a read of this key. If the transaction has written to the key only by merges and has
-    /// not guarded it, guards it: the commit then fails if another transaction has changed the list
-    /// of this key. Without the guard, others might merge into the list before the commit, and the
-    /// content that was read, with the transaction's own element, would never have existed.
+    /// Records a read of this key. If the transaction has only merged into the key (which must then
+    /// be a list) and does not guard the key yet, guards it: the commit then fails if another
+    /// transaction has changed the list. Without the guard, other transactions might merge into the
+    /// list before the commit, and the content that was read, with the transaction's own element,
+    /// would never have existed.
     fn note_read(&mut self, one: &mut Open, key: Key, value: Option<&[u8]>) -> Result<()> {
         let content = value.map(decode);
         one.record.steps.push(Step::Read { key, content });

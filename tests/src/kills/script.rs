@@ -93,7 +93,8 @@ impl Script {
         format!("t{}-", self.thread)
     }
 
-    /// Returns the set-up of the thread's session; `root` is the directory that contains the store.
+    /// Returns the set-up for a session in which the thread's operations run. `root` is the
+    /// directory that contains the store.
     pub fn setup(&self, root: &Path, options: Options) -> Setup {
         Setup {
             options,

@@ -47,7 +47,8 @@ pub fn write_until_killed(root: &Path, life: &Life) -> Result<()> {
 struct Out(Mutex<std::io::Stdout>);
 
 impl Out {
-    /// Prints an acknowledgement. Fails if the reader is gone: then writing on makes no sense.
+    /// Prints an acknowledgement. Fails if the process that reads the acknowledgements has ended:
+    /// then further writes make no sense.
     fn print(&self, acknowledged: Acknowledged) -> Result<()> {
         let mut out = self.0.lock().expect("no writer panics");
         writeln!(out, "{}", acknowledged.line())?;

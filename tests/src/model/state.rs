@@ -9,7 +9,7 @@ use crate::operation::{KEYSPACES, TABLES, TableNo};
 
 /// The content of a table, by key.
 pub type Content = BTreeMap<Vec<u8>, Arc<[u8]>>;
-/// The tables of a snapshot.
+/// The tables of a snapshot, with their content.
 pub type Tables = BTreeMap<TableNo, Arc<Content>>;
 /// Entries in the order in which they were read.
 pub type Entries = Vec<(Vec<u8>, Arc<[u8]>)>;
@@ -49,8 +49,9 @@ impl State {
         self.tables[table.index()].as_ref()
     }
 
-    /// Returns this state as if all keyspaces and tables existed, the missing tables being empty. A
-    /// table is created by an edit of the manifest, which is not ordered with the commits.
+    /// Returns this state as if all keyspaces and tables existed, with missing tables as empty
+    /// ones. For comparisons after a crash or a failed call: a table is created by an edit of the
+    /// manifest, which is not ordered with the commits.
     pub fn without_existence(mut self) -> Self {
         self.keyspaces.fill(true);
         for table in &mut self.tables {

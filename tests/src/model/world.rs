@@ -12,8 +12,8 @@ use crate::operation::{Bounds, KEYSPACES, Operation, TABLES, TableNo, Write};
 /// The content of a table, by key.
 type Cells = BTreeMap<Vec<u8>, Cell>;
 
-/// The content of a key: a put, and the merge operands that came after it. Operands on a put that
-/// never expires are merged into it at once.
+/// The content of a key: a put, and the merge operands that came after it. If the put never
+/// expires, operands are merged into it at once.
 #[derive(Debug, Clone)]
 struct Cell {
     base: Arc<[u8]>,
@@ -62,8 +62,8 @@ pub(super) fn merged(operator: Option<&str>, older: &[u8], newer: &[u8]) -> Arc<
     }
 }
 
-/// Everything in a database after some commit, expired values included: a read sees those that have
-/// not expired at its time.
+/// Everything in a database after some commit, expired values included. A read at some time sees
+/// the values that have not expired by then.
 #[derive(Debug, Clone, Default)]
 pub struct World {
     /// The time on the clock of the database, in milliseconds since the clock's start.

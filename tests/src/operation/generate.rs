@@ -306,7 +306,8 @@ impl Generator {
             .expect("it lies below the length")
     }
 
-    /// Draws the number of a name. There are more names than there may be snapshots.
+    /// Draws the number of a snapshot's name. There are several times as many numbers as there may
+    /// be snapshots at once, so that most names are not in use.
     fn snapshot_name(&mut self) -> u8 {
         let names = 4 * self.mix.snapshots_max.clamp(10, 60);
         self.rng.random_range(0..names as u8)

@@ -92,8 +92,8 @@ impl Way {
     }
 }
 
-/// Returns whether threads or the caller flush and compact in the configuration that is drawn from
-/// a seed.
+/// Returns whether background threads or the caller flush and compact, in the configuration that is
+/// drawn from this seed.
 pub fn drawn_maintenance(seed: u64) -> Maintenance {
     if seed % MAINTENANCE_PERIOD == MAINTENANCE_PERIOD - 1 {
         Maintenance::Background

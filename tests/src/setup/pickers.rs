@@ -14,7 +14,8 @@ use rand::RngExt;
 use super::any_picker::{AnyValid, Anything};
 use crate::seed::Rng;
 
-/// A picker: its name, its weight in random draws, and its constructor, which draws its numbers.
+/// A picker: its name, its weight in random draws, and its constructor, which draws the picker's
+/// parameters.
 type Entry = (&'static str, u32, fn(&mut Rng) -> Arc<dyn CompactionPicker>);
 
 /// All pickers, which choose the runs to merge.

@@ -129,8 +129,8 @@ fn known_seeds(test: &str, regressions: &str) -> Vec<u64> {
     seeds
 }
 
-/// Prints how to replay a seed if the test panics while this value lives, and records the seed as a
-/// regression if it was drawn.
+/// If the test panics while this value lives, prints how to replay the seed, and records a new seed
+/// as a regression.
 struct Replay<'a> {
     test: &'a str,
     seed: u64,

@@ -86,8 +86,8 @@ fn move_target_away(mem: &MemDisk, files: u64) {
     }
 }
 
-/// Returns the calls at which power is lost, each in a database of its own: about 50, spread evenly
-/// over `calls` calls, and the last `dense` calls.
+/// Returns the numbers of the I/O calls at which power is lost, each in a database of its own:
+/// about 50 that are spread evenly over `calls` calls, and all of the last `dense` calls.
 fn calls_to_fail(seed: u64, calls: u64, dense: u64) -> impl Iterator<Item = u64> {
     let stride = calls.div_ceil(50);
     (1..=calls + 1).filter(move |call| call % stride == seed % stride || calls < call + dense)
@@ -148,9 +148,8 @@ fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
     });
 }
 
-/// Returns a database that was changed since its backup, and the content of the backup. The
-/// database still has some files of the backup; in two of every four seeds, a merge has replaced
-/// the others.
+/// Returns a database that was changed since its backup, and the content of the backup. In two of
+/// every four seeds, a merge has replaced some files that the backup has.
 fn backed_up_and_changed(seed: u64, mem: &MemDisk) -> (Made, World) {
     let mut source = database(seed, mem, 120);
     source.session.db().backup(TARGET).unwrap();

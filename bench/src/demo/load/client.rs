@@ -18,7 +18,8 @@ use crate::ycsb::{Interval, Latencies, Pace};
 /// The number of connections of the client, which has one thread.
 const CONNECTIONS: usize = 32;
 /// The interval at which an open loop sends the operations that are due and reads the responses. If
-/// it woke up for each request, the wake-ups of client and server would cost more than the request.
+/// the client woke up for each request, the wake-ups of client and server would cost more than the
+/// request.
 const TICK: Duration = Duration::from_micros(500);
 /// The client reports its measurements once in each interval of this length.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -43,8 +44,9 @@ pub fn run_client(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Reads orders from standard input, and sends each with a flag that ends it early. An order to
-/// stop is not sent: it sets the flag of the order before, as does the end of the input.
+/// Reads orders from standard input, and sends each to the thread that executes orders, with a flag
+/// that ends the order early. [`Order::Stop`] is not sent: it sets the flag of the order that was
+/// sent last. The end of the input sets that flag, too.
 fn read_orders(orders: &mpsc::Sender<(Order, Arc<AtomicBool>)>) {
     let mut stop = Arc::new(AtomicBool::new(false));
     for line in std::io::stdin().lock().lines() {
@@ -63,8 +65,7 @@ fn read_orders(orders: &mpsc::Sender<(Order, Arc<AtomicBool>)>) {
     stop.store(true, Ordering::Relaxed);
 }
 
-/// Executes one order of the demo's process. Returns the report if the order was to send the load;
-/// `None` for other orders.
+/// Executes one order from the demo's process. Returns the report of a run; `None` for a load.
 fn follow(
     client: &mut RawClient,
     order: Order,

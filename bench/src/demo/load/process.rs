@@ -110,7 +110,8 @@ impl LoadProcess {
         state.take_end().map(drop)
     }
 
-    /// Returns the CPU time that the process has used, in seconds, to the kernel's tick of 10 ms.
+    /// Returns the CPU time that the process has used, in seconds, in steps of 10 ms (the kernel's
+    /// tick).
     ///
     /// # Errors
     /// When the process has ended.

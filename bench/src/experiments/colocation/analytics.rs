@@ -55,7 +55,7 @@ pub struct JobSettings {
     /// The disk bandwidth that load and jobs share, in bytes per second; `None` for no limit.
     pub disk_bytes_per_s: Option<u64>,
     pub in_processes: bool,
-    /// The fraction of the machine that jobs never get.
+    /// The fraction of the machine that jobs never get, 0 to 1.
     pub reserve: f64,
     /// Whether jobs read through the block cache, like a program that does not use the store's
     /// scans for analytics.

@@ -103,8 +103,8 @@ pub fn windows_needed(so_far: &Pool, half_width: f64) -> u32 {
     needed.ceil().max(2.0) as u32
 }
 
-/// Returns the factor by which the spread of resampled results is multiplied: with so few windows,
-/// resampling underestimates it.
+/// Returns the factor by which the spread of resampled results is multiplied: resampling from only
+/// a few windows underestimates it.
 fn widening(windows: f64) -> f64 {
     (windows / (windows - 1.0).max(0.5)).sqrt()
 }

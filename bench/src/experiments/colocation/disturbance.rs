@@ -18,11 +18,11 @@ use serde::Serialize;
 
 use crate::ycsb::PF_KTHREAD;
 
-/// The largest fraction of the machine's time that the host may take during a window before it is
-/// excluded as disturbed.
+/// The largest fraction of the machine's time that the host may take during a window. A window in
+/// which the host takes more counts as disturbed.
 const STEAL_MAX: f64 = 0.001;
-/// The largest fraction of the machine that other processes may use during a window before it is
-/// excluded as disturbed. The system's own processes use about 0.005 to 0.01.
+/// The largest fraction of the machine that other processes may use during a window. A window in
+/// which they use more counts as disturbed. The system's own processes use about 0.005 to 0.01.
 const OTHERS_MAX: f64 = 0.02;
 
 /// The fractions of the machine (0 to 1) that were not available to load and jobs.
@@ -99,7 +99,7 @@ impl Ticks {
 }
 
 /// Returns whether a process (its id, its parent's id, its flags) is neither `own`, nor a child of
-/// `own` that runs tasks, nor a kernel thread.
+/// `own` (such as a process that runs tasks), nor a kernel thread.
 fn is_other(own: i32, (pid, ppid, flags): (i32, i32, u32)) -> bool {
     pid != own && ppid != own && flags & PF_KTHREAD == 0
 }

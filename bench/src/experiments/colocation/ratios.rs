@@ -34,8 +34,8 @@ pub struct Ratios {
     /// The fraction of the time of the windows that was left out because the machine paused; `None`
     /// if pauses could not be observed.
     pub paused: Option<f64>,
-    /// The ratio of the block cache's hit rate to that beside the load alone; `None` if no block
-    /// was read.
+    /// The ratio of the block cache's hit rate with jobs to that of the load alone; `None` if no
+    /// block was read.
     pub cache_hits: Option<f64>,
 }
 
@@ -114,7 +114,7 @@ pub mod tests {
     use super::*;
     use crate::experiments::colocation::disturbance::Disturbance;
 
-    /// Returns a window of 100 operations, the two slowest of which took `slowest_us`.
+    /// Returns a window of 100 operations. The slowest two took `slowest_us`.
     pub fn window(slowest_us: u64, analytics_cores: f64) -> Window {
         let operations = |slowest_us: u64| -> Counts {
             let quick = std::iter::repeat_n(100_000, 98);

@@ -25,8 +25,8 @@ const LOADS: [u32; 3] = [30, 50, 70];
 /// The most rounds of a steady load. After the default number, rounds are added only while the
 /// confidence interval is too wide.
 const ROUNDS_MAX: u32 = 60;
-/// The number of rounds of which one has unmanaged jobs: their effect is so large that few windows
-/// show it.
+/// Unmanaged jobs run in one of this many rounds: their effect is so large that a few windows are
+/// enough to show it.
 const UNMANAGED_EVERY: u32 = 5;
 /// The intervals after which tasks yield, in microseconds; `None` for never.
 const YIELDS_US: [Option<u64>; 4] = [Some(50), Some(100), Some(200), None];

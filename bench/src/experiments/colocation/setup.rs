@@ -22,8 +22,8 @@ const VALUE_BYTES: usize = 256;
 /// The default number of operations that are due together: those of one page that a front end
 /// builds.
 pub const BATCH: u32 = 50;
-/// The time for which a load runs before it is measured: threads get warm, and the governor
-/// measures the load.
+/// The time for which a load runs before it is measured: threads get warm, and the governor, which
+/// grants CPU time to jobs, measures the load.
 pub const LEAD: Duration = Duration::from_millis(500);
 /// The longest measurement of the load's CPU cost; with shorter windows the measurement is as short
 /// as a window.
@@ -31,9 +31,11 @@ const MEASURED_MAX: Duration = Duration::from_secs(2);
 /// In windows up to this length, operations that were due while the machine paused are left out.
 /// In longer windows these operations count.
 const PAUSES_WITHIN: Duration = Duration::from_secs(10);
-/// The largest error of a load's use of the machine, as a fraction of the intended use.
+/// The largest accepted error of a rate: how far the CPU that the load uses may be from the
+/// intended CPU, as a fraction of the latter.
 const SHARE_OFF_MAX: f64 = 0.02;
-/// The most corrections of a rate until its error is within [`SHARE_OFF_MAX`].
+/// The most measurements of the CPU that the load uses at a rate. After each one the rate is
+/// corrected, until the error is within [`SHARE_OFF_MAX`].
 const CORRECTIONS_MAX: usize = 8;
 
 /// The parameters of a load.
@@ -41,13 +43,15 @@ const CORRECTIONS_MAX: usize = 8;
 pub struct Load {
     /// The moments at which operations are due.
     pub pace: Pace,
-    /// The number of operations that are due together. One by one they would wake a thread tens of
-    /// thousands of times a second, and much of the measurement would be of wake-ups.
+    /// The number of operations that are due together. If operations were due one by one, they
+    /// would wake a thread tens of thousands of times a second, and much of the measurement would
+    /// be of wake-ups.
     pub batch: u32,
-    /// The time at the start of the load that is not measured.
+    /// The time at the start of the load, for warming up. Its latencies are kept apart from those
+    /// of the measured time.
     pub lead: Duration,
-    /// The moments at which the measured time is divided into sections, as times from the end of
-    /// the lead. The end of the last section is not included.
+    /// The times at which the measured time is divided into sections, counted from the end of the
+    /// lead. The end of the last section is not in the list.
     pub cuts: Vec<Duration>,
 }
 
@@ -104,7 +108,7 @@ impl Setup {
 
     /// Returns the rate, in operations per second, at which the load uses the fraction `share` of
     /// the machine's CPU, background work included. Operations are due in batches of `batch`. The
-    /// error is at most a fiftieth, if the machine is steady enough to measure that.
+    /// error is at most 2%, if the machine is steady enough to measure that.
     pub fn ops_per_s(&self, share: f64, batch: u32) -> Result<f64> {
         let target = share * f64::from(self.cores);
         let mut ops_per_s = self.ops_per_core_s * target;
@@ -146,9 +150,10 @@ impl Setup {
         })))
     }
 
-    /// Starts the load: first its lead, which is not measured, and then the measured time of this
-    /// `length`. Records the latencies in `latencies`, for a guard. The sections of the report are
-    /// the lead, and then the pieces of the measured time between the moments `load.cuts`.
+    /// Starts the load: first its lead, for warming up, and then the measured time of this
+    /// `length`. Also records the latencies in `latencies`, for a latency guard. The sections of
+    /// the report are the lead, and then the pieces of the measured time between the moments
+    /// `load.cuts`.
     pub fn start_load(
         &self,
         load: &Load,
@@ -180,7 +185,8 @@ impl Setup {
         )?)
     }
 
-    /// Returns the operations per second that were done, and the cores that the load used.
+    /// Runs the load at this pace for a while. Returns the operations per second that were done,
+    /// and the cores that the load used.
     fn used_by(&self, pace: Pace, batch: u32) -> Result<(f64, f64)> {
         let length = self.measured;
         let load = Load {

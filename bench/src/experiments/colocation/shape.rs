@@ -2,12 +2,13 @@
 
 use std::f64::consts::TAU;
 
-/// The thesis's levels of burstiness (Figure 5.22), as the fraction of 100 nodes that the load
-/// leaves: its mean and its amplitude. The load peaks at 18 h.
+/// The thesis's levels of burstiness (Figure 5.22). Each is the mean and the amplitude over a day
+/// of the fraction of 100 nodes that the load leaves, a sine curve. The load peaks at 18 h.
 const LEVELS: [(f64, f64); 3] = [(0.575, 0.125), (0.575, 0.25), (0.575, 0.375)];
 const PEAK_OF_DAY: f64 = 18.0 / 24.0;
 
-/// How much of the machine's CPU, as a fraction, the load uses over time.
+/// The course of a load: the fraction of the machine's CPU that the load uses, as a function of
+/// time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
     /// A day compressed to this many seconds, of burstiness level 1, 2 or 3.

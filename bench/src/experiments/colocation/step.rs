@@ -16,8 +16,7 @@ use super::window::Window;
 
 const FROM: f64 = 0.1;
 const TO: f64 = 0.6;
-/// The time with the low load before the step. [`AFTER`] is the time with the high load after the
-/// step.
+/// The time with the low load, before the load rises. [`AFTER`] is the time with the high load.
 const BEFORE: Duration = Duration::from_secs(1);
 const AFTER: Duration = Duration::from_secs(1);
 const PIECE: Duration = Duration::from_millis(100);
@@ -39,8 +38,8 @@ pub struct Step {
     /// means that the n-th piece of 100 ms and all later ones stay within 1.2 times the p99 of the
     /// load alone, and that the piece before does not; `None` if the last piece does not.
     pub unmanaged_back_in_window: Option<usize>,
-    /// The same number for a second measurement of the load alone, compared with the first: it
-    /// shows how much of a recovery time is noise.
+    /// The same recovery time, computed from a second measurement of the load alone in place of one
+    /// with jobs: it shows how much of a recovery time is noise.
     pub alone_again_back_in_window: Option<usize>,
     /// The comparison over all pieces together: the first second after the rise of the load.
     pub trial: Trial,

@@ -32,8 +32,7 @@ const ALONE: [&str; 2] = ["alone", "alone again"];
 pub struct Contender {
     pub name: String,
     pub beside: Beside,
-    /// The number of rounds from one that measures this condition to the next that does, starting
-    /// with the first round; at least 1.
+    /// The condition is measured in the first round and then in every `every`-th round; at least 1.
     pub every: u32,
 }
 
@@ -70,8 +69,8 @@ pub struct Trial {
     /// Length of the measured part of each window, after the lead (the time for warming up), in
     /// seconds.
     pub window_s: f64,
-    /// Length of the lead, in seconds: the time before each window in which the load runs and is not
-    /// measured.
+    /// Length of the lead, in seconds: the time at the start of each window in which the load warms
+    /// up. Its latencies are reported apart from those of the window.
     pub lead_s: f64,
     pub rounds: u32,
     /// The estimated number of rounds after which the ratio of the p99 between two series of

@@ -46,8 +46,8 @@ pub struct Window {
     pub allowed_min: Option<f64>,
     /// The scheduling class that the kernel granted to task threads; `None` without jobs.
     pub scheduling_class: Option<String>,
-    /// How much of the machine other processes and the host used, from the start of the load to
-    /// its end.
+    /// The fractions of the machine that other processes and the host used, from the start of the
+    /// load to its end.
     pub disturbance: Disturbance,
     /// Latencies of operations in the measured time, from the time at which an operation was due
     /// to its end.
@@ -64,8 +64,8 @@ pub struct Window {
     /// empty without a lead.
     #[serde(skip)]
     pub lead: Counts,
-    /// Whether there are latencies of the lead, the time for which the load runs before the
-    /// measured part of the window.
+    /// Whether any operation was measured during the lead, the warm-up before the measured part of
+    /// the window.
     #[serde(skip)]
     pub has_lead: bool,
     /// Latencies of operations in each piece into which the measured time is cut, in order.
@@ -74,15 +74,15 @@ pub struct Window {
 }
 
 impl Window {
-    /// Returns whether the window is left out: because others used too much of the machine, or
-    /// because the machine paused for most of the window.
+    /// Returns whether the window is left out of the results: because other processes or the host
+    /// used too much of the machine, or because the machine paused for most of the window.
     pub fn is_spoiled(&self) -> bool {
         self.disturbance.spoils() || self.paused.is_some_and(|paused| paused > HIDDEN_MAX)
     }
 }
 
-/// Runs one window: the load, and beside it the jobs `beside`. After its lead, which is not
-/// measured, the window lasts for `length`.
+/// Runs one window: the load, and beside it the jobs `beside`. The measured part begins after the
+/// load's lead, and lasts for `length`.
 ///
 /// # Errors
 /// If the store fails, jobs do not run, or a read returned a wrong value or none.

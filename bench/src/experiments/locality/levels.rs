@@ -27,8 +27,9 @@ const LOADS: [(f64, u64); 8] = [
     (0.995, 8),
 ];
 
-/// The rates alpha, beta and gamma of tasks with local data, with data in the rack, and with remote
-/// data. Here beta^2 is above alpha gamma, and in `SLOW_RACK` below it.
+/// The service rates alpha, beta and gamma, in tasks per slot and node, of tasks with local data,
+/// with data in the rack, and with remote data. Here beta^2 is above alpha gamma, and in
+/// `SLOW_RACK` below it.
 const FAST_RACK: [f64; 3] = [0.8, 0.5, 0.2];
 const SLOW_RACK: [f64; 3] = [0.8, 0.3, 0.25];
 
@@ -117,7 +118,8 @@ const OURS: &str = "late-binding";
 /// published policies that do not know the service rates.
 const BAR: f64 = 1.03;
 
-/// Returns the mean task delay of one policy for each load; `None` where the backlog grows.
+/// Returns the mean task delay of one policy for each load, in slots; `None` where the backlog
+/// grows.
 fn delays_of(rows: &[QueueingRow], policy: &str) -> Vec<Option<f64>> {
     let of = rows.iter().filter(|row| row.policy == policy);
     of.map(|row| row.measured.task_delay.filter(|_| row.stable))

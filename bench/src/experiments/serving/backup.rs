@@ -77,9 +77,10 @@ pub struct Backup {
 /// second. It shows whether a slow backup had no CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CoresUsed {
-    /// The cores that the governor granted to the backup.
+    /// The cores that the governor, which shares the machine among load and background work,
+    /// granted to the backup.
     pub granted: f64,
-    /// The cores that the backup used under its lease.
+    /// The cores that the backup used of those granted to it.
     pub backup: f64,
     /// The cores that the server used for the load.
     pub load: f64,
@@ -278,7 +279,7 @@ fn beside_backups<T>(
 /// Has the server make a backup into a new directory.
 ///
 /// # Errors
-/// When the server makes none, or a damaged one.
+/// When the server makes no backup, or a damaged one.
 pub(super) fn back_up(jobs: &JobsClient, dir: &Path) -> Result<BackupInfo> {
     let directory = dir.to_str().context("the path of a backup is UTF-8")?;
     let place = BackupPlace {

@@ -50,7 +50,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<Connections> {
     })
 }
 
-/// Raises the limit of open files of this process, which servers inherit, as far as the system allows.
+/// Raises this process's limit of open files as far as the system allows. Servers that it starts
+/// inherit the limit.
 pub(super) fn raise_limit() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -205,7 +205,7 @@ impl EndlessStatements {
         lines
     }
 
-    /// Returns the most memory that the statements added, in bytes.
+    /// Returns the most memory that the endless statements added to the server's, in bytes.
     fn grown_bytes(&self) -> u64 {
         self.most_bytes.saturating_sub(self.before_bytes)
     }
@@ -379,8 +379,8 @@ fn play(
     Window::new(plan, &tally, reads, disturbance, server_use)
 }
 
-/// Calls `run` beside the statements that never end and the scans. Returns also the counts of the
-/// statements and of the scans.
+/// Calls `run` while the endless statements and another user's scans run. Returns also the counts
+/// of the statements and of the scans.
 fn beside_others<T>(
     address: SocketAddr,
     run: impl FnOnce() -> Result<T>,
@@ -402,7 +402,7 @@ fn beside_others<T>(
     })
 }
 
-/// Keeps statements that never end under way until `is_over`. Each must end with its time-out.
+/// Keeps endless statements under way until `is_over`. Each of them must end with its time-out.
 fn run_statements(address: SocketAddr, user: &str, is_over: &AtomicBool) -> Result<EndedRequests> {
     enter_idle_class()?;
     let mut client = connect(address, user, user)?;

@@ -111,7 +111,7 @@ impl Drop for Idlers {
 }
 
 impl Idlers {
-    /// Returns the number of threads of a process.
+    /// Returns the number of threads that the process has: two for each core.
     pub fn threads() -> usize {
         THREADS_PER_CORE * thread::available_parallelism().map_or(1, usize::from)
     }

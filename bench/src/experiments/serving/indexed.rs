@@ -31,7 +31,7 @@ const TEXT_BYTES: usize = 100;
 /// The seed by which the rows to read and write are drawn.
 const SEED: u64 = 19;
 
-/// The result of the part: CPU time of the server in microseconds, round by round.
+/// The result of the part: CPU time of the server in microseconds, with a value for each round.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Indexed {
     /// CPU time of a write to the table without an index.

@@ -37,17 +37,17 @@ use crate::threads::{pause, value_of};
 /// The number of busy programs: two, because the results in the book were measured on a machine
 /// with two cores. The limits below are for such a machine, too.
 const PROGRAMS: usize = 2;
-/// The completion time goal of those aggregation jobs that have a goal, in seconds. On that machine
-/// such a job takes some 3 s beside the programs without a goal.
+/// The completion time goal of those aggregation jobs that have a goal, in seconds. On a machine
+/// with two cores such a job takes some 3 s beside busy programs, which have no goal.
 const GOAL_S: f64 = 5.0;
-/// The largest acceptable ratio of an aggregation job's duration beside other programs that keep
-/// all cores busy to its duration without them.
+/// The largest acceptable duration of an aggregation job beside busy programs, as a multiple of its
+/// duration without them.
 const WALL_MAX: f64 = 12.0;
 /// The largest acceptable upper end of the confidence interval of the ratio of the p99 of reads with
 /// jobs to that without.
 const P99_MAX: f64 = 1.2;
-/// The time for which the busy programs have run, or have ended, before an aggregate begins: the
-/// server averages the CPU time of other processes over two seconds.
+/// The wait after busy programs have started or ended, before an aggregation job begins. The server
+/// averages the CPU time of other processes over two seconds, so it has noticed the change by then.
 const NOTICED: Duration = Duration::from_secs(3);
 /// The longest time for which one request waits for the end of a job.
 const LOOK: Duration = Duration::from_millis(100);
@@ -82,7 +82,7 @@ pub struct Neighbours {
     pub alone_again: Estimate,
     /// The ratio of the p99 of reads with jobs to that without.
     pub with_jobs: Estimate,
-    /// The number of aggregates that completed in the windows with jobs.
+    /// The number of aggregation jobs that completed in the windows with jobs.
     pub completed: u64,
     /// The number of windows of each condition (without jobs, without jobs again, with jobs) that were
     /// not spoiled. If any condition has fewer than two of these, spoiled windows are compared too.
@@ -134,10 +134,12 @@ impl Neighbours {
     }
 }
 
-/// Runs the part with a new server.
+/// Measures the durations of aggregation jobs without and beside busy programs, and the tail
+/// latency of reads without and with such jobs, on a new server.
 ///
 /// # Errors
-/// When the server fails or returns a wrong value, an aggregate fails, or the user interrupts the run.
+/// When the server fails or returns a wrong value, an aggregation job fails, or the user interrupts
+/// the run.
 pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
     let args = setting.args;
     let server = setting.start("neighbours", &[])?;

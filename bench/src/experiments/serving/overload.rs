@@ -28,8 +28,8 @@ const WORKLOAD: &str = "b";
 /// The time at the start of a window that is not measured: the server detects an overload only
 /// after an interval.
 const LEAD: Duration = Duration::from_millis(500);
-/// The interval at which the client of the load sends requests and reads responses, as in steady.rs: waking up
-/// for each request would double its cost.
+/// The interval at which the client of the load sends requests and reads responses, as in
+/// steady.rs: if it woke up for each request, the cost of a request would double.
 const TICK: Duration = Duration::from_micros(100);
 /// The number of requests under way on a connection: more than the server queues before it detects
 /// an overload.
@@ -44,15 +44,16 @@ const PART_OF_CORE: f64 = 0.2;
 /// The loads, as multiples of the peak rate.
 const LOADS: [f64; 2] = [0.5, 3.0];
 
-/// The number of connections that flood, beside a polite one.
+/// The number of connections that flood the server, beside one that does not (the polite one).
 const FLOODS: u64 = 3;
 /// The rate of the connection that does not flood the server (the polite one), as a fraction of the
 /// peak rate, the highest that the server can serve.
 const POLITE_LOAD: f64 = 0.1;
 
-/// The clients of the part, each with connections of its own.
+/// The clients of the part `overload`, each with connections of its own.
 struct Clients {
-    /// The client that measures the peak and sends each load alone.
+    /// The client that measures the peak rate, and that sends each load while no other client sends
+    /// requests.
     all: RawClient,
     /// The client that floods the server while the polite one sends its small load.
     flood: RawClient,

@@ -25,7 +25,7 @@ const SNAPSHOTS: u64 = 5;
 /// The smallest acceptable ratio of reported bytes to freed bytes; [`RATIO_MAX`] is the largest.
 const RATIO_MIN: f64 = 0.9;
 const RATIO_MAX: f64 = 1.1;
-/// The pause after the last request. After it the server is idle, and begins to merge.
+/// The pause after the last request. By its end the server counts as idle, and has begun to merge.
 const IDLE: Duration = Duration::from_secs(3);
 /// The longest wait for the server's merges.
 const MERGES_MAX: Duration = Duration::from_secs(600);

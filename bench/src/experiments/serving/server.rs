@@ -64,7 +64,7 @@ impl Server {
         Self::spawn(serving(&mut Command::new(binary), data, more), data)
     }
 
-    /// Like [`start`](Self::start), on one core.
+    /// Like [`start`](Self::start), but the server may run only on the core with this number.
     pub fn start_on_core(core: usize, binary: &Path, data: &Path) -> Result<Self> {
         let mut command = Command::new("taskset");
         command.arg("-c").arg(core.to_string()).arg(binary);
@@ -83,7 +83,8 @@ impl Server {
         Self::spawn(serving(command.arg(binary), data, more), data)
     }
 
-    /// Starts the host of endless jobs.
+    /// Starts `ebb-bench experiments serving-host`, which hosts a CQL server and, on request, jobs
+    /// that do not end.
     pub fn host(data: &Path) -> Result<Self> {
         let own = std::env::current_exe().context("cannot find this program again")?;
         Self::spawn(

@@ -15,7 +15,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::ycsb::enter_real_time_class;
 
-/// The interval in which other threads get the core once.
+/// The period of the slowing. In each period, other threads get the core once, for the fraction
+/// that is left to them.
 const EVERY: Duration = Duration::from_micros(250);
 
 /// A slowed core. It has its full speed again when this value is dropped.
@@ -26,7 +27,8 @@ pub(super) struct SlowCore {
 }
 
 impl SlowCore {
-    /// Slows a core, and leaves this fraction of it to other threads, above 0 and below 1.
+    /// Slows a core with a busy real-time thread, and leaves to other threads the fraction `left`
+    /// of the core, above 0 and below 1.
     ///
     /// # Errors
     /// When the system does not grant the real-time class, which requires CAP_SYS_NICE.

@@ -36,7 +36,8 @@ const CREATE_MS_MAX: f64 = 50.0;
 const REST_CORES_MAX: f64 = 0.01;
 /// The time over which CPU at rest is measured. The kernel counts it in steps of 10 ms.
 const REST: Duration = Duration::from_secs(20);
-/// The longest latency that the histogram distinguishes from longer ones.
+/// The upper end of the histogram, in nanoseconds: ten minutes. Longer latencies count as ten
+/// minutes.
 const NANOS_MAX: u64 = 600_000_000_000;
 
 const CREATE_KEYSPACE: &str =

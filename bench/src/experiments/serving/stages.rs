@@ -58,13 +58,13 @@ impl BegunWindow {
 #[derive(Debug, Clone, Default, PartialEq)]
 struct ServerStages([Buckets; STAGES.len()]);
 
-/// A histogram: upper bounds in seconds, ascending, each with the count of requests that took at
-/// most as long.
+/// A cumulative histogram: upper bounds in seconds, ascending, each with the number of requests
+/// that took at most this long.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Buckets(Vec<(f64, u64)>);
 
-/// Quantiles of a stage, in microseconds. Those of the server are interpolated within a bucket of its
-/// metric.
+/// Quantiles of the time in a stage, in microseconds. Those of the server are interpolated within a
+/// bucket of its metric.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct StageTail {
     pub stage: &'static str,
@@ -84,7 +84,8 @@ impl fmt::Display for StageTail {
 }
 
 impl Stages {
-    /// Adds the operations of a window that has ended, `tally`.
+    /// Adds the operations of a window that has ended: those in `tally`, and those that the server
+    /// counted since `begun`.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -94,7 +95,7 @@ impl Stages {
         self.add_late(&tally.late_nanos)
     }
 
-    /// Adds the operations that `more` counted under another condition of the experiment.
+    /// Adds the operations of `more`, which were counted under another condition of the experiment.
     pub fn add(&mut self, more: &Self) -> Result<()> {
         let none = ServerStages::default();
         self.server.add_difference(&more.server, &none);
@@ -175,8 +176,9 @@ impl ServerStages {
 }
 
 impl Buckets {
-    /// Adds to each bucket its count in `after` less its count in `before`. The histograms must have the same
-    /// bounds; an empty one counts as one without requests.
+    /// Adds to each bucket the difference between its counts in `after` and in `before`. The
+    /// histograms must have the same bounds; an empty histogram counts as one with the count 0 for
+    /// each bound.
     fn add_difference(&mut self, after: &Self, before: &Self) {
         if self.0.is_empty() {
             self.0 = after.0.iter().map(|(bound_s, _)| (*bound_s, 0)).collect();

@@ -18,8 +18,8 @@ const WORKLOAD: &str = "b";
 /// The time at the beginning of a window in which latencies are not measured.
 pub(super) const LEAD: Duration = Duration::from_millis(500);
 /// The interval at which the client sends the operations that are due and reads the responses. If
-/// it woke up for each request, the wake-ups would double the cost of a request for both client and
-/// server.
+/// the client woke up for each request, the wake-ups would double the cost of a request for both
+/// client and server.
 const TICK: Duration = Duration::from_micros(100);
 /// The number of closed loops that are run to find the peak rate, which is their median rate: the
 /// first one has cold caches.
@@ -41,7 +41,8 @@ impl SteadyLoad {
         Self::find_of(WORKLOAD.parse()?, args, client)
     }
 
-    /// Measures the peak rate like [`find`](Self::find), with another workload.
+    /// Measures the peak rate like [`find`](Self::find), with the workload `workload` in place of
+    /// [`WORKLOAD`].
     pub(super) fn find_of(
         workload: Workload,
         args: &ServingArgs,
@@ -71,7 +72,7 @@ impl SteadyLoad {
         })
     }
 
-    /// Calls `work` while the load goes on, and returns its result.
+    /// Calls `work` while the load runs, and returns the result of `work`.
     ///
     /// # Errors
     /// When the load fails or reads a wrong value, or `work` fails.

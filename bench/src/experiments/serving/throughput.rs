@@ -58,7 +58,8 @@ pub struct Throughput {
 }
 
 impl Kind {
-    /// Returns the ratio of operations per second to those of Redis; `None` if Redis is not installed.
+    /// Returns the median ratio of the server's operations per second to those of Redis; `None` if
+    /// Redis is not installed.
     pub fn over_redis(&self) -> Option<f64> {
         median_ratio(&self.ops_per_s, &self.redis_ops_per_s)
     }
@@ -69,7 +70,8 @@ impl Kind {
         median_ratio(&self.ops_per_s, &self.again_ops_per_s)
     }
 
-    /// Returns the ratio of the server's CPU time to that of the store in process.
+    /// Returns the median ratio of the server's CPU time for an operation to that of the store in
+    /// process.
     pub fn cpu_over_embedded(&self) -> Option<f64> {
         median_ratio(&self.server_cpu_us, &self.embedded_cpu_us)
     }

@@ -215,7 +215,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<WatchedLoad> {
     })
 }
 
-/// Runs jobs until the server remembers as many as it can.
+/// Runs [`JOBS`] small jobs: then the server remembers as many ended jobs as it can.
 fn run_jobs(client: &JobsClient, setting: &Setting<'_>) -> Result<()> {
     const AT_ONCE: u32 = 20;
     let bar = progress_bar("serving: jobs to list", u64::from(JOBS));

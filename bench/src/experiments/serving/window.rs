@@ -55,9 +55,9 @@ pub struct Beside {
     pub cpu: f64,
     /// The number of the client's operations that the server rejected for overload.
     pub refused: u64,
-    /// The number of windows that other processes, the host or pauses of the machine did not
-    /// disturb (spoil). If any condition has fewer than two of these, the disturbed ones are
-    /// compared too.
+    /// The number of windows of this condition that other processes, the host or pauses of the
+    /// machine did not disturb (spoil). If any condition has fewer than two of these, the disturbed
+    /// ones are compared too.
     pub windows: usize,
     /// The largest resident memory of the server in a window of the condition, in bytes.
     pub most_bytes: u64,

@@ -20,8 +20,9 @@ use crate::ycsb::{
     Driver, Latencies, LatencyFrom, Operation, Pace, ReadFrom, Report, RunOptions, Source, Workload,
 };
 
-/// To warm its cache, a process reads a fraction of the records: one in this many. At the usual
-/// sizes this fills the cache. All compared processes warm up in the same way.
+/// A process whose cache holds only a part of the data warms the cache by reads. Their number is
+/// the number of records divided by this, which at the usual sizes fills the cache. All compared
+/// processes warm up in the same way.
 const RECORDS_PER_WARM_UP: u64 = 4;
 
 /// The fewest operations of an execution at a target rate: the mean of fewer is not meaningful.
@@ -182,7 +183,8 @@ impl<'a> Database<'a> {
             .collect()
     }
 
-    /// Reads the records that the workload will need first, so that they are in the cache.
+    /// Fills the block cache before the measurement. Reads all records if memory is to hold all of
+    /// them, else random records, drawn by the workload's distribution.
     fn warm_up(&self) -> Result<()> {
         if self.run.memory == Memory::All {
             for entry in self.table.range::<&[u8], _>(..) {

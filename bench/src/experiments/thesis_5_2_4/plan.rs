@@ -21,7 +21,8 @@ pub struct Run {
     pub workload: Mix,
     pub reads: Reads,
     pub load: Load,
-    /// Frequency of new SSTables, relative to the default: memtables are smaller by this factor.
+    /// Frequency of new SSTables, as a multiple of the default: the memtable's size is divided by
+    /// this.
     pub sstable_frequency: u32,
     pub memory: Memory,
     pub iterations: u32,
@@ -54,8 +55,8 @@ pub enum Load {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
-    /// The block cache holds a part of the data, and other reads go to the disk: the page cache is
-    /// kept empty.
+    /// The block cache holds a part of the data. Other reads go to the disk, because the page cache
+    /// is kept empty.
     Part,
     /// The block cache holds all of the data.
     All,

@@ -11,8 +11,8 @@ use super::table::Table;
 use crate::columns::row;
 use crate::number::{NONE, fixed};
 
-/// The snapshots whose reads Figure 5.13 shows, in addition to the last one of the series. Snapshot
-/// 1 is the first of a series of executions.
+/// The numbers of the snapshots whose reads Figure 5.13 shows, in addition to the last snapshot of
+/// the series. Snapshot n was created before the n-th execution.
 const SNAPSHOTS_SHOWN: [usize; 3] = [1, 3, 5];
 
 /// Returns the tables of some parts, in the order of the thesis.

@@ -22,7 +22,8 @@ const NAMES: [&str; 7] = [
 ];
 /// The number of jobs of the paper's figures 5 and 6, and of `scheduler/tests/results/converged-100-jobs.csv`.
 const JOBS: u32 = 100;
-/// The gap to which the relaxation is solved, as a fraction of its value; that of the same file.
+/// The gap at which the solver of the relaxation stops, as a fraction of the relaxation's value.
+/// The results in that file have the same gap.
 const CONVERGED: f64 = 1e-3;
 
 pub fn run(threads: usize) -> Result<Part> {

@@ -10,19 +10,20 @@ const JOBS: std::ops::RangeInclusive<u32> = 3..=6;
 const BEFORE_S: f64 = 0.5;
 /// CPU time of each job, in seconds.
 const JOB_CPU_S: std::ops::Range<f64> = 0.6..2.0;
-/// The goal of a job, relative to the time that the machine needs for the job and those before it.
+/// The goal of a job, as a multiple of the time that the machine needs for this job and all jobs
+/// before it.
 const GOAL_FACTOR: std::ops::Range<f64> = 1.05..1.8;
 /// CPU time of the additional job, whose effect on the running jobs is predicted, in seconds.
 const OTHER_CPU_S: std::ops::Range<f64> = 0.5..3.0;
-/// The goal of the additional job, whose effect on the running jobs is predicted, relative to the
-/// time that the machine needs for this job alone.
+/// The goal of the additional job, whose effect on the running jobs is predicted, as a multiple of
+/// the time that the machine needs for this job alone.
 const OTHER_GOAL_FACTOR: std::ops::Range<f64> = 1.2..4.0;
 /// The fraction of the machine that jobs get if nothing else runs.
 const CAPACITY: f64 = 0.95;
-/// The multiple of the time of a run's work, plus [`LIMIT_MORE_S`], after which the run is given
-/// up.
+/// A run is given up after this multiple of the time that it takes on an otherwise idle machine,
+/// plus [`LIMIT_MORE_S`].
 const LIMIT_FACTOR: f64 = 3.0;
-/// Seconds that are added to the time that [`LIMIT_FACTOR`] gives a run.
+/// The seconds after which a run is given up, in addition to [`LIMIT_FACTOR`] times its duration.
 const LIMIT_MORE_S: f64 = 3.0;
 
 /// CPU time and goal of a job, in seconds.

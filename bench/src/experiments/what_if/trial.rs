@@ -36,8 +36,8 @@ const QUESTIONS: usize = 50;
 /// The time that an experiment usually takes besides its trials, for warming up and for timing
 /// predictions, in seconds.
 pub(super) const AROUND_S: f64 = 15.0;
-/// The largest accepted excess over [`AROUND_S`] of the time for warming up and for timing
-/// predictions, in seconds.
+/// The largest excess over [`AROUND_S`] of the time for warming up and for timing predictions, in
+/// seconds. It is part of the maximal duration that the experiment announces.
 pub(super) const AROUND_LIMIT_S: f64 = 90.0;
 /// CPU time of a job that warms up, in seconds.
 const WARM_UP_CPU_S: f64 = 2.0;

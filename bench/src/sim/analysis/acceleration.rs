@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     /// As long as the nodes with an accelerator (a pool of 10%) suffice, the speedup has no effect.
-    /// Beyond, each of them that is missing is replaced by `speedup` regular nodes.
+    /// Beyond that, `speedup` regular nodes replace each accelerated node that is missing.
     #[test]
     fn beyond_the_pool_regular_nodes_count_by_the_speedup() {
         assert_eq!(allocated(50.0, 5.0), 5.0);

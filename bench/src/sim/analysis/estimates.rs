@@ -12,8 +12,8 @@ fn slots_factor(distance: f64, length: f64) -> f64 {
     (100.0 / length).floor() / (distance / length).floor()
 }
 
-/// Returns how long after the goal a job ends, in percent of the length of the job, if reduces are
-/// `part` percent of that length and take `deviation` percent longer than estimated.
+/// Returns how long after its goal a job ends, in percent of the job's length, if the reduces were
+/// estimated to take `part` percent of that length and take `deviation` percent longer.
 fn deviation(part: f64, deviation: f64) -> f64 {
     part * deviation / 100.0
 }

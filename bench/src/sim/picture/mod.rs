@@ -21,7 +21,8 @@ pub use reliability::reliability;
 pub use rows::{running_tasks, satisfaction};
 pub use shares::shares;
 
-/// Formats a time: in hours if the whole is longer than four hours, else in seconds.
+/// Formats the time `t_s`: in hours if `whole_s`, the length of the time axis, is more than four
+/// hours, else in seconds.
 fn time(t_s: f64, whole_s: f64) -> String {
     if whole_s > 4.0 * 3600.0 {
         format!("{:.1} h", t_s / 3600.0)

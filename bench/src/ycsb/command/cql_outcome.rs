@@ -28,8 +28,8 @@ pub struct CqlOutcome {
     /// Latencies of each kind of operation that occurred.
     pub latencies: BTreeMap<Operation, Latencies>,
     pub latencies_all: Latencies,
-    /// The number of values that were damaged, belonged to another record, or were read from a
-    /// snapshot although this run wrote them.
+    /// The number of wrong values: with a damaged stamp, of another record, or read from a snapshot
+    /// although this run wrote them.
     pub mismatches: u64,
     /// The number of reads of existing records that found no record.
     pub not_found: u64,

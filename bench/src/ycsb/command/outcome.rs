@@ -50,7 +50,7 @@ pub struct Settings {
     pub durability: DurabilityArg,
     /// Size of the block cache, in MiB.
     pub cache_mb: u64,
-    /// Size of a memtable, in MiB.
+    /// Size at which a memtable is flushed, in MiB.
     pub memtable_mb: u64,
     pub seed: u64,
 }
@@ -80,7 +80,7 @@ pub struct Reads {
     pub runs_touched_per_read: f64,
     pub blocks_read_per_read: f64,
     pub blocks_cached_per_read: f64,
-    /// The mean number of files per point read that a filter excluded.
+    /// The mean number of SSTables per point read that a filter excluded.
     pub filter_skips_per_read: f64,
 }
 

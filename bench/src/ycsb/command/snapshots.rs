@@ -15,7 +15,8 @@ use crate::ycsb::{Driver, Report, WatchGroup};
 
 /// The name, in the report, of the time windows in which a snapshot is created.
 const AROUND: &str = "around a snapshot";
-/// The name, in the report, of the time windows in which no snapshot is created, for comparison.
+/// The name, in the report, of the time windows in which no snapshot is created. They are compared
+/// with the windows [`AROUND`] snapshots.
 const BETWEEN: &str = "between snapshots";
 /// Half the length of a time window: a snapshot is created in the middle of its window.
 const HALF_WINDOW: Duration = Duration::from_millis(5);
@@ -37,7 +38,8 @@ pub struct SnapshotProbe<'a> {
 #[derive(Debug, Clone, Serialize)]
 pub struct SnapshotsOutcome {
     pub requested: u64,
-    /// The number of snapshots that were taken: fewer if the run was too short for their windows.
+    /// The number of snapshots that were taken: fewer than requested if the run was too short for
+    /// their windows.
     pub taken: u64,
     pub creation_p50_us: f64,
     pub creation_max_us: f64,
@@ -63,9 +65,9 @@ impl<'a> SnapshotProbe<'a> {
         }
     }
 
-    /// Returns at once if the next window is not due yet by the progress of the run. Otherwise
-    /// waits until the window is over, and creates a snapshot in its middle, except in every second
-    /// window.
+    /// Handles the next window if it is due by the progress of the run; else returns at once. In
+    /// the first window, the third and so on, creates a snapshot in the middle of the window.
+    /// Returns when the window is over.
     pub fn poll(&mut self, driver: &Driver) -> Result<()> {
         let windows_all = 2 * self.requested;
         let due = (self.windows + 1) as f64 / (windows_all + 1) as f64;

@@ -40,7 +40,7 @@ fn write_setup(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     write_load(text, outcome.load.as_ref(), outcome.interrupted)
 }
 
-/// Returns the text for the pace of a run.
+/// Describes the pace of a run: an open loop at the target rate, or a closed loop.
 pub(super) fn pace(target_ops_per_s: Option<f64>) -> String {
     match target_ops_per_s {
         Some(rate) => format!("open loop at {rate} ops/s"),

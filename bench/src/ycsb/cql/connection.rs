@@ -21,7 +21,7 @@ pub(super) struct Pending {
     pub step: Step,
     /// The time from which the latency of the request is measured.
     pub from: Instant,
-    /// Whether the latency of the request is recorded.
+    /// Whether the latency of the request is recorded. It is not during the plan's lead.
     pub counts: bool,
 }
 
@@ -51,7 +51,7 @@ impl Connection {
         }
     }
 
-    /// Registers a request that is sent in this stream.
+    /// Registers a request that is sent on this stream: its response is expected.
     pub(super) fn expect(&mut self, stream: u16, pending: Pending) {
         let position = usize::from(stream);
         if self.pending.len() <= position {

@@ -23,7 +23,8 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    /// Starts the first interval. Each is at least of this length, and is sent to `sender`.
+    /// Starts the first interval. Intervals last at least `length`, and are sent to `sender` when
+    /// they end.
     pub(super) fn new(length: Duration, sender: Sender<Interval>, pace: &Pace) -> Self {
         Self {
             length,
@@ -39,7 +40,8 @@ impl Intervals {
         self.nanos.saturating_record(nanos);
     }
 
-    /// Ends the interval if it is long enough. `now` is the time since the beginning of the run.
+    /// Ends the interval if it has lasted long enough. `now` is the time since the beginning of the
+    /// run.
     pub(super) fn look(&mut self, now: Duration) {
         let Some(length) = now.checked_sub(self.began) else {
             return;

@@ -29,8 +29,8 @@ pub(crate) struct Plan {
     pub duration: Option<Duration>,
     /// A flag that ends the run.
     pub stop: Arc<AtomicBool>,
-    /// The latencies of operations that began, or were due, within this time from the start are not
-    /// counted.
+    /// The latencies of operations that were due (in an open loop) or began (in a closed loop)
+    /// within this time from the start are not counted.
     pub lead: Duration,
     /// If true, the latencies of operations that were due while the machine paused are not counted.
     /// Meant for an open loop of some seconds; requires CAP_SYS_NICE, and has no effect without.
@@ -54,7 +54,8 @@ pub(crate) struct Plan {
 pub(crate) enum Operations {
     /// Writes each of these records once.
     Load(Range<u64>),
-    /// The operations of a workload. The distribution of records replaces the workload's own.
+    /// The operations of a workload. The distribution of records, if given, replaces the workload's
+    /// own.
     Run(Workload, Option<Distribution>),
 }
 

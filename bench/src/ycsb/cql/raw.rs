@@ -169,5 +169,5 @@ impl RawClient {
     }
 }
 
-/// The value length for statements that are prepared only to read, and so write no value.
+/// The value length of statements that are prepared for reads only: they write no value.
 const VALUE_BYTES_NONE: usize = 0;

@@ -14,7 +14,7 @@ use super::tally::Tally;
 use crate::threads::value_of;
 use crate::ycsb::Sentinels;
 
-/// The time after which a run starts: all threads exist by then.
+/// The delay before a run starts, so that all threads exist by then.
 const START_AFTER: Duration = Duration::from_millis(5);
 
 /// The state that the threads of a run share.
@@ -39,8 +39,8 @@ impl Shared<'_> {
             || (self.plan.duration).is_some_and(|duration| lasted >= duration)
     }
 
-    /// Counts an operation that is about to begin. Returns false if the plan has no more
-    /// operations: then it must not begin.
+    /// Counts an operation that is about to begin. Returns false if the plan allows no more
+    /// operations: then the operation must not begin.
     pub(super) fn begins(&self) -> bool {
         let before = self.issued.fetch_add(1, Ordering::Relaxed);
         self.plan.operations_max.is_none_or(|max| before < max)

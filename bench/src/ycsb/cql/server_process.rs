@@ -119,12 +119,12 @@ impl ServerProcess {
         reset.context("cannot reset the peak of the server's memory (/proc/PID/clear_refs)")
     }
 
-    /// Waits until the process's CPU time no longer grows, which shows that its background work is
-    /// done. Returns false if that did not happen within `patience`.
+    /// Waits until the process hardly uses CPU time any more, which shows that its background work
+    /// is done. Returns false if that did not happen within `patience`.
     pub(crate) fn settle(&self, patience: Duration) -> Result<bool> {
         const LOOK_EVERY: Duration = Duration::from_millis(500);
-        /// The most CPU time that an idle server uses between two measurements. It is not 0,
-        /// because the server's governor keeps sampling the load.
+        /// The most CPU time that an idle server uses between two measurements, half a second
+        /// apart. It is not 0, because the server's governor keeps sampling the load.
         const QUIET_CPU_S: f64 = 0.025;
         let mut left = patience;
         let mut before = self.usage()?;

@@ -58,8 +58,8 @@ pub(super) fn create_snapshot(client: &mut Client, name: &str) -> Result<()> {
 }
 
 /// Reads the whole table page by page, in the calling thread, until the table ends or `goes_on`
-/// returns false. Returns the number of rows. A thread of the idle class yields between two reads
-/// of the socket.
+/// returns false. Returns the number of rows. If the thread is in the idle class, it offers its
+/// core to other threads after each read of the socket.
 pub(crate) fn pages(
     client: &mut Client,
     page_rows: u32,

@@ -35,7 +35,7 @@ pub(crate) struct Tally {
     /// The number of operations that the server rejected for overload. Those during the plan's
     /// lead, the time at the start that does not count, are left out.
     pub refused: u64,
-    /// The number of values that were damaged, belonged to another record, or were newer than the
+    /// The number of wrong values: with a damaged stamp, of another record, or newer than the
     /// snapshot from which they were read.
     pub mismatches: u64,
     /// The number of reads of existing records that found no record.
@@ -102,9 +102,9 @@ impl Tally {
         }
     }
 
-    /// Records the latencies of operations that were not due while the machine paused, and the
-    /// paused time between `from` and `until`. If most of this time was paused, all latencies are
-    /// recorded.
+    /// Records the latencies of the operations in `timed`, except for operations that were due
+    /// while the machine paused. Also records how much of the time between `from` and `until` was
+    /// paused. If most of this time was paused, no operation is left out.
     pub(super) fn leave_out(&mut self, pauses: Option<&Pauses>, from: Instant, until: Instant) {
         let leaves_out = pauses.filter(|pauses| !pauses.hide_most(from, until));
         for timed in std::mem::take(&mut self.timed) {

@@ -170,7 +170,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Takes the next operation, and appends its first request to the bytes that the connection of
+    /// Begins the next operation, and appends its first request to the bytes that the connection of
     /// `slot` will send. Returns false if there is no next operation.
     fn begin(&mut self, slot: Slot, from: Instant) -> bool {
         let next = if self.shared.begins() {

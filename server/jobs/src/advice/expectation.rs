@@ -17,7 +17,7 @@ pub struct JobAdvice {
     /// The advice.
     #[serde(flatten)]
     pub advice: Advice,
-    /// Cores that the job may use.
+    /// The number of cores that the job may use.
     pub cores: u32,
     /// Number of map tasks.
     pub maps: u32,
@@ -81,10 +81,10 @@ pub struct Expected<'a> {
     pub name: &'a str,
     /// The job or chain to run.
     pub work: &'a Work,
-    /// The profile of an earlier execution. `Some(None)` if no profile is known; `None` if there is no
-    /// database that could have one.
+    /// The profile of an earlier execution: `Some(None)` if the database has none, `None` if the job uses no
+    /// database.
     pub known: Option<Option<&'a KnownProfile>>,
-    /// Cores that the job may use.
+    /// The number of cores that the job may use.
     pub cores: u32,
     /// Cores that the process may run on. The CPU use of other processes is measured over
     /// these cores.
@@ -107,7 +107,7 @@ pub struct SizedJob {
     pub reduces: u32,
     /// CPU time of a reduce task in seconds.
     pub reduce_task_cpu_s: f64,
-    /// Cores that the job may use.
+    /// The number of cores that the job may use.
     pub cores: u32,
 }
 

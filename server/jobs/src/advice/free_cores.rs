@@ -10,8 +10,8 @@ use ebb_colocate::LoadMonitor;
 /// ticks of 10 ms, so a much shorter measurement would be coarse.
 const MEASURE_FOR: Duration = Duration::from_millis(200);
 
-/// The least number of free cores that is assumed if jobs are guaranteed none, however much other processes
-/// use. Without a lower bound the predicted time of a job could be infinite.
+/// The number of free cores that is assumed if other processes use all cores and no cores are guaranteed to
+/// jobs. With 0, the predicted time of a job would be infinite.
 const FREE_CORES_MIN: f64 = 0.05;
 
 /// The number of cores that other processes leave free on this machine, or the number of cores that
@@ -41,8 +41,8 @@ impl FreeCores {
         }
     }
 
-    /// Creates the free cores from a CPU use that the caller has measured: other processes use
-    /// `others_cores` cores. Callers that measure this use continuously need not wait.
+    /// Creates the value from a measurement of the caller: other processes use `others_cores` cores.
+    /// [`of`](Self::of) then does not wait.
     pub fn beside(others_cores: f64) -> Self {
         Self::new(Others::Known {
             cores: others_cores,
@@ -66,10 +66,10 @@ impl FreeCores {
         }
     }
 
-    /// Returns how many of the `cores` cores of a job are free, on a machine of `machine_cores`
-    /// cores: at least the floor, or 0.05 cores without a floor. Returns `cores` if the operating
-    /// system does not report the CPU use of processes. After [`start`](Self::start), waits until the
-    /// measurement has taken a fifth of a second.
+    /// Returns the number of free cores for a job that may use `cores` of the `machine_cores` cores of a
+    /// machine: at least the floor (without a floor, 0.05), but never more than `cores`. If the operating
+    /// system does not report the CPU use of processes, assumes that other processes use none. After
+    /// [`start`](Self::start), waits until the measurement has taken a fifth of a second.
     pub fn of(self, cores: u32, machine_cores: u32) -> f64 {
         let others_cores = match self.others {
             Others::Known { cores } => cores,

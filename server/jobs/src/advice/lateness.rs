@@ -37,8 +37,7 @@ pub struct Lateness {
 pub struct PublicationOutlook {
     /// The job id of an earlier publication, whose measured CPU time is the basis of this prediction.
     pub profile_of: String,
-    /// The number of bytes of its input that the publication `profile_of` published per second of
-    /// CPU time.
+    /// The speed of the earlier publication `profile_of`: bytes of its input per second of CPU time.
     pub bytes_per_cpu_s: f64,
     /// The predicted time of a publication of the input, in seconds, on the cores that are free for the job on this
     /// machine.
@@ -57,7 +56,7 @@ pub(super) struct PredictedJob {
     pub(super) end_s: f64,
     /// The predicted CPU time of all tasks together, in seconds.
     pub(super) cpu_s: f64,
-    /// Cores that the job may use.
+    /// The number of cores that the job may use.
     pub(super) cores: u32,
     /// The number of cores that are free for the job, which may be a fraction; positive.
     pub(super) free_cores: f64,
@@ -77,9 +76,9 @@ impl PredictedJob {
     }
 
     /// Returns the prediction from the profile of the latest publication in `publications` that wrote all
-    /// rows and whose input was at most ten times larger or smaller; `None` if there is none. Publications of
-    /// changes only are ignored: they show nothing about the time for all rows. The name of their job
-    /// differs.
+    /// rows and whose input was at most ten times larger or smaller; `None` if there is none. Ignores
+    /// publications that wrote only changed rows (their jobs have another name): they do not show how long a
+    /// publication of all rows takes.
     fn publication(&self, publications: &[ProfileRecord]) -> Option<PublicationOutlook> {
         let outlooks = publications.iter().filter_map(|profile| {
             let measured = profile.measured(PUBLICATION)?;
@@ -126,7 +125,8 @@ mod tests {
         bytes_in: 1000,
     };
 
-    /// The profile of a publication.
+    /// Returns the profile of a publication that took `cpu_s` seconds of CPU time. `job` is its id, and
+    /// `split_bytes` the size of its input in bytes.
     fn published(job: &str, cpu_s: f64, split_bytes: u64) -> ProfileRecord {
         let measured = MeasuredProfile {
             map: TaskMeasures {

@@ -29,15 +29,15 @@ pub use self::lateness::{Lateness, PUBLICATION, PublicationOutlook};
 /// The probability of meeting the goal for which [`Advice::safe_goal_s`] is computed.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The largest number of futures, each of which has its own task lengths. A job with very many tasks
-/// has fewer, so that all futures together have at most `TASKS_MAX` tasks, but at least `FUTURES_MIN`.
+/// The largest number of futures: simulated executions of the job, each with other random task lengths. For a
+/// job with very many tasks the number is smaller, so that all futures together have at most `TASKS_MAX`
+/// tasks, but not below `FUTURES_MIN`.
 const FUTURES_MAX: usize = 200;
 const FUTURES_MIN: usize = 40;
 const TASKS_MAX: usize = 200_000;
 
-/// The assumed error of an estimate that is based on a run of the same work: the standard deviation
-/// of the logarithm of a run's time divided by its estimate. The assumption counts like one
-/// measured run (see `off`).
+/// The assumed error of an estimate that is based on a run of the same work: the standard deviation of
+/// ln(time of a run / estimate). The assumption counts like one measured run (see `off`).
 const SAME_WORK_LOG_SD: f64 = 0.2;
 /// The assumed error, as in `SAME_WORK_LOG_SD`, of an estimate that is based on a run of other work
 /// of the same application.
@@ -91,11 +91,11 @@ pub struct Advice {
     pub map_task_cpu_s: f64,
     /// The estimated CPU time of a reduce task, in seconds.
     pub reduce_task_cpu_s: f64,
-    /// The factor by which earlier executions took longer than was estimated from their tasks. It
-    /// is the geometric mean of their ratios and of one assumed ratio of 1. `median_s` and
-    /// `safe_goal_s` include it.
+    /// The factor by which earlier executions took longer than was estimated from their tasks. It is the
+    /// geometric mean of the ratios of their times to their estimates, and of one assumed ratio of 1.
+    /// `median_s` and `safe_goal_s` include it.
     pub learned_factor: f64,
-    /// The standard deviation of the logarithm of the ratio of a run's time to its estimate.
+    /// The standard deviation of ln(time of a run / estimate), which measures how far estimates are off.
     pub log_sd: f64,
 }
 
@@ -209,10 +209,9 @@ fn makespan_s(cpu_s: impl Iterator<Item = f64>, cores: f64) -> f64 {
     }
 }
 
-/// Returns the mean and the standard deviation of the logarithm of a run's time divided by its
-/// estimate, from the earlier runs and one assumed run with the error `SAME_WORK_LOG_SD` or
-/// `OTHER_WORK_LOG_SD`. The more the size of the input differs from that of the measured one, the
-/// larger is the standard deviation.
+/// Returns the mean and the standard deviation of ln(time of a run / estimate). They are computed from the
+/// earlier runs, and from one assumed run with the error `SAME_WORK_LOG_SD` or `OTHER_WORK_LOG_SD`. The more
+/// the size of the input differs from that of the measured input, the larger is the standard deviation.
 fn off(question: &Question) -> (f64, f64) {
     let believed = if question.is_same_work {
         SAME_WORK_LOG_SD
@@ -253,7 +252,8 @@ fn length(measured: &TaskMeasures, mean_s: f64) -> TaskLength {
 mod tests {
     use super::*;
 
-    /// A job of ten map tasks of 2 s each and a reduce task of 4 s, with 1000 bytes of input.
+    /// Returns a question about a job of ten map tasks of 2 s each and a reduce task of 4 s, with 1000 bytes
+    /// of input.
     fn question() -> Question {
         let all = |tasks: u64, cpu_s: f64, bytes_in: u64| TaskMeasures {
             tasks,
@@ -285,8 +285,9 @@ mod tests {
         );
     }
 
-    /// Five maps of 2 s after each other on each core, then a reduce of 4 s: 14 s, with a standard
-    /// deviation of a fifth. 95% of a normal variable are below 1.645 standard deviations.
+    /// Each of two cores runs five maps of 2 s, one after the other. Then one core runs a reduce of 4 s. So
+    /// the job takes 14 s, and ln(time / estimate) has a standard deviation of 0.2. A normal variable is
+    /// below its mean plus 1.645 standard deviations with a probability of 95%.
     #[test]
     fn the_median_is_what_the_last_run_took_and_the_safe_goal_lies_behind() {
         let advice = advise(&question());

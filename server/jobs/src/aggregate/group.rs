@@ -35,8 +35,8 @@ pub(super) struct Measures {
 }
 
 impl Measures {
-    /// Creates the aggregate of one row with the value `value`, if it has one. `sketched` is the value
-    /// as a float, if there are quantiles to compute.
+    /// Creates the aggregate of one row. `value` is the row's value in the column, `None` if it has none.
+    /// `sketched` is the value as a float, if quantiles are to be computed.
     pub fn of_row(value: Option<Number>, sketched: Option<f64>) -> Self {
         let Some(value) = value else {
             return Self::default();
@@ -189,8 +189,8 @@ impl Group {
         }
     }
 
-    /// Encodes the group in the form with a fixed length, which [`combine_in_place`] requires. If the
-    /// group has sketches, or a number that is too long, uses the compact form.
+    /// Encodes the group in the form with a fixed length, which [`combine_in_place`] requires. A group that
+    /// has sketches, or a number too long for this form, is encoded in the compact form.
     pub fn encode_for_map(&self, has_sketch: bool) -> Vec<u8> {
         if has_sketch {
             return self.encode(true);

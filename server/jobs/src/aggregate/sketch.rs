@@ -13,7 +13,7 @@ const GAMMA: f64 = (1.0 + RELATIVE_ERROR) / (1.0 - RELATIVE_ERROR);
 
 /// A sketch of how numbers are distributed: the number of values in each bucket. The bucket `i` of
 /// `positive` has the values in `(GAMMA^(i-1), GAMMA^i]`, and the same bucket of `negative` their
-/// negatives. There are at most 150,000 buckets for all floats.
+/// negatives. All floats together need at most 150,000 buckets of each sign.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sketch {
     negative: BTreeMap<i32, u64>,

@@ -50,8 +50,9 @@ impl AttemptTable {
         Ok(attempts)
     }
 
-    /// Returns at most `count_max` attempts of a job, each with its number, in digits as in the key
-    /// of its row. With `after`, only attempts with greater numbers.
+    /// Returns at most `count_max` attempts of a job, in the order in which they ended, each with
+    /// its number: the digits at the end of its row's key. With `after`, only attempts with greater
+    /// numbers.
     pub(super) fn after(
         &self,
         job: &str,
@@ -60,7 +61,7 @@ impl AttemptTable {
     ) -> Result<Vec<(String, JobAttempt)>> {
         let before = format!("{job}/{}", after.unwrap_or_default());
         let number_at = job.len() + 1;
-        // '0' comes right after '/', so no text behind the '/' leads out of the job's rows.
+        // '0' comes right after '/', so no text after the '/' leads out of the job's rows.
         let end = format!("{job}0");
         let rows = (Bound::Excluded(before), Bound::Excluded(end));
         let mut attempts = Vec::new();
@@ -72,7 +73,7 @@ impl AttemptTable {
         Ok(attempts)
     }
 
-    /// Adds the deletion of the attempts of a job to `batch`.
+    /// Adds deletions of all attempts of a job to `batch`.
     pub(super) fn forget(&self, job: &str, batch: &mut WriteBatch) {
         // '0' comes right after '/'.
         let all = format!("{job}/")..format!("{job}0");

@@ -48,8 +48,9 @@ impl BackupRequest {
 }
 
 impl BackupReport {
-    /// Returns the report of a finished backup. The outcome is a failure if the backup has damage:
-    /// such a backup does not replace an older one.
+    /// Returns the report of a finished backup. The outcome is a failure if the backup has damage and
+    /// therefore did not replace an older one. A damaged backup without an older one has the outcome
+    /// "succeeded", but [`is_good`](Self::is_good) is false.
     pub fn finished(made: BackupInfo) -> Self {
         let outcome = if made.older_stays {
             let cause = "files are damaged or missing, and the older backup stays";

@@ -120,11 +120,11 @@ impl History {
         })
     }
 
-    /// Records a job that is about to start, with the snapshots that were made for it and
-    /// the request that submitted it. Deletes the oldest ended jobs beyond the limit.
+    /// Records a job that is about to start, with the snapshots that were made for it and the request that
+    /// submitted it. Deletes the records of the oldest ended jobs, beyond the number that the history keeps.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When the store fails, or a row is not a job.
     pub fn begin(
         &self,
         request: &JobRequest,
@@ -140,7 +140,7 @@ impl History {
     /// claim, and returns that claim, too.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When the store fails, or a row is not a job.
     pub fn begin_claimed<C>(
         &self,
         request: &JobRequest,
@@ -209,9 +209,9 @@ impl History {
         Ok(again)
     }
 
-    /// Records that a process that shuts down, or accepts no jobs, has parked a job, so that the next process
-    /// starts it again. This works on a full disk, too: otherwise the start would count as one that ended
-    /// with its process, and the third such start is the last.
+    /// Records that a process has parked a job, so that the next process starts it again. A process parks a
+    /// job when it shuts down, or accepts no jobs. This works on a full disk, too: without the record, the
+    /// start would count against [`STARTS_MAX`], like one whose process ended while the job ran.
     ///
     /// # Errors
     /// When the store fails.
@@ -236,9 +236,10 @@ impl History {
         Ok(self.attempts.db.sync()?)
     }
 
-    /// Records how a job ended. This works on a full disk, too: without the record the next process would
-    /// start the job again, although the job has ended for its clients, and its snapshots would go on to pin
-    /// space. Jobs cannot use up the reserved space: a start uses none of it, and each start has one end.
+    /// Records how a job ended. This works on a full disk, too, by the space that the store reserves for such
+    /// writes: without the record the next process would start the job again, although the job has ended for
+    /// its clients, and its snapshots would go on to pin space. Jobs cannot use up this space: a start uses
+    /// none of it, and each start has one end.
     ///
     /// # Errors
     /// When the store fails.
@@ -251,7 +252,8 @@ impl History {
         })
     }
 
-    /// Deletes the record of a job that did not start after all, and its attempts.
+    /// Deletes the record of a job and its attempts: of a job that did not start after all, or of an ended
+    /// job that the history no longer keeps.
     ///
     /// # Errors
     /// When the store fails.
@@ -267,7 +269,7 @@ impl History {
     /// write them.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When the store fails, or a row is not an attempt.
     pub fn attempts(&self, id: &str) -> Result<Vec<JobAttempt>> {
         self.attempts.of(id)
     }
@@ -312,12 +314,12 @@ impl History {
         self.profiles.record(work, profile)
     }
 
-    /// Returns the profile of the same `work`. If there is none, returns the latest profile of the application,
-    /// preferably one that contains measurements of the step (job of the runtime) with the name `job`. `None` if the
-    /// application has no profile.
+    /// Returns a profile from which a job can be estimated: that of the same `work`, if there is one.
+    /// Otherwise the latest profile of the application. Profiles that contain measurements of the step (job
+    /// of the runtime) `job` come first among these. `None` if the application has no profile.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When the store fails, or a row is not a profile.
     pub fn known_profile(
         &self,
         application: &str,
@@ -330,7 +332,7 @@ impl History {
     /// Returns all profiles, ordered by application.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When the store fails, or a row is not a profile.
     pub fn profiles(&self) -> Result<Vec<ProfileRecord>> {
         self.profiles.all()
     }
@@ -338,7 +340,7 @@ impl History {
     /// Returns the profiles of an application, in no particular order.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When the store fails, or a row is not a profile.
     pub fn profiles_of(&self, application: &str) -> Result<Vec<ProfileRecord>> {
         let profiles = self.profiles.of(application)?.into_iter();
         Ok(profiles.map(|(_, profile)| profile).collect())
@@ -392,7 +394,7 @@ impl History {
         Ok(self.jobs.put(row.id(), row.json())?)
     }
 
-    /// Writes a record, also on a full disk.
+    /// Writes a record, also on a full disk, by the space that the store reserves for such writes.
     fn put_freeing(&self, job: &JobRecord) -> Result<()> {
         let mut batch = WriteBatch::new();
         self.put_in(job, &mut batch);

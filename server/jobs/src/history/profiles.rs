@@ -39,7 +39,7 @@ pub struct ProfileRecord {
 }
 
 impl ProfileRecord {
-    /// Returns the profile of the job with this name.
+    /// Returns the measurements of the runtime's job with the name `name`; `None` if the profile has none.
     pub fn measured(&self, name: &str) -> Option<MeasuredProfile> {
         let found = self.measured.iter().find(|(of, _)| of == name);
         found.map(|(_, measured)| *measured)
@@ -82,9 +82,9 @@ impl ProfileTable {
         Ok(())
     }
 
-    /// Returns the profile of the same work, or else the latest one of the application, preferably one that has
-    /// measurements of a job with the name `job`. Profiles of jobs that read something come first, because an
-    /// empty input shows nothing about other work.
+    /// Returns the profile of the same work. If there is none, returns the latest profile of the application,
+    /// but prefers profiles with measurements of the runtime's job `job`, and among these the profiles of
+    /// jobs that read something: an empty input shows nothing about other work.
     pub(super) fn known(
         &self,
         application: &str,

@@ -42,8 +42,7 @@ struct State {
 }
 
 impl State {
-    /// Returns the position of this job of the runtime in the chain, from 1. Adds the job if it is
-    /// new.
+    /// Returns the position of a job of the runtime in the chain, from 1. Adds the job if it is new.
     fn step(&mut self, job: JobId) -> u64 {
         let known = self.steps.iter().position(|step| *step == job);
         let step = known.unwrap_or_else(|| {
@@ -54,7 +53,7 @@ impl State {
     }
 }
 
-/// The attempts that the store failed to write.
+/// The number of attempts that the store failed to write, and the reason.
 #[derive(Debug, Default)]
 struct Lost {
     attempts: u64,

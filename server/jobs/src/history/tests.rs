@@ -14,7 +14,7 @@ use super::*;
 use crate::pi::Variant;
 use crate::request::{ApplicationRequest, OutputPlace, PiRequest};
 
-/// A request that differs from others by its `seed`.
+/// Returns a request for an estimate of pi, which differs from other requests by its `seed`.
 fn pi(seed: u64) -> JobRequest {
     let application = ApplicationRequest::Pi(PiRequest {
         points: 1,
@@ -490,7 +490,7 @@ fn a_job_that_read_nothing_hides_no_profile_of_its_application() {
     assert_eq!(known("empty"), "empty");
 }
 
-/// A history in memory, on a disk that may fill up.
+/// Opens a history on a disk in memory, which may fill up.
 fn history_on(disk: &MemDisk) -> History {
     let options = Options {
         disk: Arc::new(disk.clone()),
@@ -524,7 +524,7 @@ fn an_attempt_that_cannot_be_written_is_counted_and_later_ones_are_written() {
 
 #[test]
 fn that_an_output_is_put_in_place_is_on_the_disk_before_it_is() {
-    /// An output whose commit checks the state that a crash of the machine would leave.
+    /// An output whose commit checks the history as a crash of the machine at this moment would leave it.
     struct Looks(MemDisk, JobRecord);
     impl Output for Looks {
         fn open(&self, _: u32, _: u32) -> std::result::Result<Box<dyn OutputWriter>, TaskError> {
@@ -594,7 +594,8 @@ fn a_job_ends_or_is_parked_on_a_full_disk() {
     }
 }
 
-/// Checks that the end of a job without snapshots, and the parking of another one, is recorded on a full disk.
+/// Checks that the end of a job without snapshots, in the state `state`, and the parking of another job are
+/// recorded on a full disk.
 fn ends_on_a_full_disk(state: RecordState) {
     let disk = MemDisk::new();
     let open = || {

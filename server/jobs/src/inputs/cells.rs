@@ -44,7 +44,7 @@ use crate::error::of_table;
 /// The length that marks a cell as null.
 const NULL: u32 = u32::MAX;
 
-/// An input of several tables, all as of one snapshot, for a publication.
+/// An input of several tables for a publication. All tables are read as of the same snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct CellsInput {
     tables: Vec<Table>,
@@ -62,7 +62,7 @@ struct Table {
     cql: Option<CqlCells>,
 }
 
-/// The columns of a table that CQL made.
+/// The columns of a CQL table.
 #[derive(Debug)]
 struct CqlCells {
     schema: Arc<TableSchema>,
@@ -80,9 +80,9 @@ struct CellColumns {
 }
 
 impl CellsInput {
-    /// Adds a table that CQL did not make, to be read in at most `splits` splits. The published table
-    /// with the number `rows_to` receives its rows. With an `older` snapshot of the table, only the
-    /// rows that differ are read.
+    /// Adds a plain table (one that was not created by CQL), to be read in at most `splits` splits. The
+    /// published table with the number `rows_to` receives its rows. With an `older` snapshot of the table,
+    /// only the rows that differ are read.
     pub(crate) fn add_plain(
         &mut self,
         table: SnapshotTable,
@@ -99,10 +99,9 @@ impl CellsInput {
         });
     }
 
-    /// Adds a table that CQL made, to be read in at most `splits` splits. The published table with the
-    /// number `rows_to` receives its rows, and the one with the number `statics_to` its static
-    /// columns. With an `older` snapshot of the table, at which it had the same columns, only the rows
-    /// that differ are read.
+    /// Adds a CQL table, to be read in at most `splits` splits. The published table with the number `rows_to`
+    /// receives its rows, and the one with the number `statics_to` its static columns. With an `older`
+    /// snapshot of the table, at which it had the same columns, only the rows that differ are read.
     pub(crate) fn add_cql(
         &mut self,
         table: SnapshotTable,
@@ -326,7 +325,8 @@ impl Table {
     }
 }
 
-/// Returns the record key of a row for which no older version was read: its change is "added".
+/// Returns the key of a record for a row that was not compared with an older version: the change is always
+/// "added".
 fn added(table: u32, key: &[u8]) -> RowKey<'_> {
     RowKey {
         table,

@@ -25,8 +25,8 @@ use super::snapshot::{Piece, SnapshotInput};
 use super::task_pace::TaskPace;
 use crate::error::of_table;
 
-/// The rows of a table that CQL made, at a snapshot. For a split that begins inside a partition,
-/// the partition's header (its deletions and static columns) is read in addition.
+/// The rows of a CQL table, at a snapshot. For a split that begins inside a partition, the
+/// partition's header (its deletions and static columns) is read in addition.
 #[derive(Debug, Clone)]
 pub struct CqlInput {
     /// The keys and the stored forms (operands) of the table's rows and of its partitions' headers

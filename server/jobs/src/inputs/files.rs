@@ -40,7 +40,7 @@ pub enum FileKind {
     Text,
     /// Each record is a CSV record, which may span several lines.
     Csv {
-        /// The first line of each file names the columns.
+        /// True if the first line of each file contains the names of the columns.
         header: bool,
         /// The byte between two fields; `None`: a tab in files with the extension `.tsv`,
         /// else a comma.
@@ -534,7 +534,7 @@ fn other_columns(file: &DataFile, own: &[String], other: &str, columns: &[String
     )))
 }
 
-/// Writes the byte offset of a record, with at least [`OFFSET_DIGITS`] digits, behind the name of
+/// Writes the byte offset of a record, with at least [`OFFSET_DIGITS`] digits, after the name of
 /// the file in `key`, whose first `name_bytes` bytes are that name. `format!` takes several times
 /// as long, which would double the cost of a record.
 fn set_offset(key: &mut Vec<u8>, name_bytes: usize, mut offset: u64) {
@@ -552,7 +552,7 @@ fn set_offset(key: &mut Vec<u8>, name_bytes: usize, mut offset: u64) {
 /// A part of a file, which the payload of a split has as three numbers, LE:
 ///
 /// ```text
-///   number of the file, u32 | first byte, u64 | byte behind the last, u64
+///   number of the file, u32 | first byte, u64 | byte after the last, u64
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 struct Part {

@@ -13,10 +13,10 @@ const KEY_BYTES: usize = 10;
 /// The number of different words in the values.
 const WORDS: u64 = 5000;
 
-/// Records drawn from a seed. The key has ten printable characters, drawn evenly as in
-/// gensort; the value consists of words with frequencies by Zipf's law (the n-th word is as
-/// frequent as 1/n). A record depends only on the seed and its number, so the number of
-/// splits does not change the records.
+/// Records drawn from a seed. The key has ten printable characters, drawn evenly as in gensort; the
+/// value consists of words with frequencies by Zipf's law (that of the n-th word is proportional to
+/// 1/n). A record depends only on the seed and its number, so the number of splits does not change
+/// the records.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Generator {
     seed: u64,

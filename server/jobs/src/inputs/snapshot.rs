@@ -30,7 +30,7 @@ const INDEXED_BYTES_MIN: u64 = 4 << 20;
 /// - Otherwise: by one scan at submission that adds up the sizes of all rows, which are in
 ///   memory or few. A table of less than twice [`SPLIT_BYTES_MIN`] is one split.
 ///
-/// Reading leaves no trace in the block cache.
+/// Reads bypass the block cache.
 #[derive(Debug, Clone)]
 pub struct SnapshotInput {
     rows: Rows,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use ebb_scheduler::runtime::{Checkpoint, TaskError};
 use ebb_tables::read::{Ended, Pace, ValueWork};
 
-/// Calls a checkpoint of the task while a search passes keys without rows (deleted ones, or in a
-/// snapshot those that were written later), and before long work on values. So the task is paced and
-/// can be cancelled there, and does not count as stalled.
+/// The pace of a task: calls a checkpoint of the task while a search passes keys without rows (deleted ones,
+/// or those that were written after the snapshot), and before long work on values. At a checkpoint the
+/// runtime can slow or cancel the task, and sees that it is not stalled.
 pub(super) struct TaskPace<'c> {
     checkpoint: Checkpoint<'c>,
     work: ValueWork,
@@ -32,8 +32,9 @@ impl<'c> TaskPace<'c> {
         (self.checkpoint)()
     }
 
-    /// Calls the checkpoint before work on values, which takes as long as comparing `bytes` bytes, if it
-    /// takes long together with the earlier calls of this function: see [`ValueWork::charge`].
+    /// Reports work on values that is about to be done, and takes as long as comparing `bytes` bytes. Calls
+    /// the checkpoint if this work and the work since the last such call take long: see
+    /// [`ValueWork::charge`].
     pub(super) fn charge(&self, bytes: usize) -> Result<(), Ended> {
         self.work.charge(bytes, self)
     }

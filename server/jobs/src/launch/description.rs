@@ -41,7 +41,7 @@ enum PlaceDescription {
     Table(String),
     /// A pinned table whose values are CSV records, possibly with malformed quotes.
     LenientCsv(String),
-    /// A pinned table that CQL made.
+    /// A pinned CQL table.
     Cql {
         /// The table, as [`PinnedTable::description`] returns it.
         table: String,
@@ -71,7 +71,8 @@ impl JobDescription {
         }
     }
 
-    /// Returns child processes for the job's tasks, with a node's default memory for records.
+    /// Returns child processes for the job's tasks. The records of a task have the memory that a
+    /// node gives them by default.
     pub fn processes(&self) -> TaskProcesses {
         self.processes_with_memory(RuntimeOptions::new(1).task_memory_bytes)
     }

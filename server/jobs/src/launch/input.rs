@@ -48,7 +48,7 @@ pub(super) enum OpenPlace {
     Table(SnapshotTable),
     /// A table whose values are CSV records, possibly with malformed quotes.
     LenientCsv(SnapshotTable),
-    /// A table that CQL made, and the columns to read; `None` for all.
+    /// A CQL table, and the columns to read; `None` for all.
     Cql(SnapshotTable, Option<Vec<String>>),
     Files(FilesInput),
     Generator(Generator),

@@ -64,9 +64,9 @@ pub struct OpenJob {
     /// The work; `None` once the node has taken it to submit it.
     pub work: Option<Work>,
     pub inputs: Vec<OpenInput>,
-    /// The handle with which the output records in the history that its commit is about to begin.
+    /// The handle with which the output updates the job's record before each commit.
     pub commits: CommitRecord,
-    /// Cores that the job may use.
+    /// The number of cores that the job may use.
     pub cores: u32,
     /// Pins of the tables that child processes read. They keep the files of the tables in place.
     _pins: Vec<PinnedTable>,

@@ -149,7 +149,7 @@ pub fn output_is_there(
 /// The table that an output is written to. Plain tables and tables of CQL are written in different
 /// ways.
 enum Place {
-    /// A plain table of keys and values, which CQL did not make.
+    /// A plain table of keys and values (one that was not created by CQL).
     Plain(TableOutput),
     /// A table of CQL, or a table to be created in a keyspace of CQL.
     Cql(Arc<Catalog>, TableName),

@@ -19,9 +19,9 @@ const EXPIRES_IN: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Debug)]
 pub struct JobSnapshot {
     name: String,
-    /// The keyspace and the commit of the snapshot, if it was made for the job; else `None`. The name
-    /// does not identify the snapshot: once the snapshot is deleted or has expired, another job or a
-    /// user may give the name to another snapshot.
+    /// The keyspace of the snapshot and the number of the commit that created it, if it was made for the job;
+    /// else `None`. The name does not identify the snapshot: once the snapshot is deleted or has expired,
+    /// another job or a user may give the name to another snapshot.
     own: Option<(Keyspace, SeqNo)>,
     /// Whether a snapshot that was made for the job outlives this value, because the record of the job
     /// names it for the next start.
@@ -91,7 +91,7 @@ impl JobSnapshot {
         self.is_kept = true;
     }
 
-    /// Makes a snapshot that was made for the job end with this value.
+    /// Makes this value delete the snapshot when dropped, if the snapshot was made for the job.
     pub(super) fn delete_at_end(&mut self) {
         self.is_kept = false;
     }
@@ -115,8 +115,8 @@ fn gone(keyspace: &Keyspace, name: &str) -> JobError {
     ))
 }
 
-/// Creates a snapshot of a table. Returns its name, the first free one of `run-1`, `run-2` and so on,
-/// and its commit.
+/// Creates a snapshot of a table. Returns its name, the first free one of `run-1`, `run-2` and so on, and the
+/// number of the commit that created it.
 fn create(keyspace: &Keyspace, table: &str) -> Result<(String, SeqNo), LookupError> {
     let options = SnapshotOptions {
         table: Some(table.to_string()),
@@ -149,7 +149,7 @@ pub fn delete_left_snapshots(db: &Db, history: &History) -> Result<(), HistoryEr
         let Some(ended_unix_ms) = job.ended_unix_ms else {
             continue;
         };
-        // The snapshots of older jobs have expired. Jobs behind one of these may be younger: their order is
+        // The snapshots of older jobs have expired. Jobs after one of these may be younger: their order is
         // that of their ids, which ascend even if the clock was set back.
         if job.started_unix_ms < oldest_unix_ms {
             continue;

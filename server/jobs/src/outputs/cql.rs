@@ -49,8 +49,9 @@ const SORT_BYTES: usize = 4 << 20;
 /// they overwrite earlier writes of clients, and later writes win. The commit creates the table if
 /// it is absent.
 ///
-/// A table that has rows is an error, because the results of two jobs would be mixed. So are two
-/// rows with one primary key, and two values of a static column in one partition.
+/// A table that has rows at the submission is an error, because the results of two jobs would be mixed. Two
+/// rows of the job with the same primary key are an error, and so are two different values of a static column
+/// in one partition.
 pub struct CqlOutput {
     catalog: Arc<Catalog>,
     /// The schema that the table had at the start of the job, or that of the table to be created.
@@ -120,8 +121,8 @@ impl CqlOutput {
         }
     }
 
-    /// Returns the current form of `table`. It is an error if `table` was dropped, even if there is a table
-    /// of its name and id since then.
+    /// Returns the current form of `table`. It is an error if `table` was dropped, even if a table with the
+    /// same name and id has been created since then.
     fn current(&self, state: &CatalogState, table: &CqlTable) -> Result<Arc<CqlTable>, TaskError> {
         let now = state.current(table).cloned();
         now.ok_or_else(|| self.replaced())

@@ -8,8 +8,8 @@ use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 use super::partitions::{PartitionWriter, Partitions};
 use super::staging::StagingWriter;
 
-/// Passes only the first rows of a job to another output: the rows of the first partition in the
-/// order written, then those of the next one, until the limit is reached.
+/// An output that passes only the first rows of a job to another output: the rows of the first
+/// partition in the order written, then those of the next one, until the limit is reached.
 ///
 /// The first rows are known only when all partitions are written. Until then, each partition keeps
 /// its first rows, up to the limit, in a temporary file. The commit passes the first of all these

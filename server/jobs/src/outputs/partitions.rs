@@ -52,8 +52,8 @@ impl Partitions {
         })
     }
 
-    /// Returns an empty grant of disk space. A writer enlarges it as it writes, so that the disk
-    /// does not fill up.
+    /// Returns an empty grant of disk space. A writer enlarges it before it writes, which fails
+    /// before the disk would be full.
     pub(super) fn grant() -> SpillGrant {
         SpillSpace::default().grant()
     }

@@ -42,7 +42,7 @@ impl RowFormat {
         }
     }
 
-    /// The extension of a part's file name.
+    /// Returns the extension of the files of partitions.
     pub(super) fn extension(self) -> &'static str {
         match self {
             Self::Text => "tsv",
@@ -52,7 +52,7 @@ impl RowFormat {
     }
 }
 
-/// Writes rows as lines of text, CSV or JSON.
+/// A writer of rows as lines of text, CSV or JSON.
 #[derive(Debug, Clone)]
 pub struct RowWriter {
     format: RowFormat,
@@ -161,8 +161,8 @@ impl RowWriter {
     }
 }
 
-/// Appends `json` as one line. Line ends between its tokens, also a single CR, become blanks;
-/// strings contain none.
+/// Appends `json` as one line: line ends between its tokens, also a single CR, become blanks.
+/// Strings of valid JSON contain no line ends.
 fn push_json(line: &mut Vec<u8>, json: &[u8]) -> serde_json::Result<()> {
     serde_json::from_slice::<&RawValue>(json)?;
     let blank = |&byte: &u8| match byte {

@@ -31,7 +31,9 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// The size of reads from a run, in bytes.
 const READ_BYTES: usize = 64 << 10;
 
-/// Writes rows in any order to a file, as sorted runs.
+/// A writer of rows to a file. The rows come in any order, and the writer sorts as many at a time
+/// as fit into its buffer: such a sorted part of the file is a run. A writer of
+/// [`create_unsorted`](Self::create_unsorted) does not sort.
 #[derive(Debug)]
 pub(super) struct StagingWriter {
     file: BufWriter<File>,

@@ -17,8 +17,8 @@ const SORT_BYTES: usize = 4 << 20;
 /// Finished partitions wait in temporary files. The commit merges them into files in the store's
 /// format, which the table ingests. So the rows appear at once, and survive a crash completely or
 /// not at all, however many there are; other writes do not wait for them. The commit creates the
-/// table if it is absent. A table that has rows is an error, because the results of two jobs would
-/// be mixed.
+/// table if it is absent. A table that has rows at the submission is an error, because the results
+/// of two jobs would be mixed.
 ///
 /// If several rows have the same key, the table gets only the last of them: the one of the later
 /// partition, or the one written later.

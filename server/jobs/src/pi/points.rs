@@ -36,8 +36,8 @@ fn mix_lanes(mut bits: u32x8) -> u32x8 {
     bits ^ (bits >> 16_u32)
 }
 
-/// Returns a random number for each of the two coordinates, which depends on the seed and the
-/// block. Mixed into the numbers of points, it gives each block different points.
+/// Returns two pseudo-random numbers, one for each coordinate, which depend on the seed and the
+/// block. They are mixed into the numbers of the points, so that each block has different points.
 fn salts(seed: u64, block: u64) -> [u32; 2] {
     let bits = xxh3_64_with_seed(&block.to_le_bytes(), seed);
     [bits as u32, (bits >> 32) as u32]

@@ -9,7 +9,7 @@ use super::job::PublicationJob;
 use super::previous::RewrittenRows;
 use crate::inputs::{CellsInput, Change, RowKey};
 
-/// The splits of the tasks that are not finished.
+/// The input of a publication job: the splits of the tasks that no earlier start has finished.
 pub(super) struct PendingInput {
     pub(super) cells: CellsInput,
     pub(super) job: Arc<PublicationJob>,

@@ -36,7 +36,7 @@ pub(super) const OPTIONS_PROPERTY: &str = "ebb.options";
 /// The plan of one Iceberg table of a publication.
 #[derive(Debug, Clone)]
 pub(super) struct TablePlan {
-    /// The folder in the target, `KEYSPACE/TABLE`.
+    /// The name of the table: its folder in the target, `KEYSPACE/TABLE`.
     pub(super) name: String,
     /// The snapshot and the table of the store that the rows come from.
     pub(super) origin: Origin,
@@ -143,8 +143,8 @@ impl StoredColumns {
         }
     }
 
-    /// Returns the columns of a table that CQL did not make: the key and the value, as text if
-    /// `is_text` is true, otherwise as bytes.
+    /// Returns the columns of a plain table: the key and the value, as text if `is_text` is true, otherwise
+    /// as bytes.
     pub(super) fn plain(is_text: bool) -> Self {
         let ty = if is_text {
             CqlType::Text

@@ -22,7 +22,7 @@ pub(super) struct Planner<'p> {
 }
 
 impl Planner<'_> {
-    /// Plans an Iceberg table, from its newest publication in the target.
+    /// Plans the publication of an Iceberg table, on the basis of its newest publication in the target.
     pub(super) fn plan(
         &self,
         name: String,

@@ -9,7 +9,7 @@ use ebb_model::schema::TableSchema;
 /// made.
 #[derive(Debug, Clone)]
 pub(super) enum KeyForm {
-    /// Rows of one key and one value each, of a table that CQL did not make.
+    /// Rows of one key and one value each, of a plain table (one that was not created by CQL).
     Plain,
     /// The rows of a CQL table.
     Rows(Arc<TableSchema>),

@@ -50,7 +50,7 @@ struct Store {
     dir: tempfile::TempDir,
 }
 
-/// A table that CQL made. A test writes to it directly.
+/// A CQL table to which a test writes directly.
 struct Written {
     table: Table,
     schema: TableSchema,
@@ -216,7 +216,8 @@ impl Written {
         self.table.put(key, &self.schema.encode()).unwrap();
     }
 
-    /// Returns the values of all columns of this kind; `values` must have them.
+    /// Returns the values of the key columns of the kind `kind`, in their order. `values` must contain all of
+    /// them.
     fn key<'v>(&self, kind: ColumnKind, values: &'v [Value<'_>]) -> Vec<&'v [u8]> {
         let columns = self.schema.columns_of(kind).iter();
         let value = |name: &str| values.iter().find(|value| value.0 == name).unwrap();
@@ -281,12 +282,12 @@ fn newest_metadata(target: &Target, table: &str) -> Option<TableMetadata> {
     Some(TableMetadata::decode(&root.unwrap()?).unwrap())
 }
 
-/// Returns the timestamp, for all values of a write, at the second `s` of a test.
+/// Returns the write times at the second `s` of a test: one timestamp for all values of a write.
 fn at(s: i64) -> WriteTimes {
     WriteTimes::at((NOW_S + s) * 1_000_000)
 }
 
-/// Passes the rows that a mapper emits to the writer of an output.
+/// An emitter that passes the rows of a mapper to the writer of an output.
 struct ToWriter<'w>(&'w mut dyn OutputWriter);
 
 impl Emit for ToWriter<'_> {

@@ -21,7 +21,7 @@ pub(super) struct WholeRecord {
 /// A published table, in the completion record of its publication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WholeTable {
-    /// The folder in the target, `KEYSPACE/TABLE`.
+    /// The name of the table: its folder in the target, `KEYSPACE/TABLE`.
     pub(super) table: String,
     /// The name in the target of the metadata file that contains the publication, or the file's
     /// location if a catalog has put it elsewhere; `None` if there is no such file.

@@ -165,7 +165,8 @@ impl RecordFormat {
         }
     }
 
-    /// Returns where a row has each of the [`columns`](Self::columns), in their order.
+    /// Returns the place of the field in a row, for each of the [`columns`](Self::columns), in
+    /// their order.
     fn sources(&self) -> Vec<Source> {
         let mut sources: Vec<Source> = match &self.key {
             KeyFormat::Columns(columns) if columns.len() > 1 => {

@@ -80,8 +80,8 @@ fn read(
 /// The index of a field, and the path of the member that it is set to.
 type FieldPath<'p> = (usize, &'p str);
 
-/// Returns the rest of `path` after the member `name`, if `path` is `name`, a dot and more; `None`
-/// otherwise.
+/// Returns the rest of `path` after the member `name`, if `path` is `name`, a dot and more. Returns
+/// `None` otherwise, and if `name` has a dot itself.
 fn below<'p>(path: &'p str, name: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(name)?.strip_prefix('.')?;
     (!name.contains('.')).then_some(rest)
@@ -95,7 +95,7 @@ struct Members<'p, 'f> {
     form: Form,
 }
 
-/// Reads the name of a member, usually without a copy.
+/// A seed that reads the name of a member, usually without a copy.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {

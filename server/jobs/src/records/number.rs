@@ -26,7 +26,7 @@ pub const EXPONENT_MAX: u32 = 1000;
 /// The number of significant digits of a mean.
 pub const MEAN_DIGITS: NonZeroU64 = NonZeroU64::new(20).unwrap();
 
-/// The largest power of ten, as an exponent, that fits into a signed integer of 128 bits.
+/// The exponent of the largest power of ten that fits into a signed integer of 128 bits.
 const SCALE_MAX: u8 = 38;
 
 /// A decimal number of any size.
@@ -61,7 +61,8 @@ impl Number {
     /// `6.02e23`. Blanks around the number are allowed.
     ///
     /// # Errors
-    /// When the text is not a number. `inf` and `nan` are not numbers.
+    /// When the text is not a number (`inf` and `nan` are none), or is a number beyond
+    /// [`DIGITS_MAX`] or [`EXPONENT_MAX`].
     pub fn parse(text: &[u8]) -> Result<Self, NumberProblem> {
         text::parse(text)
     }

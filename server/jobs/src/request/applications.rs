@@ -16,8 +16,8 @@ pub struct ApplicationEntry {
     pub inputs: usize,
     /// True if the application reads the value of a row as a whole, whatever its options are.
     pub takes_whole_values: bool,
-    /// True if the application has a command of its own on the command line, and `ebb run` rejects
-    /// it.
+    /// True if the application has a command of its own (`ebb NAME`), so that `ebb run NAME`
+    /// rejects it.
     pub has_own_command: bool,
     /// Adds the options to a command, and the summary and the examples to its help.
     #[cfg(feature = "args")]

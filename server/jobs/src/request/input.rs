@@ -38,7 +38,7 @@ pub struct TableInput {
     /// The keys to read.
     #[serde(default)]
     pub keys: KeySelection,
-    /// The format of the values. For a table that CQL made, the schema defines it.
+    /// The format of the values. For a CQL table, the schema defines it.
     #[serde(default)]
     pub values: ValueKind,
     /// Names of the columns of CSV values; if empty, columns have numbers instead, from 1.

@@ -182,7 +182,7 @@ impl JobRequest {
     /// Parses a request.
     ///
     /// # Errors
-    /// When the request has another version, or an unknown field.
+    /// When the request has another version or an unknown field, or is malformed.
     pub fn from_json(value: Value) -> Result<Self, RequestError> {
         // The version is checked first, because another version may have unknown fields.
         if let Some(found) = value.get("version").and_then(Value::as_u64) {

@@ -117,7 +117,7 @@ impl RestCatalog {
     /// Reads the table `KEYSPACE/TABLE`; `None` if the catalog does not have it.
     ///
     /// # Errors
-    /// If the catalog refuses or does not answer.
+    /// If the catalog refuses the request or does not answer.
     pub(crate) fn load(&self, table: &str) -> Result<Option<LoadedTable>> {
         let (namespace, name) = split(table);
         let path = ["namespaces", namespace, "tables", name];
@@ -128,11 +128,11 @@ impl RestCatalog {
         }
     }
 
-    /// Prepares the creation of the table `KEYSPACE/TABLE` with the metadata `next`, and creates the namespace
-    /// if it is absent. Returns `None` if the catalog has the table.
+    /// Prepares the creation of the table `KEYSPACE/TABLE` with the metadata `next`, and creates the
+    /// namespace if it is absent. Returns `None` if the catalog has the table already.
     ///
     /// # Errors
-    /// If the catalog refuses or does not answer.
+    /// If the catalog refuses a request or does not answer.
     pub(crate) fn stage(&self, table: &str, next: &TableMetadata) -> Result<Option<StagedTable>> {
         let (namespace, name) = split(table);
         let path = ["namespaces", namespace, "tables"];
@@ -175,7 +175,8 @@ impl RestCatalog {
     /// the table no longer meets the requirements of the commit.
     ///
     /// # Errors
-    /// If the catalog refuses, or if it does not answer. In the second case the commit may have taken effect.
+    /// If the catalog refuses the request, or if it does not answer. In the second case the commit may have
+    /// taken effect.
     pub(crate) fn commit(
         &self,
         table: &str,
@@ -252,8 +253,8 @@ impl RestCatalog {
         }
     }
 
-    /// Returns the prefix of the paths of all requests, which the catalog's configuration names;
-    /// empty if it names none. Only the first call reads the configuration.
+    /// Returns the prefix of the paths of all requests, which the catalog's configuration names; empty if it
+    /// names none. Reads the configuration unless an earlier call has read it.
     fn prefix(&self) -> Result<&str> {
         if let Some(prefix) = self.prefix.get() {
             return Ok(prefix);

@@ -167,7 +167,7 @@ impl Variables {
         Ok(url)
     }
 
-    /// Refuses a URL without TLS, unless that is allowed.
+    /// Checks that a URL uses TLS, unless the user allows unencrypted ones.
     fn check_encrypted(&self, url: &Url, what: &str) -> Result<(), CatalogError> {
         if url.scheme() == "http" && self.get(ALLOW_HTTP) != Some("true") {
             return Err(CatalogError::Setting(format!(
@@ -196,7 +196,8 @@ fn split_credential<'c>(
     Ok((id, secret))
 }
 
-/// Refuses a value that no header may contain. The error quotes nothing of the value.
+/// Returns `value` if it is printable ASCII without spaces, which an HTTP header may contain. The error
+/// quotes nothing of the value.
 fn graphic<'v>(name: &str, value: &'v str) -> Result<&'v str, CatalogError> {
     if value.bytes().all(|byte| byte.is_ascii_graphic()) {
         Ok(value)

@@ -40,7 +40,7 @@ fn catalog_with(url: &str, pairs: &[(&str, &str)]) -> RestCatalog {
     RestCatalog::open(url, variables, runtime()).unwrap()
 }
 
-/// Metadata with one snapshot.
+/// Returns metadata with one snapshot.
 fn metadata() -> TableMetadata {
     let mut metadata = TableMetadata::new("u".to_owned(), "s3://lake/ks/t".to_owned());
     let snapshot = Snapshot {
@@ -307,7 +307,7 @@ fn credentials_of_a_client_come_from_a_variable_or_from_a_file() {
 }
 
 /// A catalog whose OAuth2 server issues the tokens `token-1`, `token-2` and so on to one client. The catalog
-/// takes only the newest one, and refuses it with `refusal` once it is among `expired`.
+/// accepts only the newest one, and refuses it with `refusal` once it is among `expired`.
 #[derive(Default)]
 struct Issuer {
     issued: usize,

@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use super::transport::{Answer, Transport, for_people, may_pass};
 
-/// The longest time before a token expires at which the next one is requested: longer than a request takes.
-/// For a token with a short lifetime, it is a fifth of the lifetime.
+/// The longest time before the end of a token's lifetime at which the next token is requested: longer than a
+/// request takes. For a token with a short lifetime, a fifth of the lifetime is used instead.
 const EARLY_MAX: Duration = Duration::from_secs(90);
 
 /// The source of bearer tokens.
@@ -107,8 +107,8 @@ impl Tokens {
         Ok(Some(issued.insert(new).token.clone()))
     }
 
-    /// Discards `token` if `status` shows that the catalog refuses it, and if another one can be requested.
-    /// Returns whether this is so. The caller may then send its request once more.
+    /// Discards `token` if `status` shows that the catalog refuses it, and if the server issues other tokens.
+    /// Returns whether both are true. The caller may then send its request once more.
     pub(super) fn give_up(&self, token: Option<&str>, status: StatusCode) -> bool {
         let is_refusal = status == StatusCode::UNAUTHORIZED || status == token_expired();
         if !is_refusal || !matches!(self.access, Access::Credentials(_)) {
@@ -153,13 +153,13 @@ impl Tokens {
     }
 }
 
-/// The status by which catalogs refuse an expired token (Iceberg's REST specification).
+/// Returns the status with which catalogs refuse an expired token (Iceberg's REST specification).
 fn token_expired() -> StatusCode {
     StatusCode::from_u16(419).unwrap_or(StatusCode::UNAUTHORIZED)
 }
 
 impl Credentials {
-    /// Requests a token. `now` is the time before the request.
+    /// Requests a token. Its lifetime is counted from `now`, the time before the request.
     fn request(&self, transport: &Transport, now: Instant) -> Result<Issued, Answer> {
         let sent = transport
             .request(Method::POST, self.server.clone())

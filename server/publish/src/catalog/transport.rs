@@ -46,7 +46,8 @@ pub(super) fn may_pass(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
 
-/// Returns a limited part of a server's message, without control characters.
+/// Returns at most [`MESSAGE_CHARS_MAX`] characters of a server's message, without control
+/// characters.
 pub(super) fn for_people(text: &str) -> String {
     let is_text = |c: &char| !c.is_control();
     text.chars()

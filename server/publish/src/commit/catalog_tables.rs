@@ -17,7 +17,7 @@ use crate::target::{Target, TargetError};
 #[cfg(test)]
 mod tests;
 
-/// The tables of a publication's target that are committed by a catalog.
+/// The store of metadata in a REST catalog, which commits the tables of the target.
 pub(super) struct CatalogTables<'t> {
     pub(super) target: &'t Target,
     pub(super) catalog: &'t RestCatalog,

@@ -26,7 +26,7 @@ impl CommitPlace<'_> {
     /// unless it has a mark already.
     ///
     /// # Errors
-    /// If it is committed in another place, or if the target refuses.
+    /// If the table is committed in another place, or if a request to the target fails.
     pub(super) fn take(&self, table: &str) -> Result<(), CommitError> {
         let name = catalog_mark(table);
         if self.target.create(&name, self.mark().to_owned().into())? {
@@ -41,7 +41,7 @@ impl CommitPlace<'_> {
     /// if there is no mark. `objects` are the names of the objects beside the metadata.
     ///
     /// # Errors
-    /// If it is committed in another place, or if the target refuses.
+    /// If the table is committed in another place, or if a request to the target fails.
     pub(super) fn is_taken(&self, table: &str, objects: &[String]) -> Result<bool, CommitError> {
         if !objects.iter().any(|object| is_catalog_mark(object)) {
             return Ok(false);

@@ -37,7 +37,7 @@ pub(super) fn is_live(entry: &ManifestEntry) -> bool {
     entry.status != Status::Deleted as i32
 }
 
-/// Reads the objects that the metadata of a table names.
+/// A reader of the objects that the metadata of a table names.
 pub(super) struct MetadataReader<'t> {
     pub(super) target: &'t Target,
     /// The folder of the table in the target.

@@ -14,22 +14,22 @@ pub(super) struct Newest {
     pub(super) metadata: TableMetadata,
 }
 
-/// A store of the newest metadata of tables: a target, or a catalog. If two publishers commit at once, one of
-/// them succeeds.
+/// A store of the newest metadata of tables: a target, or a catalog. If two publishers commit at once, only
+/// one of them succeeds.
 pub(super) trait MetadataStore {
     /// Reads the newest metadata of the table `table`; `None` if the table does not exist yet.
     ///
     /// # Errors
-    /// If the store refuses, if metadata is damaged, or if the table is committed elsewhere: by
+    /// If a request to the store fails, if metadata is damaged, or if the table is committed elsewhere: by
     /// another catalog than that of this store, or without one.
     fn newest(&self, table: &str) -> Result<Option<Newest>, CommitError>;
 
-    /// Makes `next` the newest metadata of the table `table`, in the place of `before`. `next` adds the snapshot
-    /// that its branch `main` names. All objects that `next` names are there.
+    /// Makes `next` the newest metadata of the table `table`, in the place of `before`. `next` adds the
+    /// snapshot that its branch `main` names. All objects that `next` names must exist already.
     ///
     /// # Errors
-    /// If another publisher committed meanwhile, or if the store refuses. In the second case the commit may
-    /// have taken effect.
+    /// If another publisher committed meanwhile, or if a request to the store fails. In the second case the
+    /// commit may have taken effect.
     fn replace(
         &self,
         table: &str,
@@ -41,6 +41,6 @@ pub(super) trait MetadataStore {
     /// ended before it wrote the hint.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     fn mend_hint(&self, table: &str, newest: &Newest) -> Result<(), TargetError>;
 }

@@ -42,7 +42,7 @@ pub(super) fn catalog_mark(table: &str) -> String {
     format!("{table}{CATALOG_MARK}")
 }
 
-/// Returns whether an object has a name as [`catalog_mark`] returns it, for any table.
+/// Returns whether `name` is the one that [`catalog_mark`] returns for some table.
 pub(super) fn is_catalog_mark(name: &str) -> bool {
     name.ends_with(CATALOG_MARK)
 }
@@ -52,7 +52,7 @@ pub(super) fn is_metadata(name: &str) -> bool {
     METADATA_ENDS.iter().any(|end| name.ends_with(end))
 }
 
-/// Returns N of `.../vN.metadata.json`.
+/// Returns N for a name of the form `.../vN.metadata.json`; `None` for other names.
 pub(super) fn version_of(name: &str) -> Option<u64> {
     let file = name.rsplit('/').next()?;
     file.strip_prefix('v')?

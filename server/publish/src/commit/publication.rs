@@ -34,7 +34,7 @@ pub struct Publication {
     /// Whether the tag with the name of the snapshot, if it exists and names another Iceberg
     /// snapshot, is moved to the new one.
     pub replaces_tag: bool,
-    /// Properties of the table that the publisher keeps with it.
+    /// The table properties that the commit sets.
     pub properties: BTreeMap<String, String>,
 }
 
@@ -170,8 +170,8 @@ impl Publication {
         Ok(Decision::Write(Box::new(Change { objects, metadata })))
     }
 
-    /// Returns the totals of the files that the Iceberg snapshot `snapshot_id` keeps, removes and
-    /// adds, and its manifests. `previous` is the newest metadata of the table, `base` are the
+    /// Returns two things about the Iceberg snapshot `snapshot_id`: the totals of the files that it keeps,
+    /// removes and adds, and its manifests. `previous` is the newest metadata of the table, `base` are the
     /// manifests of the newest publication.
     ///
     /// # Errors

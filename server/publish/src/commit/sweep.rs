@@ -11,11 +11,11 @@ use crate::iceberg::metadata::TableMetadata;
 use crate::row_index;
 use crate::target::Target;
 
-/// Removes the objects that publishers left of the table `name`: those that no snapshot names, and that
-/// were made for a version of the metadata that exists by now. A publisher commits objects for version N
-/// only by creating version N, which fails once it is there. Those for a later version are left alone,
-/// because their publishers may be at work. Of the indexes of rows, only those of the newest publication
-/// are needed.
+/// Removes the objects that publishers left of the table `name`: those that no snapshot names, and that were
+/// made for a version of the metadata that exists by now. A publisher commits objects for version N only by
+/// creating version N, which fails once this version exists. Objects for a later version are left alone,
+/// because their publishers may be at work. Of the indexes of rows, only those of the newest publication are
+/// needed.
 ///
 /// In a folder, each object is written to a temporary file beside it first, which a killed publisher
 /// leaves. Temporary files are removed by the same rule, and those of the metadata `vN` itself if version N
@@ -26,7 +26,7 @@ use crate::target::Target;
 /// Returns the number of the removed objects and files.
 ///
 /// # Errors
-/// If the target refuses, or if metadata is damaged.
+/// If a request to the target fails, or if metadata is damaged.
 pub fn sweep(target: &Target, name: &str) -> Result<usize, CommitError> {
     let table = PublishedTable::open(target, name)?;
     let Some(metadata) = table.metadata() else {

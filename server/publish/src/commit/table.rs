@@ -19,7 +19,7 @@ use crate::types::NestedField;
 pub struct PublishedTable<'t> {
     target: &'t Target,
     store: Box<dyn MetadataStore + 't>,
-    /// The folder in the target.
+    /// The name of the table: its folder in the target.
     name: String,
     newest: Option<Newest>,
 }
@@ -38,8 +38,8 @@ impl<'t> PublishedTable<'t> {
     /// Reads the newest metadata of the table `name`, which may not be there yet.
     ///
     /// # Errors
-    /// If the target or its catalog refuses, if the metadata is damaged or of another format, or if the table
-    /// is committed in another place.
+    /// If a request to the target or its catalog fails, if the metadata is damaged or of another format, or
+    /// if the table is committed in another place.
     pub fn open(target: &'t Target, name: &str) -> Result<Self, CommitError> {
         let store = store_of(target);
         let newest = store.newest(name)?;
@@ -100,7 +100,7 @@ impl<'t> PublishedTable<'t> {
     /// Reads the list of the data files of the newest publication, each with its delete files.
     ///
     /// # Errors
-    /// If the target refuses, if a manifest is damaged, or if another engine has written deletes.
+    /// If a request to the target fails, if a manifest is damaged, or if another engine has written deletes.
     pub fn live_files(&self) -> Result<Vec<LiveFile>, CommitError> {
         let files = live_files(&self.manifests(|_| false)?);
         files.map_err(|reason| CommitError::Refused {
@@ -136,8 +136,9 @@ impl<'t> PublishedTable<'t> {
         is_published.map_err(|error| error.of(&self.name))
     }
 
-    /// Checks that `version` is still the version of the newest metadata, and `snapshot_id` that of the newest
-    /// snapshot. In a catalog, another engine may set `main` back to an earlier snapshot, and the version stays.
+    /// Checks that `version` is still the version of the newest metadata, and `snapshot_id` that of the
+    /// newest snapshot. In a catalog, another engine may set `main` back to an earlier snapshot, which does
+    /// not change the version.
     ///
     /// # Errors
     /// If another publisher committed meanwhile, or if `main` was set back.
@@ -153,7 +154,7 @@ impl<'t> PublishedTable<'t> {
     /// the hint. With a catalog there is no hint.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub fn mend_hint(&self) -> Result<(), TargetError> {
         let newest = self.newest.as_ref();
         newest.map_or(Ok(()), |newest| self.store.mend_hint(&self.name, newest))
@@ -164,9 +165,9 @@ impl<'t> PublishedTable<'t> {
     /// publisher was killed right after its commit.
     ///
     /// # Errors
-    /// If the table must not be continued, if another publisher committed meanwhile, or if the target or its
-    /// catalog refuses. If only the last call, the commit itself, failed, the commit may have taken effect
-    /// all the same.
+    /// If the table must not be continued, if another publisher committed meanwhile, or if a request to the
+    /// target or its catalog fails. If only the last call, the commit itself, failed, the commit may have
+    /// taken effect all the same.
     pub fn commit(self, publication: &Publication, stamp: &Stamp) -> Result<bool, CommitError> {
         let location = self.target.url(&self.name);
         let base = match publication.base {

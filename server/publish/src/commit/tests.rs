@@ -380,7 +380,7 @@ fn summary<'m>(metadata: &'m TableMetadata, names: &[&str]) -> Vec<&'m str> {
     names.iter().map(entry).collect()
 }
 
-/// Returns the locations of the live data files, each with those of its delete files.
+/// Returns the locations of the live data files, and for each the locations of its delete files.
 fn live(target: &Target) -> Vec<(String, Vec<String>)> {
     let table = PublishedTable::open(target, "ks/t").unwrap();
     let deletes = |live: &LiveFile| -> Vec<String> {

@@ -8,7 +8,7 @@ use super::names::{is_metadata, metadata_name, version_of};
 use crate::iceberg::metadata::TableMetadata;
 use crate::target::{Target, TargetError};
 
-/// The versions of metadata in a target.
+/// The store of metadata in the target itself: for each version of a table an object `vN.metadata.json`.
 #[derive(Debug)]
 pub(super) struct Versions<'t> {
     pub(super) target: &'t Target,

@@ -168,7 +168,7 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// Appends an `int` or a `long`, zigzag in groups of seven bits.
+    /// Appends an `int` or a `long`, in zigzag encoding, as a varint.
     pub(super) fn long(&mut self, value: i64) {
         let mut left = ((value << 1) ^ (value >> 63)) as u64;
         while left >= 0x80 {
@@ -318,7 +318,7 @@ mod tests {
     fn bytes_that_are_cut_or_flipped_are_no_panic_and_give_no_part_of_a_block() {
         let file = file();
         for at in 0..file.len() {
-            // A file that ends behind its header has no records.
+            // A file that ends right after its header has no records.
             assert!(read(&file[..at]).is_ok_and(|r| r.is_empty()) || read(&file[..at]).is_err());
             for bit in 0..8 {
                 let mut flipped = file.clone();

@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// A table with one snapshot, its tag, and one column.
+    /// Returns the metadata of a table with one column and one snapshot, which has a tag.
     fn first() -> TableMetadata {
         let mut metadata = TableMetadata::new("u-1".to_owned(), "s3://lake/ks/t".to_owned());
         metadata.set_schema(&columns(&["id"]), 1);

@@ -241,7 +241,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Metadata as Spark writes it: a renamed column, a tag with the schema of before, a partitioning.
+    /// Returns metadata as Spark writes it, of a table with a renamed column, a partitioning, and a tag whose
+    /// snapshot has the schema before the renaming.
     fn spark() -> Json {
         let field = |id: i32, name: &str, ty: Json| json!({"id": id, "name": name, "required": false, "type": ty});
         let point = json!({"type": "struct", "fields": [field(4, "x", json!("double"))]});

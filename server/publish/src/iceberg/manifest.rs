@@ -5,8 +5,8 @@ use serde_json::Value as Json;
 
 use super::avro::{self, AvroError, Encoder, Record, Value};
 
-/// The entries of a manifest of an unpartitioned table. Names and field ids are those of the
-/// specification, version 2.
+/// The Avro schema of the entries in a manifest of an unpartitioned table. Names and field ids are those of
+/// the specification, version 2.
 const ENTRY: &str = r#"{"type":"record","name":"manifest_entry","fields":[
 {"name":"status","type":"int","field-id":0},
 {"name":"snapshot_id","type":["null","long"],"default":null,"field-id":1},
@@ -55,13 +55,13 @@ pub const ROWS: i32 = 0;
 /// The value of [`DataFile::content`] for a positional delete file.
 pub const POSITIONAL_DELETES: i32 = 1;
 
-/// A data file of an Iceberg table. Its lists of counts and bounds have an entry for each column, by the
-/// field id; columns inside of lists and maps have none.
+/// A data file or a delete file of an Iceberg table. Its lists of counts and bounds have an entry for each
+/// column, by the field id; columns inside of lists and maps have none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataFile {
     /// [`ROWS`], [`POSITIONAL_DELETES`], or 2 for equality deletes.
     pub content: i32,
-    /// The absolute location.
+    /// The absolute location of the file.
     pub file_path: String,
     /// The format of the file: `PARQUET` in tables that ebb published.
     pub file_format: String,
@@ -97,7 +97,7 @@ pub struct Entry<T> {
     pub value: T,
 }
 
-/// The relation of a snapshot to a data file.
+/// The relation of a snapshot to a data file or a delete file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// The previous snapshot has the file, too.
@@ -108,7 +108,7 @@ pub enum Status {
     Deleted = 2,
 }
 
-/// A data file in a manifest.
+/// A data file or a delete file in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestEntry {
     /// The [`Status`] of the file, as a number.
@@ -136,8 +136,8 @@ impl ManifestEntry {
         }
     }
 
-    /// Returns the entry without the counts and bounds of columns, which take most of its memory in
-    /// a table of many columns.
+    /// Returns the entry without the sizes, counts and bounds of columns, and without the offsets of row
+    /// groups. These take most of the memory of an entry in a table of many columns.
     pub fn without_statistics(self) -> Self {
         Self {
             data_file: DataFile {

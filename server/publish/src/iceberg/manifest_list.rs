@@ -2,7 +2,7 @@
 
 use super::avro::{self, AvroError, Encoder, Record};
 
-/// The entries of a manifest list, by the specification, version 2.
+/// The Avro schema of the entries in a manifest list, as in the specification, version 2.
 const ENTRY: &str = r#"{"type":"record","name":"manifest_file","fields":[
 {"name":"manifest_path","type":"string","field-id":500},
 {"name":"manifest_length","type":"long","field-id":501},
@@ -22,7 +22,7 @@ const ENTRY: &str = r#"{"type":"record","name":"manifest_file","fields":[
 /// A manifest in the list of a snapshot, with counts of its files and rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestFile {
-    /// The absolute location.
+    /// The absolute location of the manifest.
     pub manifest_path: String,
     /// The size of the manifest in bytes.
     pub manifest_length: i64,

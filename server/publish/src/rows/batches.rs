@@ -24,7 +24,7 @@ const BATCH_ROWS_MAX: u64 = 1024;
 /// dictionary counts once, as it also does in the memory of the batch.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Reads columns of a data file.
+/// A reader of columns of a data file, in batches of rows.
 pub(super) struct Batches {
     url: String,
     object: ObjectReader,
@@ -142,7 +142,7 @@ impl Batches {
         self.next
     }
 
-    /// Reads the next batch, which is not empty; `None` behind the last row.
+    /// Reads the next batch, which is not empty; `None` after the last row.
     pub(super) fn next_batch(&mut self) -> Result<Option<Batch>> {
         let Some(batch) = self.reader.as_mut().and_then(Iterator::next) else {
             return Ok(None);

@@ -66,9 +66,9 @@ impl Cursor {
         Err(self.batches.error(TOO_SHORT.to_owned()))
     }
 
-    /// Returns whether a search for `key` among the rows `around` can go on in the current batch,
-    /// instead of at the first of these rows. It can if the batch has some of the rows and does not
-    /// begin behind the key: it begins no later than `around`, or the key of its first row is not
+    /// Returns whether a search for `key` among the rows `around` can go on in the current batch, instead of
+    /// at the first of these rows. It can if the batch has some of these rows, and if the row of `key` cannot
+    /// come before the batch: the batch begins no later than `around`, or the key of its first row is not
     /// greater than `key`.
     fn can_go_on(&self, key: &[u8], around: &Rows, keys: &RowKeys) -> Result<bool> {
         let Some(batch) = &self.batch else {
@@ -112,7 +112,7 @@ impl Cursor {
         Err(self.batches.error(problem))
     }
 
-    /// Searches a key in a batch, among the rows within `around`.
+    /// Searches `batch` for the row with the key `key`. Looks only at the rows within `around`.
     fn search(&self, batch: &Batch, key: &[u8], around: &Rows, keys: &RowKeys) -> Result<Found> {
         let limit = around.end.min(batch.end());
         let (mut low, mut high) = (around.start.max(batch.first), limit);

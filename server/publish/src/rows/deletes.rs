@@ -63,7 +63,7 @@ impl PositionalDeletes {
     /// earlier ones. `file` is the position of the data file, as in [`RowPosition`].
     ///
     /// # Errors
-    /// If the target refuses, or if a delete file is damaged.
+    /// If a request to the target fails, or if a delete file is damaged.
     pub fn add_deleted(&mut self, target: &Target, file: usize, live: &LiveFile) -> Result<()> {
         let positions = deleted_rows(target, live)?;
         self.positions.entry(file).or_default().extend(positions);
@@ -81,7 +81,7 @@ impl PositionalDeletes {
     /// deletes.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub fn write(
         mut self,
         target: &Target,
@@ -101,7 +101,7 @@ impl PositionalDeletes {
     /// the data file. `unique` and `place` become part of the new file's name.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub fn write_of(
         &mut self,
         place: usize,

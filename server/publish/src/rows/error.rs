@@ -2,7 +2,7 @@
 
 use crate::target::TargetError;
 
-/// An error of the rows of a published table.
+/// The error of an access to a published table's rows, or to their deletes or indexes.
 #[derive(Debug, thiserror::Error)]
 pub enum RowsError {
     /// The target cannot be read or written.

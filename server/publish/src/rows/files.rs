@@ -36,7 +36,7 @@ impl RowFiles {
     /// anew from the columns of the key, and stores it.
     ///
     /// # Errors
-    /// If the target refuses, or if a file is damaged.
+    /// If a request to the target fails, or if a file is damaged.
     pub fn open(target: &Target, files: Vec<LiveFile>, keys: RowKeys) -> Result<Self> {
         let with_rows = files.iter().enumerate().filter(|(_, live)| live.rows() > 0);
         let (places, data): (Vec<usize>, Vec<&DataFile>) =
@@ -97,7 +97,7 @@ fn index_of(target: &Target, file: &DataFile, keys: &RowKeys) -> Result<RowIndex
     }
 }
 
-/// Makes the index of a data file from the columns of the key, and stores it.
+/// Makes the index of a data file from the file's key columns, and stores it.
 fn made_anew(target: &Target, file: &DataFile, keys: &RowKeys) -> Result<RowIndex> {
     let mut batches = Batches::open(target, file, keys.columns())?;
     let mut index = RowIndexBuilder::new();

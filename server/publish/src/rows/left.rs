@@ -11,7 +11,8 @@ use crate::data_file::Column;
 use crate::row_index::RowIndex;
 use crate::target::Target;
 
-/// Reads the rows of a data file that are not deleted, in their order, so that they can be written into another one.
+/// A reader of the rows of a data file that are not deleted, in their order, so that they can be written into
+/// another one.
 pub struct LeftRows {
     batches: Batches,
     batch: Option<Batch>,
@@ -25,7 +26,7 @@ impl LeftRows {
     /// Opens a data file.
     ///
     /// # Errors
-    /// If the target refuses, or if the file or one of its delete files is damaged.
+    /// If a request to the target fails, or if the file or one of its delete files is damaged.
     pub fn open(target: &Target, live: &LiveFile, columns: &[Column]) -> Result<Self> {
         Ok(Self {
             batches: Batches::open(target, &live.file, columns)?,
@@ -41,7 +42,8 @@ impl LeftRows {
     /// error is a sentence about values that make no key.
     ///
     /// # Errors
-    /// If the target refuses, if the file is damaged, or if a row has another key than the index has for it.
+    /// If a request to the target fails, if the file is damaged, or if a row has another key than the index
+    /// has for it.
     pub fn skip_below(
         &mut self,
         target: &Target,
@@ -52,7 +54,7 @@ impl LeftRows {
         let Some(index) = RowIndex::load(target, &live.file)? else {
             return Ok(());
         };
-        // Behind the last key the search ends at the last indexed row, whose key is checked, too.
+        // For a key above the last one the search ends at the last indexed row, whose key is checked, too.
         let Some(around) = index.rows_around(key.min(index.last())) else {
             return Ok(());
         };
@@ -73,7 +75,7 @@ impl LeftRows {
         Ok(())
     }
 
-    /// Goes to the next row, and returns its position; `None` behind the last one.
+    /// Goes to the next row, and returns its position; `None` after the last row.
     ///
     /// # Errors
     /// If the file is damaged. The reader cannot be used afterwards.

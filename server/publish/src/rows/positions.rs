@@ -8,7 +8,7 @@ use super::cursor::Cursor;
 use super::deletes::RowPosition;
 use super::files::{RowFiles, Span};
 
-/// Finds rows by their keys. Keeps the files open whose key ranges contain the last key, because
+/// A search for rows by their keys. It keeps those files open whose key ranges contain the last key, because
 /// callers mostly look for ascending keys.
 pub struct Positions {
     files: Arc<RowFiles>,
@@ -20,9 +20,9 @@ pub struct Positions {
     ahead: usize,
     /// The key of the last call.
     last_key: Vec<u8>,
-    /// The positions, in `files`, of the files that ascending keys have left behind: an earlier key
-    /// was in the file's key range, and `last_key` is above it. Without those that
-    /// [`take_passed`](Self::take_passed) has returned.
+    /// The positions, in `files`, of the files that the search has passed: an earlier key was in the file's
+    /// key range, and `last_key` is above this range. Files that [`take_passed`](Self::take_passed) has
+    /// returned are left out.
     passed: Vec<usize>,
 }
 
@@ -55,7 +55,7 @@ impl Positions {
     /// found fastest.
     ///
     /// # Errors
-    /// If the target refuses, or if a file is damaged.
+    /// If a request to the target fails, or if a file is damaged.
     pub fn locate(&mut self, key: &[u8]) -> Result<Option<RowPosition>> {
         self.surround(key);
         let files = &*self.files;

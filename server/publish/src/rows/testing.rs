@@ -20,7 +20,7 @@ pub(super) type Model = BTreeMap<Vec<u8>, Row>;
 /// The values of the columns `k`, `c` and `v`.
 pub(super) type Row = (i32, String, Option<String>);
 
-/// The columns. Those of the key are the first two.
+/// Returns the columns `k`, `c` and `v`. The first two make up the key.
 pub(super) fn columns() -> Vec<Column> {
     let mut ids = FieldIds::default();
     let types = [
@@ -35,7 +35,7 @@ pub(super) fn columns() -> Vec<Column> {
     types.map(column).into()
 }
 
-/// Keys in the order of `k`, then of `c`.
+/// Returns the computation of keys that sort by `k`, then by `c`.
 pub(super) fn keys() -> RowKeys {
     let columns = columns().into_iter().take(2).collect();
     RowKeys::new(columns, |cells| match cells {
@@ -55,7 +55,8 @@ pub(super) fn key(row: &Row) -> Vec<u8> {
     key_of(&row.0.to_be_bytes(), row.1.as_bytes())
 }
 
-/// A row whose key is that of the number `n`, and is above those of lesser numbers.
+/// Returns a row with the value `value`. Its key is computed from the number `n`, and is above the
+/// keys of lesser numbers.
 pub(super) fn row(n: i32, value: &str) -> Row {
     (
         n.div_euclid(10),

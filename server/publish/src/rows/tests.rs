@@ -24,8 +24,8 @@ fn open(target: &Target, files: &[LiveFile]) -> Positions {
     Positions::new(Arc::new(files))
 }
 
-/// The value of the row `number`. The values look random, so that compressed files of many rows stay large:
-/// an index is stored only beside a file of some size.
+/// Returns the value of the row with the number `number`. Values look random, so that compressed files of
+/// many rows stay large: an index is stored only beside a file of some size.
 fn value(number: i32) -> String {
     let mixed = (i64::from(number) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     format!("{:016x}", mixed ^ mixed.rotate_left(29))

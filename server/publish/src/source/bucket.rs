@@ -28,7 +28,7 @@ pub(super) enum Found {
 /// Returns the kind of source at `key`, which has no slash at its ends and is empty for the whole bucket.
 ///
 /// # Errors
-/// If the bucket refuses, or if there is no source at the key.
+/// If a request to the bucket fails, or if there is no source at the key.
 pub(super) fn find(target: &Target, key: &str) -> Result<Found> {
     if let Some(found) = object(target, key)? {
         return Ok(found);

@@ -34,7 +34,8 @@ struct FileDeletes {
 }
 
 impl Deletes {
-    /// Adds a data file, by its name in manifests. Deletes of other files are passed over.
+    /// Adds a data file, so that [`read`](Self::read) collects its deleted rows. `name` is the
+    /// file's location in manifests.
     pub(super) fn add_file(&mut self, name: &str, sequence_number: i64) {
         let deletes = FileDeletes {
             sequence_number,
@@ -43,7 +44,9 @@ impl Deletes {
         self.files.insert(name.to_owned(), deletes);
     }
 
-    /// Reads a delete file.
+    /// Reads a positional delete file, and collects its positions for the data files that were
+    /// added before. Ignores positions in other files, and in data files with a greater
+    /// `sequence_number`.
     ///
     /// # Errors
     /// If the file is no positional delete file, or cannot be read.

@@ -2,7 +2,7 @@
 //!
 //! The library reads a schema by recursion. A stack that overflows ends the process, and is no panic that could be
 //! caught, so the depth is found before: in the footer, and without recursion into the schema. A footer is in Thrift's
-//! compact protocol. It lists the schema's elements. A group has the number of its children, which stand behind it.
+//! compact protocol. It lists the schema's elements. A group has the number of its children, which follow it.
 //! The library reserves memory for this number, so that is checked as well.
 //!
 //! The library reads a field that Parquet has by its id, whatever type the footer gives it. Where the two differ, it
@@ -20,18 +20,21 @@ use super::place::PlaceReader;
 /// groups. Deeper schemas could overflow the stack of the Parquet library.
 const DEPTH_MAX: usize = 127;
 
-/// Ids of the first two fields of a footer, with the constant below: the version of the format, and
-/// the schema.
+/// The id of a footer's first field: the version of the format.
 const VERSION: i16 = 1;
+/// The id of a footer's second field: the schema.
 const SCHEMA: i16 = 2;
 
-/// Ids of fields of a schema element, with the two constants below. Fields up to [`LOGICAL_TYPE`]
-/// that have no constant here are integers.
+/// The id of a schema element's name. Fields of an element up to [`LOGICAL_TYPE`] that have no constant here
+/// are integers.
 const NAME: i16 = 4;
+/// The id of the number of a schema element's children.
 const CHILDREN: i16 = 5;
+/// The id of a schema element's logical type.
 const LOGICAL_TYPE: i16 = 10;
 
-/// Ids of those kinds of logical types whose structs have fields that are not booleans.
+/// Ids of the logical types whose structs have fields that are not booleans. The id is the type's field in
+/// the union `LogicalType`.
 mod kind {
     pub(super) const DECIMAL: i16 = 5;
     pub(super) const TIME: i16 = 7;
@@ -49,7 +52,7 @@ const PASSED_DEPTH_MAX: u32 = 64;
 mod ty {
     /// The end of a struct, in place of a field.
     pub(super) const STOP: u8 = 0;
-    /// A field that is true. A boolean field has its value in place of a type, and no bytes follow.
+    /// The code of a boolean field that is true. It contains the value of the field, so no bytes follow.
     pub(super) const TRUE: u8 = 1;
     pub(super) const FALSE: u8 = 2;
     pub(super) const BYTE: u8 = 3;

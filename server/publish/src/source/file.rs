@@ -24,15 +24,15 @@ use crate::types::{ValueError, read_published_value, read_value};
 /// The size of a batch of rows, in uncompressed bytes.
 const BATCH_BYTES: u64 = 8 << 20;
 
-/// The greatest number of rows of a batch, for files whose rows have few bytes. If a dictionary contains a
-/// value of a fixed length once, each row of a batch that has the value takes memory for it.
+/// The greatest number of rows of a batch, for files whose rows have few bytes. A value of fixed length that
+/// a dictionary contains once takes memory for each row of a batch that has it.
 const BATCH_ROWS_MAX: u64 = 1024;
 
 /// A function that returns the value in a row of an array, converted to a CQL type.
 type ReadValue =
     fn(&dyn Array, usize, &CqlType) -> std::result::Result<Option<Vec<u8>>, ValueError>;
 
-/// Reads the rows of a file in their order, without those that are deleted.
+/// A reader of the rows of a file in their order, without the deleted rows.
 pub struct FileRows {
     path: PathBuf,
     file_bytes: u64,
@@ -86,7 +86,7 @@ impl FileRows {
         })
     }
 
-    /// Goes to the next row. Returns false behind the last one.
+    /// Goes to the next row. Returns false after the last row.
     ///
     /// # Errors
     /// If the file is damaged, or if a value has no exact counterpart in CQL. The reader cannot be used

@@ -37,7 +37,7 @@ impl Folder {
     /// Returns the files of the folder that has the metadata.
     ///
     /// # Errors
-    /// If the system or the bucket refuses.
+    /// If the folder or the bucket cannot be read.
     pub(super) fn metadata_files(&self) -> Result<Vec<Place>> {
         match self {
             Self::Local(folder) => {
@@ -92,7 +92,7 @@ impl Folder {
     /// other, thousands of files would take minutes. The sizes of local files are not looked up.
     ///
     /// # Errors
-    /// If a file is not there, or if the bucket refuses.
+    /// If a file does not exist, or if a request to the bucket fails.
     pub(super) fn with_sizes(&self, places: Vec<Place>) -> Result<Vec<Place>> {
         let Self::Bucket { target, .. } = self else {
             return Ok(places);

@@ -71,7 +71,7 @@ pub enum SourceError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The bucket refuses, or does not answer.
+    /// A request to the bucket fails.
     #[error(transparent)]
     Target(#[from] TargetError),
     /// A file or a table cannot be read, for example because it is damaged or has an unsupported format.
@@ -178,7 +178,7 @@ impl Source {
     /// branch of a table, as for [`Source::table`].
     ///
     /// # Errors
-    /// If the bucket refuses, or if none of these lies there.
+    /// If a request to the bucket fails, or if none of these lies there.
     pub fn bucket(target: &Target, key: &str, name: Option<&str>) -> Result<Self> {
         match bucket::find(target, key)? {
             Found::Files(files) if name.is_none() => Self::of_files(files),
@@ -246,15 +246,16 @@ impl Source {
     }
 }
 
-/// Reads the metadata of a Parquet file. The types are those of Parquet, with texts and blobs as views. A
-/// schema of Arrow that the file may carry is ignored, because it can name other forms of the same values.
+/// Reads the metadata of a Parquet file. The Arrow types are derived from those of Parquet; texts and blobs
+/// become views. A schema of Arrow that the file may contain is ignored, because it can name other types for
+/// the same values.
 fn metadata(file: &PlaceReader, path: &Path) -> Result<ArrowReaderMetadata> {
     depth::check(file).map_err(SourceError::file(path))?;
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let loaded = caught(|| ArrowReaderMetadata::load(file, options));
     let metadata = loaded.map_err(SourceError::file(path))?;
     let metadata = metadata.map_err(SourceError::file(path))?;
-    // The library leaves out a group without columns, and the positions of those behind it would shift.
+    // The library leaves out a group without columns, and the positions of those after it would shift.
     let columns = metadata.parquet_schema().root_schema().get_fields();
     if columns.iter().any(|column| has_empty_group(column)) {
         return Err(SourceError::file(path)("it has a group without columns"));

@@ -13,8 +13,8 @@ use super::{Result, SourceError};
 use crate::object::{ObjectReader, Window};
 use crate::target::Target;
 
-/// The number of bytes of a file in a bucket that are fetched ahead at most, for all columns
-/// together that are read. Each column gets at least 128 KiB, so more than 256 columns exceed this
+/// The greatest number of bytes of a file in a bucket that a reader fetches ahead, for all columns
+/// that it reads together. Each column gets at least 128 KiB, so more than 256 columns exceed this
 /// number.
 const AHEAD_BYTES: u64 = 32 << 20;
 
@@ -43,7 +43,7 @@ impl Place {
         Self { path, object: None }
     }
 
-    /// Returns an object of a bucket, whose size may be known.
+    /// Returns an object of a bucket. `bytes` is the size of the object, if it is known.
     pub(super) fn object(target: Target, key: Key, bytes: Option<u64>) -> Self {
         Self {
             path: target.url(key.as_ref()).into(),
@@ -83,7 +83,7 @@ impl Place {
     /// Returns the size in bytes.
     ///
     /// # Errors
-    /// If the file is not there, or if the system or the bucket refuses.
+    /// If the file does not exist or cannot be read.
     pub(super) fn bytes(&self) -> Result<u64> {
         let Some(object) = &self.object else {
             let metadata = fs::metadata(&self.path).map_err(SourceError::io(&self.path))?;
@@ -98,7 +98,7 @@ impl Place {
     /// Reads the whole file.
     ///
     /// # Errors
-    /// If the file is not there, or if the system or the bucket refuses.
+    /// If the file does not exist or cannot be read.
     pub(super) fn read(&self) -> Result<Bytes> {
         match &self.object {
             None => fs::read(&self.path)
@@ -111,7 +111,7 @@ impl Place {
     /// Opens the file for Parquet's library, to read `columns` columns.
     ///
     /// # Errors
-    /// If the file is not there, or if the system or the bucket refuses.
+    /// If the file does not exist or cannot be read.
     pub(super) fn open(&self, columns: usize) -> Result<PlaceReader> {
         let Some(Object { target, key, .. }) = &self.object else {
             let file = File::open(&self.path).map_err(SourceError::io(&self.path))?;

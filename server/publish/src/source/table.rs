@@ -18,7 +18,7 @@ use crate::iceberg::manifest_list::{self, ManifestFile};
 /// The end of the name of a metadata file.
 pub(super) const METADATA_SUFFIX: &str = ".metadata.json";
 
-/// The largest size of a metadata file, in bytes after decompression.
+/// The largest size of a compressed metadata file, in bytes after decompression.
 const METADATA_BYTES_MAX: u64 = 1 << 28;
 
 /// The first bytes of a gzip file.
@@ -123,7 +123,8 @@ fn version_of(name: &str) -> Option<u64> {
     }
 }
 
-/// Unpacks bytes that are those of a gzip file.
+/// Decompresses `bytes` if they begin like a gzip file; otherwise returns them unchanged. Fails if they have
+/// more than [`METADATA_BYTES_MAX`] bytes after decompression.
 fn unpacked(bytes: Bytes) -> io::Result<Bytes> {
     if !bytes.starts_with(&GZIP) {
         return Ok(bytes);

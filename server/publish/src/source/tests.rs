@@ -25,7 +25,7 @@ use crate::iceberg::testing::{self, Engine, TestFile, TestManifest};
 use crate::target::faulty::in_memory;
 use crate::types::{FieldIds, OnEmpty, TypeOptions};
 
-/// A field with an id, as Iceberg's writers give it to a Parquet file.
+/// Returns a Parquet field as Iceberg's writers make it: with the field id `id`, if there is one.
 fn field(name: &str, array: &ArrayRef, id: Option<i32>) -> Field {
     let field = Field::new(name, array.data_type().clone(), true);
     let id = id.map(|id| (PARQUET_FIELD_ID_META_KEY.to_owned(), id.to_string()));
@@ -206,8 +206,8 @@ fn write_nested(path: &Path, groups: usize) {
     write_schema(path, groups, b"\x02");
 }
 
-/// Like [`write_nested`], with `children` as the root's number of children. The bytes are those of Thrift, so that
-/// a test can write a number that is too large.
+/// Writes a file as [`write_nested`] does, but with `children` as the number of children of the root, encoded
+/// as in Thrift. So a test can write a number that is too large.
 fn write_schema(path: &Path, groups: usize, children: &[u8]) {
     let mut footer = b"\x15\x02\x19\xfc".to_vec();
     let elements = groups + 2;
@@ -358,7 +358,7 @@ struct Fixture {
     metadata: Json,
 }
 
-/// The location of the table, which is not where the test has it.
+/// The location that the table's metadata names. It differs from the folder in which the test has the table.
 const LOCATION: &str = "file:/warehouse/db/t";
 
 impl Fixture {
@@ -387,7 +387,8 @@ impl Fixture {
         self.dir.path().join("data").join(name)
     }
 
-    /// Adds a snapshot of these files, with a tag, in a manifest of rows and in one of deletes.
+    /// Adds a snapshot with the tag `tag`. One manifest lists its data files, and another one its delete
+    /// files.
     fn commit(&mut self, tag: &str, files: &[TestFile<'_>]) {
         let snapshots = self.metadata["snapshots"].as_array_mut().unwrap();
         let id = snapshots.len() + 1;
@@ -427,7 +428,7 @@ impl Fixture {
     }
 }
 
-/// A data file that the snapshot adds.
+/// Returns a data file, in a manifest, that the snapshot adds.
 fn added(path: &str) -> TestFile<'_> {
     TestFile {
         status: 1,
@@ -442,7 +443,7 @@ fn column(id: i32, name: &str, ty: impl Into<Json>) -> Json {
     json!({"id": id, "name": name, "required": false, "type": ty.into()})
 }
 
-/// A table with two columns, the second of which was added and the first of which was renamed.
+/// Creates a table with two columns: the first one was renamed, and the second one was added later.
 fn renamed(engine: Engine) -> Fixture {
     let mut fixture = Fixture::new(
         engine,
@@ -602,7 +603,7 @@ fn a_column_that_a_file_lacks_and_that_is_not_null_is_refused() {
     assert!(error.contains("column key has no field id"), "{error}");
 }
 
-/// A struct of two fields with ids.
+/// Returns an array of structs of two texts, `a` and `b`. `names` are the names and ids of the two fields.
 fn pairs(names: [(&str, i32); 2], a: &[&str], b: &[&str]) -> ArrayRef {
     let parts = [texts(a), texts(b)];
     let parts = parts.into_iter().zip(names).map(|(part, (name, id))| {
@@ -760,7 +761,7 @@ fn parquet_files_of_a_table_are_refused_by_the_name_of_the_table() {
     assert!(Source::parquet(&[x, data, beside]).is_ok());
 }
 
-/// The root of a bucket with all files of a folder, below the key `prefix`.
+/// Returns a bucket in memory with copies of all files of a folder, below the key `prefix`.
 fn bucket_with(folder: &Path, prefix: &str) -> Target {
     let bucket = in_memory("s3://lake").unwrap();
     put_all(&bucket, folder, prefix);

@@ -53,14 +53,14 @@ pub(crate) enum Fate {
     Unanswered,
 }
 
-/// A store that meets an event at one of its calls.
+/// A store that passes calls on to `inner`, with an [`Event`] (mostly a fault) at one of them.
 struct FaultyStore {
     inner: Arc<dyn ObjectStore>,
     calls: Arc<Calls>,
 }
 
-/// Counts the calls of a store and of its uploads, and the requests to a catalog if a test counts them, too.
-/// An event happens at one of the calls.
+/// A counter of the calls of a store and of its uploads, and of the requests to a catalog if a test counts
+/// these, too. An event happens at one of the calls.
 #[derive(Debug)]
 pub struct Calls {
     made: AtomicUsize,

@@ -39,7 +39,7 @@ impl Target {
     /// Returns the size of an object in bytes; `None` if there is none.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub(crate) fn size(&self, key: &Path) -> Result<Option<u64>> {
         self.runtime.block_on(self.size_soon(key))
     }
@@ -48,7 +48,7 @@ impl Target {
     /// that is not there.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub(crate) fn sizes(&self, keys: &[Path]) -> Result<Vec<Option<u64>>> {
         let sizes = stream::iter(keys).map(|key| self.size_soon(key));
         let sizes = sizes.buffered(READS_IN_FLIGHT);
@@ -66,7 +66,7 @@ impl Target {
     /// Reads an object; `None` if there is none.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub(crate) fn get(&self, key: &Path) -> Result<Option<Bytes>> {
         self.runtime.block_on(self.get_soon(key))
     }
@@ -76,7 +76,7 @@ impl Target {
     /// the target.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub(crate) fn get_each<T>(
         &self,
         keys: &[Path],
@@ -106,7 +106,7 @@ impl Target {
     /// Reads a part of an object. `range` must not be empty, and must lie within the object.
     ///
     /// # Errors
-    /// If there is no such object or no such part, or if the target refuses.
+    /// If there is no such object or no such part, or if a request to the target fails.
     pub(crate) fn get_range(&self, key: &Path, range: Range<u64>) -> Result<Bytes> {
         let read = self.runtime.block_on(self.store.get_range(key, range));
         read.map_err(|error| self.failed("reading", key.as_ref(), &error))
@@ -115,7 +115,7 @@ impl Target {
     /// Lists the objects and folders directly in the folder `key`; nothing if there is no such folder.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub(crate) fn entries(&self, key: &Path) -> Result<FolderEntries> {
         let listed = self.store.list_with_delimiter(Some(key));
         let listed = self.runtime.block_on(listed);

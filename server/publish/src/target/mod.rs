@@ -135,7 +135,7 @@ impl Target {
         ))
     }
 
-    /// Returns the target whose root `store` is. `url` is the location of the root.
+    /// Returns the target with the root of `store` as its root. `url` is the location of this root.
     pub(crate) fn over(store: Arc<dyn ObjectStore>, url: String) -> Result<Self> {
         // Callers wait in their own threads. This one sends the parts of uploads meanwhile, keeps
         // connections alive and watches time-outs. Threads for files end after each call: kept ones
@@ -222,7 +222,7 @@ impl Target {
     /// Publishers that compete for a name therefore write different bytes.
     ///
     /// # Errors
-    /// If the target refuses. Whether the object is there is then unknown.
+    /// If a request to the target fails. It is then unknown whether the object exists.
     pub fn create(&self, name: &str, bytes: Bytes) -> Result<bool> {
         let path = Path::from(name);
         let mut attempt = 1;
@@ -245,7 +245,7 @@ impl Target {
     /// Writes an object, in place of one of the same name.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
         let path = Path::from(name);
         let put = self.store.put(&path, PutPayload::from(bytes));
@@ -257,7 +257,7 @@ impl Target {
     /// Reads an object; `None` if there is none.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub fn read(&self, name: &str) -> Result<Option<Bytes>> {
         self.get(&Path::from(name))
     }
@@ -265,7 +265,7 @@ impl Target {
     /// Lists the names of all objects under the folder `name`.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub fn list(&self, name: &str) -> Result<Vec<String>> {
         let path = Path::from(name);
         let objects = self.store.list(Some(&path)).try_collect::<Vec<_>>();
@@ -280,7 +280,7 @@ impl Target {
     /// Removes an object, if it is there.
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub fn remove(&self, name: &str) -> Result<()> {
         let path = Path::from(name);
         match self.runtime.block_on(self.store.delete(&path)) {
@@ -290,12 +290,12 @@ impl Target {
     }
 
     /// Removes, under the folder `name`, the temporary files of incomplete uploads, if `is_left` returns true
-    /// for the name of the object: its upload is of no use any more, because its publisher was killed or will
-    /// be refused. Returns the number of removed files. A bucket lists no incomplete uploads: a rule of its
-    /// lifecycle removes them.
+    /// for the name of the object. It must return true only for an upload that can no longer be of use,
+    /// because its publisher was killed or will be refused. Returns the number of removed files. A bucket
+    /// lists no incomplete uploads: a rule of its lifecycle removes them.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the folder cannot be read, or a file cannot be removed.
     pub(crate) fn remove_unfinished(
         &self,
         name: &str,
@@ -313,7 +313,7 @@ impl Target {
     /// Begins an object that appears once it is [complete](Upload::complete).
     ///
     /// # Errors
-    /// If the target refuses.
+    /// If a request to the target fails.
     pub fn upload(&self, name: &str) -> Result<Upload> {
         let path = Path::from(name);
         let upload = self.runtime.block_on(self.store.put_multipart(&path));

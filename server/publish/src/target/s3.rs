@@ -24,8 +24,8 @@ mod tests;
 /// at 9 Mbit/s. `AWS_TIMEOUT` replaces it.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The time after which a failed request is not retried. With the time-out, no call takes much longer
-/// than three minutes.
+/// The time after which a failed request is not retried. As the last attempt takes at most [`TIMEOUT`], no
+/// call takes much longer than three minutes.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The variable that limits the attempts at a request.
@@ -124,12 +124,14 @@ fn parse_attempts(value: &str) -> Result<usize> {
     Ok(attempts)
 }
 
-/// Returns whether a value is a URL without credentials: errors of requests show the endpoint.
+/// Returns whether a value is an HTTP URL without credentials and without a query. Errors of requests show
+/// the endpoint, so it must not contain secrets.
 fn is_endpoint(value: &str) -> bool {
     Url::parse(value).is_ok_and(|url| is_plain(&url) && url.query().is_none())
 }
 
-/// Refuses a variable whose value is not valid. The error does not show the value, which may be a secret.
+/// Returns an error if `is_valid` is false: the variable `name` has an invalid value. `valid` describes the
+/// valid ones. The error does not show the value, which may be a secret.
 fn check(is_valid: bool, name: &str, valid: &str) -> Result<()> {
     if is_valid {
         Ok(())

@@ -57,7 +57,7 @@ impl Upload {
     /// Makes the object appear under its name.
     ///
     /// # Errors
-    /// If the target refuses. Whether the object is there is then unknown.
+    /// If a request to the target fails. It is then unknown whether the object exists.
     pub fn complete(mut self) -> Result<()> {
         if !self.part.is_empty() {
             self.send_part()?;

@@ -17,7 +17,7 @@ use super::arrow::{arrow_field, data_type, entries};
 use super::iceberg::{IcebergType, NestedField};
 use super::{OnEmpty, ValueError, scalar};
 
-/// Builds the Arrow array of a column out of values in CQL's native serialization.
+/// A builder of the Arrow array of a column, out of values in CQL's native serialization.
 #[derive(Debug)]
 pub struct ColumnBuilder {
     ty: CqlType,

@@ -22,9 +22,9 @@ pub enum ValueError {
     Decimal {
         /// The number as CQL writes it, shortened if it is long.
         value: String,
-        /// The number of digits of the decimal.
+        /// The greatest number of digits that the decimal can have.
         precision: u8,
-        /// The number of digits of the decimal behind the point.
+        /// The number of digits of the decimal after the point.
         scale: u8,
     },
     /// A number with so many digits that its text is not computed.

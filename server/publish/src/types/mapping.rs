@@ -10,7 +10,7 @@ use ebb_model::types::CqlType;
 use super::iceberg::{IcebergType, NestedField};
 use super::{DecimalForm, TypeOptions};
 
-/// Assigns field ids, each once.
+/// A source of field ids. It returns each id once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FieldIds {
     /// The greatest id that a field of the table has had, in this publication or an earlier one:

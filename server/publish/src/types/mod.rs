@@ -76,7 +76,7 @@ pub struct DecimalForm {
 }
 
 impl DecimalForm {
-    /// The greatest precision that Iceberg, Spark and Arrow's Decimal128 have.
+    /// The greatest precision that Iceberg, Spark and Arrow's Decimal128 support.
     pub(crate) const PRECISION_MAX: u8 = 38;
 
     /// The form in which a `varint` is published, unless it is published as text: decimal(38, 0).
@@ -85,8 +85,8 @@ impl DecimalForm {
         scale: 0,
     };
 
-    /// Returns the form of a decimal with `precision` digits, `scale` of them behind the point;
-    /// `None` unless `1 <= precision <= 38` and `scale <= precision`.
+    /// Returns the form of a decimal with `precision` digits, `scale` of them after the point; `None` unless
+    /// `1 <= precision <= 38` and `scale <= precision`.
     pub fn new(precision: u8, scale: u8) -> Option<Self> {
         let is_valid = (1..=Self::PRECISION_MAX).contains(&precision) && scale <= precision;
         is_valid.then_some(Self { precision, scale })

@@ -35,11 +35,11 @@ enum Writer {
 
 /// Returns the value at `row` in CQL's native serialization of `ty`; `None` if it is null.
 ///
-/// Elements of sets and entries of maps come in the order of the array. A writer of rows has to
-/// bring them into the order of the type. The fields of a user-defined type are found by their names,
-/// so that two of one type cannot be confused; those that the array lacks are null. The components of a tuple are
-/// found by their positions, and the parts of a duration by their names. A timestamp without a zone is taken for one
-/// of UTC.
+/// The elements of sets and the entries of maps come in the order of the array. A writer of rows has to bring
+/// them into the order of the type. The fields of a user-defined type are found by their names, so two fields
+/// of the same type cannot be confused. Fields that the array lacks are null. The components of a tuple are
+/// found by their positions, and the parts of a duration by their names. A timestamp without a zone is taken
+/// for one of UTC.
 ///
 /// # Errors
 /// If the type of the array has no exact counterpart in `ty`, or if a value has none.

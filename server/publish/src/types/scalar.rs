@@ -72,8 +72,8 @@ pub(super) fn unscaled_of_decimal(bytes: &[u8], form: DecimalForm) -> Result<i12
     value.ok_or_else(|| does_not_fit(&CqlType::Decimal, bytes, form))
 }
 
-/// Computes the unscaled value for another scale; `None` if digits would be lost, or if they are
-/// more than 38.
+/// Returns the unscaled value of a `decimal` for the scale of `form`; `None` if digits would be lost, or if
+/// there are more than 38 digits.
 fn rescaled(decimal: &[u8], form: DecimalForm) -> Option<i128> {
     let Digits {
         sign,
@@ -98,7 +98,8 @@ fn rescaled(decimal: &[u8], form: DecimalForm) -> Option<i128> {
     })
 }
 
-/// Returns a two's complement integer, big endian, that 128 bits hold.
+/// Decodes a two's complement integer, big endian; `None` if there are no bytes, or if the integer does not
+/// fit into 128 bits.
 fn small_integer(bytes: &[u8]) -> Option<i128> {
     let bytes = number::minimal(bytes);
     let first = *bytes.first()?;
@@ -141,8 +142,9 @@ pub(super) fn decimal(unscaled: i128, scale: i32) -> Vec<u8> {
     number::decimal(scale, &BigInt::from(unscaled))
 }
 
-/// Replaces `out` with the text of a value: the CQL literal, without quotes. The value must not be
-/// empty, and `ty` must be a type that is published as text.
+/// Returns the text of a value: the CQL literal, without quotes. `out` is the buffer for it; a value of
+/// `text` or `ascii` is its own text. Other values must not be empty, and `ty` must be a type that is
+/// published as text.
 ///
 /// # Errors
 /// If the bytes are not a value of the type, or if the number has too many digits to write them.

@@ -31,7 +31,8 @@ fn parse(text: &str) -> CqlType {
     CqlType::parse(text, &|name| (name == "place").then(place)).unwrap()
 }
 
-/// Every native type, and nested ones in which every kind of type is a part of every other kind.
+/// Returns every native type, and nested types: collections, tuples and a user-defined type within one
+/// another.
 fn types() -> Vec<CqlType> {
     let nested = [
         "list<int>",

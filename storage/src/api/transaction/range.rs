@@ -56,9 +56,9 @@ impl<'txn> TransactionRange<'txn> {
         self
     }
 
-    /// Searches for the next entry upwards, as [`Range::next_within`] does. Passes at most
-    /// `keys_max` keys that the transaction wrote or that are entries of its view, and before each
-    /// of them at most `keys_max` keys of the view without an entry.
+    /// Searches for the next entry upwards, as [`Range::next_within`] does. `keys_max` limits the
+    /// number of keys that the transaction wrote or that are entries of its view. Before each of
+    /// these, the search may pass up to `keys_max` keys of the view that have no entry.
     pub fn next_within(&mut self, keys_max: u32) -> Option<Result<Search>> {
         self.search_from(End::Front, keys_max)
     }
@@ -148,8 +148,8 @@ enum End {
     Back,
 }
 
-/// An iterator with a peek from both ends. An item that was peeked at from one end and not taken is
-/// the last item of the other end.
+/// An iterator that can be peeked at from both ends. After a peek from one end, the item is still
+/// there for the other end, as its last item, until it is taken.
 #[derive(Debug)]
 struct Ends<I: Iterator> {
     rest: I,
@@ -193,8 +193,9 @@ impl<I: DoubleEndedIterator> Ends<I> {
 }
 
 impl Ends<Range> {
-    /// Searches for the item of one end that the next `peek` or `take` returns, in at most `keys_max`
-    /// keys. Returns false if there are more keys to search.
+    /// Searches, in at most `keys_max` keys, for the item that the next `peek` or `take` at this
+    /// end returns. Returns false if the search stopped before it found the item or came to the end
+    /// of the range.
     fn search(&mut self, end: End, keys_max: u32) -> bool {
         let slot = match end {
             End::Front => &mut self.front,

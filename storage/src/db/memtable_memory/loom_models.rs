@@ -101,8 +101,9 @@ fn loom_memory_that_was_flushed_lets_writers_pass() {
     }
 }
 
-/// A thread that adds the memory up and loses its core would let others write without a bound.
-/// So a writer that finds the sum long due waits for that thread, and then adds it up itself.
+/// If the thread that adds up the memory loses its core, the other writers must not write without a
+/// bound. So a writer that finds the sum long due waits for that thread, and then adds the memory
+/// up itself.
 #[test]
 fn loom_a_writer_waits_where_the_sum_is_long_due() {
     explore(|| {

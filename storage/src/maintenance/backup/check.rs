@@ -41,10 +41,10 @@ pub(super) fn check_open(
     table.check_blocks(step)
 }
 
-/// Refuses the backup if the file at `at`, which an older backup wrote, is another SSTable than the
-/// one that the database has under the number of `file`. The older backup may need it, so it is not
-/// replaced. The numbers clash if the database was put back to an earlier state since that backup,
-/// or is a copy of the database that was backed up.
+/// Refuses the backup if the file at `at`, which an older backup wrote, is another SSTable than
+/// `file`, the one that the database has under the same number. The older backup may need the file
+/// at `at`, so that file is not replaced. The numbers clash if the database was put back to an
+/// earlier state since the older backup, or is a copy of the database that was backed up.
 ///
 /// # Errors
 /// [`Error::InvalidRequest`]. A file whose id cannot be read is damaged, and is not refused.

@@ -20,12 +20,13 @@ type LostKeys = (Option<Vec<u8>>, Option<Vec<u8>>);
 /// The known contents of one source (a file or the log) of a table's versions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Extent {
-    /// The sequence numbers whose versions the source replaces; `None` if it is not known to
-    /// replace any.
+    /// The range of sequence numbers of which the source has all versions that are still needed, so
+    /// that it replaces the versions with these numbers in older sources; `None` if the range is
+    /// not known.
     pub(super) origin: Option<(SeqNo, SeqNo)>,
     /// The smallest and the largest sequence number of the source's versions.
     pub(super) seqs: (SeqNo, SeqNo),
-    /// The range of keys whose versions the source replaces, if known.
+    /// The range of keys for which `origin` is valid, if known.
     pub(super) keys: Option<KeyRange>,
     /// Keys that the source may have lost.
     pub(super) lost: Vec<LostKeys>,

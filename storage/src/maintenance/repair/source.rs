@@ -269,8 +269,8 @@ impl Reader<'_> {
     }
 
     /// Looks in the log for names of tables that neither the manifest nor an SSTable names. A table
-    /// without SSTables counts as created before the first of its entries in the log, because
-    /// nothing of it was flushed.
+    /// without SSTables is taken to be created just before the first of its entries in the log,
+    /// because nothing of it was flushed.
     fn names_in_log(&mut self) {
         for id in self.names.unknown() {
             let (Some(logged), Some(table)) =

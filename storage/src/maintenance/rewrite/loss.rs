@@ -18,10 +18,9 @@ pub(super) struct Reading<'a> {
     pub(super) has_tombstones: bool,
 }
 
-/// Returns the parts of a file that cannot be read, and that may have had keys or range tombstones
-/// that are still needed, each with the range of these keys. `counting` is the key range of the
-/// file's run: no reader needs keys outside of it from this file. `None`: all keys of the file may
-/// be needed.
+/// Returns the parts of a file that cannot be read, each with the range of the keys that it may
+/// have had and that are still needed. `counting` is the key range of the file's run: no reader
+/// needs keys outside of it from this file. `None`: all keys of the file may be needed.
 ///
 /// The result is empty if as many entries were read as the file has: then at most a filter or an
 /// index is lost, and everything can be read without it.
@@ -79,7 +78,8 @@ fn tombstone_part(lost: &[LostBlock]) -> LostBlock {
     }
 }
 
-/// Narrows a lost part of a file to the keys in a range; `None` if it has none of them.
+/// Narrows a lost part of a file to the keys in a range; `None` if no key of the part is in the
+/// range.
 fn narrowed(part: LostBlock, keys: &KeyRange) -> Option<LostBlock> {
     let keys = part.keys().intersection(keys);
     (!keys.is_empty()).then(|| LostBlock {

@@ -38,12 +38,14 @@ pub struct FileLoss {
     pub detail: String,
     /// The number of versions and range tombstones in the file that can be read.
     pub entries_read: u64,
-    /// The number of versions and range tombstones in the file that cannot be read.
+    /// The number of versions and range tombstones in the file that cannot be read; 0 if no reader
+    /// needs any of them.
     pub entries_lost: u64,
-    /// The parts of the file that cannot be read, with the keys that they may have. A damaged filter
-    /// or index, for example, loses nothing.
+    /// The parts of the file that cannot be read and may have had keys that are still needed, with
+    /// these keys. A damaged filter or index, for example, loses nothing.
     pub lost: Vec<Lost>,
-    /// Whether new files, with the readable part of this file, have taken its place.
+    /// Whether new files with the readable part of this file have taken its place, or the file was
+    /// taken out of the table because it has no readable part that is still needed.
     pub is_rewritten: bool,
     /// The path under which the damaged file is kept after the rewrite. It is `None` if the file
     /// was missing, if the disk is full, or if the file can have no second name.

@@ -149,8 +149,8 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// Returns the WAL segments with these numbers, and their lengths. A missing segment is added
-    /// to the findings.
+    /// Returns the WAL segments with these numbers, and their lengths. If one is missing, adds a
+    /// finding, and returns none.
     fn segments(&mut self, numbers: Range<FileNumber>) -> Vec<(Segment, u64)> {
         match wal::segments(self.log_store, self.dir, numbers) {
             Ok(segments) => segments
@@ -263,8 +263,8 @@ impl<'a> Check<'a> {
     }
 
     /// Adds to each finding of a file in quarantine the note that the damage is known. The findings
-    /// of the file begin at the index `from`. If there are none, adds the finding that the file is
-    /// whole now.
+    /// of the file begin at the index `from`. If the file has no findings, adds the finding that it
+    /// is whole now.
     fn known_damage(&mut self, meta: &FileMeta, quarantine: &Quarantine, from: usize) {
         for finding in &mut self.report.findings[from..] {
             finding.detail.push_str("; it is in quarantine");

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use crate::key::SeqNo;
 use crate::manifest::State;
 
-/// Returns the contradictions in the manifest's state: of those that keep the database from opening
-/// only the first, and all others.
+/// Returns the contradictions in the manifest's state. Of those that keep the database from
+/// opening, it has only the first that [`State::check`] finds.
 pub(super) fn contradictions(state: &State) -> Vec<String> {
     let mut found: Vec<_> = state.check().err().into_iter().collect();
     let mut names = HashSet::new();

@@ -261,7 +261,8 @@ fn stored_blocks(table: &Arc<SsTable>) -> Vec<(usize, usize)> {
     handles.into_iter().map(place).collect()
 }
 
-/// Moves in a block in every way, as far as each goes. Returns only if each of these walks ends.
+/// Moves a cursor from each of `targets` to both ends of the block, and looks each of them up. Returns
+/// only if each of these walks ends.
 fn walk(block: &Block, targets: &[Vec<u8>]) -> Result<(), Damage> {
     let mut cursor = BlockCursor::new(block.clone());
     let mut outcome = Ok(());

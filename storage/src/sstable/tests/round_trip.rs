@@ -199,8 +199,8 @@ fn values_larger_than_a_block_have_blocks_of_their_own() {
     );
 }
 
-/// Keys of 60 KB that differ at their ends: each block has one key, and the index has each key once
-/// more. Only data were counted, and a file of 64 MB came out with 332 MB.
+/// Regression: only data were counted, and a file of 64 MB came out with 332 MB. Here the keys have
+/// 60 KB and differ at their ends: each block has one key, and the index has each key once more.
 #[test]
 fn a_writer_counts_index_and_filter_in_the_size_of_its_file() {
     let disk = TestDisk::default();

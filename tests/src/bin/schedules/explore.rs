@@ -17,7 +17,9 @@ const STACK_BYTES: usize = 1 << 20;
 /// Limit on the steps of one schedule, far above what any scenario takes: a schedule that reaches
 /// the limit has a thread that spins.
 const STEPS_MAX: usize = 500_000;
-/// The number of places in a schedule at which the PCT scheduler lets another thread go first.
+/// The depth of the PCT scheduler: a schedule has one place less than this at which the running
+/// thread gets the lowest priority, so that another thread goes first. Few such places find bugs
+/// that need a long delay.
 const CHANGES_MAX: usize = 4;
 
 /// Runs scenarios over a whole database under random schedules of its threads.
@@ -48,7 +50,8 @@ struct Outcome {
     scenario: &'static Scenario,
     /// Number of schedules that ran to their end.
     schedules: usize,
-    /// The panic message of the failing schedule, or the reason why there is nothing to replay.
+    /// The panic message of the failing schedule, or the reason why the schedule to replay cannot
+    /// be read; `None` if all schedules passed.
     failure: Option<String>,
 }
 

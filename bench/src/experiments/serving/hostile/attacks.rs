@@ -68,8 +68,9 @@ pub(super) enum Attack {
     Scans,
 }
 
-/// Attacks until `is_over`, and returns the number of attacks by name. The thread draws from all
-/// kinds but performs `only` these, so each kind is about as frequent alone as among the others.
+/// Attacks until `is_over`, and returns the number of attacks by name. The thread draws each attack
+/// from all kinds, and skips it if its kind is not in `only`: so a kind has about the same
+/// frequency alone as among the others.
 ///
 /// # Errors
 /// When the system does not grant the idle class.

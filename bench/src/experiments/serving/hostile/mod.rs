@@ -112,11 +112,11 @@ impl HostileClients {
     }
 }
 
-/// The attackers of a window.
+/// A condition under which the load is measured: the attacks that take place beside it.
 #[derive(Debug, Clone, Copy)]
 struct Condition {
     name: &'static str,
-    /// The kinds of attacks. Empty for the load alone.
+    /// The kinds of attacks; empty for the load alone.
     attacks: &'static [Attack],
 }
 

@@ -55,7 +55,8 @@ pub(super) struct Compared<'t> {
     pub(super) pace: TaskPace<'t>,
 }
 
-/// The keys of a table, in a range, whose rows are to be compared: ascending, each once.
+/// The keys of a table in a range whose rows are to be compared, or to be copied as they were published. The
+/// keys ascend, and each occurs once.
 struct KeysToCompare<'r> {
     changed: Peekable<ChangedKeys>,
     rewritten: Peekable<Rewritten<'r>>,
@@ -151,8 +152,8 @@ impl<'r> KeysToCompare<'r> {
         ))
     }
 
-    /// Removes all keys up to `key`: keys before `key` have no row, or their rows were compared already.
-    /// Returns whether the row of `key` must be written again even if it has not changed.
+    /// Removes all keys up to `key`: no snapshot shows a row for the keys before `key`. Returns whether the
+    /// row of `key` must be written again even if it has not changed.
     fn is_rewritten(&mut self, key: &[u8]) -> Result<bool, TaskError> {
         let mut is_rewritten = false;
         while let Some(next) = self.next_if(|next| next[..] <= *key)? {
@@ -218,9 +219,9 @@ impl Differences<'_> {
 }
 
 impl Compared<'_> {
-    /// Writes a record for each row in the key range `piece` that may differ between the two snapshots.
-    /// Also writes a record for each of the rows `rewritten`, which are written again even if they have not
-    /// changed. The table is one that CQL did not make.
+    /// Writes a record for each row in the key range `piece` that may differ between the two snapshots. Also
+    /// writes a record for each of the rows `rewritten`, which are written again even if they have not
+    /// changed. The table must be a plain one.
     pub(super) fn read_plain(
         &self,
         piece: &Piece,
@@ -248,7 +249,7 @@ impl Compared<'_> {
 
     /// Writes a record for each row in the key range `piece`, and for the static columns of each partition,
     /// that may differ between the two snapshots. Also writes a record for each of the rows `rewritten`,
-    /// which are written again even if they have not changed. The table is one that CQL made.
+    /// which are written again even if they have not changed. The table must be a CQL table.
     pub(super) fn read_cql(
         &self,
         cql: &CqlCells,
@@ -429,7 +430,7 @@ impl Compared<'_> {
     }
 }
 
-/// Returns the cells of the row `key` of a table that CQL did not make; `None` if the row does not exist.
+/// Returns the cells of the row `key` of a plain table; `None` if the row does not exist.
 fn plain_cells<'c>(
     table: &SnapshotTable,
     key: &[u8],
@@ -477,10 +478,10 @@ impl CqlCells {
         RowScan::open(source, &self.schema, from, to).map_err(of_table)
     }
 
-    /// Returns the partition of the stored key `key`, which may be that of any of its rows, with the columns
-    /// that the records of rows have. Values count as expired if they are at the read time of `table`.
-    /// `header` is the stored header of the partition (its deletions and static columns); `None` if there
-    /// is none.
+    /// Returns the partition to which the stored key `key` (of its header or of one of its rows) belongs, for
+    /// the columns of the records of rows. Values that have expired by the read time of `table` are left out.
+    /// `header` is the stored header of the partition (its deletions and static columns); `None` if there is
+    /// none.
     fn partition_at<'p>(
         &'p self,
         table: &SnapshotTable,
@@ -497,11 +498,11 @@ struct VisibleRows<'p> {
     scan: RowScan<'p>,
     /// The partition; `None` if it does not exist.
     partition: Option<ProjectedPartition<'p>>,
-    /// The key of the current row; `None` behind the last one.
+    /// The key of the current row; `None` after the last row.
     key: Option<Bytes>,
     cells: RowCells,
-    /// The pace of the task. Its checkpoint is called for each row that is not visible, because such rows
-    /// have no record by which the runtime could see progress, and before long decimals.
+    /// The pace of the task. Its checkpoint is called for each row that is not visible, because such a row
+    /// has no record by which the runtime could see progress. It is also called before work on long decimals.
     pace: &'p TaskPace<'p>,
 }
 

@@ -34,7 +34,7 @@ struct Fixture {
     clock: ManualClock,
 }
 
-/// The table `t (k int, c int, s text STATIC, a int, b text, PRIMARY KEY (k, c))`.
+/// Creates the table `t (k int, c int, s text STATIC, a int, b text, PRIMARY KEY (k, c))`.
 fn fixture(options: Options) -> Fixture {
     let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
     let db = Db::open(
@@ -83,8 +83,8 @@ fn definition() -> TableDefinition {
     }
 }
 
-/// Like [`fixture`], but merges drop deletions at once: the database has a catalog, and the table
-/// no grace period.
+/// Creates the table of [`fixture`] in a database with a catalog, and without a grace period, so that merges
+/// drop deletions at once.
 fn purged_at_once() -> Fixture {
     let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
     let grace_periods = GracePeriods::default();

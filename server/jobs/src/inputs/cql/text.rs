@@ -17,7 +17,7 @@ use crate::inputs::task_pace::TaskPace;
 use crate::records::csv::push_fields;
 use crate::records::{Column, RecordFormat};
 
-/// Writes the rows of a table as text. Columns that are not selected are not decoded.
+/// A writer of the rows of a table as text. It does not decode columns that are not selected.
 #[derive(Debug)]
 pub struct CqlText {
     schema: Arc<TableSchema>,

@@ -24,7 +24,7 @@ const CHANGED: &str = "it has changed since the job was submitted";
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct DataFile {
     pub(super) path: PathBuf,
-    /// The start of the file's keys: its name and a colon.
+    /// The start of the keys of the file's records: the name of the file and a colon.
     pub(super) name: Vec<u8>,
     /// The size on the disk in bytes, before decompression.
     pub(super) bytes: u64,

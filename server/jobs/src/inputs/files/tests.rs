@@ -171,8 +171,8 @@ fn by_parts(input: &FilesInput, bytes: u64) -> Result<Vec<(String, String)>, Str
     Ok(all)
 }
 
-/// Draws a file of two columns with quotes, with line ends of all kinds in and between
-/// records, and sometimes with a malformed place.
+/// Draws a CSV file of two columns: some fields have quotes, line ends of all kinds occur in fields
+/// and between records, and sometimes a place is malformed.
 fn drawn_csv(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let mut text = b"a,b\n".to_vec();
     for _ in 0..rng.random_range(0..14) {

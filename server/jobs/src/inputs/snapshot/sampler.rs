@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-/// Collects keys at even distances in a stream of rows whose length is not known before its end.
-/// When there are too many keys, every other one is dropped and the distance doubles.
+/// A sampler of keys at even distances in a stream of rows whose length is not known before its
+/// end. When there are too many keys, it drops every other one and doubles the distance.
 #[derive(Debug)]
 pub(super) struct Sampler {
     /// The number of bytes of all rows so far.

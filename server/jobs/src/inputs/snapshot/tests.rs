@@ -9,7 +9,8 @@ struct Fixture {
     table: Table,
 }
 
-/// A table of `rows` rows of about `value_bytes` that LZ4 cannot compress much.
+/// Creates a table of `rows` rows, with values of `value_bytes` bytes each that LZ4 cannot compress
+/// much.
 fn fixture(rows: u64, value_bytes: usize) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {

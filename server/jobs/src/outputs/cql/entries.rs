@@ -18,7 +18,7 @@ use crate::outputs::staging::{StagingWriter, merge_with};
 pub(super) struct WithEntries<'s> {
     schema: &'s TableSchema,
     values: LiveValues<'s>,
-    /// The index entries, which are appended in no order.
+    /// The index entries, in no particular order.
     entries: StagingWriter,
     /// The stored forms (operands) of rows and of partition headers (deletions and static columns),
     /// which are appended in the order of their keys.

@@ -42,7 +42,7 @@ pub struct CqlLoad {
     rows_pushed: u64,
 }
 
-/// The number of rows that a load wrote to a table, and the number of rows that it left out.
+/// The numbers of rows that a load wrote and left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadedRows {
     /// The number of rows that the load put into the table.
@@ -142,13 +142,14 @@ impl CqlLoad {
         Ok(())
     }
 
-    /// Makes the rows part of the table, durable, by one commit.
+    /// Adds the rows to the table, durably and by one commit.
     ///
     /// # Errors
-    /// [`TaskError::Invalid`] if rows contradict each other, [`TaskError::Cancelled`] if `control` is
-    /// cancelled, or an error of the store. After an error nothing is loaded, unless only the sync at the
-    /// end failed: then the rows can be read, a loss of power may remove them, and the store rejects
-    /// further writes.
+    /// [`TaskError::Invalid`] if rows of a partition have different values of a static column, or if two rows
+    /// have the same primary key and `duplicates` does not allow that; [`TaskError::Cancelled`] if `control`
+    /// is cancelled; an error if the table was changed meanwhile, or of the store. After an error nothing is
+    /// loaded, unless only the sync at the end failed: then the rows can be read, a loss of power may remove
+    /// them, and the store rejects further writes.
     pub fn commit(
         self,
         duplicates: Duplicates,

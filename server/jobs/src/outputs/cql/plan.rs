@@ -158,8 +158,8 @@ impl RowPlan {
         })
     }
 
-    /// Returns the plan for a table that already has rows: a null deletes the old value of its column.
-    /// Otherwise a null is not written at all.
+    /// Makes the plan delete the old value of a column for a null, as a table that already has rows requires.
+    /// Without this call a null is not written at all.
     pub(super) fn deleting_nulls(self) -> Self {
         Self {
             deletes_nulls: true,
@@ -176,7 +176,7 @@ impl RowPlan {
     /// regular columns, only the static columns are written.
     ///
     /// # Errors
-    /// The problem of a field.
+    /// If a field is not a valid value of its column; the error is the reason.
     pub(super) fn row(&self, fields: &(impl RowValues + ?Sized)) -> Result<WaitingRow, String> {
         let mut row = WaitingRow::default();
         let layout = self.schema.layout();

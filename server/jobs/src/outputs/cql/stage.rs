@@ -65,10 +65,10 @@ pub(super) fn sorted_writer(
 
 /// Passes the rows in `staged` to `take`, ascending by key, as operands of writes at `written_us`,
 /// in microseconds since 1970. Of several rows with the same primary key only the last one is
-/// passed; `duplicate` is called for each of the others, with the partition key as text.
+/// passed; `duplicate` is called for each of the others, with their primary key as text.
 ///
 /// # Errors
-/// If rows of a partition have several values of a static column; or the error of `take` or
+/// If rows of a partition have different values of a static column; or the error of `take` or
 /// `duplicate`.
 pub(super) fn for_each_operand(
     plan: &RowPlan,

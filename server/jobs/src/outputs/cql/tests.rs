@@ -16,7 +16,7 @@ pub(super) struct Fixture {
     pub(super) catalog: Arc<Catalog>,
 }
 
-/// A database without tables. The clock for timestamps stands still, so each timestamp is only one
+/// Creates a database without tables. The clock for timestamps stands still, so each timestamp is only one
 /// microsecond above the one before.
 pub(super) fn fixture() -> Fixture {
     let dir = tempfile::tempdir().unwrap();
@@ -37,7 +37,7 @@ pub(super) fn fixture() -> Fixture {
     Fixture { dir, db, catalog }
 }
 
-/// The format of rows with the key columns `city`, `kind` and the value columns `n`, `x`.
+/// Returns the format of rows with the key columns `city`, `kind` and the value columns `n`, `x`.
 fn rows() -> RecordFormat {
     let key = ["city", "kind"].map(Column::text).to_vec();
     let n = Column::number("n").of_type("bigint");

@@ -13,9 +13,8 @@ use super::Note;
 pub(in crate::publish) struct TargetPins {
     pub(in crate::publish) db: Db,
     /// The location of the target. It identifies the pin of a table even without the URL of the catalog,
-    /// because a table at a location is committed by one catalog only, or without any. A pinned snapshot is
-    /// the one that readers of the target see if it has the sequence number in the origin of the table's
-    /// newest publication.
+    /// because a table at a location is committed by one catalog only, or without any. Readers of the target
+    /// see a pinned snapshot if its sequence number is that in the origin of the table's newest publication.
     pub(in crate::publish) location: String,
     pub(in crate::publish) max: PinMax,
 }

@@ -74,8 +74,8 @@ fn json_columns_are_members_of_members() {
     );
 }
 
-/// Jobs wrote columns such as `user.id` and `ms_p99.9` into JSON lines, and no job could read these
-/// columns.
+/// Regression: jobs wrote columns such as `user.id` and `ms_p99.9` into JSON lines, and no job
+/// could read these columns.
 #[test]
 fn a_member_whose_name_has_a_dot_is_the_column_of_that_name() {
     let value = r#"{"user":{"id":1,"at":2},"user.id":3,"ms_p99.9":4,"value.x":5,"x":6}"#;

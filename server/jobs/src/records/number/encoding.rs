@@ -5,12 +5,13 @@ use bigdecimal::num_bigint::BigInt;
 
 use super::{Form, Number, SCALE_MAX};
 
-/// The first byte of a number that does not fit into 128 bits.
+/// The first byte of a number whose mantissa does not fit into 128 bits, or whose scale is above
+/// [`SCALE_MAX`].
 const BIG: u8 = u8::MAX;
 
 impl Number {
-    /// Appends the number to `to`, with as few bytes as its mantissa needs. The second form is for
-    /// numbers of more than 128 bits:
+    /// Appends the number to `to`, with as few bytes as its mantissa needs. The second form is for numbers
+    /// whose mantissa does not fit into 128 bits, or whose scale is above 38:
     ///
     /// ```text
     ///   bytes of the mantissa, u8 | scale, u8 | mantissa, two's complement LE

@@ -8,7 +8,7 @@ use crate::catalog::testing::TestCatalog;
 use crate::iceberg::metadata::{MAIN, TableMetadata};
 use crate::target::Target;
 
-/// A folder, and a catalog that commits its tables.
+/// Creates a folder, a catalog, and the target for tables in the folder that the catalog commits.
 fn place() -> (tempfile::TempDir, TestCatalog, Target) {
     let dir = tempfile::tempdir().unwrap();
     let catalog = TestCatalog::start();
@@ -16,7 +16,7 @@ fn place() -> (tempfile::TempDir, TestCatalog, Target) {
     (dir, catalog, target)
 }
 
-/// Makes `main` the first snapshot again, as another engine may.
+/// Sets `main` back to the first snapshot, as another engine may.
 fn set_back(metadata: &mut TableMetadata) {
     metadata.current_snapshot_id = Some(1);
     metadata.refs.get_mut(MAIN).unwrap().snapshot_id = 1;

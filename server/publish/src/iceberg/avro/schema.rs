@@ -73,14 +73,14 @@ impl Schema {
 
 #[derive(Default)]
 struct Parser {
-    /// Types that were defined so far, by their full names.
+    /// The named types that the schema has defined so far, by their full names.
     named: HashMap<String, Type>,
     records: Vec<Vec<Field>>,
 }
 
 impl Parser {
-    /// Reads a type. `namespace` is that of the definition around it. The JSON parser limits how
-    /// deeply types are nested.
+    /// Reads a type. `namespace` is the namespace of the enclosing definition. The JSON parser
+    /// limits how deeply types are nested.
     fn ty(&mut self, json: &Json, namespace: Option<&str>) -> Result<Type> {
         match json {
             Json::String(name) => self.by_name(name, namespace),

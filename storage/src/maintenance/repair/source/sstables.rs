@@ -196,10 +196,10 @@ impl Reader<'_> {
     }
 
     /// Returns the known contents of a file: its keys and sequence numbers, and its `origin`, the
-    /// sequence numbers whose versions in older files it replaces. The file has all of these
-    /// versions that are still needed. `place` is the run that the file belongs to, if known. If
-    /// the manifest's list of files is complete, the file is assumed to replace nothing: no file in
-    /// the list was replaced by another.
+    /// sequence numbers of which the file has all versions that are still needed, so that it
+    /// replaces these versions in older files. `place` is the run that the file belongs to, if
+    /// known. If the manifest's list of files is complete, `origin` is `None`: no file in the list
+    /// was replaced by another.
     fn extent(&self, salvage: &Salvage, place: Option<&Place>) -> Extent {
         let properties = salvage.properties.as_ref();
         let span = place.map(|place| place.span);
