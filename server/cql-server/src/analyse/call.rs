@@ -13,7 +13,8 @@ use super::volatile::VolatileCalls;
 use super::{literal, types};
 use crate::error::{Result, invalid};
 use crate::functions::{
-    Function, cast, cast_name, find, from_json_of, is_named, negation, operation, wrong_count,
+    Aggregate, Function, cast, cast_name, find, from_json_of, is_named, negation, operation,
+    wrong_count,
 };
 use crate::interrupt;
 
@@ -48,6 +49,10 @@ pub fn prepare_call(
 /// # Errors
 /// Cassandra's errors, or the timeout of the statement.
 fn called(name: &QualifiedName, args: &[ast::Term], markers: &Markers) -> Result<Function> {
+    if Aggregate::has_name(name) {
+        // Cassandra's message, also for values that are written.
+        return invalid("Aggregation function are not supported in the where clause");
+    }
     let own = |arg: &ast::Term| {
         if is_constant(arg) {
             // Constants take the type of the parameter.

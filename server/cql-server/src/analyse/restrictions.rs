@@ -144,14 +144,12 @@ impl Restrictions {
         written::check_operators(relations, writing.statement)?;
         let mut parsed = Parsed::new(schema, relations, markers)?;
         merge::check(schema, &parsed, false)?;
-        written::check(&parsed, writing)?;
+        written::check_keys(&parsed, writing)?;
         let mut predicates = Vec::new();
         let partition = PartitionRestrictions::new(schema, &mut parsed, &mut predicates)?;
         let on_clustering = parsed.has(ColumnKind::Clustering);
         let clustering = ClusteringRestrictions::new(schema, &mut parsed, false, &mut predicates)?;
-        if writing.written == Written::Rows && !clustering.is_full(schema) {
-            return invalid("Range deletions are not supported for specific columns");
-        }
+        written::check_rows(&parsed, clustering.is_full(schema), writing)?;
         Ok(Self {
             partition,
             clustering,

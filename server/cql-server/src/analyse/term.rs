@@ -199,10 +199,13 @@ fn prepare_part(
         }
         ast::Term::Hint { to, term: of } => {
             let hinted = types::resolve_within(to, ty)?;
+            if !fits(of, &hinted)? {
+                return invalid(format!("Cannot cast value {of} to type {to}"));
+            }
             if !is_value_compatible(&hinted, ty) {
                 return invalid(format!("Cannot assign value {term} to {name} of type {ty}"));
             }
-            prepare(of, &Receiver::new(name, hinted), markers)
+            prepare_part(of, &Receiver::new(name, hinted), true, markers)
         }
         ast::Term::Call { function, args } => call::prepare_call(function, args, receiver, markers),
         ast::Term::Cast { .. } | ast::Term::Negation(_) | ast::Term::Arithmetic { .. } => {
@@ -460,6 +463,31 @@ impl Term {
             Self::Marker { index, .. } => Some(*index),
             _ => None,
         }
+    }
+
+    /// Evaluates the term as a tuple of the values of `columns` columns.
+    ///
+    /// # Errors
+    /// The errors of [`evaluate`](Self::evaluate), and Cassandra's error for a bound tuple with more
+    /// values, which differs from the error for a column of a tuple type.
+    pub fn evaluate_columns<'v>(
+        &'v self,
+        columns: usize,
+        bound: &Bound<'v>,
+    ) -> Result<Evaluated<'v>> {
+        if let Self::Marker { index, ty } = self
+            && let Value::Bytes(bytes) = bound.value(*index)
+        {
+            let mut parts = elements::components(bytes);
+            let are_complete = parts.by_ref().take(columns).all(|part| part.is_ok());
+            if are_complete && !parts.rest().is_empty() {
+                let values = if columns == 1 { "value" } else { "values" };
+                return invalid(format!(
+                    "Expected {columns} {values} for {ty} column, but got more"
+                ));
+            }
+        }
+        self.evaluate(bound)
     }
 
     /// Evaluates the term with the bound values.

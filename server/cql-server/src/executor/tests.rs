@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    Consistency, ErrorKind, QueryParameters, Response, SchemaChange, SchemaChangeKind,
+    BatchKind, Consistency, ErrorKind, QueryParameters, Response, SchemaChange, SchemaChangeKind,
     SchemaTarget, Value, ValuesBuf, Version, prepared_id,
 };
+use ebb_cql::syntax::ast::Statement;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{ManualClock, SnapshotOptions};
 use memchr::memmem;
@@ -98,6 +99,114 @@ fn no_read_and_no_increment_has_the_level_any() {
     ] {
         assert!(at_any(write).is_ok(), "{write}");
     }
+}
+
+/// Regression: changes of lists that read the list first were accepted at the level ANY.
+#[test]
+fn changes_that_read_a_list_first_are_rejected_at_the_level_any() {
+    let server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, l list<int>)"]);
+    let at_any = |text: &str| {
+        let prepared = server.prepare(text).unwrap();
+        let parameters = QueryParameters {
+            consistency: Consistency::Any,
+            ..QueryParameters::default()
+        };
+        let done = server.answer(parameters, |call, out| {
+            server.executor.execute(&prepared, call, out)
+        });
+        let single = done.err().map(|error| error.message);
+        if !matches!(prepared.parsed.statement, Statement::Write(_)) {
+            return single;
+        }
+        // The same statement in a batch of the protocol has the same error.
+        let values = ValuesBuf::new();
+        let statements = [(Arc::new(prepared), values.as_values())];
+        let done = server.answer(parameters, |call, out| {
+            let logged = BatchKind::Logged;
+            server.executor.batch(logged, &statements, call, out)
+        });
+        assert_eq!(done.err().map(|error| error.message), single, "{text}");
+        single
+    };
+    let insert = "INSERT INTO t (k, l) VALUES (1, [1, 2, 3])";
+    let rejected = "Write operation require a read but consistency ANY is not supported on reads";
+    for (text, expected) in [
+        (insert, None),
+        ("UPDATE t SET l[0] = 1 WHERE k = 1", Some(rejected)),
+        ("DELETE l[0] FROM t WHERE k = 1", Some(rejected)),
+        ("UPDATE t SET l = l - [1] WHERE k = 1", Some(rejected)),
+        (
+            "BEGIN BATCH INSERT INTO t (k) VALUES (2); DELETE l[0] FROM t WHERE k = 1; APPLY BATCH",
+            Some(rejected),
+        ),
+        ("UPDATE t SET l = l + [4] WHERE k = 1", None),
+        ("UPDATE t SET l = [0] + l WHERE k = 1", None),
+        ("UPDATE t SET l[0] = 1 WHERE k = 1 IF EXISTS", None),
+        (
+            "BEGIN BATCH UPDATE t SET l = l + [5] WHERE k = 1 IF EXISTS; \
+             DELETE l[0] FROM t WHERE k = 1; APPLY BATCH",
+            None,
+        ),
+    ] {
+        assert_eq!(at_any(text).as_deref(), expected, "{text}");
+    }
+}
+
+/// Regression: LIKE on a column that permits no relation, or with a value of another type, got the
+/// error for a column without an index, and a bound tuple with too many values the error for a column
+/// of a tuple type.
+#[test]
+fn relations_that_do_not_fit_their_columns_get_cassandras_errors() {
+    let mut server = Server::with(&[
+        "CREATE TYPE ut (a int)",
+        "CREATE TABLE t (a int, b int, c int, d text, u ut, l list<int>, p tuple<int, int>, \
+         PRIMARY KEY (a, b, c))",
+    ]);
+    for (relation, message) in [
+        (
+            "u LIKE 'x%'",
+            "Non-frozen UDT column 'u' (ut) cannot be restricted by any relation",
+        ),
+        (
+            "l LIKE 'x%'",
+            "Collection column 'l' (list<int>) cannot be restricted by a 'LIKE' relation",
+        ),
+        (
+            "b LIKE 'x%'",
+            "Invalid STRING constant (x%) for \"b\" of type int",
+        ),
+        (
+            "d LIKE 'x%'",
+            "LIKE restriction is only supported on properly indexed columns. d LIKE 'x%' is not \
+             valid.",
+        ),
+    ] {
+        let text = format!("SELECT * FROM t WHERE {relation} ALLOW FILTERING");
+        assert_eq!(server.refused(&text), message, "{text}");
+    }
+    let value = [&4_i32.to_be_bytes()[..], &1_i32.to_be_bytes()].concat();
+    let (one, three) = (value.clone(), value.repeat(3));
+    const TWO: &str = "Expected 2 values for frozen<tuple<int, int>> column, but got more";
+    const ONE: &str = "Expected 1 value for frozen<tuple<int>> column, but got more";
+    const OF_COLUMN: &str = "Invalid remaining data after end of tuple value";
+    for (relation, message) in [
+        ("a = 1 AND (b, c) = ?", TWO),
+        ("a = 1 AND (b, c) > ?", TWO),
+        ("a = 1 AND (b, c) IN (?)", TWO),
+        ("a = 1 AND (b) = ?", ONE),
+        ("p = ? ALLOW FILTERING", OF_COLUMN),
+    ] {
+        let text = format!("SELECT * FROM t WHERE {relation}");
+        let done = server.page(&text, &[Some(&three)], None, None);
+        assert_eq!(done.map(|_| ()).unwrap_err().message, message, "{text}");
+    }
+    let done = server.page(
+        "SELECT * FROM t WHERE a = 1 AND (b) = ?",
+        &[Some(&one)],
+        None,
+        None,
+    );
+    assert!(done.unwrap().rows.is_empty());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The execution of writes: analyses them, checks them, and hands them to the store.
 
+use std::iter;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -16,7 +17,7 @@ use crate::prepared::{Meaning, Prepared};
 use crate::targets;
 use crate::write::{
     NOT_A_WRITE, RequestAnalysis, WriteContext, WriteStatement, Written, check_consistency,
-    execute_batch,
+    check_list_reads, execute_batch,
 };
 
 impl Executor {
@@ -93,7 +94,9 @@ impl Executor {
         let meaning = self.write_meaning(&state, statement, analysis)?;
         let writing = self.writing(call, call.parameters.values.encoded_bytes())?;
         let warnings = writing.check_levels(level, serial)?;
-        let written = meaning.as_write()?.execute(
+        let write = meaning.as_write()?;
+        check_list_reads(level, iter::once(write))?;
+        let written = write.execute(
             writing,
             call.parameters.values,
             call.parameters.timestamp_us,
@@ -130,6 +133,7 @@ impl Executor {
         let writing = self.writing(call, values.map(Values::encoded_bytes).sum())?;
         let (level, serial) = levels(call);
         let warnings = writing.check_levels(level, serial)?;
+        check_list_reads(level, with_values.iter().map(|(write, _)| *write))?;
         let written = execute_batch(writing, kind, &with_values, timestamp_us)?;
         drop(state);
         Ok(answer(written, warnings, call.version, out))

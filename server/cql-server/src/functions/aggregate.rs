@@ -33,6 +33,20 @@ enum Kind {
 }
 
 impl Kind {
+    fn named(name: &QualifiedName) -> Option<Self> {
+        if name.keyspace.as_ref().is_some_and(|k| *k != "system") {
+            return None;
+        }
+        match name.name.as_str() {
+            "count" => Some(Self::Count),
+            "min" => Some(Self::Min),
+            "max" => Some(Self::Max),
+            "sum" => Some(Self::Sum),
+            "avg" => Some(Self::Avg),
+            _ => None,
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -118,19 +132,16 @@ impl Aggregate {
         }
     }
 
+    /// Returns whether an aggregate function has this name.
+    pub fn has_name(name: &QualifiedName) -> bool {
+        Kind::named(name).is_some()
+    }
+
     /// Returns the aggregate function with this name and argument types; `None` if no aggregate has
     /// this name. A type is `None` if it cannot be inferred, as that of a bind marker.
     pub fn named(name: &QualifiedName, types: &[Option<CqlType>]) -> Result<Option<Self>> {
-        if name.keyspace.as_ref().is_some_and(|k| *k != "system") {
+        let Some(kind) = Kind::named(name) else {
             return Ok(None);
-        }
-        let kind = match name.name.as_str() {
-            "count" => Kind::Count,
-            "min" => Kind::Min,
-            "max" => Kind::Max,
-            "sum" => Kind::Sum,
-            "avg" => Kind::Avg,
-            _ => return Ok(None),
         };
         let [ty] = types else {
             let function = format!("system.{}", name.name.as_str());

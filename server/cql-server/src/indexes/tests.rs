@@ -4,6 +4,7 @@ mod builds;
 
 use ebb_cql::protocol::{Consistency, QueryParameters, Value, ValuesBuf};
 use ebb_model::key::{EntryKey, PARTITIONS_START, PartitionKey, ROW, SCHEMA_KEY};
+use ebb_model::types::elements;
 use ebb_model::types::number::digits_bytes;
 
 use super::remove_stale;
@@ -646,6 +647,63 @@ fn pages_by_an_index_add_up_to_the_unpaged_result() {
             assert!(page.rows.iter().all(|row| row == &["3"]), "{end}");
         }
     }
+}
+
+/// Regression: no index served `=` on a tuple of columns, so that a long value of the indexed column
+/// was accepted there. Elsewhere the length was checked only after the keys of rows.
+#[test]
+fn values_of_more_than_64k_of_an_indexed_column_get_cassandras_error() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (a int, b blob, c int, d int, PRIMARY KEY (a, b, c))",
+        "CREATE INDEX ON t (b)",
+        "INSERT INTO t (a, b, c, d) VALUES (0, 0x01, 0, 2)",
+        "INSERT INTO t (a, b, c, d) VALUES (1, 0x02, 1, 2)",
+        "INSERT INTO t (a, b, c, d) VALUES (2, 0x02, 2, 2)",
+    ]);
+    let (long, short) = (vec![2_u8; 66_000], [2_u8]);
+    let int = 1_i32.to_be_bytes();
+    let tuple = |b: &[u8]| elements::build_tuple([Some(b), Some(&int[..])]);
+    let (long_tuple, short_tuple) = (tuple(&long), tuple(&short));
+    let ints: &[Option<&[u8]>] = &[Some(&int)];
+    type Case<'c> = (&'c str, &'c [u8], &'c [u8], &'c [Option<&'c [u8]>], &'c str);
+    let cases: [Case<'_>; 4] = [
+        ("b = ?", &long, &short, &[], "1 2"),
+        ("(b, c) = (?, ?) ALLOW FILTERING", &long, &short, ints, "1"),
+        (
+            "(b, c) = (?, ?) AND d = 2 ALLOW FILTERING",
+            &long,
+            &short,
+            ints,
+            "1",
+        ),
+        (
+            "(b, c) = ? AND d = 2 ALLOW FILTERING",
+            &long_tuple,
+            &short_tuple,
+            &[],
+            "1",
+        ),
+    ];
+    for (relation, long, short, rest, expected) in cases {
+        let text = format!("SELECT a FROM t WHERE {relation}");
+        let mut with = |value: &[u8]| {
+            let values = [&[Some(value)][..], rest].concat();
+            server.page(&text, &values, None, None)
+        };
+        let error = with(long).map(|_| ()).unwrap_err();
+        assert_eq!(
+            error.message, "Index expression values may not be larger than 64K",
+            "{text}"
+        );
+        let mut found = with(short).unwrap().rows.concat();
+        found.sort_unstable();
+        assert_eq!(found.join(" "), expected, "{text}");
+    }
+    // The value of the other column in the tuple is filtered, or restricts the rows.
+    assert_eq!(
+        server.refused("SELECT a FROM t WHERE (b, c) = (0x02, 1)"),
+        FILTERING
+    );
 }
 
 #[test]

@@ -103,6 +103,10 @@ impl Select {
             );
         }
         let partitions = plan.restrictions.partition.partitions(schema, bound)?;
+        // Before the rows: a value that is too long for the index may be too long for a key, too.
+        if let Some(relation) = &plan.restrictions.index {
+            relation.check_lens(bound)?;
+        }
         let rows = plan.restrictions.clustering.rows(schema, bound)?;
         let mut read = Read::default();
         if let Some(guardrails) = guardrails {

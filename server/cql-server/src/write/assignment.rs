@@ -1,5 +1,6 @@
 //! The assignments of UPDATE and the targets of DELETE, checked against the columns' types.
 
+use ebb_cql::protocol::ErrorKind;
 use ebb_cql::syntax::ast;
 use ebb_model::schema::Column;
 use ebb_model::types::{CqlType, UserType};
@@ -63,7 +64,12 @@ pub(super) fn assign(
         ast::Change::Add(_) | ast::Change::Subtract(_) if !ty.is_multi_cell() => {
             return refusal("frozen collection");
         }
-        ast::Change::Add(value) => Operation::Add(whole(column, value, markers)?),
+        ast::Change::Add(value) => Operation::Add(match ty {
+            CqlType::Map { .. } => or_misfit(whole(column, value, markers), || {
+                format!("Value for a map addition has to be a map, but was: '{value}'")
+            })?,
+            _ => whole(column, value, markers)?,
+        }),
         ast::Change::Subtract(value) => match ty {
             CqlType::List { .. } => Operation::RemoveValues(whole(column, value, markers)?),
             // Only keys are subtracted from a map, as a set: `m = m - {k}`.
@@ -73,7 +79,11 @@ pub(super) fn assign(
                     frozen: true,
                 };
                 let keys = Receiver::new(&**name, keys);
-                Operation::RemoveKeys(term::prepare(value, &keys, markers)?)
+                let keys = or_misfit(term::prepare(value, &keys, markers), || {
+                    // Cassandra's spelling.
+                    format!("Value for a map substraction has to be a set, but was: '{value}'")
+                });
+                Operation::RemoveKeys(keys?)
             }
             // Only sets are left. The members to remove are a set of the same type.
             _ => Operation::RemoveKeys(whole(column, value, markers)?),
@@ -177,6 +187,15 @@ fn change(column: &Column, operation: Operation) -> Change {
 fn whole(column: &Column, value: &ast::Term, markers: &mut Markers) -> Result<Term> {
     let receiver = Receiver::new(&*column.name, column.ty.clone());
     term::prepare(value, &receiver, markers)
+}
+
+/// Replaces each error of an invalid value by one with this message, as Cassandra does.
+fn or_misfit(prepared: Result<Term>, message: impl FnOnce() -> String) -> Result<Term> {
+    prepared.or_else(|error| match error.kind {
+        ErrorKind::Invalid => invalid(message()),
+        // The statement's time is over.
+        _ => Err(error),
+    })
 }
 
 fn part(

@@ -24,12 +24,14 @@ type Present = BTreeMap<Vec<u8>, Vec<u8>>;
 impl Operation {
     /// Returns whether the operation has to read the stored value of its column.
     pub(super) fn reads(&self) -> bool {
+        self.reads_list() || matches!(self, Self::Count { .. })
+    }
+
+    /// Returns whether the operation has to read a stored list.
+    pub(super) fn reads_list(&self) -> bool {
         matches!(
             self,
-            Self::RemoveValues(_)
-                | Self::SetIndex { .. }
-                | Self::RemoveIndex(_)
-                | Self::Count { .. }
+            Self::RemoveValues(_) | Self::SetIndex { .. } | Self::RemoveIndex(_)
         )
     }
 

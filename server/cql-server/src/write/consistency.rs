@@ -6,6 +6,7 @@
 
 use ebb_cql::protocol::{Consistency, WriteType};
 
+use super::statement::WriteStatement;
 use crate::error::{Result, invalid};
 
 /// Checks that a write of this type may have these consistency levels.
@@ -35,6 +36,27 @@ pub fn check_consistency(
         }
         _ => Ok(()),
     }
+}
+
+/// Checks that statements which read lists before they change them have a consistency level of reads.
+/// `statements` are executed together. Conditional writes are exempt: their conditions are read at
+/// the serial level, and the lists with them.
+pub fn check_list_reads<'s>(
+    level: Consistency,
+    mut statements: impl Iterator<Item = &'s WriteStatement> + Clone,
+) -> Result<()> {
+    if level != Consistency::Any {
+        return Ok(());
+    }
+    let mut write_types = statements.clone().map(WriteStatement::write_type);
+    let is_conditional = write_types.any(|write_type| write_type == WriteType::Cas);
+    if !is_conditional && statements.any(WriteStatement::reads_lists) {
+        return invalid(format!(
+            "Write operation require a read but consistency {} is not supported on reads",
+            level.name()
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@ use ebb_model::schema::{ColumnId, Indexed, TableSchema};
 use ebb_model::types::elements;
 use ebb_tables::write::RowBuffer;
 
-use super::operation::Operation;
-use super::plan::{Action, WritePlan};
+use super::plan::WritePlan;
 use crate::error::Result;
 use crate::guardrails::{Feature, Guardrails, Limit};
 
@@ -20,12 +19,7 @@ pub(super) fn check_statement(guardrails: &Guardrails, plan: &WritePlan) -> Resu
     if plan.has_timestamp() {
         guardrails.allow(Feature::UserTimestamps)?;
     }
-    let Action::Change { changes, .. } = &*plan.action else {
-        return Ok(());
-    };
-    let reads_a_list =
-        |operation: &Operation| operation.reads() && !matches!(operation, Operation::Count { .. });
-    if changes.iter().any(|change| reads_a_list(&change.operation)) {
+    if plan.reads_lists() {
         guardrails.allow(Feature::ReadBeforeWriteListOperations)?;
     }
     Ok(())

@@ -46,6 +46,6 @@ mod update;
 mod using;
 
 pub use batch::{NOT_A_WRITE, write_type_of};
-pub use consistency::check_consistency;
+pub use consistency::{check_consistency, check_list_reads};
 pub use prepare::RequestAnalysis;
 pub use statement::{WriteContext, WriteStatement, Written, execute_batch};

@@ -122,6 +122,17 @@ impl WritePlan {
         }
     }
 
+    /// Returns whether the statement has to read stored lists before it changes them.
+    pub(super) fn reads_lists(&self) -> bool {
+        match &*self.action {
+            Action::Change { changes, .. } => {
+                let mut changes = changes.iter();
+                changes.any(|change| change.operation.reads_list())
+            }
+            Action::Delete => false,
+        }
+    }
+
     /// Returns the greatest timestamp at which a drop would hide a value that the statement writes;
     /// [`i64::MIN`] without one. A drop hides values of its own column only. Deletions count for
     /// nothing: the drop hides the same older values.

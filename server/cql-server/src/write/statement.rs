@@ -132,6 +132,11 @@ impl WriteStatement {
         }
     }
 
+    /// Returns whether the statement has to read stored lists before it changes them.
+    pub(super) fn reads_lists(&self) -> bool {
+        self.plans().iter().any(WritePlan::reads_lists)
+    }
+
     /// Returns a hash of each partition that the statement writes. Requests with the same hash wait
     /// for each other.
     pub fn turns(&self, catalog: &Catalog, values: Values<'_>) -> Result<Vec<u64>> {

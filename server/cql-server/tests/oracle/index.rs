@@ -88,13 +88,17 @@ impl IndexOn {
     }
 
     fn serves_clustering(self, select: &Select) -> bool {
-        let is_one = |test: &Test| match test {
-            Test::Values(values) => values.len() == 1,
-            Test::Tuples(tuples) => tuples.len() == 1 && tuples[0].len() == 1,
-            _ => false,
+        // The number of columns that a test restricts to one value.
+        let single_valued = |test: &Test| match test {
+            Test::Values(values) if values.len() == 1 => 1,
+            Test::Tuples(tuples) if tuples.len() == 1 => tuples[0].len(),
+            _ => 0,
         };
         let mut all = select.at.clustering.iter();
-        all.any(|Restriction { at, test }| self == Self::Clustering(*at) && is_one(test))
+        all.any(|Restriction { at, test }| {
+            let mut columns = *at..*at + single_valued(test);
+            columns.any(|at| self == Self::Clustering(at))
+        })
     }
 
     fn serves_partition(self, select: &Select) -> bool {

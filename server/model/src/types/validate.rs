@@ -10,6 +10,17 @@ impl CqlType {
     /// # Errors
     /// Cassandra's messages, with the expected and the actual form.
     pub fn validate(&self, bytes: &[u8]) -> Result<(), TypeError> {
+        match self {
+            Self::List { element, .. } => {
+                validate_collection("list", bytes, &[element], Nulls::RejectedLast)
+            }
+            other => other.validate_part(bytes),
+        }
+    }
+
+    /// Validates untrusted bytes as a part of a value. A list with several faults has another error as a
+    /// part than as a whole value, as in Cassandra.
+    fn validate_part(&self, bytes: &[u8]) -> Result<(), TypeError> {
         let len = bytes.len();
         let refuse = |message: String| Err(TypeError::new(message));
         match self {
@@ -63,9 +74,15 @@ impl CqlType {
                 Err(_) => refuse("String didn't validate.".to_owned()),
             },
             Self::Duration => validate_duration(bytes),
-            Self::List { element, .. } => validate_collection("list", bytes, &[element], false),
-            Self::Set { element, .. } => validate_collection("set", bytes, &[element], false),
-            Self::Map { key, value, .. } => validate_collection("map", bytes, &[key, value], false),
+            Self::List { element, .. } => {
+                validate_collection("list", bytes, &[element], Nulls::Rejected)
+            }
+            Self::Set { element, .. } => {
+                validate_collection("set", bytes, &[element], Nulls::Rejected)
+            }
+            Self::Map { key, value, .. } => {
+                validate_collection("map", bytes, &[key, value], Nulls::Rejected)
+            }
             Self::Tuple(types) => validate_tuple(bytes, types),
             Self::Udt { definition, .. } => {
                 let fields = definition.fields();
@@ -88,19 +105,29 @@ impl CqlType {
     /// Cassandra's messages, with the expected and the actual form.
     pub fn validate_in(&self, bytes: &[u8]) -> Result<(), TypeError> {
         match self {
-            Self::List { element, .. } => validate_collection("list", bytes, &[element], true),
+            Self::List { element, .. } => {
+                validate_collection("list", bytes, &[element], Nulls::Permitted)
+            }
             other => other.validate(bytes),
         }
     }
 }
 
-/// Checks a collection whose elements have one type, or whose entries have two. `may_be_null` is
-/// true if elements may be null.
+/// The treatment of nulls among the elements of a collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nulls {
+    Permitted,
+    Rejected,
+    /// A null is an error, but the error of another fault anywhere in the collection precedes it.
+    RejectedLast,
+}
+
+/// Checks a collection whose elements have one type, or whose entries have two.
 fn validate_collection(
     kind: &str,
     bytes: &[u8],
     types: &[&CqlType],
-    may_be_null: bool,
+    nulls: Nulls,
 ) -> Result<(), TypeError> {
     let too_short = || TypeError::new(format!("Not enough bytes to read a {kind}"));
     let (size, _) = split_i32(bytes).ok_or_else(too_short)?;
@@ -113,20 +140,24 @@ fn validate_collection(
         [_] => elements(bytes)?,
         _ => pairs(bytes)?,
     };
+    let null = || Err(TypeError::new("Null value read when not allowed"));
+    let mut has_null = false;
     for (place, part) in parts.by_ref().enumerate() {
         match part.map_err(|_| too_short())? {
-            Some(part) => types[place % types.len()].validate(part)?,
-            None if may_be_null => {}
-            None => return Err(TypeError::new("Null value read when not allowed")),
+            Some(part) => types[place % types.len()].validate_part(part)?,
+            None if nulls == Nulls::Rejected => return null(),
+            None => has_null = true,
         }
     }
-    if parts.rest().is_empty() {
-        Ok(())
-    } else {
-        Err(TypeError::new(format!(
+    if !parts.rest().is_empty() {
+        return Err(TypeError::new(format!(
             "Unexpected extraneous bytes after {kind} value"
-        )))
+        )));
     }
+    if has_null && nulls == Nulls::RejectedLast {
+        return null();
+    }
+    Ok(())
 }
 
 fn validate_tuple(bytes: &[u8], types: &[CqlType]) -> Result<(), TypeError> {
@@ -147,7 +178,7 @@ fn validate_components<'a>(
         match parts.next() {
             None => return Ok(()),
             Some(Ok(None)) => {}
-            Some(Ok(Some(part))) => ty.validate(part).map_err(|error| failure(i, error))?,
+            Some(Ok(Some(part))) => ty.validate_part(part).map_err(|error| failure(i, error))?,
             Some(Err(_)) => {
                 let what = match split_i32(before) {
                     None => "Not enough bytes to read size of",

@@ -2,20 +2,22 @@
 //! FILTERING is needed in spite of an index. The rules are those of Cassandra 4.1's
 //! `StatementRestrictions`.
 //!
-//! An index serves `=` on its column, `CONTAINS` and `CONTAINS KEY` on a collection, and `m[k] = v`
-//! on the entries of a map. All other relations are filters. A statement uses one of the indexes
-//! that fit; the result does not depend on which.
+//! An index serves `=` on its column (alone or in a tuple), `CONTAINS` and `CONTAINS KEY` on a
+//! collection, and `m[k] = v` on the entries of a map. All other relations are filters. A statement
+//! uses one of the indexes that fit; the result does not depend on which.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 use ebb_cql::syntax::ast::Operator;
 use ebb_model::schema::{ColumnId, ColumnKind, IndexTarget, IndexedColumn, TableSchema};
+use ebb_model::types::elements;
 
 use super::REQUIRES_ALLOW_FILTERING;
 use super::predicate::{Predicate, Test};
 use super::relations::{Parsed, RestrictionKind, Tuple};
 use crate::analyse::markers::Bound;
-use crate::analyse::term::Term;
+use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_type};
 
 /// A relation that an index serves.
@@ -25,13 +27,43 @@ pub struct IndexedRelation {
     /// The position of the indexed column among the columns of the table.
     column: usize,
     target: IndexTarget,
-    /// The terms to look up in the index: a value, or the key and the value of a map entry.
-    terms: Vec<Term>,
+    /// The values to look up in the index: one, or the key and the value of a map entry.
+    lookups: Vec<Lookup>,
     /// The position of this relation among the statement's predicates; `None` if ranges of keys
     /// express the relation.
     pub predicate: Option<usize>,
     /// The rank of the index: of several usable indexes, the one with the lowest rank is used.
     rank: u8,
+}
+
+/// A value that an index looks up.
+#[derive(Debug, Clone)]
+enum Lookup {
+    Term(Term),
+    /// The value at the index `at` of a bound tuple, which has the values of `columns` columns.
+    Component {
+        tuple: Term,
+        columns: usize,
+        at: usize,
+    },
+}
+
+impl Lookup {
+    fn evaluate<'v>(&'v self, bound: &Bound<'v>) -> Result<Evaluated<'v>> {
+        let (tuple, columns, at) = match self {
+            Self::Term(term) => return term.evaluate(bound),
+            Self::Component { tuple, columns, at } => (tuple, *columns, *at),
+        };
+        let bytes = match tuple.evaluate_columns(columns, bound)? {
+            Evaluated::Value(bytes) => bytes,
+            other => return Ok(other),
+        };
+        let value = elements::components(&bytes).nth(at).transpose();
+        Ok(match value.map_err(of_type)?.flatten() {
+            Some(value) => Evaluated::Value(Cow::Owned(value.to_vec())),
+            None => Evaluated::Null,
+        })
+    }
 }
 
 /// The restrictions of a WHERE clause that matter for the choice of an index.
@@ -92,19 +124,20 @@ impl Usable {
                 has_several_of_one |=
                     !is_new && matches!(restriction.kind, RestrictionKind::Other(_));
             }
-            let [column] = restriction.columns[..] else {
-                continue;
-            };
-            for &indexed in indexes.get(&columns[column].id).into_iter().flatten() {
-                if let Some((terms, rank)) = served(indexed, &restriction.kind) {
-                    relations.push(IndexedRelation {
-                        id: indexed.index.id,
-                        column,
-                        target: indexed.index.target,
-                        terms,
-                        predicate: None,
-                        rank,
-                    });
+            let columns_of_relation = restriction.columns.len();
+            for (at, &column) in restriction.columns.iter().enumerate() {
+                for &indexed in indexes.get(&columns[column].id).into_iter().flatten() {
+                    let of_relation = (at, columns_of_relation);
+                    if let Some((lookups, rank)) = served(indexed, &restriction.kind, of_relation) {
+                        relations.push(IndexedRelation {
+                            id: indexed.index.id,
+                            column,
+                            target: indexed.index.target,
+                            lookups,
+                            predicate: None,
+                            rank,
+                        });
+                    }
                 }
             }
         }
@@ -181,22 +214,36 @@ const VALUE_LEN_MAX: usize = 65_535;
 /// usable indexes the one with the lowest rank is read.
 const RANK_OF_KEY: u8 = 5;
 
-/// Returns the terms that an index looks up for a relation, and the rank of the index; `None` if
-/// the index does not serve the relation. Whole values have lower, that is better, ranks than
-/// elements, because usually fewer rows have them. Indexes of rows have lower ranks than indexes of
-/// partitions, because reading a row costs less.
-fn served(indexed: IndexedColumn<'_>, kind: &RestrictionKind) -> Option<(Vec<Term>, u8)> {
+/// Returns the values that an index looks up for a relation, and the rank of the index; `None` if
+/// the index does not serve the relation. `columns` is the number of columns in the relation, and
+/// `at` the index of the indexed column among them. Whole values have lower, that is better, ranks
+/// than elements, because usually fewer rows have them. Indexes of rows have lower ranks than indexes
+/// of partitions, because reading a row costs less.
+fn served(
+    indexed: IndexedColumn<'_>,
+    kind: &RestrictionKind,
+    (at, columns): (usize, usize),
+) -> Option<(Vec<Lookup>, u8)> {
     let target = indexed.index.target;
-    let by = |terms: &[&Term], rank| Some((terms.iter().map(|&term| term.clone()).collect(), rank));
+    let by = |terms: &[&Term], rank| {
+        let lookups = terms.iter().map(|&term| Lookup::Term(term.clone()));
+        Some((lookups.collect(), rank))
+    };
     match (kind, target) {
-        (RestrictionKind::Equal(Tuple::Terms(terms)), IndexTarget::Simple | IndexTarget::Full) => {
+        (RestrictionKind::Equal(tuple), IndexTarget::Simple | IndexTarget::Full) => {
             let rank = match indexed.column.kind {
                 ColumnKind::Regular => 0,
                 ColumnKind::Clustering => 3,
                 ColumnKind::Static => 4,
                 ColumnKind::PartitionKey => RANK_OF_KEY,
             };
-            by(&[terms.first()?], rank)
+            match tuple {
+                Tuple::Terms(terms) => by(&[terms.get(at)?], rank),
+                Tuple::Whole(tuple) => {
+                    let tuple = tuple.clone();
+                    Some((vec![Lookup::Component { tuple, columns, at }], rank))
+                }
+            }
         }
         (RestrictionKind::Other(Test::Element { key, value }), IndexTarget::Entries) => {
             by(&[key, value], 1)
@@ -240,19 +287,30 @@ impl IndexedRelation {
         (self.of(schema)).is_some_and(|indexed| indexed.is_of_partitions())
     }
 
+    /// Checks the lengths of the values that the index looks up. A null has no length.
+    ///
+    /// # Errors
+    /// Cassandra's error for a value that is too long, or for an invalid value.
+    pub fn check_lens(&self, bound: &Bound<'_>) -> Result<()> {
+        for lookup in &self.lookups {
+            if let Evaluated::Value(value) = lookup.evaluate(bound)?
+                && value.len() > VALUE_LEN_MAX
+            {
+                return invalid("Index expression values may not be larger than 64K");
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the prefix of the index keys for the bound values.
     pub fn prefix(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Vec<u8>> {
         let Some(indexed) = self.of(schema) else {
             return invalid("the index of the statement is not there");
         };
         let name = &indexed.column.name;
-        let mut values = Vec::with_capacity(self.terms.len());
-        for term in &self.terms {
-            let value = term.evaluate(bound)?.condition(name)?;
-            if value.len() > VALUE_LEN_MAX {
-                return invalid("Index expression values may not be larger than 64K");
-            }
-            values.push(value);
+        let mut values = Vec::with_capacity(self.lookups.len());
+        for lookup in &self.lookups {
+            values.push(lookup.evaluate(bound)?.condition(name)?);
         }
         let values: Vec<&[u8]> = values.iter().map(|value| &**value).collect();
         indexed.prefix_for(&values).map_err(of_type)

@@ -339,6 +339,9 @@ fn one_column(
             return invalid(format!("Unsupported \"!=\" relation: {relation}"));
         }
         Operator::Like => {
+            // As in Cassandra, faults of the column and of the value come first.
+            check_type(column, operator.text())?;
+            term::prepare(value, &receiver, markers)?;
             return invalid(format!(
                 "LIKE restriction is only supported on properly indexed columns. {relation} is not \
                  valid."

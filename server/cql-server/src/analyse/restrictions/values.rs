@@ -78,7 +78,7 @@ impl Related<'_> {
                 let one = |(at, term): (usize, &'v Term)| self.value(at, term.evaluate(bound)?);
                 terms.iter().enumerate().map(one).collect()
             }
-            Tuple::Whole(term) => match term.evaluate(bound)? {
+            Tuple::Whole(term) => match term.evaluate_columns(self.names.len(), bound)? {
                 Evaluated::Value(bytes) => self.split(&bytes),
                 Evaluated::Null => self.null(0),
                 Evaluated::Unset => {

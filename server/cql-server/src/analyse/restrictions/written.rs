@@ -5,7 +5,7 @@ use std::fmt;
 use ebb_cql::syntax::ast::{Operator, Relation};
 use ebb_model::schema::ColumnKind;
 
-use super::relations::{Parsed, RestrictionKind};
+use super::relations::{Parsed, Restriction, RestrictionKind};
 use crate::error::{Result, invalid};
 
 /// The properties of a write that decide which key columns its WHERE may restrict, and how.
@@ -72,27 +72,13 @@ pub(super) fn check_operators(relations: &[Relation], statement: Statement) -> R
 
 /// Checks that the WHERE clause, `parsed`, restricts the key columns in a way that is permitted for
 /// a write with the properties `writing`.
-pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
+pub(super) fn check_keys(parsed: &Parsed, writing: Writing) -> Result<()> {
     let Writing {
-        statement,
-        written,
-        conditional,
+        statement, written, ..
     } = writing;
     if !parsed.tokens.is_empty() {
         return invalid(format!(
             "The token function cannot be used in WHERE clauses for {statement} statements"
-        ));
-    }
-    let mut partition = parsed.peek(ColumnKind::PartitionKey);
-    if !partition.all(|restriction| {
-        matches!(
-            restriction.kind,
-            RestrictionKind::Equal(_) | RestrictionKind::In(_)
-        )
-    }) {
-        return invalid(format!(
-            "Only EQ and IN relation are supported on the partition key (unless you use the \
-             token() function) for {statement} statements"
         ));
     }
     let missing = parsed.missing(ColumnKind::PartitionKey);
@@ -102,12 +88,12 @@ pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
             missing.join(", ")
         ));
     }
-    let others = parsed.others();
-    if !others.is_empty() {
-        // Cassandra's message ends with a space, too.
+    let is_slice =
+        |restriction: &Restriction| matches!(restriction.kind, RestrictionKind::Slice(..));
+    if parsed.peek(ColumnKind::PartitionKey).any(is_slice) {
         return invalid(format!(
-            "Non PRIMARY KEY columns found in where clause: {} ",
-            others.join(", ")
+            "Only EQ and IN relation are supported on the partition key (unless you use the \
+             token() function) for {statement} statements"
         ));
     }
     let is_restricted = parsed.has(ColumnKind::Clustering);
@@ -119,58 +105,52 @@ pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
              only static columns"
         ));
     }
-    let is_delete = statement == Statement::Delete;
-    // Before the checks below, whose errors would not mention the IF.
-    if let Some(conditional) = conditional.filter(|_| is_delete) {
-        check_conditional_delete(parsed, written, conditional)?;
+    // A DELETE may name a range of rows. `check_rows` refuses the ranges that a DELETE may not name.
+    if statement == Statement::Delete {
+        return Ok(());
     }
-    let mut clustering = parsed.peek(ColumnKind::Clustering);
-    if !is_delete
-        && clustering.any(|restriction| matches!(restriction.kind, RestrictionKind::Slice(..)))
-    {
+    if parsed.peek(ColumnKind::Clustering).any(is_slice) {
         return invalid(format!(
             "Slice restrictions are not supported on the clustering columns in {statement} \
              statements"
         ));
     }
-    let needs_all = match written {
-        // An INSERT with a part of the clustering key names no row that it could create.
-        Written::Statics => is_restricted,
-        // `Restrictions::of_write` refuses a DELETE of columns from a range of rows, with another error.
-        Written::Rows => !(is_delete && is_restricted),
-        // A prefix of the clustering key, or none of it, names a range of rows.
-        Written::Deleted => false,
-    };
     let missing = parsed.missing(ColumnKind::Clustering);
-    if needs_all && !missing.is_empty() {
-        invalid(format!(
+    // An INSERT of static columns with a part of the clustering key names no row that it could create.
+    if !missing.is_empty() && (written != Written::Statics || is_restricted) {
+        return invalid(format!(
             "Some clustering keys are missing: {}",
             missing.join(", ")
-        ))
-    } else {
-        Ok(())
+        ));
     }
+    Ok(())
 }
 
-/// Checks that a DELETE with an IF names a single row, or deletes and tests static columns only.
-fn check_conditional_delete(
-    parsed: &Parsed,
-    written: Written,
-    conditional: Conditional,
-) -> Result<()> {
-    let mut clustering = parsed.peek(ColumnKind::Clustering);
-    let is_equal =
-        |kind: &RestrictionKind| matches!(kind, RestrictionKind::Equal(_) | RestrictionKind::In(_));
-    let is_one_row = parsed.missing(ColumnKind::Clustering).is_empty()
-        && clustering.all(|restriction| is_equal(&restriction.kind));
-    if is_one_row {
+/// Checks that a WHERE clause has no restriction besides those on keys, which [`check_keys`] has
+/// permitted, and that a DELETE of columns, or with IF, names rows rather than ranges of rows.
+/// `parsed` has the remaining restrictions. `names_rows` is true if the restrictions on keys name
+/// single rows.
+pub(super) fn check_rows(parsed: &Parsed, names_rows: bool, writing: Writing) -> Result<()> {
+    let others = parsed.others();
+    if !others.is_empty() {
+        // Cassandra's message ends with a space, too.
+        return invalid(format!(
+            "Non PRIMARY KEY columns found in where clause: {} ",
+            others.join(", ")
+        ));
+    }
+    if names_rows || writing.written == Written::Statics {
         return Ok(());
     }
+    // Only a DELETE may name ranges of rows.
     const ALL: &str =
         "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order";
-    match (conditional.writes_rows, written) {
-        (true, _) => invalid(format!("{ALL} to delete non static columns")),
-        (false, Written::Statics) => Ok(()),
-        (false, _) => invalid(format!("{ALL} to use IF condition on non static columns")),
+    match (writing.conditional, writing.written) {
+        (Some(Conditional { writes_rows: true }), _) => {
+            invalid(format!("{ALL} to delete non static columns"))
+        }
+        (Some(_), _) => invalid(format!("{ALL} to use IF condition on non static columns")),
+        (None, Written::Rows) => invalid("Range deletions are not supported for specific columns"),
+        (None, _) => Ok(()),
     }
 }

@@ -140,14 +140,6 @@ impl BoundCondition<'_> {
             }
         };
         let found = match (&self.part, &found) {
-            // An empty unfrozen collection is stored as null, but compares as an empty collection.
-            (BoundPart::Whole, None) if column.ty.is_collection() && column.ty.is_multi_cell() => {
-                const EMPTY: &[u8] = &[0; 4];
-                return self.any(|value| match value {
-                    Some(value) => satisfies(self.operator, &column.ty, EMPTY, value),
-                    None => null(self.operator, true),
-                });
-            }
             (BoundPart::Whole, found) => found.as_deref(),
             (_, None) => None,
             (BoundPart::Key(key), Some(map)) => element(&column.ty, map, key)?,
@@ -161,13 +153,26 @@ impl BoundCondition<'_> {
                 found.transpose().map_err(of_type)?.flatten()
             }
         };
+        let is_unfrozen = matches!(self.part, BoundPart::Whole)
+            && column.ty.is_collection()
+            && column.ty.is_multi_cell();
         self.any(|value| match (value, found) {
+            (Some(value), found) if is_unfrozen && self.is_empty_collection(value) => {
+                empty(self.operator, &column.ty, found.is_none())
+            }
             (Some(value), Some(found)) => {
                 satisfies(self.operator, &self.condition.ty, found, value)
             }
             (Some(_), None) => Ok(self.operator == Operator::NotEqual),
             (None, found) => null(self.operator, found.is_none()),
         })
+    }
+
+    /// Returns whether the condition compares a collection with `value`, and `value` is empty. The
+    /// value of CONTAINS is no collection.
+    fn is_empty_collection(&self, value: &[u8]) -> bool {
+        !matches!(self.operator, Operator::Contains | Operator::ContainsKey)
+            && value.starts_with(&[0; 4])
     }
 
     fn any(&self, mut holds: impl FnMut(Option<&[u8]>) -> Result<bool>) -> Result<bool> {
@@ -205,6 +210,27 @@ fn null(operator: Operator, is_null: bool) -> Result<bool> {
         Operator::NotEqual => Ok(!is_null),
         other => invalid(format!(
             "Invalid comparison with null for operator \"{}\"",
+            other.text()
+        )),
+    }
+}
+
+/// Returns whether an unfrozen collection of type `ty` satisfies the operator with an empty
+/// collection. An empty unfrozen collection is stored as null, so `is_null` is true for it.
+///
+/// # Errors
+/// Cassandra's error for a comparison by order.
+fn empty(operator: Operator, ty: &CqlType, is_null: bool) -> Result<bool> {
+    let kind = match ty {
+        CqlType::List { .. } => "list",
+        CqlType::Set { .. } => "set",
+        _ => "map",
+    };
+    match operator {
+        Operator::Equal => Ok(is_null),
+        Operator::NotEqual => Ok(!is_null),
+        other => invalid(format!(
+            "Invalid comparison with an empty {kind} for operator \"{}\"",
             other.text()
         )),
     }

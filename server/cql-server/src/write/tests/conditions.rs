@@ -37,7 +37,6 @@ fn whole_collections_compare_element_by_element() {
             ("[1, 2, 3, 4]", "!= < <="),
             ("[1, 3]", "!= < <="),
             ("[0, 9, 9]", "!= > >="),
-            ("[]", "!= > >="),
         ] {
             for operator in ["=", "!=", "<", "<=", ">", ">="] {
                 let condition = format!("{l} {operator} {than}");
@@ -73,6 +72,11 @@ fn whole_collections_compare_element_by_element() {
         ("m CONTAINS KEY 'c'", false),
         ("fl CONTAINS 2", true),
         ("fm CONTAINS KEY 'c'", false),
+        ("l = []", false),
+        ("l != []", true),
+        ("l IN ([], [1, 2, 3])", true),
+        ("fl > []", true),
+        ("fl <= []", false),
     ];
     for (condition, expected) in cases {
         assert_eq!(
@@ -81,14 +85,17 @@ fn whole_collections_compare_element_by_element() {
             "{condition}"
         );
     }
-    // An empty unfrozen collection is null, and less than all others.
+    // An empty unfrozen collection is null, and null is not less than any value.
     for (condition, expected) in [
         ("l = null", true),
         ("l = []", true),
-        ("l < [1]", true),
+        ("l != []", false),
+        ("l != [1]", true),
+        ("l < [1]", false),
         ("l CONTAINS 1", false),
         ("fl = null", true),
         ("fl = []", false),
+        ("fl > []", false),
         ("fl < [1]", false),
         ("u = null", true),
         ("u != {a: 1}", true),
@@ -98,6 +105,29 @@ fn whole_collections_compare_element_by_element() {
             expected,
             "{condition}"
         );
+    }
+}
+
+/// Regression: comparisons by order with an empty unfrozen collection were accepted.
+#[test]
+fn comparisons_by_order_with_an_empty_unfrozen_collection_get_cassandras_error() {
+    let mut server = server();
+    let bytes = [0; 4];
+    for (column, literal, kind) in [("l", "[]", "list"), ("e", "{}", "set"), ("m", "{}", "map")] {
+        for operator in ["<", "<=", ">", ">="] {
+            let message =
+                format!("Invalid comparison with an empty {kind} for operator \"{operator}\"");
+            for (value, bound) in [(literal, &[][..]), ("?", &[Some(&bytes[..])][..])] {
+                // The third row does not exist.
+                for row in 1..=3 {
+                    let text = format!(
+                        "UPDATE t SET v = 1 WHERE k = 1 AND c = {row} IF {column} {operator} {value}"
+                    );
+                    let error = server.page(&text, bound, None, None).map(|_| ());
+                    assert_eq!(error.unwrap_err().message, message, "{text}");
+                }
+            }
+        }
     }
 }
 

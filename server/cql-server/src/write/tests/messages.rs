@@ -156,6 +156,127 @@ fn writes_that_do_not_fit_the_table_get_cassandras_errors() {
     assert!(session.show("t").is_empty());
 }
 
+/// Regression: relations on columns outside of the key, and slices of the partition key, were found
+/// before the faults that Cassandra finds first, and a DELETE of columns from a partition had the
+/// error of an UPDATE.
+#[test]
+fn writes_with_several_faults_get_the_error_that_cassandra_finds_first() {
+    let session = session(&[
+        "CREATE TABLE t (p1 int, p2 int, c int, d int, s int STATIC, v int, w int, \
+         PRIMARY KEY ((p1, p2), c, d))",
+    ]);
+    const NO_P2: &str = "Some partition key parts are missing: p2";
+    const RANGE: &str = "Range deletions are not supported for specific columns";
+    let key = "p1 = 1 AND p2 = 1";
+    let cases = [
+        ("UPDATE t SET v = 1 WHERE p1 > 0".to_owned(), NO_P2),
+        ("DELETE FROM t WHERE p1 > 0 AND w = 1".to_owned(), NO_P2),
+        (
+            "DELETE FROM t WHERE p1 = 1 AND p2 > 0 AND w = 1".to_owned(),
+            "Only EQ and IN relation are supported on the partition key (unless you use the \
+             token() function) for DELETE statements",
+        ),
+        (
+            "UPDATE t SET v = 1 WHERE token(p1, p2) = 1 AND w = 1".to_owned(),
+            "The token function cannot be used in WHERE clauses for UPDATE statements",
+        ),
+        (
+            format!("UPDATE t SET s = 1 WHERE {key} AND c > 1 AND w = 1"),
+            "Invalid restrictions on clustering columns since the UPDATE statement modifies only \
+             static columns",
+        ),
+        (
+            format!("UPDATE t SET v = 1 WHERE {key} AND c > 1 AND w = 1"),
+            "Slice restrictions are not supported on the clustering columns in UPDATE statements",
+        ),
+        (
+            format!("UPDATE t SET v = 1 WHERE {key} AND d = 1 AND w = 1"),
+            "Some clustering keys are missing: c",
+        ),
+        (
+            format!("DELETE FROM t WHERE {key} AND d = 1 AND w = 1"),
+            "PRIMARY KEY column \"d\" cannot be restricted as preceding column \"c\" is not \
+             restricted",
+        ),
+        (
+            format!("DELETE v FROM t WHERE {key} AND c = 1 AND w = 1 IF v = 1"),
+            "Non PRIMARY KEY columns found in where clause: w ",
+        ),
+        (
+            format!("DELETE v FROM t WHERE {key} IF v = 1"),
+            "DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
+             order to delete non static columns",
+        ),
+        (format!("DELETE v FROM t WHERE {key}"), RANGE),
+        (format!("DELETE s, v FROM t WHERE {key}"), RANGE),
+        (format!("DELETE v FROM t WHERE {key} AND c = 1"), RANGE),
+        (
+            format!("DELETE v FROM t WHERE {key} AND c = 1 AND d > 1"),
+            RANGE,
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(session.refusal(&text), message, "{text}");
+    }
+    assert!(session.show("t").is_empty());
+}
+
+/// Regression: values that do not fit got other words than in Cassandra: the operands of `+` and `-` of
+/// a map, calls of aggregate functions, and literals behind a type hint.
+#[test]
+fn values_that_do_not_fit_get_cassandras_errors() {
+    const AGGREGATE: &str = "Aggregation function are not supported in the where clause";
+    let session =
+        session(&["CREATE TABLE t (k int PRIMARY KEY, v int, w bigint, m map<text, int>)"]);
+    let cases = [
+        (
+            "UPDATE t SET m = m + {1} WHERE k = 1",
+            "Value for a map addition has to be a map, but was: '{1}'",
+        ),
+        (
+            "UPDATE t SET m = m + {'a': 'b'} WHERE k = 1",
+            "Value for a map addition has to be a map, but was: '{'a': 'b'}'",
+        ),
+        (
+            "UPDATE t SET m = m - {'v1': 1} WHERE k = 1",
+            "Value for a map substraction has to be a set, but was: '{'v1': 1}'",
+        ),
+        (
+            "UPDATE t SET m = m - {1} WHERE k = 1",
+            "Value for a map substraction has to be a set, but was: '{1}'",
+        ),
+        ("INSERT INTO t (k, v) VALUES (1, max(1))", AGGREGATE),
+        (
+            "INSERT INTO t (k, w) VALUES (1, system.count(1))",
+            AGGREGATE,
+        ),
+        (
+            "INSERT INTO t (k, v) VALUES (1, 1 + sum((int) 1))",
+            AGGREGATE,
+        ),
+        ("UPDATE t SET v = 1 WHERE k = avg(1)", AGGREGATE),
+        (
+            "INSERT INTO t (k, v) VALUES (1, (int) 'a')",
+            "Cannot cast value 'a' to type int",
+        ),
+        (
+            "INSERT INTO t (k, m) VALUES (1, (map<text, int>) {1: 2})",
+            "Cannot cast value {1: 2} to type map<text, int>",
+        ),
+        (
+            "INSERT INTO t (k, v) VALUES (1, (text) 'a')",
+            "Cannot assign value (text) 'a' to v of type int",
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(session.refusal(text), message, "{text}");
+    }
+    assert!(session.show("t").is_empty());
+    session.write("UPDATE t SET m = m + {'a': 1, 'b': 2} WHERE k = 1");
+    session.write("UPDATE t SET m = m - {'a'} WHERE k = (int) 1");
+    assert_eq!(session.show("t"), ["k 1, m {'b': 2}"]);
+}
+
 /// The error names the outermost literal around a part of the wrong type. A type hint is the limit: the
 /// literal behind it is checked only when it is prepared.
 #[test]
@@ -179,7 +300,7 @@ fn parts_of_literals_get_cassandras_errors_at_every_depth() {
         (
             "l",
             "[(list<int>) ['x']]",
-            "Invalid list literal for value(l): value 'x' is not of type int",
+            "Cannot cast value ['x'] to type list<int>",
         ),
         (
             "m",

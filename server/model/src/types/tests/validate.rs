@@ -194,6 +194,38 @@ fn only_the_list_behind_in_may_have_nulls() {
     );
 }
 
+/// Regression: a list with a null and another fault got the error for the null.
+#[test]
+fn of_the_faults_in_a_list_a_null_is_reported_last() {
+    const NULL: &str = "Null value read when not allowed";
+    const SHORT: &str = "Not enough bytes to read a list";
+    for (ty, bytes, message) in [
+        ("list<int>", &b"\x7f\xff\xff\xff\xff\xff\xff\xff"[..], SHORT),
+        (
+            "list<int>",
+            b"\0\0\0\x01\xff\xff\xff\xffx",
+            "Unexpected extraneous bytes after list value",
+        ),
+        (
+            "frozen<list<int>>",
+            b"\0\0\0\x02\xff\xff\xff\xff\0\0\0\x01x",
+            "Expected 4 or 0 byte int (1)",
+        ),
+        ("list<int>", b"\0\0\0\x01\xff\xff\xff\xff", NULL),
+        ("set<int>", b"\x7f\xff\xff\xff\xff\xff\xff\xff", NULL),
+        ("map<int, int>", b"\x7f\xff\xff\xff\xff\xff\xff\xff", NULL),
+        // A list as a part of another value.
+        (
+            "list<frozen<list<int>>>",
+            b"\0\0\0\x01\0\0\0\x08\0\0\0\x02\xff\xff\xff\xff",
+            NULL,
+        ),
+    ] {
+        let error = parse(ty).validate(bytes).unwrap_err();
+        assert_eq!(error.to_string(), message, "{ty} {bytes:x?}");
+    }
+}
+
 #[test]
 fn a_message_shows_the_first_bytes_of_a_long_value() {
     let message = parse("inet").validate(&[0xab; 1_000_000]).unwrap_err();
