@@ -2,10 +2,11 @@
 
 use ebb_cql::syntax::ast::{AddIdentity, DropIdentity};
 use ebb_model::access::{Permission, Resource};
+use ebb_model::schema::check_name_length;
 
 use super::roles::{change, may, unauthorized};
 use super::{AccessContext, of_role};
-use crate::error::{Result, invalid};
+use crate::error::{Result, invalid, of_schema};
 
 /// Executes ADD IDENTITY. It requires CREATE on all roles, as in Cassandra, and ALTER on the role:
 /// like a new password, the identity lets its owner log in as the role.
@@ -32,6 +33,7 @@ pub(super) fn add(context: &AccessContext<'_>, add: &AddIdentity) -> Result<()> 
         if add.if_not_exists && roles.of_identity(identity).is_some() {
             return Ok(None);
         }
+        check_name_length("Identity", identity).map_err(of_schema)?;
         Ok(Some(roles.with_identity(identity, role).map_err(of_role)?))
     })
 }

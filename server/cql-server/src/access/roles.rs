@@ -9,6 +9,7 @@ use ebb_cql::syntax::ast::{
     RoleMembership, RoleOptions, RoleStatement,
 };
 use ebb_model::access::{Need, Permission, Resource, Role, RoleError, Roles};
+use ebb_model::schema::check_name_length;
 use ebb_model::types::CqlType;
 
 use super::passwords;
@@ -106,7 +107,7 @@ fn create(context: &AccessContext<'_>, create: &CreateRole) -> Result<()> {
     match state.roles().get(name) {
         Some(_) if create.if_not_exists => return Ok(()),
         Some(_) => return Err(of_role(RoleError::Exists(name.to_owned()))),
-        None => {}
+        None => check_name_length("Role", name).map_err(of_schema)?,
     }
     let mut role = Role {
         id: rand::random(),

@@ -26,7 +26,9 @@ pub fn prepare_call(
     markers: &mut Markers,
 ) -> Result<Term> {
     if is_named(name, "tojson") {
-        return invalid("toJson() may only be used within the selection clause");
+        return invalid(
+            "toJson() may only be used within the selection clause of SELECT statements",
+        );
     }
     if is_named(name, "fromjson") {
         let function = from_json_of(&receiver.ty);

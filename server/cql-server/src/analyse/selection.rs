@@ -199,7 +199,8 @@ impl Outputs {
                 let function = match selector {
                     Selector::Ttl(_) => "ttl",
                     Selector::MaxWriteTime(_) => "maxwritetime",
-                    _ => "writetime",
+                    // As in Cassandra's messages.
+                    _ => "writeTime",
                 };
                 // `cell` accepts only columns of a single cell, whose only timestamp is the greatest.
                 let slot = self.cell(of, function, &schema)?;
@@ -351,9 +352,9 @@ fn check_cell(column: &Column, function: &str) -> Result<()> {
     }
     if column.ty.is_multi_cell() {
         let what = if column.ty.is_collection() {
-            "non-frozen collections"
+            "non-frozen collection"
         } else {
-            "non-frozen UDTs"
+            "non-frozen UDT"
         };
         return invalid(format!(
             "Cannot use selection function {function} on {what} {name}"
@@ -363,7 +364,7 @@ fn check_cell(column: &Column, function: &str) -> Result<()> {
 }
 
 /// Returns the receiver of the key in `of[key]`: the name and the type that the key must have. `ty`
-/// is the type of `of`, a collection. `what` is "element" or "slice" in errors.
+/// is the type of `of`, a collection. `what` is "Element" or "Slice", for errors.
 fn key_receiver(of: &Selector, ty: &CqlType, what: &str) -> Result<Receiver> {
     match ty {
         CqlType::Map { key, .. } => Ok(Receiver::new(format!("key({of})"), (**key).clone())),
@@ -373,9 +374,12 @@ fn key_receiver(of: &Selector, ty: &CqlType, what: &str) -> Result<Receiver> {
         CqlType::List { .. } => invalid(format!(
             "{what} selection is only allowed on sets and maps, but {of} is a list"
         )),
+        // The first "is" is Cassandra's.
+        _ if what == "Element" => invalid(format!(
+            "Invalid element selection: {of} is of type {ty} is not a collection"
+        )),
         _ => invalid(format!(
-            "Invalid {} selection: {of} of type {ty} is not a collection",
-            what.to_lowercase()
+            "Invalid slice selection: {of} of type {ty} is not a collection"
         )),
     }
 }

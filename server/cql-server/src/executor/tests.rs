@@ -373,7 +373,7 @@ fn invalid_statements_get_cassandras_errors() {
         ),
         (
             "SELECT writetime(a) FROM t",
-            "Cannot use selection function writetime on PRIMARY KEY part a",
+            "Cannot use selection function writeTime on PRIMARY KEY part a",
         ),
         ("SELECT nothing(a) FROM t", "Unknown function 'nothing'"),
         (
@@ -392,6 +392,88 @@ fn invalid_statements_get_cassandras_errors() {
         ("SELECT * FROM nowhere.t", "keyspace nowhere does not exist"),
     ];
     for (text, message) in cases {
+        assert_eq!(server.refused(text), message, "{text}");
+    }
+}
+
+/// Regression: these statements were refused in words other than Cassandra's.
+#[test]
+fn refused_selections_definitions_and_renames_have_cassandras_words() {
+    let mut server = Server::with(&[
+        "CREATE TYPE ut (a int)",
+        "CREATE TABLE t (k int, p int, c int, v int, l list<int>, u ut, f frozen<map<int, int>>, \
+         PRIMARY KEY ((k, p), c))",
+        "CREATE INDEX by_c ON t (c)",
+    ]);
+    for (text, message) in [
+        (
+            "SELECT writetime(k) FROM t",
+            "Cannot use selection function writeTime on PRIMARY KEY part k",
+        ),
+        (
+            "SELECT ttl(c) FROM t",
+            "Cannot use selection function ttl on PRIMARY KEY part c",
+        ),
+        (
+            "SELECT writetime(l) FROM t",
+            "Cannot use selection function writeTime on non-frozen collection l",
+        ),
+        (
+            "SELECT ttl(u) FROM t",
+            "Cannot use selection function ttl on non-frozen UDT u",
+        ),
+        (
+            "SELECT v[0] FROM t",
+            "Invalid element selection: v is of type int is not a collection",
+        ),
+        (
+            "SELECT v[0..1] FROM t",
+            "Invalid slice selection: v of type int is not a collection",
+        ),
+        (
+            "SELECT fromJson('1') FROM t",
+            "fromJson() cannot be used in the selection clause of a SELECT statement",
+        ),
+        (
+            "SELECT * FROM t WHERE v = toJson(1) ALLOW FILTERING",
+            "toJson() may only be used within the selection clause of SELECT statements",
+        ),
+        (
+            "INSERT INTO t (k, p, c, v) VALUES (0, 0, 0, toJson(1))",
+            "toJson() may only be used within the selection clause of SELECT statements",
+        ),
+        (
+            "CREATE INDEX ON t (keys(f))",
+            "Cannot create keys() index on frozen column f. Frozen collections are immutable and \
+             must be fully indexed by using the 'full(f)' modifier",
+        ),
+        (
+            "CREATE TABLE x (a ut PRIMARY KEY)",
+            "Invalid non-frozen user-defined type \"ks.ut\" for PRIMARY KEY column 'a'",
+        ),
+        (
+            "CREATE TABLE x (a int PRIMARY KEY, b int, PRIMARY KEY (b))",
+            "Multiple PRIMARY KEY specified for table 'x' (exactly one required)",
+        ),
+        (
+            "CREATE TABLE x (a int, b int, v int, w int, PRIMARY KEY (a, b)) WITH CLUSTERING ORDER \
+             BY (w DESC, b ASC, v ASC)",
+            "Only clustering key columns can be defined in CLUSTERING ORDER directive: [w, v] are \
+             not clustering columns",
+        ),
+        (
+            "ALTER TABLE t RENAME c TO d",
+            "Can't rename column c because it has dependent secondary indexes (by_c)",
+        ),
+        (
+            "ALTER TABLE t RENAME \"Z\" TO d",
+            "Undefined column name \"Z\" in table ks.t",
+        ),
+        (
+            "ALTER TABLE t DROP \"Z\"",
+            "Column Z was not found in table 'ks.t'",
+        ),
+    ] {
         assert_eq!(server.refused(text), message, "{text}");
     }
 }

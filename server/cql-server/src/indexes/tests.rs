@@ -747,8 +747,8 @@ fn statements_about_indexes_behave_as_in_cassandra() {
         ),
         (
             "CREATE INDEX ON other (f)",
-            "Cannot create values() index on frozen column f. Frozen collections only support \
-             full() indexes",
+            "Cannot create values() index on frozen column f. Frozen collections are immutable and \
+             must be fully indexed by using the 'full(f)' modifier",
         ),
         (
             "CREATE INDEX ON other (full(m))",

@@ -19,12 +19,13 @@ pub(super) fn create(
 ) -> Done {
     let name = create.name.as_str();
     context.check_changeable(name)?;
-    let with = With::read(&create.properties, name, Factor::OrOne)?;
-    let Some(replication) = with.replication else {
+    let with = With::read(&create.properties)?;
+    let Some(options) = with.replication else {
         return Err(ErrorResponse::invalid(
             "Missing mandatory option 'replication'",
         ));
     };
+    let replication = Replication::new(options, name, &BTreeMap::new())?;
     let change = changed(SchemaChangeKind::Created, name, SchemaTarget::Keyspace);
     let done = context.change(change, |schema| {
         if create.if_not_exists && schema.keyspace(name).is_some() {
@@ -56,23 +57,29 @@ pub(super) fn alter(
     let With {
         replication,
         durable_writes,
-    } = With::read(&alter.properties, name, Factor::Required)?;
-    let options = replication.as_ref().map(|r| r.options.clone());
+    } = With::read(&alter.properties)?;
+    let mut warning = None;
     let change = changed(SchemaChangeKind::Updated, name, SchemaTarget::Keyspace);
     let done = context.change(change, |schema| {
         check_readable(schema, name, None)?;
-        if schema.keyspace(name).is_none() {
+        let Some(keyspace) = schema.keyspace(name) else {
             return if alter.if_exists {
                 Ok(None)
             } else {
                 Err(no_keyspace(name))
             };
+        };
+        let mut options = None;
+        if let Some(written) = replication {
+            let replication = Replication::new(written, name, keyspace.replication())?;
+            warning = replication.warning(name);
+            options = Some(replication.options);
         }
         let next = schema.alter_keyspace(name, options, durable_writes);
         Ok(Some(next.map_err(of_schema)?))
     })?;
     if done.is_some() {
-        warnings.extend(replication.and_then(|replication| replication.warning(name)));
+        warnings.extend(warning);
     }
     Ok(done)
 }
@@ -94,12 +101,12 @@ pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropKeyspace) -> Done {
 
 /// The properties after WITH. A property that the statement does not have is `None`.
 struct With {
-    replication: Option<Replication>,
+    replication: Option<BTreeMap<String, String>>,
     durable_writes: Option<bool>,
 }
 
 impl With {
-    fn read(written: &[Property], keyspace: &str, factor: Factor) -> Result<Self, ErrorResponse> {
+    fn read(written: &[Property]) -> Result<Self, ErrorResponse> {
         let mut with = Self {
             replication: None,
             durable_writes: None,
@@ -107,9 +114,7 @@ impl With {
         for property in written {
             let name = property.name.as_str();
             match (name, properties::value(&property.value)) {
-                ("replication", OptionValue::Map(options)) => {
-                    with.replication = Some(Replication::new(options, keyspace, factor)?);
-                }
+                ("replication", OptionValue::Map(options)) => with.replication = Some(options),
                 ("replication", OptionValue::Text(_)) => {
                     return Err(ErrorResponse::syntax(
                         "Invalid value for property 'replication'. It should be a map.",
@@ -125,7 +130,7 @@ impl With {
                 }
                 ("durable_writes", OptionValue::Map(_)) => {
                     return Err(ErrorResponse::syntax(
-                        "Invalid value for property 'durable_writes'. It should be a string.",
+                        "Invalid value for property 'durable_writes'. It should be a string",
                     ));
                 }
                 _ => {
@@ -135,20 +140,6 @@ impl With {
         }
         Ok(with)
     }
-}
-
-/// The rule for statements about a keyspace that do not contain the number of copies. CREATE may
-/// leave the number out, because Cassandra 4.1 has a default for it (`default_keyspace_rf`, 1).
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Factor {
-    /// A statement without a number is an error.
-    Required,
-    /// A statement without a number means one copy.
-    OrOne,
-}
-
-fn one() -> String {
-    "1".to_string()
 }
 
 /// The replication options of a keyspace. They are stored and displayed, but there is always one
@@ -163,10 +154,13 @@ const PACKAGE: &str = "org.apache.cassandra.locator.";
 const FACTOR: &str = "replication_factor";
 
 impl Replication {
+    /// Checks the options `options` in a statement about a keyspace, and completes them as Cassandra's
+    /// strategies do (`prepareOptions`). `previous` are the present options of a keyspace that is
+    /// altered; empty for a new one.
     fn new(
         mut options: BTreeMap<String, String>,
         keyspace: &str,
-        factor: Factor,
+        previous: &BTreeMap<String, String>,
     ) -> Result<Self, ErrorResponse> {
         let Some(class) = options.get_mut("class") else {
             return Err(ErrorResponse::config("Missing replication strategy class"));
@@ -176,16 +170,12 @@ impl Replication {
             *class = short.to_string();
         }
         let class = class.clone();
+        // Without a number of copies in the statement the previous one stays. The default is that of
+        // Cassandra (`default_keyspace_rf`).
+        let copies = || previous.get(FACTOR).map_or("1", String::as_str).to_string();
         match class.as_str() {
             "SimpleStrategy" => {
-                if factor == Factor::OrOne {
-                    options.entry(FACTOR.to_string()).or_insert_with(one);
-                }
-                if !options.contains_key(FACTOR) {
-                    return Err(ErrorResponse::config(
-                        "SimpleStrategy requires a replication_factor strategy option.",
-                    ));
-                }
+                options.entry(FACTOR.to_string()).or_insert_with(copies);
                 let known = |option: &&String| *option == "class" || *option == FACTOR;
                 if let Some(unknown) = options.keys().find(|option| !known(option)) {
                     return Err(ErrorResponse::config(format!(
@@ -195,20 +185,26 @@ impl Replication {
                 }
             }
             "NetworkTopologyStrategy" => {
-                // The factor applies to all data centers without a factor of their own. The server is
-                // in a single one.
+                // There is no option but the class.
+                if options.len() == 1 {
+                    options.insert(FACTOR.to_string(), copies());
+                }
+                // The factor applies to the data centers without a number of copies of their own, in
+                // the statement or before it. The server is in a single one.
                 if let Some(factor) = options.remove(FACTOR) {
+                    let is_center = |option: &str| option != "class" && option != FACTOR;
+                    for (center, copies) in previous.iter().filter(|(name, _)| is_center(name)) {
+                        let entry = options.entry(center.clone());
+                        entry.or_insert_with(|| copies.clone());
+                    }
                     options.entry(DATA_CENTER.to_string()).or_insert(factor);
                 }
-                // There is no option but the class. Then CREATE means one copy in the server's data
-                // center.
+                // The number 0 removes a data center.
+                options.retain(|_, copies| copies != "0");
                 if options.len() == 1 {
-                    if factor == Factor::Required {
-                        return Err(ErrorResponse::config(
-                            "Configuration for at least one datacenter must be present",
-                        ));
-                    }
-                    options.insert(DATA_CENTER.to_string(), one());
+                    return Err(ErrorResponse::config(
+                        "Configuration for at least one datacenter must be present",
+                    ));
                 }
             }
             // As in Cassandra, this error is of the kind "invalid", and the others are not.

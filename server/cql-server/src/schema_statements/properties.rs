@@ -101,6 +101,10 @@ fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
 fn check(option: &str, text: &str) -> Result<(), ErrorResponse> {
     match option {
         "additional_write_policy" | "speculative_retry" => retry_policy(text),
+        // Cassandra has the configurations of its file cassandra.yaml, and without one the default.
+        "memtable" if text != "default" => Err(ErrorResponse::config(format!(
+            "Memtable configuration \"{text}\" not found."
+        ))),
         "read_repair" if !is_one_of(text, &["BLOCKING", "NONE"]) => {
             Err(invalid_value(option, text))
         }
@@ -230,6 +234,14 @@ const COMPRESSORS: [&str; 5] = [
 fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
     let refuse = |message: String| Err(ErrorResponse::config(message));
     let disabled = || Entries::from([("enabled".to_string(), "false".to_string())]);
+    // As in Cassandra, this one is a syntax error, and its message ends with a quote.
+    if let Some(text) = given.get("crc_check_chance")
+        && text.parse::<f64>().is_err()
+    {
+        return Err(ErrorResponse::syntax(format!(
+            "Invalid double value {text} for crc_check_chance.'"
+        )));
+    }
     // As in Cassandra, an empty map turns compression off.
     if given.is_empty() {
         return Ok(disabled());

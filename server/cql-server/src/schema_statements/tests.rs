@@ -165,14 +165,9 @@ fn invalid_keyspaces_get_cassandras_errors() {
             "Missing replication strategy class",
         ),
         (
-            "ALTER KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy'}".into(),
+            "ALTER KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 0}".into(),
             CONFIG,
             "Configuration for at least one datacenter must be present",
-        ),
-        (
-            "ALTER KEYSPACE app WITH replication = {'class': 'SimpleStrategy'}".into(),
-            CONFIG,
-            "SimpleStrategy requires a replication_factor strategy option.",
         ),
         (
             "CREATE KEYSPACE a WITH replication = {'class': 'Other'}".into(),
@@ -219,10 +214,56 @@ fn invalid_keyspaces_get_cassandras_errors() {
     ] {
         assert_eq!(session.refused(&text), (code, message.to_string()), "{text}");
     }
-    let (code, message) = session.refused(&format!(
+    let refused = session.refused(&format!(
         "CREATE KEYSPACE \"a-b\" WITH replication = {simple}"
     ));
-    assert!(code == INVALID && message.contains("non-alphanumeric-underscore"));
+    let message = "Keyspace name must not be empty, more than 48 characters long, or contain \
+                   non-alphanumeric-underscore characters (got 'a-b')";
+    assert_eq!(refused, (INVALID, message.to_string()));
+}
+
+/// Regression: ALTER KEYSPACE refused a replication without a number of copies, and a factor
+/// replaced the numbers of copies in data centers.
+#[test]
+fn alter_keyspace_keeps_the_number_of_copies_as_in_cassandra() {
+    let mut session = Session::new();
+    session.run(
+        "CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}",
+    );
+    for (written, shown) in [
+        ("'SimpleStrategy'", &[("replication_factor", "2")][..]),
+        ("'NetworkTopologyStrategy'", &[("datacenter1", "2")]),
+        ("'NetworkTopologyStrategy'", &[("datacenter1", "2")]),
+        (
+            "'NetworkTopologyStrategy', 'replication_factor': 3",
+            &[("datacenter1", "2")],
+        ),
+        (
+            "'NetworkTopologyStrategy', 'datacenter1': 3, 'dc2': 1",
+            &[("datacenter1", "3"), ("dc2", "1")],
+        ),
+        (
+            "'NetworkTopologyStrategy', 'replication_factor': 4, 'datacenter1': 0",
+            &[("dc2", "1")],
+        ),
+        ("'SimpleStrategy'", &[("replication_factor", "1")]),
+        (
+            "'NetworkTopologyStrategy', 'replication_factor': 5",
+            &[("datacenter1", "5")],
+        ),
+    ] {
+        session.run(&format!(
+            "ALTER KEYSPACE a WITH replication = {{'class': {written}}}"
+        ));
+        let state = session.state();
+        let mut replication = state.schema().keyspace("a").unwrap().replication().clone();
+        replication.remove("class");
+        let options = replication.iter();
+        let options: Vec<_> = options
+            .map(|(name, copies)| (&name[..], &copies[..]))
+            .collect();
+        assert_eq!(options, shown, "{written}");
+    }
 }
 
 #[test]

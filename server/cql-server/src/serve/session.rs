@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::BytesMut;
 use ebb_cql::protocol::{
     self, Coding, Columns, Consistency, ErrorResponse, EventTypes, Frame, Head, Opcode, Request,
-    Response, Segments, Startup, StatementRef, Version, WriteType,
+    Response, Segments, Startup, StatementRef, Values, Version, WriteType,
 };
 
 use memchr::memmem;
@@ -299,6 +299,7 @@ impl<S: Service> Session<S> {
             Request::Execute { id, parameters } => {
                 let consistency = parameters.consistency;
                 let entry = self.prepared(id)?;
+                check_value_count(&*entry.statement, &parameters.values, "there")?;
                 let kind = entry.statement.kind();
                 (RequestStatements::One(entry), kind, consistency)
             }
@@ -319,6 +320,7 @@ impl<S: Service> Session<S> {
                     if !entry.statement.may_be_in_batch() {
                         return Err(ErrorResponse::invalid(NOT_A_WRITE));
                     }
+                    check_value_count(&*entry.statement, &part.values, "There")?;
                     statements.push(entry);
                 }
                 let kinds = statements.iter().map(|entry| entry.statement.kind());
@@ -578,6 +580,25 @@ impl<S: Service> Session<S> {
         let timeout = self.shared.options.request_timeout;
         Interrupt::new(now, timeout, self.is_cancelled.clone())
     }
+}
+
+/// Checks that an EXECUTE or a BATCH has a value for each marker of a statement. The error begins with
+/// `there`, which Cassandra writes differently for the two, and it has other words for a QUERY. Values
+/// with names are checked where they are bound to the markers.
+fn check_value_count(
+    statement: &impl Statement,
+    values: &Values<'_>,
+    there: &str,
+) -> Result<(), ErrorResponse> {
+    let (markers, _) = statement.markers();
+    if values.is_named() || values.len() == markers.len() {
+        return Ok(());
+    }
+    Err(ErrorResponse::invalid(format!(
+        "{there} were {} markers(?) in CQL but {} bound variables",
+        markers.len(),
+        values.len()
+    )))
 }
 
 /// Returns whether the body of a QUERY contains a KILL QUERY. No other statement begins with KILL.

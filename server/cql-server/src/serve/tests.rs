@@ -26,7 +26,7 @@ use ebb_cql::protocol::{
     Answer, Batch, BatchKind, BatchStatement, Columns, Compression, Consistency, Direction,
     ErrorKind, ErrorResponse, EventTypes, FrameDecoder, PAYLOAD_BYTES_MAX, QueryParameters,
     Request, Response, SchemaChange, SchemaChangeKind, SchemaTarget, Segments, Startup,
-    StatementRef, Values, Version, WriteType, prepared_id,
+    StatementRef, Value, Values, ValuesBuf, Version, WriteType, prepared_id,
 };
 use ebb_test_support::seed::for_seeds;
 use ebb_test_support::wait::{self, HANG};
@@ -758,6 +758,33 @@ fn batch_of<'a>(statements: &[StatementRef<'a>]) -> Batch<'a> {
         timestamp_us: None,
         keyspace: None,
         now_s: None,
+    }
+}
+
+/// Regression: EXECUTE and BATCH with a wrong number of values had the error of QUERY.
+#[test]
+fn execute_and_batch_with_a_wrong_number_of_values_have_cassandras_errors() {
+    let (_, server) = server(options());
+    let mut client = Client::new(&server);
+    let id = &prepared(&mut client, "put")[..];
+    let mut values = ValuesBuf::new();
+    values.push(Value::Null).push(Value::Null);
+    let parameters = QueryParameters {
+        values: values.as_values(),
+        ..parameters()
+    };
+    client.send(1, &Request::Execute { id, parameters });
+    let error = client.error();
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    let expected = "were 0 markers(?) in CQL but 2 bound variables";
+    assert_eq!(error.message, format!("there {expected}"));
+    for statement in [StatementRef::Prepared(id), StatementRef::Text("put")] {
+        let mut batch = batch_of(&[statement]);
+        batch.statements[0].values = values.as_values();
+        client.send(2, &Request::Batch(batch));
+        let error = client.error();
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert_eq!(error.message, format!("There {expected}"));
     }
 }
 

@@ -153,10 +153,11 @@ impl RowSet<'_> {
     }
 
     /// Adds a row, unless it lies before the page. Columns without a cell are null; key columns must
-    /// have one.
+    /// have one. Leaves out a row whose key is too long, which only a name of an earlier version can
+    /// cause: an error would keep drivers, which read all rows about the schema, from connecting.
     ///
     /// # Errors
-    /// If the key is too long.
+    /// If a key column has an invalid value.
     pub(super) fn push<'n>(
         &mut self,
         named: impl IntoIterator<Item = (&'n str, Bytes)>,
@@ -177,11 +178,15 @@ impl RowSet<'_> {
         let layout = self.schema.layout();
         let partition = layout.partition_key(&key_cells(ColumnKind::PartitionKey));
         let clustering = key_cells(ColumnKind::Clustering);
-        let key = layout.row_key(&partition.map_err(invalid)?, &clustering);
-        let key = key.map_err(invalid)?;
-        if !self.page.is_before(&key) {
-            self.rows.push(VirtualRow { key, cells });
+        let key = partition.and_then(|partition| layout.row_key(&partition, &clustering));
+        match key {
+            Ok(key) if self.page.is_before(&key) => Ok(()),
+            Ok(key) => {
+                self.rows.push(VirtualRow { key, cells });
+                Ok(())
+            }
+            Err(KeyError::TooLong(_) | KeyError::ClusteringTooLong(_)) => Ok(()),
+            Err(error) => Err(invalid(error)),
         }
-        Ok(())
     }
 }

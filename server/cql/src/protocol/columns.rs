@@ -69,8 +69,7 @@ impl Columns {
     /// Encodes columns in this order. The table is named once if all columns belong to the same one.
     ///
     /// # Panics
-    /// If the name of a keyspace or table has more than 65,535 bytes, or there are more than 2^31 - 1
-    /// columns.
+    /// If there are more than 2^31 - 1 columns.
     pub fn new(specs: &[ColumnSpec<'_>]) -> Self {
         let Ok(columns) = Self::try_new::<Infallible>(specs, &mut |_| Ok(()));
         columns
@@ -107,7 +106,7 @@ impl Columns {
                     writer::string(&mut out, spec.keyspace);
                     writer::string(&mut out, spec.table);
                 }
-                writer::string_cut(&mut out, spec.name);
+                writer::string(&mut out, spec.name);
                 option.clear();
                 spec.ty.write_option(version.durations(), &mut option);
                 out.put_slice(&option);

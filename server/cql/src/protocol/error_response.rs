@@ -211,7 +211,7 @@ impl ErrorResponse {
 
     pub(super) fn write(&self, out: &mut BytesMut, version: Version) {
         out.put_i32(self.kind.code());
-        writer::string_cut(out, &self.message);
+        writer::string(out, &self.message);
         self.kind.write(out, version);
     }
 }

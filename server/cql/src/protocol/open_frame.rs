@@ -61,7 +61,7 @@ impl OpenFrame {
             out[frame.start + 1] |= flag::WARNING;
             let count = head.warnings.len().min(u16::MAX.into());
             writer::list(out, &head.warnings[..count], |out, warning| {
-                writer::string_cut(out, warning);
+                writer::string(out, warning);
             });
         }
         frame

@@ -104,7 +104,7 @@ impl Response {
     /// prepared statements; see [`encode_body_in`](Self::encode_body_in).
     ///
     /// # Panics
-    /// If a string, a list or an id is longer than its length field can express.
+    /// If a list or an id is longer than its length field can express.
     pub fn encode_body(&self, out: &mut BytesMut) {
         self.encode_body_in(out, Version::V4);
     }
@@ -112,7 +112,7 @@ impl Response {
     /// Appends the body; [`OpenFrame`](super::OpenFrame) adds the frame around it.
     ///
     /// # Panics
-    /// If a string, a list or an id is longer than its length field can express.
+    /// If a list or an id is longer than its length field can express.
     pub fn encode_body_in(&self, out: &mut BytesMut, version: Version) {
         match self {
             Self::Error(error) => error.write(out, version),

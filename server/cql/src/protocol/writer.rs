@@ -1,7 +1,8 @@
 //! A writer of the specification's notations (its section 3).
 //!
-//! The input comes from this process and fits: the functions panic if a name or a list is longer
-//! than its length field can express. Only the messages of errors are cut instead.
+//! Texts that are longer than their length field can express are cut: clients choose names, and a
+//! stored name may be longer than those that statements accept today. Lists and values come from this
+//! process and fit: the functions panic if one of them is too long.
 
 use bytes::{BufMut, BytesMut};
 
@@ -15,17 +16,10 @@ fn int_len(n: usize) -> i32 {
     i32::try_from(n).expect("less than 2 GiB")
 }
 
-/// Writes a `[string]`.
-///
-/// # Panics
-/// If it has more than 65,535 bytes.
+/// Writes a `[string]`, cut at the last character that fits into 65,535 bytes.
 pub fn string(out: &mut BytesMut, text: &str) {
+    let text = &text[..text.floor_char_boundary(u16::MAX.into())];
     short_bytes(out, text.as_bytes());
-}
-
-/// Writes a `[string]`, cut at the last character that fits.
-pub fn string_cut(out: &mut BytesMut, text: &str) {
-    string(out, &text[..text.floor_char_boundary(u16::MAX.into())]);
 }
 
 /// Writes a `[long string]`.
@@ -85,7 +79,7 @@ pub fn list<T>(out: &mut BytesMut, items: &[T], mut item: impl FnMut(&mut BytesM
 /// Writes a `[string list]`.
 ///
 /// # Panics
-/// If there are more than 65,535 items, or more bytes in one of them.
+/// If there are more than 65,535 items.
 pub fn string_list<S: AsRef<str>>(out: &mut BytesMut, texts: &[S]) {
     list(out, texts, |out, text| string(out, text.as_ref()));
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::table::STATIC_WITHOUT_CLUSTERING;
 use super::{
     Column, ColumnId, ColumnKind, DroppedColumn, OptionValue, SchemaError, TableSchema, UserType,
-    invalid, replace_type,
+    check_name_length, invalid, replace_type,
 };
 use crate::key::Order;
 use crate::types::CqlType;
@@ -16,9 +16,9 @@ impl TableSchema {
     /// back, and so the cells that were written to it after [`DroppedColumn::dropped_us`].
     ///
     /// # Errors
-    /// If the name is taken, or the column does not fit the table. Also if a column of this name
-    /// was dropped, and it was a counter, only one of the two columns is static, or the new type
-    /// cannot read the values of the old one.
+    /// If the name is taken or too long, or the column does not fit the table. Also if a column of
+    /// this name was dropped, and it was a counter, only one of the two columns is static, or the new
+    /// type cannot read the values of the old one.
     pub fn add_column(
         &self,
         name: &str,
@@ -34,6 +34,7 @@ impl TableSchema {
         if self.column(name).is_some() {
             return invalid(format!("Column with name '{name}' already exists"));
         }
+        check_name_length("Column", name)?;
         if is_static && self.columns_of(ColumnKind::Clustering).is_empty() {
             return invalid(STATIC_WITHOUT_CLUSTERING);
         }
@@ -108,7 +109,12 @@ impl TableSchema {
     /// If there is no such column, it is part of the key, it has an index, or its type is a
     /// user-defined type that is not frozen.
     pub fn drop_column(&self, name: &str, dropped_us: i64) -> Result<Self, SchemaError> {
-        let column = self.existing(name)?;
+        let Some(column) = self.column(name) else {
+            return invalid(format!(
+                "Column {name} was not found in table '{}.{}'",
+                self.keyspace, self.name
+            ));
+        };
         if column.kind < ColumnKind::Static {
             return invalid(format!("Cannot drop PRIMARY KEY column {name}"));
         }
@@ -120,7 +126,7 @@ impl TableSchema {
                 column.ty
             ));
         }
-        self.check_not_indexed("drop", column)?;
+        self.check_not_indexed("Cannot drop", column)?;
         let mut next = self.clone();
         next.columns.retain(|c| c.id != column.id);
         let before = self.dropped.iter().find(|d| d.id == column.id);
@@ -141,7 +147,7 @@ impl TableSchema {
     ///
     /// # Errors
     /// If there is no such column, it is not part of the key or has an index, or a new name is
-    /// taken.
+    /// taken or too long.
     pub fn rename_columns<'n>(
         &self,
         renames: impl IntoIterator<Item = (&'n str, &'n str)>,
@@ -151,7 +157,10 @@ impl TableSchema {
         let mut names: HashMap<ColumnId, &str> = HashMap::new();
         let mut taken: HashMap<&str, ColumnId> = HashMap::new();
         for (from, to) in renames {
-            let column = self.existing(from)?;
+            check_name_length("Column", to)?;
+            let Some(column) = self.column(from) else {
+                return self.undefined(from);
+            };
             if column.kind >= ColumnKind::Static {
                 return invalid(format!("Cannot rename non PRIMARY KEY column {from}"));
             }
@@ -164,7 +173,7 @@ impl TableSchema {
                 ));
             }
             if indexed.contains(&column.id) {
-                self.check_not_indexed("rename", column)?;
+                self.check_not_indexed("Can't rename", column)?;
             }
             if let Some(before) = names.insert(column.id, to) {
                 taken.remove(before);
@@ -207,30 +216,26 @@ impl TableSchema {
         }
         next.checked()
     }
-
-    fn existing(&self, name: &str) -> Result<&Column, SchemaError> {
-        match self.column(name) {
-            Some(column) => Ok(column),
-            None => invalid(format!(
-                "Column {name} was not found in table '{}.{}'",
-                self.keyspace, self.name
-            )),
-        }
-    }
 }
 
 /// Returns whether cells of the type `old`, which the drop of the column [expanded](expand), are valid
 /// as cells of `ty`: Cassandra's `AbstractType.isSerializationCompatibleWith`.
 fn reads_cells_of(ty: &CqlType, old: &CqlType) -> bool {
-    use CqlType::{Ascii, Bigint, Blob, Decimal, Duration, Inet, Text, Timestamp, Varint};
+    use CqlType::{
+        Ascii, Bigint, Blob, Boolean, Counter, Double, Float, Int, Text, Timestamp, Timeuuid,
+    };
     // A user-defined type that is not frozen becomes a tuple by the expansion, and so a single cell.
     if ty.is_multi_cell() != old.is_multi_cell() {
         return false;
     }
     match (&expand(ty), old) {
-        (Blob, Ascii | Text | Varint | Decimal | Inet | Duration) => true,
+        (Blob, old) => {
+            // Cassandra stores the values of these types without a length.
+            let is_fixed = matches!(old, Bigint | Boolean | Double | Float | Int | Timestamp);
+            !is_fixed && !matches!(old, Counter | Timeuuid | CqlType::Uuid)
+        }
         (Text, Ascii) | (Bigint, Timestamp) | (Timestamp, Bigint) => true,
-        (CqlType::Uuid, CqlType::Timeuuid) => true,
+        (CqlType::Uuid, Timeuuid) => true,
         (ty, old) => ty == old,
     }
 }

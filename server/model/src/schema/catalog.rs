@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::index::default_index_name;
 use super::{
     ColumnKind, IndexTarget, KeyspaceSchema, ObjectKind, SchemaError, TableDefinition, TableSchema,
-    UserType, invalid, replace_in_type,
+    UserType, check_name_length, invalid, replace_in_type,
 };
 use crate::types::CqlType;
 
@@ -275,9 +275,11 @@ impl Schema {
     /// Returns the schema with one more user-defined type.
     ///
     /// # Errors
-    /// If its keyspace does not exist or has a type of this name, readable or not; if an unreadable
-    /// type may use this name; or if a table uses another type of this name.
+    /// If its keyspace does not exist or has a type of this name, readable or not; if the name or
+    /// that of a field is too long; if an unreadable type may use this name; or if a table uses another
+    /// type of this name.
     pub fn create_type(&self, new: UserType) -> Result<Self, SchemaError> {
+        check_name_length("Type", new.name())?;
         let mut keyspace = self.existing(new.keyspace())?.clone();
         if let Some(unreadable) = keyspace.unreadable_type(new.name()) {
             return Err(unreadable);
@@ -288,7 +290,8 @@ impl Schema {
                 new.name()
             ));
         }
-        for (_, ty) in new.fields() {
+        for (field, ty) in new.fields() {
+            check_name_length("Field", field)?;
             ty.check_new()?;
         }
         // An unreadable type that names this one would change its meaning with a new type of the
@@ -358,8 +361,8 @@ impl Schema {
     /// tables that use the type. In values from before, the new field is null.
     ///
     /// # Errors
-    /// If the field exists, if the type would contain itself or grow too large, or if the type is
-    /// part of a partition key: its serialized form is the key.
+    /// If the field exists or its name is too long, if the type would contain itself or grow too
+    /// large, or if the type is part of a partition key: its serialized form is the key.
     pub fn add_field(
         &self,
         keyspace: &str,
@@ -367,6 +370,7 @@ impl Schema {
         field: &str,
         ty: CqlType,
     ) -> Result<Self, SchemaError> {
+        check_name_length("Field", field)?;
         let old = self.existing_type(keyspace, name)?;
         let full = format!("{keyspace}.{name}");
         if old.field(field).is_some() {
@@ -406,7 +410,7 @@ impl Schema {
     /// last name applies.
     ///
     /// # Errors
-    /// If there is no such field, or two fields would have the same name.
+    /// If there is no such field, a new name is too long, or two fields would have the same name.
     pub fn rename_fields<'n>(
         &self,
         keyspace: &str,
@@ -416,6 +420,7 @@ impl Schema {
         let old = self.existing_type(keyspace, name)?;
         let mut fields = old.fields().to_vec();
         for (from, to) in renames {
+            check_name_length("Field", to)?;
             let Some(place) = old.field(from) else {
                 return invalid(format!(
                     "Unkown field {from} in user type {keyspace}.{name}"

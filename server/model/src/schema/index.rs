@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Column, ColumnId, ColumnKind, SchemaError, TableSchema, invalid};
+use super::{Column, ColumnId, ColumnKind, SchemaError, TableSchema, check_name_length, invalid};
 use crate::key::ordered::{self, DecodeError, EncodeError};
 use crate::key::{KeyError, entry_prefix};
 use crate::row::{LiveColumn, RowError, RowView};
@@ -338,10 +338,7 @@ impl TableSchema {
         target: IndexTarget,
     ) -> Result<IndexTarget, SchemaError> {
         let Some(column) = self.column(column) else {
-            return invalid(format!(
-                "Undefined column name {column} in table {}.{}",
-                self.keyspace, self.name
-            ));
+            return self.undefined(column);
         };
         let (name, ty) = (&column.name, &column.ty);
         // Also of a frozen one, whose error below then names values().
@@ -373,8 +370,8 @@ impl TableSchema {
         let is_frozen = ty.is_collection() && !ty.is_multi_cell();
         if is_frozen && target != IndexTarget::Full {
             return invalid(format!(
-                "Cannot create {target}() index on frozen column {name}. Frozen collections only \
-                 support full() indexes"
+                "Cannot create {target}() index on frozen column {name}. Frozen collections are \
+                 immutable and must be fully indexed by using the 'full({name})' modifier"
             ));
         }
         if !is_frozen && target == IndexTarget::Full {
@@ -418,6 +415,7 @@ impl TableSchema {
         target: IndexTarget,
     ) -> Result<Self, SchemaError> {
         let target = self.check_index(column, target)?;
+        check_name_length("Index", name)?;
         check_index_name(name)?;
         let Some(column) = self.column(column) else {
             return invalid(format!("Column '{column}' doesn't exist"));
@@ -474,8 +472,23 @@ impl TableSchema {
         self
     }
 
-    /// Returns an error if the column has indexes, because it must not change then.
-    pub(super) fn check_not_indexed(&self, what: &str, column: &Column) -> Result<(), SchemaError> {
+    /// Returns Cassandra's error for a column that the table does not have.
+    pub(super) fn undefined<T>(&self, column: &str) -> Result<T, SchemaError> {
+        invalid(format!(
+            "Undefined column name {} in table {}.{}",
+            Quoted(column),
+            Quoted(&self.keyspace),
+            Quoted(&self.name)
+        ))
+    }
+
+    /// Returns an error if the column has indexes, because it must not change then. `cannot` begins
+    /// the message, such as "Cannot drop".
+    pub(super) fn check_not_indexed(
+        &self,
+        cannot: &str,
+        column: &Column,
+    ) -> Result<(), SchemaError> {
         let indexes = self.indexes.iter();
         let indexes: Vec<&str> = indexes
             .filter(|index| index.column == column.id)
@@ -485,7 +498,7 @@ impl TableSchema {
             return Ok(());
         }
         invalid(format!(
-            "Cannot {what} column {} because it has dependent secondary indexes ({})",
+            "{cannot} column {} because it has dependent secondary indexes ({})",
             column.name,
             indexes.join(", ")
         ))

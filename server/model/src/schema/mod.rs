@@ -48,6 +48,13 @@ use crate::types::{CqlType, TypeError};
 /// The maximal length of the name of a keyspace or table in characters, as in Cassandra.
 pub const NAME_LEN_MAX: usize = 48;
 
+/// The maximal length in bytes of the names for which Cassandra has no limit: those of columns, types,
+/// fields, indexes, roles and identities. Such a name is part of the key of a row in `system_schema`
+/// or `system_auth`, and of strings of the protocol. Both end at 65,535 bytes, also with the names of
+/// a keyspace and a table before it. 4,096 bytes leave room for two such names, and for the 2,048 of
+/// a SPIFFE ID.
+pub const LONG_NAME_BYTES_MAX: usize = 4096;
+
 /// The error of a rejected change or an unreadable record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
@@ -103,9 +110,26 @@ fn check_name(kind: &str, name: &str) -> Result<(), String> {
     if !name.is_empty() && name.len() <= NAME_LEN_MAX && name.bytes().all(word) {
         return Ok(());
     }
+    // The quotes are Cassandra's.
+    let quote = if kind == "Keyspace" { '\'' } else { '"' };
     Err(format!(
         "{kind} name must not be empty, more than {NAME_LEN_MAX} characters long, or contain \
-         non-alphanumeric-underscore characters (got \"{name}\")"
+         non-alphanumeric-underscore characters (got {quote}{name}{quote})"
+    ))
+}
+
+/// Checks the length of a name that a statement gives to a column, type, field, index, role or identity.
+/// Stored names are not checked: earlier versions accepted any length.
+///
+/// # Errors
+/// If the name has more than [`LONG_NAME_BYTES_MAX`] bytes. The message leaves out the name.
+pub fn check_name_length(kind: &str, name: &str) -> Result<(), SchemaError> {
+    if name.len() <= LONG_NAME_BYTES_MAX {
+        return Ok(());
+    }
+    invalid(format!(
+        "{kind} name must not be more than {LONG_NAME_BYTES_MAX} bytes long (got {} bytes)",
+        name.len()
     ))
 }
 

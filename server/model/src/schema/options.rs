@@ -251,7 +251,7 @@ fn normal(name: &str, kind: Kind, value: &OptionValue) -> Result<OptionValue, Sc
         }
         (_, OptionValue::Map(_)) => {
             return super::invalid(format!(
-                "Invalid value for property '{name}'. It should be a string."
+                "Invalid value for property '{name}'. It should be a string"
             ));
         }
         (_, OptionValue::Text(text)) => text,

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::index::check_index_name;
 use super::{ColumnKind, SchemaError, TableSchema, check_name, invalid};
 use crate::types::CqlType;
+use crate::types::identifier::Quoted;
 
 impl TableSchema {
     /// Puts the columns into their order, and checks the table that results from a statement.
@@ -132,13 +133,16 @@ pub(super) fn check_key_type(
     is_static: bool,
 ) -> Result<(), SchemaError> {
     if ty.is_multi_cell() {
-        let kind = if ty.is_collection() {
-            "collection"
-        } else {
-            "user-defined"
+        // Cassandra names a type of users with its keyspace, and quotes both as one name.
+        let (kind, name) = match ty {
+            CqlType::Udt { definition, .. } => {
+                let full = format!("{}.{}", definition.keyspace(), definition.name());
+                ("user-defined", Quoted(&full).to_string())
+            }
+            collection => ("collection", collection.to_string()),
         };
         return invalid(format!(
-            "Invalid non-frozen {kind} type {ty} for PRIMARY KEY column '{column}'"
+            "Invalid non-frozen {kind} type {name} for PRIMARY KEY column '{column}'"
         ));
     }
     if *ty == CqlType::Counter {

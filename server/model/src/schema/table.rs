@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::rules::check_key_type;
-use super::{IndexSchema, SchemaError, TableOptions, check_name, invalid};
+use super::{IndexSchema, SchemaError, TableOptions, check_name, check_name_length, invalid};
 use crate::key::{ClusteringColumn, KeyLayout, Order};
 use crate::row::DroppedCells;
 use crate::types::CqlType;
@@ -141,6 +141,7 @@ impl TableSchema {
         check_name("Table", &name).map_err(SchemaError::Configuration)?;
         let mut declared = BTreeMap::new();
         for (column, ty, is_static) in &columns {
+            check_name_length("Column", column)?;
             ty.check_new()?;
             if declared.insert(column, (ty, *is_static)).is_some() {
                 return invalid(format!(
@@ -421,8 +422,15 @@ fn layout(columns: &[Column]) -> KeyLayout {
 }
 
 fn check_order(clustering: &[String], order: &[(String, Order)]) -> Result<(), SchemaError> {
-    if order.len() > clustering.len() {
-        return invalid("Only clustering columns can be defined in CLUSTERING ORDER directive");
+    let columns: HashSet<&str> = clustering.iter().map(String::as_str).collect();
+    let names = order.iter().map(|(named, _)| named.as_str());
+    let others: Vec<&str> = names.filter(|named| !columns.contains(named)).collect();
+    if !others.is_empty() {
+        return invalid(format!(
+            "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{}] are not \
+             clustering columns",
+            others.join(", ")
+        ));
     }
     for (column, (named, _)) in clustering.iter().zip(order) {
         if column == named {

@@ -427,3 +427,31 @@ fn a_role_holds_at_most_its_quota_of_snapshots() {
     let room = room_for_snapshot(&executor.access_context(None, &none, &changes));
     assert!(room.unwrap().is_none());
 }
+
+/// Regression: a role or identity with a name of more than 65,535 bytes could be created, and from
+/// then on every SELECT of all roles or identities failed.
+#[test]
+fn long_names_of_roles_and_identities_are_refused_and_stored_ones_left_out() {
+    let mut server = server(&[]);
+    let long = "x".repeat(65_600);
+    let refused =
+        |kind: &str| format!("{kind} name must not be more than 4096 bytes long (got 65600 bytes)");
+    let message = server.refused(&format!("CREATE ROLE {long}"));
+    assert_eq!(message, refused("Role"));
+    let message = server.refused(&format!("ADD IDENTITY '{long}' TO ROLE {U}"));
+    assert_eq!(message, refused("Identity"));
+    server.run(&format!("CREATE ROLE {}", "x".repeat(4096)));
+    server.add(&long);
+    server.run(&format!("GRANT {long} TO {U}"));
+    server.set(U, |role| {
+        role.identities.insert(long.clone());
+    });
+    let roles = server.rows("SELECT role FROM system_auth.roles");
+    let mut lengths: Vec<usize> = roles.split(" | ").map(str::len).collect();
+    lengths.sort_unstable();
+    assert_eq!(lengths, [U.len(), 4096]);
+    for table in ["role_members", "identity_to_role"] {
+        let select = format!("SELECT role FROM system_auth.{table}");
+        assert_eq!(server.rows(&select), "", "{table}");
+    }
+}

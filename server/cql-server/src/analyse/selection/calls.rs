@@ -53,7 +53,9 @@ impl Outputs {
         }
         // Its result has the type of the receiver, and a selection has no receiver.
         if functions::is_named(function, "fromjson") {
-            return invalid("fromJson() cannot be used in the selection clause");
+            return invalid(
+                "fromJson() cannot be used in the selection clause of a SELECT statement",
+            );
         }
         if functions::is_named(function, "tojson") {
             // The text depends on the type, which a marker or null does not have.

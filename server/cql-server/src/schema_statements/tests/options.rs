@@ -1,6 +1,6 @@
 //! The options of a table: those that Cassandra accepts are accepted, and the others rejected.
 
-use super::CONFIG;
+use super::{CONFIG, SYNTAX};
 use crate::testing::Session;
 
 #[test]
@@ -372,4 +372,45 @@ fn the_maximal_index_interval_is_not_less_than_the_minimal_one() {
         );
     }
     session.run("ALTER TABLE app.t WITH min_index_interval = 256 AND max_index_interval = 256");
+}
+
+/// Regression: any text was accepted as the name of a memtable configuration and as the
+/// `crc_check_chance` of `compression`.
+#[test]
+fn unknown_memtables_and_values_of_another_kind_are_refused_as_in_cassandra() {
+    let mut session = Session::with_table();
+    let other = "Memtable configuration \"unknown\" not found.";
+    for (option, code, message) in [
+        ("memtable = 'unknown'", CONFIG, other),
+        (
+            "memtable = ''",
+            CONFIG,
+            "Memtable configuration \"\" not found.",
+        ),
+        (
+            "crc_check_chance = 'abc'",
+            SYNTAX,
+            "Invalid double value abc for 'crc_check_chance'",
+        ),
+        (
+            "compression = {'class': 'LZ4Compressor', 'crc_check_chance': 'abc'}",
+            SYNTAX,
+            "Invalid double value abc for crc_check_chance.'",
+        ),
+        (
+            "comment = {'a': 'b'}",
+            SYNTAX,
+            "Invalid value for property 'comment'. It should be a string",
+        ),
+    ] {
+        for text in [
+            format!("ALTER TABLE app.t WITH {option}"),
+            format!("CREATE TABLE app.u (k int PRIMARY KEY) WITH {option}"),
+        ] {
+            let refused = session.refused(&text);
+            assert_eq!(refused, (code, message.to_string()), "{text}");
+        }
+    }
+    session.run("ALTER TABLE app.t WITH memtable = 'default'");
+    session.run("CREATE TABLE app.u (k int PRIMARY KEY) WITH memtable = default");
 }

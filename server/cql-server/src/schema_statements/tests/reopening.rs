@@ -486,3 +486,96 @@ fn durations_as_elements_or_keys_are_rejected_in_every_statement() {
         }
     }
 }
+
+/// Regression: a column, type or index with a name of more than 65,535 bytes could be created.
+/// From then on no client could read `system_schema`, so that no driver could connect.
+#[test]
+fn names_longer_than_4096_bytes_are_refused_in_every_statement() {
+    let disk = MemDisk::new();
+    let mut server = with(
+        &disk,
+        &[
+            "CREATE TYPE k.u (a int)",
+            "CREATE TABLE k.t (p int PRIMARY KEY, v int)",
+        ],
+    );
+    let refused = |kind: &str, bytes: usize| {
+        format!("{kind} name must not be more than 4096 bytes long (got {bytes} bytes)")
+    };
+    let long = "x".repeat(65_600);
+    for (statement, kind) in [
+        ("CREATE TABLE k.x (p int PRIMARY KEY, $ int)", "Column"),
+        ("CREATE TABLE k.x ($ int PRIMARY KEY)", "Column"),
+        ("ALTER TABLE k.t ADD $ int", "Column"),
+        ("ALTER TABLE k.t RENAME p TO $", "Column"),
+        ("CREATE INDEX $ ON k.t (v)", "Index"),
+        ("CREATE TYPE k.$ (a int)", "Type"),
+        ("CREATE TYPE k.x ($ int)", "Field"),
+        ("ALTER TYPE k.u ADD $ int", "Field"),
+        ("ALTER TYPE k.u RENAME a TO $", "Field"),
+    ] {
+        let message = server.refused(&statement.replace('$', &long));
+        assert_eq!(message, refused(kind, long.len()), "{statement}");
+    }
+    // The longest name is accepted. The default name of an index on the column is longer.
+    let longest = "x".repeat(4096);
+    server.run(&format!("ALTER TABLE k.t ADD {longest} int"));
+    let message = server.refused(&format!("CREATE INDEX ON k.t ({longest})"));
+    assert_eq!(message, refused("Index", "t__idx".len() + longest.len()));
+    server.run(&format!("CREATE INDEX i ON k.t ({longest})"));
+    server.run(&format!("CREATE TYPE k.{longest} ({longest} int)"));
+}
+
+/// Regression: after a version without a limit for names, every SELECT of all rows of such a table
+/// failed with "The sum of all clustering columns is too long", and the response to ALTER TYPE
+/// panicked.
+#[test]
+fn system_schema_leaves_out_objects_whose_stored_names_are_too_long() {
+    let disk = MemDisk::new();
+    let server = with(
+        &disk,
+        &[
+            "CREATE TYPE k.u (a int)",
+            "CREATE TABLE k.t (p int PRIMARY KEY, v int)",
+            "CREATE INDEX i ON k.t (v)",
+        ],
+    );
+    server.wait_until_all_built();
+    let long = "x".repeat(65_600);
+    let rename = |table: &Table, key: &[u8], names: &[&str]| {
+        let record = table.get(key).unwrap().unwrap();
+        let mut text = std::str::from_utf8(&record).unwrap().to_owned();
+        for name in names {
+            let (old, new) = (
+                format!("\"name\":\"{name}\""),
+                format!("\"name\":\"{long}\""),
+            );
+            assert!(text.contains(&old), "{name}");
+            text = text.replace(&old, &new);
+        }
+        table.put(key, text.as_bytes()).unwrap();
+    };
+    rename(&stored(&server, "k", "t"), SCHEMA_KEY, &["v", "i"]);
+    rename(&stored(&server, "ebb_system", "keyspaces"), b"k", &["u"]);
+    drop(server);
+
+    let mut server = self::server(&disk);
+    let rows_of_k = |server: &mut Server, column: &str, table: &str| {
+        server.rows(&format!("SELECT * FROM system_schema.{table}"));
+        server.rows(&format!(
+            "SELECT {column} FROM system_schema.{table} WHERE keyspace_name = 'k'"
+        ))
+    };
+    assert_eq!(rows_of_k(&mut server, "column_name", "columns"), "p");
+    assert_eq!(rows_of_k(&mut server, "type_name", "types"), "");
+    assert_eq!(rows_of_k(&mut server, "index_name", "indexes"), "");
+    assert_eq!(server.rows("SELECT * FROM system.\"IndexInfo\""), "");
+    server.run(&format!("INSERT INTO k.t (p, {long}) VALUES (1, 2)"));
+    assert_eq!(server.rows(&format!("SELECT {long} FROM k.t")), "2");
+    server.run(&format!("DROP INDEX k.{long}"));
+    server.run(&format!("ALTER TABLE k.t DROP {long}"));
+    let dropped = rows_of_k(&mut server, "column_name", "dropped_columns");
+    assert_eq!(dropped, "");
+    server.run(&format!("ALTER TYPE k.{long} ADD b int"));
+    server.run(&format!("DROP TYPE k.{long}"));
+}

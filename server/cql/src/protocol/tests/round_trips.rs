@@ -1,6 +1,6 @@
 //! Encoded messages decode to equal ones.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use ebb_model::types::CqlType;
 
 use super::super::*;
@@ -46,6 +46,67 @@ fn responses_come_back_with_their_heads() {
                 assert_eq!(answer.warnings, head.warnings);
             }
         }
+    }
+}
+
+/// Regression: the event of a type with a longer name panicked in every connection that had
+/// registered for changes of the schema, and closed it.
+#[test]
+fn names_of_more_than_65535_bytes_are_cut_at_a_character() {
+    let (long, cut) = ("ä".repeat(32_800), "ä".repeat(32_767));
+    let change = |name: &str| SchemaChange {
+        kind: SchemaChangeKind::Created,
+        keyspace: name.to_owned(),
+        target: SchemaTarget::Type(name.to_owned()),
+    };
+    let exists = |name: &str| ErrorResponse {
+        kind: ErrorKind::AlreadyExists {
+            keyspace: name.to_owned(),
+            table: name.to_owned(),
+        },
+        message: name.to_owned(),
+    };
+    let failure = |name: &str| {
+        let kind = ErrorKind::FunctionFailure {
+            keyspace: name.to_owned(),
+            function: name.to_owned(),
+            argument_types: vec![name.to_owned()],
+        };
+        ErrorResponse::new(kind, name)
+    };
+    let columns = |name: &str| {
+        let spec = ColumnSpec {
+            keyspace: name,
+            table: name,
+            name,
+            ty: &CqlType::Int,
+        };
+        let columns = Columns::new(&[spec]);
+        Response::Prepared(Prepared {
+            id: Bytes::from_static(b"id"),
+            result_metadata_id: Bytes::new(),
+            markers: columns,
+            partition_key_markers: Vec::new(),
+            columns: None,
+        })
+    };
+    let responses = |name: &str| {
+        [
+            Response::SchemaChange(change(name)),
+            Response::Event(change(name)),
+            Response::SetKeyspace {
+                keyspace: name.to_owned(),
+            },
+            Response::Error(exists(name)),
+            Response::Error(failure(name)),
+            columns(name),
+        ]
+    };
+    for (long, cut) in responses(&long).into_iter().zip(responses(&cut)) {
+        let mut out = BytesMut::new();
+        long.encode(&mut out, 1, &Head::default(), Compression::None);
+        let frame = decode_one(&out, Direction::Response, Compression::None).unwrap();
+        assert_eq!(Answer::decode(&frame).unwrap().response, cut);
     }
 }
 

@@ -89,10 +89,20 @@ impl<'a> Parser<'a> {
     fn whole_statement(&mut self) -> Result<Statement> {
         let statement = self.statement()?;
         self.eat(TokenKind::Semicolon);
-        match self.kind() {
-            TokenKind::End => Ok(statement),
-            _ => Err(self.error(format!("missing EOF at '{}'", self.shown(self.here())))),
+        if self.kind() != TokenKind::End {
+            let message = format!("missing EOF at '{}'", self.shown(self.here()));
+            return Err(self.error(message));
         }
+        // A request contains at most this many values. Checked at the end, because Cassandra's message
+        // has the number of all markers.
+        let (count, count_max) = (self.markers.len(), u16::MAX);
+        if count > usize::from(count_max) {
+            let message = format!(
+                "Too many markers(?). {count} markers exceed the allowed maximum of {count_max}"
+            );
+            return Err(self.invalid_at(self.at, message));
+        }
+        Ok(statement)
     }
 
     /// Returns the token that comes `ahead` tokens after the next one; beyond the last token,
@@ -258,17 +268,12 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Creates the next marker with this name.
-    fn new_marker(&mut self, name: Option<Name>) -> Result<Marker> {
-        let index = self.markers.len();
-        // A request contains at most this many values.
-        if index == usize::from(u16::MAX) {
-            let message = format!("Too many markers(?): the allowed maximum is {index}");
-            return Err(self.invalid_at(self.at, message));
-        }
-        let index = index as u16;
+    /// Creates the next marker with this name. Its index is wrong if there are more markers than a
+    /// statement may have: [`whole_statement`](Self::whole_statement) then returns an error.
+    fn new_marker(&mut self, name: Option<Name>) -> Marker {
+        let index = u16::try_from(self.markers.len()).unwrap_or(u16::MAX);
         self.markers.push(name.clone());
-        Ok(Marker { index, name })
+        Marker { index, name }
     }
 
     /// Tries to parse `inner`; restores the state if that fails.

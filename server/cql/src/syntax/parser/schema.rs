@@ -59,7 +59,13 @@ impl Parser<'_> {
             }
         };
         if created.primary_key.is_some() {
-            let message = "Multiple PRIMARY KEYs specified (exactly one required)";
+            let keyspace = created.table.keyspace.iter();
+            let keyspace = keyspace.map(|name| format!("{}.", name.as_str()));
+            let message = format!(
+                "Multiple PRIMARY KEY specified for table '{}{}' (exactly one required)",
+                keyspace.collect::<String>(),
+                created.table.name.as_str()
+            );
             return Err(self.invalid_at(at, message));
         }
         created.primary_key = Some(primary_key);

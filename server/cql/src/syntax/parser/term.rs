@@ -179,7 +179,7 @@ impl Parser<'_> {
             }
             _ => return Err(self.no_viable()),
         };
-        self.new_marker(name)
+        Ok(self.new_marker(name))
     }
 
     /// Returns whether this token, a minus sign, is followed by a constant that can be negative.

@@ -147,6 +147,35 @@ fn a_column_of_single_cells_does_not_come_back_as_a_collection() {
     );
 }
 
+/// Regression: a dropped column with a frozen collection was refused as a blob.
+#[test]
+fn a_dropped_column_comes_back_as_a_blob_unless_its_values_have_a_fixed_length() {
+    for (old, is_accepted) in [
+        ("blob", true),
+        ("text", true),
+        ("decimal", true),
+        ("smallint", true),
+        ("time", true),
+        ("frozen<list<int>>", true),
+        ("frozen<set<text>>", true),
+        ("frozen<map<int, int>>", true),
+        ("tuple<int, text>", true),
+        ("frozen<phone>", true),
+        ("list<int>", false),
+        ("map<int, int>", false),
+        ("int", false),
+        ("boolean", false),
+        ("timestamp", false),
+        ("timeuuid", false),
+    ] {
+        let definition = definition(&["k int", &format!("v {old}")], &["k"], &[]);
+        let table = TableSchema::create(definition).unwrap();
+        let dropped = table.drop_column("v", 0).unwrap();
+        let back = dropped.add_column("v", CqlType::Blob, false);
+        assert_eq!(back.is_ok(), is_accepted, "{old}");
+    }
+}
+
 #[test]
 fn changes_of_tables_are_refused_in_cassandras_words() {
     let table = table();
@@ -179,7 +208,7 @@ fn changes_of_tables_are_refused_in_cassandras_words() {
         ),
         (
             table.rename_columns([("x", "y")]),
-            "Column x was not found in table 'ks.t'",
+            "Undefined column name x in table ks.t",
         ),
         (
             table.rename_columns([("v", "y")]),
@@ -199,7 +228,7 @@ fn changes_of_tables_are_refused_in_cassandras_words() {
         ),
         (
             table.rename_columns([("c", "z"), ("z", "y")]),
-            "Column z was not found in table 'ks.t'",
+            "Undefined column name z in table ks.t",
         ),
     ] {
         assert_eq!(message(result), text);

@@ -113,7 +113,7 @@ fn invalid_tables_are_refused_in_cassandras_words() {
             &["a phone"],
             &["a"],
             &[],
-            "Invalid non-frozen user-defined type phone for PRIMARY KEY column 'a'",
+            "Invalid non-frozen user-defined type \"ks.phone\" for PRIMARY KEY column 'a'",
         ),
         (
             &["a counter"],
@@ -170,7 +170,11 @@ fn invalid_tables_are_refused_in_cassandras_words() {
     );
     assert_eq!(
         ordered(&["b", "c", "a"]),
-        Err("Only clustering columns can be defined in CLUSTERING ORDER directive".to_owned())
+        Err(
+            "Only clustering key columns can be defined in CLUSTERING ORDER directive: [a] are not \
+             clustering columns"
+                .to_owned()
+        )
     );
     for name in ["", "a-b", &"x".repeat(49)] {
         let mut d = definition(&["a int"], &["a"], &[]);

@@ -178,7 +178,7 @@ impl Generator {
             format!("ALTER TYPE {ty} ALTER a TYPE text"),
             "CREATE KEYSPACE z WITH replication = {'class': 'LocalStrategy'}".to_owned(),
             "CREATE KEYSPACE z WITH replication = {'replication_factor': 1}".to_owned(),
-            format!("ALTER KEYSPACE {keyspace} WITH replication = {{'class': 'SimpleStrategy'}}"),
+            format!("ALTER KEYSPACE {keyspace} WITH replication = {{'class': 'LocalStrategy'}}"),
             "DROP KEYSPACE system".to_owned(),
             "ALTER TABLE system_schema.tables ADD a int".to_owned(),
             "TRUNCATE system.local".to_owned(),
