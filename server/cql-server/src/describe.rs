@@ -17,11 +17,12 @@ use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::{Describe, DescribeTarget, Name, QualifiedName};
 use ebb_model::schema::{IndexedColumn, KeyspaceSchema, ObjectKind, TableSchema, Unreadable};
 use ebb_model::types::identifier::Quoted;
-use ebb_model::types::{CqlType, QuotedType, UserType};
+use ebb_model::types::{CqlType, QuotedType};
 use ebb_storage::SnapshotScope;
 use ebb_tables::SNAPSHOT_SIGN;
 
 use super::error::of_schema;
+use super::interrupt;
 use super::listing::Listing;
 use super::snapshots::{find, keyspace_at};
 use super::system::cells::{list, map, text};
@@ -53,8 +54,11 @@ pub fn describe(
     };
     let columns = ["keyspace_name", "type", "name", "create_statement"];
     let columns = columns.map(|name| (name, CqlType::Text));
+    let mut charged = Ok(());
     let row = |element: &Element| element.cells()[..column_count].to_vec();
-    let rows = elements.iter().map(row).collect();
+    let rows = interrupt::charge_each(&elements, &mut charged).map(row);
+    let rows = rows.collect();
+    charged?;
     Ok(Listing::new(TABLE, &columns[..column_count], rows))
 }
 
@@ -77,6 +81,15 @@ struct Element {
 }
 
 impl Element {
+    /// Charges the statement for the element.
+    ///
+    /// # Errors
+    /// If the statement's time is over.
+    fn charged(self) -> Result<Self, ErrorResponse> {
+        interrupt::charge_bytes(self.statement.len())?;
+        Ok(self)
+    }
+
     fn cells(&self) -> [Option<Bytes>; 4] {
         let name = if self.kind == TYPE {
             QuotedType(&self.name).to_string()
@@ -109,9 +122,9 @@ impl Describer<'_> {
     /// Finds the elements that a DESCRIBE names.
     ///
     /// # Errors
-    /// If the keyspace or the object that `target` names does not exist, or its record is
-    /// unreadable. Where `target` is a list or a whole keyspace, the result contains unreadable
-    /// objects, too.
+    /// If the keyspace or the object that `target` names does not exist, its record is unreadable, or
+    /// the statement's time is over. Where `target` is a list or a whole keyspace, the result
+    /// contains unreadable objects, too.
     fn elements(&self, target: &DescribeTarget) -> Result<Answer, ErrorResponse> {
         Ok(match target {
             DescribeTarget::Cluster => Answer::Cluster,
@@ -122,27 +135,30 @@ impl Describer<'_> {
             DescribeTarget::Snapshots => Answer::Statements(self.snapshots()),
             DescribeTarget::Tables => Answer::Names(self.listed(|keyspace| {
                 // `tables` returns the indexes of each table, too.
-                let mut tables = self.tables(keyspace);
+                let mut tables = self.tables(keyspace)?;
                 tables.retain(|element| element.kind == TABLE_KIND);
-                tables
+                Ok(tables)
             })?),
             DescribeTarget::Types => Answer::Names(self.listed(|keyspace| self.types(keyspace))?),
             // There are no functions or aggregates, but the keyspace in use has to exist.
             DescribeTarget::Functions | DescribeTarget::Aggregates => {
-                Answer::Names(self.listed(|_| Vec::new())?)
+                Answer::Names(self.listed(|_| Ok(Vec::new()))?)
             }
             // Only FULL SCHEMA includes the keyspaces of the system, which cannot be created again.
             DescribeTarget::Schema { full } => {
                 let all = self.all().into_iter();
-                let shown = all.filter(|k| *full || !matches!(k, Found::System(_)));
-                Answer::Statements(shown.flat_map(|k| self.whole(&k)).collect())
+                let mut shown = Vec::new();
+                for keyspace in all.filter(|k| *full || !matches!(k, Found::System(_))) {
+                    shown.extend(self.whole(&keyspace)?);
+                }
+                Answer::Statements(shown)
             }
             DescribeTarget::Keyspace { name, only } => {
                 let keyspace = self.named(name.as_ref())?;
                 Answer::Statements(if *only {
                     vec![self.keyspace(&keyspace)]
                 } else {
-                    self.whole(&keyspace)
+                    self.whole(&keyspace)?
                 })
             }
             DescribeTarget::Table(name) => {
@@ -165,7 +181,7 @@ impl Describer<'_> {
                 {
                     return Err(of_schema(unreadable));
                 }
-                let types = self.types(&keyspace).into_iter();
+                let types = self.types(&keyspace)?.into_iter();
                 let mut types = types.filter(|ty| ty.name == name.name.as_str());
                 match types.next() {
                     Some(found) => Answer::Statements(vec![found]),
@@ -174,9 +190,7 @@ impl Describer<'_> {
             }
             DescribeTarget::Index(name) => {
                 let keyspace = self.of(name)?;
-                let elements = self.tables(&keyspace).into_iter();
-                let mut indexes = elements.filter(|element| element.kind == INDEX);
-                match indexes.find(|index| index.name == name.name.as_str()) {
+                match index(&keyspace, name.name.as_str()) {
                     Some(found) => Answer::Statements(vec![found]),
                     None => return Err(not_found("Table for existing index", name, &keyspace)),
                 }
@@ -204,7 +218,7 @@ impl Describer<'_> {
             Some(keyspace) => keyspace.as_str(),
             None => {
                 if let Some(keyspace) = self.find(wanted)? {
-                    return Ok(self.whole(&keyspace));
+                    return self.whole(&keyspace);
                 }
                 self.in_use.unwrap_or(wanted)
             }
@@ -213,8 +227,7 @@ impl Describer<'_> {
         if let Some(found) = self.table(&keyspace, wanted)? {
             return Ok(found);
         }
-        let mut elements = self.tables(&keyspace).into_iter();
-        match elements.find(|element| element.kind == INDEX && element.name == wanted) {
+        match index(&keyspace, wanted) {
             Some(index) => Ok(vec![index]),
             None => Err(ErrorResponse::invalid(format!(
                 "'{wanted}' not found in keyspace '{within}'"
@@ -278,14 +291,17 @@ impl Describer<'_> {
 
     /// Calls `of` for the keyspace in use or, without one, for each keyspace, and returns the
     /// resulting elements, sorted by name within each keyspace.
-    fn listed(&self, of: impl Fn(&Found) -> Vec<Element>) -> Result<Vec<Element>, ErrorResponse> {
+    fn listed(
+        &self,
+        of: impl Fn(&Found) -> Result<Vec<Element>, ErrorResponse>,
+    ) -> Result<Vec<Element>, ErrorResponse> {
         let keyspaces = match self.in_use {
             Some(name) => vec![self.existing(name)?],
             None => self.all(),
         };
         let mut listed = Vec::new();
         for keyspace in &keyspaces {
-            let mut elements = of(keyspace);
+            let mut elements = of(keyspace)?;
             elements.sort_by(|a, b| a.name.cmp(&b.name));
             listed.extend(elements);
         }
@@ -294,11 +310,11 @@ impl Describer<'_> {
 
     /// Returns a keyspace with all its objects. Types come first, each after those that it uses, so that
     /// the statements can be executed in this order.
-    fn whole(&self, keyspace: &Found) -> Vec<Element> {
+    fn whole(&self, keyspace: &Found) -> Result<Vec<Element>, ErrorResponse> {
         let mut whole = vec![self.keyspace(keyspace)];
-        whole.extend(self.types(keyspace));
-        whole.extend(self.tables(keyspace));
-        whole
+        whole.extend(self.types(keyspace)?);
+        whole.extend(self.tables(keyspace)?);
+        Ok(whole)
     }
 
     /// Returns the snapshots of the keyspace in use. Returns all snapshots if no keyspace is in
@@ -358,71 +374,75 @@ impl Describer<'_> {
         }
     }
 
-    fn types(&self, keyspace: &Found) -> Vec<Element> {
+    fn types(&self, keyspace: &Found) -> Result<Vec<Element>, ErrorResponse> {
         let Found::User(keyspace) = keyspace else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
-        let element = |ty: &Arc<UserType>| Element {
-            keyspace: keyspace.name().to_string(),
-            kind: TYPE,
-            name: ty.name().to_string(),
-            statement: ty.describe(),
-        };
-        let types = keyspace.user_types().into_iter().map(element);
-        types
-            .chain(unreadable(keyspace, ObjectKind::Type))
-            .collect()
+        let mut types = Vec::new();
+        for ty in keyspace.user_types() {
+            let element = Element {
+                keyspace: keyspace.name().to_string(),
+                kind: TYPE,
+                name: ty.name().to_string(),
+                statement: ty.describe(),
+            };
+            types.push(element.charged()?);
+        }
+        types.extend(unreadable(keyspace, ObjectKind::Type));
+        Ok(types)
     }
 
     /// The tables of a keyspace, each followed by its indexes. Unreadable tables come last.
-    fn tables(&self, keyspace: &Found) -> Vec<Element> {
+    fn tables(&self, keyspace: &Found) -> Result<Vec<Element>, ErrorResponse> {
+        let mut elements = Vec::new();
         match keyspace {
             Found::User(keyspace) => {
-                let of_table = |table: &Arc<TableSchema>| {
-                    let index = |indexed: IndexedColumn<'_>| Element {
-                        keyspace: table.keyspace().to_string(),
-                        kind: INDEX,
-                        name: indexed.index.name.to_string(),
-                        statement: indexed.describe(table),
-                    };
-                    let mut elements = vec![self.element(table, false)];
-                    elements.extend(table.indexed_columns().map(index));
-                    elements
-                };
-                let tables = keyspace.tables().flat_map(of_table);
-                tables
-                    .chain(unreadable(keyspace, ObjectKind::Table))
-                    .collect()
+                for table in keyspace.tables() {
+                    elements.extend(self.with_indexes(table)?);
+                }
+                elements.extend(unreadable(keyspace, ObjectKind::Table));
             }
             Found::System(name) => {
-                let only = [*name];
-                let tables = self.facts.system.tables_of(&only);
-                tables.map(|table| self.element(table, true)).collect()
+                for table in self.facts.system.tables_of(&[*name]) {
+                    elements.push(self.element(table, true).charged()?);
+                }
             }
-            Found::Unreadable(_) => Vec::new(),
+            Found::Unreadable(_) => {}
         }
+        Ok(elements)
     }
 
     /// Returns a table and its indexes; `None` if there is no such table.
     ///
     /// # Errors
-    /// If the table's record is unreadable.
+    /// If the table's record is unreadable, or the statement's time is over.
     fn table(&self, keyspace: &Found, name: &str) -> Result<Option<Vec<Element>>, ErrorResponse> {
-        if let Found::User(of) = keyspace
-            && let Some(unreadable) = of.unreadable_table(name)
-        {
-            return Err(of_schema(unreadable));
+        match keyspace {
+            Found::User(of) => {
+                if let Some(unreadable) = of.unreadable_table(name) {
+                    return Err(of_schema(unreadable));
+                }
+                let table = of.table(name).map(|table| self.with_indexes(table));
+                table.transpose()
+            }
+            Found::System(of) => {
+                let table = self.facts.system.table(of, name);
+                Ok(table.map(|table| vec![self.element(table.schema(), true)]))
+            }
+            Found::Unreadable(_) => Ok(None),
         }
-        let is_table = |element: &Element| element.kind == TABLE_KIND;
-        let mut elements = self.tables(keyspace).into_iter().peekable();
-        let Some(table) = elements.find(|element| is_table(element) && element.name == name) else {
-            return Ok(None);
-        };
-        let mut found = vec![table];
-        while let Some(index) = elements.next_if(|element| !is_table(element)) {
-            found.push(index);
+    }
+
+    /// Returns a table of a user and its indexes.
+    ///
+    /// # Errors
+    /// If the statement's time is over.
+    fn with_indexes(&self, table: &TableSchema) -> Result<Vec<Element>, ErrorResponse> {
+        let mut elements = vec![self.element(table, false).charged()?];
+        for indexed in table.indexed_columns() {
+            elements.push(index_element(table, &indexed).charged()?);
         }
-        Ok(Some(found))
+        Ok(elements)
     }
 
     fn element(&self, table: &TableSchema, is_system: bool) -> Element {
@@ -500,6 +520,26 @@ fn unreadable(keyspace: &KeyspaceSchema, kind: ObjectKind) -> Vec<Element> {
     all.filter(|found| found.kind == kind)
         .map(element)
         .collect()
+}
+
+/// Returns the index with this name; `None` if the keyspace has none.
+fn index(keyspace: &Found, name: &str) -> Option<Element> {
+    let Found::User(keyspace) = keyspace else {
+        return None;
+    };
+    let table = keyspace.table_of_index(name)?;
+    let mut indexes = table.indexed_columns();
+    let indexed = indexes.find(|indexed| *indexed.index.name == *name)?;
+    Some(index_element(table, &indexed))
+}
+
+fn index_element(table: &TableSchema, indexed: &IndexedColumn<'_>) -> Element {
+    Element {
+        keyspace: table.keyspace().to_string(),
+        kind: INDEX,
+        name: indexed.index.name.to_string(),
+        statement: indexed.describe(table),
+    }
 }
 
 fn not_found(what: &str, name: &QualifiedName, keyspace: &Found) -> ErrorResponse {

@@ -29,6 +29,7 @@ use ebb_tables::{CatalogState, SNAPSHOT_SIGN, schema_at};
 
 use super::context::{SchemaContext, in_keyspace};
 use super::error::{of_catalog, of_schema, of_store};
+use super::interrupt;
 use super::listing::Listing;
 use super::outcome::Outcome;
 use super::system::{SnapshotRow, snapshot_rows};
@@ -485,7 +486,10 @@ pub fn list(context: &SchemaContext<'_>, list: &ListSnapshots) -> Result<Listing
         let cells: BTreeMap<&str, Bytes> = row.cells().into_iter().collect();
         LISTED.iter().map(|name| cells.get(name).cloned()).collect()
     };
-    let rows = rows.iter().map(cells).collect();
+    let mut charged = Ok(());
+    let rows = interrupt::charge_each(&rows, &mut charged).map(cells);
+    let rows = rows.collect();
+    charged?;
     let (keyspace, name) = TABLE;
     let table = context.system.table(keyspace, name);
     let schema = table.expect("snapshots have a table").schema();

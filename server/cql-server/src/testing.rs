@@ -181,7 +181,9 @@ impl Session {
     /// The rows of a virtual table.
     pub(super) fn rows(&self, keyspace: &str, table: &str) -> Vec<Vec<Option<Bytes>>> {
         let table = self.system.table(keyspace, table).unwrap();
-        let rows = table.rows(&self.facts(), &Lookup::default()).unwrap();
+        let rows = table
+            .rows(&self.facts(), &Lookup::default(), usize::MAX)
+            .unwrap();
         rows.into_iter().map(|row| row.cells).collect()
     }
 }

@@ -12,6 +12,7 @@ use super::roles::answer;
 use super::{AccessContext, of_role};
 use crate::context::in_keyspace;
 use crate::error::{Result, invalid, of_catalog};
+use crate::interrupt;
 use crate::outcome::Outcome;
 use crate::system::cells::text;
 
@@ -186,6 +187,7 @@ fn list(
     for name in shown {
         let held = roles.get(name).map(|role| &role.permissions);
         for (resource, set) in held.into_iter().flatten().filter(|(on, _)| is_shown(on)) {
+            interrupt::charge(1)?;
             for permission in set.intersection(asked).iter() {
                 // Cassandra, too, has the role a second time, as `username`.
                 let cells = [name, name, &resource.to_string(), permission.word()];

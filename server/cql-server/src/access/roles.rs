@@ -15,6 +15,7 @@ use ebb_model::types::CqlType;
 use super::passwords;
 use super::{AccessContext, grant_to_creator, identities, of_role};
 use crate::error::{Result, invalid, of_catalog, of_schema};
+use crate::interrupt;
 use crate::listing::Listing;
 use crate::outcome::Outcome;
 use crate::system::cells::{boolean, map, text};
@@ -316,7 +317,8 @@ fn list(context: &AccessContext<'_>, list: &ListRoles, out: &mut BytesMut) -> Re
         (None, Some(own)) if !sees_all => roles.of(own, list.directly),
         (None, _) => roles.iter().map(|(name, _)| &**name).collect(),
     };
-    let rows = shown.into_iter().filter_map(|name| {
+    let mut charged = Ok(());
+    let rows = interrupt::charge_each(shown, &mut charged).filter_map(|name| {
         let role = roles.get(name)?;
         let options = role
             .snapshots_max
@@ -329,6 +331,8 @@ fn list(context: &AccessContext<'_>, list: &ListRoles, out: &mut BytesMut) -> Re
             Some(text("ALL")),
         ])
     });
+    let rows = rows.collect();
+    charged?;
     let columns = [
         ("role", CqlType::Text),
         ("super", CqlType::Boolean),
@@ -336,7 +340,7 @@ fn list(context: &AccessContext<'_>, list: &ListRoles, out: &mut BytesMut) -> Re
         ("options", parse("map<text, text>")),
         ("datacenters", CqlType::Text),
     ];
-    answer(("system_auth", "roles"), &columns, rows.collect(), out)
+    answer(("system_auth", "roles"), &columns, rows, out)
 }
 
 fn list_users(context: &AccessContext<'_>, out: &mut BytesMut) -> Result<Outcome> {
@@ -347,7 +351,8 @@ fn list_users(context: &AccessContext<'_>, out: &mut BytesMut) -> Result<Outcome
         Some(own) if !sees_all(context)? => roles.of(own, false),
         _ => roles.iter().map(|(name, _)| &**name).collect(),
     };
-    let rows = shown.into_iter().filter_map(|name| {
+    let mut charged = Ok(());
+    let rows = interrupt::charge_each(shown, &mut charged).filter_map(|name| {
         let role = roles.get(name).filter(|role| role.can_login)?;
         let is_superuser = boolean(role.is_superuser);
         Some(vec![
@@ -356,12 +361,14 @@ fn list_users(context: &AccessContext<'_>, out: &mut BytesMut) -> Result<Outcome
             Some(text("ALL")),
         ])
     });
+    let rows = rows.collect();
+    charged?;
     let columns = [
         ("name", CqlType::Text),
         ("super", CqlType::Boolean),
         ("datacenters", CqlType::Text),
     ];
-    answer(("system_auth", "users"), &columns, rows.collect(), out)
+    answer(("system_auth", "users"), &columns, rows, out)
 }
 
 /// Appends the body of a RESULT with these rows. Without rows the RESULT is void, as in Cassandra.

@@ -17,6 +17,7 @@ use crate::interrupt::tests::{cancelled, charged};
 use crate::interrupt::{self, TimeOut};
 use crate::memory::BYTES_MAX;
 use crate::read::Limits;
+use crate::system::Lookup;
 use crate::testing::{local_node, never};
 
 /// The most units of work (about a microsecond each) that a statement does after its deadline: the
@@ -161,6 +162,10 @@ fn an_interrupted_read_ends_soon_in_every_loop() {
             "SELECT sum(d) FROM one WHERE k = 1".to_owned(),
         ),
         (
+            "rows of a virtual table",
+            "SELECT * FROM system_schema.columns WHERE kind = 'none' ALLOW FILTERING".to_owned(),
+        ),
+        (
             "sizes of tables",
             "SELECT table_name FROM system.size_estimates".to_owned(),
         ),
@@ -216,6 +221,59 @@ fn a_write_that_is_interrupted_while_it_computes_writes_nothing() {
         let unchanged = "SELECT count(v) FROM wide WHERE v = 0 ALLOW FILTERING";
         assert_eq!(server.rows(unchanged), "20", "{text}");
     }
+}
+
+/// Regression: DESCRIBE and LIST computed all their rows without a look at the clock.
+#[test]
+fn an_interrupted_description_or_list_ends_soon() {
+    let mut server = server();
+    for number in 0..40 {
+        server.run(&format!("CREATE ROLE role{number}"));
+        server.run(&format!("CREATE TABLE t{number} (k int PRIMARY KEY)"));
+    }
+    server.interrupt = cancelled();
+    for text in ["DESCRIBE FULL SCHEMA", "DESCRIBE TABLES", "LIST ROLES"] {
+        let (error, units) = charged(|| error(&mut server, text));
+        assert!(
+            matches!(error.kind, ErrorKind::ReadTimeout { .. }),
+            "{text}: {error:?}"
+        );
+        assert!(units <= UNITS_MAX, "{text}: {units}");
+    }
+}
+
+/// Regression: DESCRIBE of one table or index printed all tables of the keyspace.
+#[test]
+fn a_description_of_one_object_is_charged_for_no_other_object() {
+    let mut server = server();
+    for number in 0..40 {
+        server.run(&format!("CREATE TABLE t{number} (k int PRIMARY KEY)"));
+    }
+    for text in ["DESCRIBE TABLE wide", "DESCRIBE INDEX found_v_idx"] {
+        let units = units_of(&mut server, text, &[]);
+        assert!((1..20).contains(&units), "{text}: {units}");
+    }
+}
+
+/// Regression: the rows of a virtual table were computed in full before the limit on the size of a
+/// result was checked.
+#[test]
+fn the_computed_rows_of_a_virtual_table_have_a_limited_size() {
+    let server = server();
+    let executor = &server.executor;
+    let table = executor.system.table("system_schema", "columns").unwrap();
+    let facts = executor.facts(&executor.catalog().state(), &server.user);
+    let facts = facts.unwrap();
+    let computed = |bytes_max| table.rows(&facts, &Lookup::default(), bytes_max);
+    assert!(computed(1 << 20).is_ok());
+    let (error, units) = charged(|| computed(1 << 10).unwrap_err());
+    assert!(
+        error
+            .message
+            .starts_with("The result has more than 1024 bytes"),
+        "{error:?}"
+    );
+    assert!(units < 20, "{units}");
 }
 
 /// Regression: ALTER TABLE with thousands of columns ran for minutes, past its time-out, and other

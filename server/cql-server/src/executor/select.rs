@@ -177,7 +177,8 @@ impl Executor {
             }
             Target::Virtual(table) => {
                 let lookup = self.lookup(&state, &meaning.select, &bound, &call.parameters)?;
-                let rows = table.rows(&self.facts(&state, call.user)?, &lookup)?;
+                let facts = self.facts(&state, call.user)?;
+                let rows = table.rows(&facts, &lookup, self.limits.result_bytes)?;
                 computed = computed_rows(table.schema(), rows)?;
                 Source::Memory(&computed)
             }

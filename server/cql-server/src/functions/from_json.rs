@@ -1,10 +1,12 @@
 //! Values from JSON, as in `fromJSONObject` of Cassandra 4.1's types.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 use ebb_cql::protocol::{ErrorKind, ErrorResponse};
 use ebb_model::types::{CqlType, elements, sort_once};
+use serde::Deserializer as _;
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::number_size;
@@ -232,12 +234,13 @@ fn composite(ty: &CqlType, json: &str, memory: &mut Memory) -> Result<Vec<u8>> {
         CqlType::Udt { definition, .. } => {
             // A missing field is null, and an unknown one an error: fields are removed as they are
             // read, so that only unknown ones are left.
-            let mut given = by_names(object(json)?);
+            let given = by_names(json, definition.fields().len())?;
+            let mut given = given.or_else(|_| expected("a map", json))?;
             interrupt::charge((definition.fields().len() / FIELDS_PER_UNIT) as u64)?;
             let mut fields = Vec::with_capacity(definition.fields().len());
             for (name, ty) in definition.fields() {
                 fields.push(match given.remove(&**name) {
-                    Some(raw) => read(ty, raw, memory)?,
+                    Some((_, raw)) => read(ty, raw, memory)?,
                     None => {
                         memory.take_nulls(1)?;
                         None
@@ -266,22 +269,21 @@ pub fn row<'c>(
     columns: impl Iterator<Item = (&'c str, &'c CqlType)>,
     text: &str,
 ) -> Result<Vec<Option<Option<Vec<u8>>>>> {
-    let object: Option<BTreeMap<String, &RawValue>> = match serde_json::from_str(text) {
-        Ok(object) => object,
-        Err(error) => {
-            return invalid(format!(
-                "Could not decode JSON string as a map: {error}. (String was: {text})"
-            ));
-        }
-    };
-    let Some(object) = object else {
+    interrupt::charge_bytes(text.len())?;
+    if text.trim_matches([' ', '\t', '\n', '\r']) == "null" {
         return invalid("Got null for INSERT JSON values");
-    };
-    let mut given = by_names(object);
+    }
+    let columns: Vec<_> = columns.collect();
+    let given = by_names(text, columns.len())?;
+    let mut given = given.or_else(|error| {
+        invalid(format!(
+            "Could not decode JSON string as a map: {error}. (String was: {text})"
+        ))
+    })?;
     let mut values = Vec::new();
     let mut memory = Memory::default();
     for (name, ty) in columns {
-        let value = given.remove(name).map(|raw| {
+        let value = given.remove(name).map(|(_, raw)| {
             read(ty, raw, &mut memory).map_err(|error| match error.kind {
                 ErrorKind::Invalid => ErrorResponse::invalid(format!(
                     "Error decoding JSON value for {name}: {}",
@@ -301,33 +303,129 @@ pub fn row<'c>(
     }
 }
 
-/// Resolves the names of columns or fields as CQL does: without quotes the case is ignored. If an
-/// object has several names of one column, a name with quotes or capitals wins over a plain one, as
-/// in Cassandra.
-fn by_names(object: BTreeMap<String, &RawValue>) -> BTreeMap<String, &RawValue> {
-    let column_of = |name: &str| match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
-        Some(quoted) => quoted.to_owned(),
-        None => name.to_lowercase(),
-    };
-    let entries = object.into_iter().map(|(name, raw)| {
-        let column = column_of(&name);
-        let is_plain = column == name;
-        (is_plain, column, raw)
-    });
-    let (plain, others): (Vec<_>, Vec<_>) = entries.partition(|(is_plain, ..)| *is_plain);
-    let entries = plain.into_iter().chain(others);
-    entries.map(|(_, column, raw)| (column, raw)).collect()
+/// A member of an object: its name, unless that is the name of its column or field, and its value.
+type NamedValue<'t> = (Option<String>, &'t RawValue);
+
+/// Splits a JSON object into its values by the names of columns or fields, which are resolved as CQL
+/// does: without quotes the case is ignored. If an object has several names of one column, a name
+/// with quotes or capitals wins over a plain one, as in Cassandra. Of an object with more than
+/// `names_max` names, so that one of them must be unknown, the result has only one name more.
+///
+/// # Errors
+/// If the statement's time is over. The inner error is that of a text that is no JSON object.
+fn by_names(
+    json: &str,
+    names_max: usize,
+) -> Result<serde_json::Result<BTreeMap<String, NamedValue<'_>>>> {
+    let mut values: BTreeMap<String, NamedValue<'_>> = BTreeMap::new();
+    let read = members(json, |name, raw| {
+        if values.len() > names_max {
+            return;
+        }
+        let column = match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
+            Some(quoted) => quoted.to_owned(),
+            None => name.to_lowercase(),
+        };
+        let written = (column != name).then_some(name);
+        // Of the names of one column the greatest counts, whatever their order in the text, and
+        // `None` is the least. Of equal names the last one counts.
+        let is_least = |(other, _): &NamedValue<'_>| *other <= written;
+        if values.get(&column).is_none_or(is_least) {
+            values.insert(column, (written, raw));
+        }
+    })?;
+    Ok(read.map(|()| values))
 }
 
 /// Splits a JSON object into its values by their names. If a name occurs several times, its last
 /// value counts.
 fn object(json: &str) -> Result<BTreeMap<String, &RawValue>> {
-    serde_json::from_str(json).or_else(|_| expected("a map", json))
+    let mut values = BTreeMap::new();
+    let read = members(json, |name, raw| {
+        values.insert(name, raw);
+    })?;
+    match read {
+        Ok(()) => Ok(values),
+        Err(_) => expected("a map", json),
+    }
 }
 
 /// Splits an array into its values; `what` is the expected value in the error.
 fn array<'t>(json: &'t str, what: &str) -> Result<Vec<&'t RawValue>> {
-    serde_json::from_str(json).or_else(|_| expected(what, json))
+    let (mut items, mut charged) = (Vec::new(), Ok(()));
+    let mut parser = serde_json::Deserializer::from_str(json);
+    let parts = Parts {
+        take: |_: String, raw: &'t RawValue| items.push(raw),
+        charged: &mut charged,
+    };
+    let read = parser.deserialize_seq(parts).and_then(|()| parser.end());
+    charged?;
+    match read {
+        Ok(()) => Ok(items),
+        Err(_) => expected(what, json),
+    }
+}
+
+/// Calls `take` with the name and the value of each member of a JSON object.
+///
+/// # Errors
+/// If the statement's time is over. The inner error is that of a text that is no JSON object.
+fn members<'t>(
+    json: &'t str,
+    take: impl FnMut(String, &'t RawValue),
+) -> Result<serde_json::Result<()>> {
+    let mut charged = Ok(());
+    let mut parser = serde_json::Deserializer::from_str(json);
+    let parts = Parts {
+        take,
+        charged: &mut charged,
+    };
+    let read = parser.deserialize_map(parts).and_then(|()| parser.end());
+    charged.map(|()| read)
+}
+
+/// Passes the parts of a JSON object or array, which may be millions, to a function, and charges the
+/// statement for each. The parts of an array have empty names.
+struct Parts<'c, F> {
+    take: F,
+    /// The error with which the parser ends early, if the statement has to end: check this before the
+    /// result of the parser.
+    charged: &'c mut Result<()>,
+}
+
+impl<F> Parts<'_, F> {
+    /// Charges the statement for a part with a name and a value of this length together.
+    fn charge<E: serde::de::Error>(&mut self, bytes: usize) -> std::result::Result<(), E> {
+        *self.charged = interrupt::charge_bytes(bytes);
+        match self.charged {
+            Ok(()) => Ok(()),
+            Err(_) => Err(E::custom("the time of the statement is over")),
+        }
+    }
+}
+
+impl<'t, F: FnMut(String, &'t RawValue)> Visitor<'t> for Parts<'_, F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'t>>(mut self, mut map: A) -> std::result::Result<(), A::Error> {
+        while let Some((name, raw)) = map.next_entry::<String, &'t RawValue>()? {
+            self.charge::<A::Error>(name.len() + raw.get().len())?;
+            (self.take)(name, raw);
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'t>>(mut self, mut items: A) -> std::result::Result<(), A::Error> {
+        while let Some(raw) = items.next_element::<&'t RawValue>()? {
+            self.charge::<A::Error>(raw.get().len())?;
+            (self.take)(String::new(), raw);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

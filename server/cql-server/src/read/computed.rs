@@ -6,15 +6,20 @@ use ebb_storage::Entry;
 use ebb_tables::write::{OperandWriter, WriteTimes};
 
 use crate::error::{Result, of_row};
+use crate::interrupt;
 use crate::system::VirtualRow;
 
 /// Converts the rows of a virtual table to the form of stored rows (keys and operands), in the
 /// order of the keys.
 ///
 /// # Errors
-/// If a value does not fit its column.
+/// If a value does not fit its column, or the statement's time is over.
 pub fn computed_rows(schema: &TableSchema, rows: Vec<VirtualRow>) -> Result<Vec<Entry>> {
-    let row = |row: VirtualRow| Ok((row.key.into(), operand(schema, &row.cells)?));
+    let row = |row: VirtualRow| {
+        let operand = operand(schema, &row.cells)?;
+        interrupt::charge_bytes(operand.len())?;
+        Ok((row.key.into(), operand))
+    };
     rows.into_iter().map(row).collect()
 }
 

@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ebb_cql::protocol::{
-    Direction, ErrorResponse, FrameDecoder, HEADER_BYTES, PAYLOAD_BYTES_MAX, Response, SchemaChange,
+    Direction, ErrorResponse, Frame, FrameDecoder, HEADER_BYTES, PAYLOAD_BYTES_MAX, Response,
+    SchemaChange,
 };
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::runtime::Handle;
@@ -60,6 +61,9 @@ pub(super) struct Connection<S: Service> {
     received: Received,
     /// The time of the last read from the socket.
     received_at: Instant,
+    /// A received request whose analysis takes too long for a thread on which other connections wait.
+    /// The next turn handles it on another thread, before the requests that are not decoded yet.
+    long: Option<LongRequest>,
     /// The deadline for the bytes of a request that is skipped because it is too large.
     skipping: Progress,
     /// The memory that the connection has reserved for received bytes beyond [`LARGE_BYTES`].
@@ -97,6 +101,14 @@ pub(super) struct Connection<S: Service> {
     startup: Option<Pin<Box<Sleep>>>,
     /// True if `startup` is the deadline for the login, because the client has sent STARTUP.
     logs_in: bool,
+}
+
+/// A request that is counted already, and that [`handle`](Session::handle) has returned because its
+/// analysis takes too long for the thread of its connection.
+struct LongRequest {
+    frame: Frame,
+    /// True if overload control may reject the request.
+    may_refuse: bool,
 }
 
 /// The channel for the results of requests that run on other threads than that of the connection.
@@ -156,6 +168,7 @@ impl<S: Service> Connection<S> {
             decoder: FrameDecoder::new(Direction::Request, 0),
             received: Received::default(),
             received_at: now,
+            long: None,
             skipping: Progress::default(),
             memory: RequestMemory::default(),
             arrivals: Arrivals::new(shared.overload.now()),
@@ -320,22 +333,28 @@ impl<S: Service> Connection<S> {
         .await
     }
 
-    /// Serves several received frames, or a single large one. If `stops` is true, because the
-    /// server stops, rejects them instead. Returns the connection, and true if it has to end; `None` if
-    /// a bug ended it.
+    /// Serves several received frames, or a single one that is large or takes long to analyse. If
+    /// `stops` is true, because the server stops, rejects them instead. Returns the connection, and
+    /// true if it has to end; `None` if a bug ended it.
     ///
-    /// The connection moves to another thread for a large frame, so that other connections of this
-    /// thread go on.
+    /// The connection moves to another thread for such a single frame, so that other connections of
+    /// this thread go on.
     async fn serve(mut self: Box<Self>, stops: bool) -> Option<(Box<Self>, bool)> {
-        if !self.is_large_next() {
-            let is_fatal = self.serve_received(BURST_FRAMES, stops);
+        if self.long.is_none() && !self.is_large_next() {
+            let is_fatal = self.serve_received(BURST_FRAMES, true, stops);
             return Some((self, is_fatal));
         }
         let (shared, runtime) = (self.shared.clone(), Handle::current());
         let serve = move || {
-            // `serve_received` spawns tasks.
+            // Both calls spawn tasks.
             let _entered = runtime.enter();
-            let is_fatal = self.serve_received(1, stops);
+            let is_fatal = match self.long.take() {
+                Some(long) => {
+                    self.serve_long(long, stops);
+                    false
+                }
+                None => self.serve_received(1, false, stops),
+            };
             (self, is_fatal)
         };
         shared.lanes.run_large(serve).await
@@ -384,9 +403,23 @@ impl<S: Service> Connection<S> {
         Err(Ended::WithError)
     }
 
-    /// Serves up to `frames_max` of the received frames. If `stops` is true, because the server
-    /// stops, rejects them instead. Returns true if the connection has to end.
-    fn serve_received(&mut self, frames_max: usize, stops: bool) -> bool {
+    /// Serves a request whose analysis took too long on the thread of the connection. If `stops` is
+    /// true, because the server stops, rejects it instead.
+    fn serve_long(&mut self, long: LongRequest, stops: bool) {
+        let LongRequest { frame, may_refuse } = long;
+        if stops {
+            let response = Response::Error(stopping());
+            (self.session).answer(frame.stream, &response, self.out.frames());
+        } else {
+            self.handle(frame, may_refuse, false);
+        }
+    }
+
+    /// Serves up to `frames_max` of the received frames. `is_thread_shared` is true if other
+    /// connections wait for this thread; then the first request whose analysis takes too long is
+    /// left for the next turn. If `stops` is true, because the server stops, rejects the requests
+    /// instead. Returns true if the connection has to end.
+    fn serve_received(&mut self, frames_max: usize, is_thread_shared: bool, stops: bool) -> bool {
         let overload = self.shared.overload.clone();
         let target = overload.target().filter(|_| !self.is_small);
         // Counts only requests that may be rejected: the waits of other requests are no sign of an
@@ -438,20 +471,10 @@ impl<S: Service> Connection<S> {
                         }
                         served += 1;
                     }
-                    let out = self.out.frames();
-                    let received_at = self.received_at;
-                    match self.session.handle(frame, may_refuse, received_at, out) {
-                        HandleResult::Answered {
-                            is_point,
-                            ran,
-                            slow,
-                        } => {
-                            if is_point {
-                                self.note_point(received_at, ran);
-                            }
-                            self.slow.extend(slow.map(|slow| *slow));
-                        }
-                        HandleResult::InLane(lane, request) => self.start(lane, request),
+                    self.session.note_request();
+                    self.handle(frame, may_refuse, is_thread_shared);
+                    if self.long.is_some() {
+                        break;
                     }
                 }
                 Err(problem) => {
@@ -477,6 +500,26 @@ impl<S: Service> Connection<S> {
             self.events.get_or_insert_with(|| events.subscribe());
         }
         is_fatal
+    }
+
+    /// Handles a request: appends its response, passes it to other threads, or leaves it in `long`
+    /// for the next turn.
+    fn handle(&mut self, frame: Frame, may_refuse: bool, is_thread_shared: bool) {
+        let (received_at, out) = (self.received_at, self.out.frames());
+        match (self.session).handle(frame, may_refuse, is_thread_shared, received_at, out) {
+            HandleResult::Answered {
+                is_point,
+                ran,
+                slow,
+            } => {
+                if is_point {
+                    self.note_point(received_at, ran);
+                }
+                self.slow.extend(slow.map(|slow| *slow));
+            }
+            HandleResult::InLane(lane, request) => self.start(lane, request),
+            HandleResult::TooLong(frame) => self.long = Some(LongRequest { frame, may_refuse }),
+        }
     }
 
     /// Counts a statement that ran inline, and whose response is ready. Its latency is recorded
@@ -536,9 +579,10 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Returns whether the received bytes may contain a whole frame.
+    /// Returns whether a request waits for the next turn, or the received bytes may contain a whole
+    /// frame.
     fn has_frame(&self) -> bool {
-        self.received.has_frame(&self.limits())
+        self.long.is_some() || self.received.has_frame(&self.limits())
     }
 
     /// Passes a request to other threads, those of the lane `lane`, or rejects it if there is no

@@ -66,7 +66,8 @@ pub(super) struct Lanes {
     /// A thread apart from that for changes of the schema, so that KILL QUERY does not wait for one.
     control: LaneThreads,
     logins: LaneThreads,
-    /// The threads that parse large requests, and begin to execute them.
+    /// The threads that parse requests which are large or take long to analyse, and begin to execute
+    /// them.
     large: LaneThreads,
     results: Arc<ResultPool>,
 }
@@ -189,8 +190,8 @@ impl Lanes {
         self.results.is_short()
     }
 
-    /// Parses and begins a large request on a thread on which no other connection waits. Returns
-    /// `None` if `work` panicked.
+    /// Parses and begins a request, which is large or takes long to analyse, on a thread on which no
+    /// other connection waits. Returns `None` if `work` panicked.
     pub(super) async fn run_large<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -15,6 +15,8 @@
 //!
 //! - A scan never delays a point read, because it runs on other threads. Nor does a point read that
 //!   computes for long, as it moves there. A user's scans do not delay those of another user.
+//! - The analysis of a statement never delays other connections for long: it moves to the threads
+//!   for large requests.
 //! - A scan is answered at its deadline, whatever its thread does.
 //! - Results that wait for their client are bounded, per connection and in all. The server does not
 //!   read from a client that does not read, and closes its connection after a while.

@@ -25,7 +25,7 @@ use super::stages::ExecutionSpan;
 use super::startup;
 use super::statements::Entry;
 use super::traces::{self, without_password};
-use super::work::{Inline, RequestStatements, Work};
+use super::work::{Inline, RequestStatements, SHARED_THREAD_CPU_MAX, Work};
 use crate::access::{AUTHENTICATOR, User};
 use crate::activity::{Client, Encryption, Trace};
 use crate::call::{
@@ -45,6 +45,9 @@ pub(super) enum HandleResult<S: Service> {
     },
     /// Nothing was appended; the request has to run on the threads of this lane.
     InLane(Lane, Box<LaneRequest<S>>),
+    /// Nothing was appended. The analysis of the request takes too long for a thread on which other
+    /// connections wait, so the frame has to be handled anew on another thread.
+    TooLong(Frame),
 }
 
 /// The state of a client's connection, which requests of the client change.
@@ -70,6 +73,8 @@ pub(super) struct Session<S: Service> {
     trace: Option<Trace>,
     /// The time that each step of the request that is being handled took so far.
     spent: Spent,
+    /// True if other connections wait for the thread that handles the request.
+    is_thread_shared: bool,
 }
 
 impl<S: Service> Drop for Session<S> {
@@ -107,6 +112,7 @@ impl<S: Service> Session<S> {
             client_number,
             trace: None,
             spent: Spent::default(),
+            is_thread_shared: true,
         }
     }
 
@@ -175,23 +181,36 @@ impl<S: Service> Session<S> {
         self.sender.user = user;
     }
 
+    /// Counts a request of the client.
+    pub(super) fn note_request(&self) {
+        self.client.note_request();
+    }
+
     /// Executes a request that was received at `now` and appends the response, or returns the
     /// request if it has to run on other threads, those of a lane. `may_refuse` is true if overload
-    /// control may reject the request.
+    /// control may reject the request. If `is_thread_shared` is true, because other connections wait
+    /// for this thread, returns the frame once its analysis has taken too long.
     pub(super) fn handle(
         &mut self,
         frame: Frame,
         may_refuse: bool,
+        is_thread_shared: bool,
         now: Instant,
         out: &mut BytesMut,
     ) -> HandleResult<S> {
-        self.client.note_request();
         self.spent = Spent::default();
+        self.is_thread_shared = is_thread_shared;
         let begun_at = Instant::now();
         if !self.has_started {
             self.coding.version = frame.version;
         }
-        let is_point = match self.catch_handle(&frame, may_refuse, now, out) {
+        let ended = self.catch_handle(&frame, may_refuse, now, out);
+        // An execution that takes too long moves to a lane, so this was an analysis.
+        if is_thread_shared && self.interrupt(now).may_go_on(&ended) {
+            self.trace = None;
+            return HandleResult::TooLong(frame);
+        }
+        let is_point = match ended {
             Ok(Some((lane, work))) => {
                 let memory = WaitingMemory::default();
                 let request = LaneRequest {
@@ -512,14 +531,12 @@ impl<S: Service> Session<S> {
         }
         // Always prepared anew, because the schema may have changed since the text was last
         // prepared.
+        let schema_changes = self.shared.statements.schema_changes();
         let analysis = &mut RequestAnalysis::default();
         let statement = self.understand(keyspace, text, Consistency::One, now, analysis)?;
         let keyspace = keyspace.or(self.sender.keyspace.as_deref());
-        let (statements, service) = (&self.shared.statements, &self.shared.service);
-        let (id, entry) = statements.insert(keyspace, text, statement)?;
-        // If the schema changed after the analysis, outdated statements may have been dropped before
-        // this one was there.
-        statements.drop_if_outdated(&id, &entry, |statement| service.is_current(statement));
+        let statements = &self.shared.statements;
+        let (id, entry) = statements.insert(keyspace, text, statement, schema_changes)?;
         let (markers, partition_key_markers) = entry.statement.markers();
         let columns = entry.statement.columns();
         let none = Columns::default();
@@ -558,8 +575,8 @@ impl<S: Service> Session<S> {
     }
 
     /// Parses and plans a statement. That may take long, since constants are computed and JSON is
-    /// parsed. If the deadline of the request passes, the error is the timeout of a read, because
-    /// nothing was executed.
+    /// parsed. If the deadline of the request passes, or the statements of the request take too long
+    /// for a shared thread, the error is the timeout of a read, because nothing was executed.
     fn understand(
         &mut self,
         keyspace: Option<&str>,
@@ -569,7 +586,11 @@ impl<S: Service> Session<S> {
         analysis: &mut RequestAnalysis,
     ) -> Result<S::Statement, ErrorResponse> {
         let keyspace = keyspace.or(self.sender.keyspace.as_deref());
-        let (interrupt, begun) = (self.interrupt(now), Instant::now());
+        let (mut interrupt, begun) = (self.interrupt(now), Instant::now());
+        if self.is_thread_shared {
+            let left = SHARED_THREAD_CPU_MAX.saturating_sub(self.spent.prepared);
+            interrupt = interrupt.capped(begun, left);
+        }
         let prepare = || self.shared.service.prepare(keyspace, text, analysis);
         let statement = interrupt::scope(&interrupt, TimeOut::Read(consistency), prepare);
         self.spent.prepared += begun.elapsed();

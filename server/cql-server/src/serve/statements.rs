@@ -1,6 +1,8 @@
 //! The prepared statements of all connections.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use ebb_cql::protocol::{ErrorResponse, prepared_id};
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -8,6 +10,7 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::requests::StatementMemory;
 use crate::call::Statement;
+use crate::interrupt;
 
 /// The MD5 digest that identifies a prepared statement.
 pub(super) type Id = [u8; 16];
@@ -41,6 +44,8 @@ impl<S> Entry<S> {
 /// first.
 pub(super) struct Statements<S> {
     cache: Cache<Id, Arc<Entry<S>>, BySize>,
+    /// The number of schema changes after which outdated statements were dropped.
+    schema_changes: AtomicU64,
     /// The largest statement that the cache keeps, in bytes.
     statement_bytes_max: u64,
 }
@@ -71,6 +76,12 @@ const SHARD_BYTES_MIN: usize = 16 << 20;
 const USED_SHARE: f64 = 0.5;
 /// The most bytes of a statement's text in an error.
 const SHOWN_BYTES_MAX: usize = 200;
+/// The time after which a statement counts as outdated if its check after a schema change has not
+/// ended.
+const CHECK_TIME_MAX: Duration = Duration::from_millis(50);
+/// The time of all checks after a schema change. Meanwhile no other change begins. Afterwards only
+/// short statements are checked, and all others count as outdated.
+const CHECKS_TIME_MAX: Duration = Duration::from_secs(1);
 
 impl<S: Statement> Statements<S> {
     pub(super) fn new(bytes_max: usize) -> Self {
@@ -89,6 +100,7 @@ impl<S: Statement> Statements<S> {
         );
         Self {
             statement_bytes_max: cache.shard_capacity() / 2,
+            schema_changes: AtomicU64::new(0),
             cache,
         }
     }
@@ -108,7 +120,14 @@ impl<S: Statement> Statements<S> {
         })
     }
 
-    /// Keeps a statement, and returns its id and entry.
+    /// Returns the number of schema changes so far, for [`insert`](Self::insert).
+    pub(super) fn schema_changes(&self) -> u64 {
+        self.schema_changes.load(Ordering::SeqCst)
+    }
+
+    /// Keeps a statement, and returns its id and entry. `schema_changes` is the number of schema
+    /// changes before the analysis of the statement. If there are more by now, the statement may be
+    /// outdated, and is not kept: its client gets UNPREPARED, and prepares it again.
     ///
     /// # Errors
     /// Cassandra's error for a statement that is too large to be kept: its client would prepare it
@@ -118,6 +137,7 @@ impl<S: Statement> Statements<S> {
         keyspace: Option<&str>,
         text: &str,
         statement: S,
+        schema_changes: u64,
     ) -> Result<(Id, Arc<Entry<S>>), ErrorResponse> {
         let keyspace = keyspace.filter(|_| statement.needs_keyspace());
         let id = prepared_id(keyspace, text);
@@ -127,28 +147,32 @@ impl<S: Statement> Statements<S> {
             return Err(too_large(bytes, self.statement_bytes_max, text));
         }
         self.cache.insert(id, entry.clone());
+        // Read after the insertion: of a later change, `drop_outdated` sees the statement.
+        if self.schema_changes() != schema_changes {
+            self.remove(&id, &entry);
+        }
         Ok((id, entry))
     }
 
-    /// Drops the statements that are not current. Their clients get UNPREPARED, and prepare them
-    /// again.
+    /// Drops the statements that are not current after a schema change, and those for which
+    /// `is_current` takes too long. Their clients get UNPREPARED, and prepare them again.
     pub(super) fn drop_outdated(&self, is_current: impl Fn(&S) -> bool) {
-        // No lock of the cache is held while a statement is looked at, which may take long.
+        // Before the statements are read, so that no statement is overlooked by both sides.
+        self.schema_changes.fetch_add(1, Ordering::SeqCst);
+        let end = Instant::now() + CHECKS_TIME_MAX;
+        // No lock of the cache is held while a statement is checked, which may take long.
         for (id, entry) in self.cache.iter() {
-            self.drop_if_outdated(&id, &entry, &is_current);
+            let left = end.saturating_duration_since(Instant::now());
+            let check = || Ok(is_current(&entry.statement));
+            if interrupt::at_most(left.min(CHECK_TIME_MAX), check) != Some(Ok(true)) {
+                self.remove(&id, &entry);
+            }
         }
     }
 
-    /// Drops a statement if it is not current.
-    pub(super) fn drop_if_outdated(
-        &self,
-        id: &Id,
-        entry: &Arc<Entry<S>>,
-        is_current: impl Fn(&S) -> bool,
-    ) {
-        if !is_current(&entry.statement) {
-            (self.cache).remove_if(id, |now| Arc::ptr_eq(now, entry));
-        }
+    /// Drops a statement, unless another one with its id has replaced it.
+    fn remove(&self, id: &Id, entry: &Arc<Entry<S>>) {
+        (self.cache).remove_if(id, |now| Arc::ptr_eq(now, entry));
     }
 }
 

@@ -180,6 +180,13 @@ impl Service for Fake {
         if text.starts_with("analyse") {
             interrupt::charge(u64::MAX)?;
         }
+        // The analysis of this statement never ends on a thread that serves connections.
+        if text.contains("study") {
+            while std::thread::current().name() != Some("cql-large") {
+                interrupt::charge(1)?;
+            }
+            self.gate.wait(|| false);
+        }
         if text.starts_with("hold") {
             self.parsed_holds.fetch_add(1, Ordering::SeqCst);
             self.gate.wait(|| false);
@@ -195,6 +202,11 @@ impl Service for Fake {
     }
 
     fn is_current(&self, statement: &FakeStatement) -> bool {
+        // The analysis of this statement never ends by itself.
+        if statement.text.contains("endless") {
+            while interrupt::charge(1).is_ok() {}
+            return false;
+        }
         !(statement.text.contains("outdated") && self.has_altered.load(Ordering::SeqCst))
     }
 
@@ -659,6 +671,20 @@ fn statements_that_a_schema_change_made_outdated_get_unprepared() {
     assert!(ids.iter().all(|id| is_prepared(&mut client, id)));
     client.query(3, "alter a");
     client.receive();
+    assert!(is_prepared(&mut client, &ids[0]));
+    assert!(!is_prepared(&mut client, &ids[1]));
+}
+
+/// Regression: a schema change analysed each prepared statement again without a limit, and all other
+/// changes of the schema waited. PREPARE did so, too, on a thread that serves connections.
+#[test]
+fn a_schema_change_drops_statements_that_take_too_long_to_analyse_again() {
+    let (_, server) = server(options());
+    let mut client = Client::new(&server);
+    let ids = ["put", "put endless"].map(|text| prepared(&mut client, text));
+    assert!(ids.iter().all(|id| is_prepared(&mut client, id)));
+    client.query(3, "alter a");
+    assert_eq!(client.receive().1.response, Response::Void);
     assert!(is_prepared(&mut client, &ids[0]));
     assert!(!is_prepared(&mut client, &ids[1]));
 }

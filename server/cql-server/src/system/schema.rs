@@ -276,6 +276,7 @@ fn columns(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), 
     })
 }
 
+/// Adds the rows about the columns of a table, in the order of their keys, until the page is full.
 pub(super) fn column_rows(
     keyspace: &str,
     table: &TableSchema,
@@ -302,8 +303,15 @@ pub(super) fn column_rows(
             ("type", text(&column.ty.to_string())),
         ]
     };
-    let mut columns = table.columns().iter();
-    columns.try_for_each(|column| rows.push(row(column)))
+    let mut columns: Vec<&Column> = table.columns().iter().collect();
+    columns.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    for column in columns {
+        if rows.is_full() {
+            break;
+        }
+        rows.push(row(column))?;
+    }
+    Ok(())
 }
 
 pub(super) const DROPPED_COLUMNS: Definition = Definition {

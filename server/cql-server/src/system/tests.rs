@@ -51,14 +51,14 @@ fn every_cell_is_a_value_of_its_column_and_rows_come_by_their_keys() {
     trace.end();
     for (table, rows) in [("sessions", 1), ("events", 2)] {
         let table = session.system.table("system_traces", table).unwrap();
-        let found = table.rows(&facts, &Lookup::default()).unwrap();
+        let found = table.rows(&facts, &Lookup::default(), usize::MAX).unwrap();
         assert_eq!(found.len(), rows);
     }
     let mut tables = 0;
     for keyspace in session.system.keyspaces() {
         for schema in session.system.tables_of(&[keyspace]) {
             let table = session.system.table(keyspace, schema.name()).unwrap();
-            let rows = table.rows(&facts, &Lookup::default()).unwrap();
+            let rows = table.rows(&facts, &Lookup::default(), usize::MAX).unwrap();
             assert!(rows.is_sorted_by(|a, b| a.key < b.key), "{}", schema.name());
             for row in rows {
                 for (column, cell) in schema.columns().iter().zip(&row.cells) {

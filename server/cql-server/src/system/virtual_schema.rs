@@ -1,5 +1,7 @@
 //! `system_virtual_schema`: the tables in its own keyspace and in `system_views`.
 
+use std::slice;
+
 use ebb_cql::protocol::ErrorResponse;
 
 use super::cells::text;
@@ -53,6 +55,11 @@ pub(super) const COLUMNS: Definition = Definition {
 };
 
 fn columns(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    let mut tables = facts.system.tables_of(VIRTUAL_KEYSPACES);
-    tables.try_for_each(|table| column_rows(table.keyspace(), table, rows))
+    let keyspaces = VIRTUAL_KEYSPACES.iter().map(|name| {
+        let tables = facts.system.tables_of(slice::from_ref(name));
+        (*name, tables.collect::<Vec<_>>())
+    });
+    rows.for_each_table(keyspaces, |rows, keyspace, table| {
+        column_rows(keyspace, table, rows)
+    })
 }

@@ -10,6 +10,8 @@ use ebb_model::types::CqlType;
 use uuid::Uuid;
 
 use super::{Facts, Lookup, PageRows};
+use crate::error::result_too_large;
+use crate::interrupt;
 
 /// Computes the rows of a virtual table.
 type RowComputation = fn(&Facts, &Lookup, &mut RowSet<'_>) -> Result<(), ErrorResponse>;
@@ -82,12 +84,20 @@ impl VirtualTable {
     /// possibly others, in the order of their keys.
     ///
     /// # Errors
-    /// If the rows describe an unreadable object.
-    pub fn rows(&self, facts: &Facts, lookup: &Lookup) -> Result<Vec<VirtualRow>, ErrorResponse> {
+    /// If the rows describe an unreadable object or take more than `bytes_max` bytes, or if the
+    /// statement's time is over.
+    pub fn rows(
+        &self,
+        facts: &Facts,
+        lookup: &Lookup,
+        bytes_max: usize,
+    ) -> Result<Vec<VirtualRow>, ErrorResponse> {
         let mut set = RowSet {
             schema: &self.schema,
             page: &lookup.page,
             rows: Vec::new(),
+            bytes: 0,
+            bytes_max,
         };
         (self.rows)(facts, lookup, &mut set)?;
         let mut rows = set.rows;
@@ -110,6 +120,9 @@ pub(super) struct RowSet<'a> {
     schema: &'a TableSchema,
     page: &'a PageRows,
     rows: Vec<VirtualRow>,
+    /// The memory that `rows` takes, in bytes.
+    bytes: usize,
+    bytes_max: usize,
 }
 
 impl RowSet<'_> {
@@ -141,6 +154,7 @@ impl RowSet<'_> {
                 if self.is_full() {
                     return Ok(());
                 }
+                interrupt::charge(1)?;
                 compute(self, name, table)?;
             }
         }
@@ -148,7 +162,7 @@ impl RowSet<'_> {
     }
 
     /// Whether the page needs no more rows, if further rows have greater keys.
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         (self.page.rows_max).is_some_and(|rows_max| self.rows.len() >= rows_max)
     }
 
@@ -157,7 +171,8 @@ impl RowSet<'_> {
     /// cause: an error would keep drivers, which read all rows about the schema, from connecting.
     ///
     /// # Errors
-    /// If a key column has an invalid value.
+    /// If a key column has an invalid value, the rows take too much memory, or the statement's time is
+    /// over.
     pub(super) fn push<'n>(
         &mut self,
         named: impl IntoIterator<Item = (&'n str, Bytes)>,
@@ -169,6 +184,9 @@ impl RowSet<'_> {
             let at = at.unwrap_or_else(|| panic!("{} has a column {name}", self.schema.name()));
             cells[at] = Some(cell);
         }
+        let cell_bytes: usize = cells.iter().flatten().map(Bytes::len).sum();
+        // Rows before the page are charged, too, because their cells were computed.
+        interrupt::charge_bytes(cell_bytes)?;
         let key_cells = |kind| -> Vec<&[u8]> {
             let of_kind = columns.iter().zip(&cells).filter(|(c, _)| c.kind == kind);
             of_kind
@@ -179,14 +197,17 @@ impl RowSet<'_> {
         let partition = layout.partition_key(&key_cells(ColumnKind::PartitionKey));
         let clustering = key_cells(ColumnKind::Clustering);
         let key = partition.and_then(|partition| layout.row_key(&partition, &clustering));
-        match key {
-            Ok(key) if self.page.is_before(&key) => Ok(()),
-            Ok(key) => {
-                self.rows.push(VirtualRow { key, cells });
-                Ok(())
-            }
-            Err(KeyError::TooLong(_) | KeyError::ClusteringTooLong(_)) => Ok(()),
-            Err(error) => Err(invalid(error)),
+        let key = match key {
+            Ok(key) if self.page.is_before(&key) => return Ok(()),
+            Ok(key) => key,
+            Err(KeyError::TooLong(_) | KeyError::ClusteringTooLong(_)) => return Ok(()),
+            Err(error) => return Err(invalid(error)),
+        };
+        self.bytes += cell_bytes + key.len() + size_of_val(&*cells);
+        if self.bytes > self.bytes_max {
+            return Err(result_too_large(self.bytes_max));
         }
+        self.rows.push(VirtualRow { key, cells });
+        Ok(())
     }
 }

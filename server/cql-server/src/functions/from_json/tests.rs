@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use ebb_cql::protocol::Consistency;
 use ebb_model::types::UserType;
 
 use super::*;
+use crate::interrupt::tests::{cancelled, charged};
+use crate::interrupt::{TimeOut, UNITS_PER_LOOK};
 use crate::memory::BYTES_MAX;
 
 fn native(name: &str) -> CqlType {
@@ -311,4 +314,65 @@ fn the_fields_that_objects_omit_have_a_limited_size() {
     let in_string = format!("{two:?}");
     assert!(read_with(&in_string, 16).is_ok());
     assert!(read_with(&in_string, 15).is_err());
+}
+
+/// Regression: a statement was not charged for the parts of objects and arrays while they were
+/// parsed. An INSERT JSON with a million unknown names kept the commit thread for most of a second.
+#[test]
+fn each_part_of_an_object_or_array_is_charged_and_may_end_the_statement() {
+    const PARTS: u64 = 1000;
+    let members: Vec<String> = (0..PARTS).map(|part| format!("\"F{part}\": 0")).collect();
+    let object = format!("{{{}}}", members.join(", "));
+    let array = format!("[{}0]", "0, ".repeat(PARTS as usize));
+    let fields = [(Arc::<str>::from("a"), CqlType::Int)];
+    let definition = UserType::new("ks", "u", fields).unwrap();
+    let udt = CqlType::udt(Arc::new(definition)).freeze();
+    let pair = CqlType::Tuple([CqlType::Int, CqlType::Int].into());
+    let numbers = map(CqlType::Int, CqlType::Int);
+    let texts = list(CqlType::Ascii);
+    let of_row = || row([("a", &CqlType::Int)].into_iter(), &object).map(|_| ());
+    let of_value = |ty: &CqlType, json: &str| value(ty, json).map(|_| ());
+    let reads: [(&str, &dyn Fn() -> Result<()>); 5] = [
+        ("a row", &of_row),
+        ("a user-defined type", &|| of_value(&udt, &object)),
+        ("a tuple", &|| of_value(&pair, &array)),
+        ("a map", &|| of_value(&numbers, &object)),
+        ("a list", &|| of_value(&texts, &array)),
+    ];
+    for (what, read) in reads {
+        let (ended, units) = charged(read);
+        assert_eq!(ended.unwrap_err().kind, ErrorKind::Invalid, "{what}");
+        assert!(units >= PARTS, "{what}: {units}");
+        let time_out = TimeOut::Read(Consistency::One);
+        let (ended, units) = charged(|| interrupt::scope(&cancelled(), time_out, read));
+        let kind = ended.unwrap_err().kind;
+        assert!(matches!(kind, ErrorKind::ReadTimeout { .. }), "{what}");
+        assert!(units <= 3 * UNITS_PER_LOOK, "{what}: {units}");
+    }
+}
+
+#[test]
+fn of_several_names_of_one_column_the_greatest_that_is_not_plain_counts() {
+    for (json, expected) in [
+        (r#"{"a": 1, "a": 2}"#, 2),
+        (r#"{"A": 1, "a": 2}"#, 1),
+        (r#"{"a": 1, "A": 2}"#, 2),
+        (r#"{"A": 1, "\"a\"": 2}"#, 1),
+        (r#"{"\"a\"": 1, "A": 2}"#, 2),
+        (r#"{"A": 1, "\"a\"": 2, "A": 3}"#, 3),
+    ] {
+        let values = row([("a", &CqlType::Int)].into_iter(), json).unwrap();
+        let expected = Some(Some(i32::to_be_bytes(expected).to_vec()));
+        assert_eq!(values, [expected], "{json}");
+    }
+    // The object has more names than the row has columns.
+    let columns = || [("a", &CqlType::Int)].into_iter();
+    let unknown = row(columns(), r#"{"b": 0, "c": 0, "d": 0, "a": 1}"#).unwrap_err();
+    let start = "JSON values map contains unrecognized column: ";
+    assert!(unknown.message.starts_with(start), "{unknown:?}");
+    let broken = row(columns(), r#"{"b": 0, "c": 0, "d": 0"#).unwrap_err();
+    let start = "Could not decode JSON string as a map: EOF";
+    assert!(broken.message.starts_with(start), "{broken:?}");
+    let null = row(columns(), " null\n").unwrap_err();
+    assert_eq!(null.message, "Got null for INSERT JSON values");
 }

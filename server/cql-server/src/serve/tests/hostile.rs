@@ -443,6 +443,50 @@ fn a_large_request_is_served_in_order_among_small_ones() {
     sending.join().unwrap().unwrap();
 }
 
+/// Regression: the analysis of a small request ran until the deadline on a thread that serves
+/// connections. One such request per thread delayed everyone's point reads and KILL QUERY.
+#[test]
+fn a_long_analysis_delays_no_other_connection() {
+    let (fake, server) = server(options());
+    // More than threads that serve connections.
+    let mut clients: Vec<_> = (0..8).map(|_| Client::new(&server)).collect();
+    let text = "study";
+    let keyspace = None;
+    for (client, kind) in clients.iter_mut().zip([0, 1, 2, 3].iter().cycle()) {
+        match kind {
+            0 => client.query(1, text),
+            1 => client.send(1, &Request::Prepare { text, keyspace }),
+            2 => {
+                let write = StatementRef::Text("put study");
+                client.send(1, &Request::Batch(batch_of(&[write])));
+            }
+            // The request after the long one waits, because it may depend on its outcome.
+            _ => {
+                client.query(1, text);
+                client.query(2, "which");
+            }
+        }
+    }
+    for _ in 0..4 {
+        let mut other = Client::new(&server);
+        other.query(1, "which");
+        assert_eq!(other.receive().1.response, Response::Void);
+    }
+    fake.gate.open();
+    for (client, kind) in clients.iter_mut().zip([0, 1, 2, 3].iter().cycle()) {
+        let (stream, answer) = client.receive();
+        assert_eq!(stream, 1);
+        let is_answered = match kind {
+            1 => matches!(answer.response, Response::Prepared(_)),
+            _ => answer.response == Response::Void,
+        };
+        assert!(is_answered, "{answer:?}");
+        if *kind == 3 {
+            assert_eq!(client.receive().0, 2);
+        }
+    }
+}
+
 /// Regression: the JSON text of an INSERT was parsed at PREPARE, without a limit.
 #[test]
 fn a_statement_prepared_past_the_deadline_ends_with_a_timeout() {
