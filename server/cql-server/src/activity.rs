@@ -17,7 +17,7 @@ use super::queries::Queries;
 
 /// The number of traces that the server keeps in memory. A new trace replaces the oldest one.
 const TRACES_KEPT: usize = 256;
-/// The most bytes of a text in a trace: of the statement, or of an event.
+/// The most bytes of each text in a trace: of the statement, and of each event.
 pub(super) const TRACED_TEXT_BYTES_MAX: usize = 4096;
 /// The most events of one trace.
 const EVENTS_MAX: usize = 64;
@@ -88,7 +88,7 @@ pub struct TraceEvent {
     /// The id of the event: a UUID of version 1, later than the id of the event before.
     pub id: [u8; 16],
     pub activity: String,
-    /// The time of the event, in microseconds since the arrival of the request.
+    /// The time of the event, in microseconds since the request arrived.
     pub elapsed_us: u32,
     pub thread: String,
 }
@@ -114,12 +114,12 @@ impl Default for Activity {
 }
 
 impl Activity {
-    /// The clients of the open connections, the oldest first.
+    /// Returns the clients of the open connections, the oldest first.
     pub fn clients(&self) -> Vec<Arc<Client>> {
         lock(&self.clients).values().cloned().collect()
     }
 
-    /// The traces in memory, the oldest first.
+    /// Returns the traces in memory, the oldest first.
     pub fn traces(&self) -> Vec<Arc<TraceSession>> {
         lock(&self.traces).iter().cloned().collect()
     }
@@ -209,7 +209,7 @@ impl Client {
 }
 
 impl Trace {
-    /// The id of the trace, for the header of the response.
+    /// Returns the id of the trace, for the header of the response.
     pub(super) fn id(&self) -> [u8; 16] {
         self.session.id
     }

@@ -85,8 +85,8 @@ pub trait Service: Send + Sync + 'static {
     /// appends the body of the RESULT as `execute` does.
     ///
     /// # Errors
-    /// The error for the client, if no statement of the batch was executed. After UNPREPARED the
-    /// caller may analyse the texts of statements again.
+    /// The error for the client. After UNPREPARED nothing was executed, and the caller may analyse
+    /// the texts of statements again.
     fn batch(
         &self,
         kind: BatchKind,
@@ -95,9 +95,9 @@ pub trait Service: Send + Sync + 'static {
         out: &mut BytesMut,
     ) -> Result<Outcome, ErrorResponse>;
 
-    /// Returns hashes of the partitions that these statements read before they write. Statements
-    /// with the same hash should be executed one after another, because concurrent ones conflict
-    /// ([`Outcome::is_in_conflict`]).
+    /// Returns a hash of each partition that conditional writes or counter writes among these
+    /// statements read before they write. Statements with the same hash should be executed one
+    /// after another, because concurrent ones conflict ([`Outcome::is_in_conflict`]).
     ///
     /// # Errors
     /// The error for the client, if execution would fail with the same error.
@@ -108,7 +108,7 @@ pub trait Service: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// The authentication of clients; `None` on a server without authentication.
+    /// Returns the authentication of clients; `None` on a server without authentication.
     fn login(&self) -> Option<&Login> {
         None
     }
@@ -145,7 +145,8 @@ pub struct StatementKind {
     /// The lane (threads with a queue) in which the statement begins. A statement that takes long
     /// may be moved to another one.
     pub lane: Lane,
-    /// The write type that the error of a timeout reports. Reads have [`WriteType::Simple`].
+    /// The write type that the error of a timeout reports. Statements that write no rows have
+    /// [`WriteType::Simple`], which is not reported.
     pub write_type: WriteType,
 }
 
@@ -160,13 +161,14 @@ impl StatementKind {
         }
     }
 
-    /// Whether the statement reads the row that it writes. Such writes of the same partition are
-    /// executed one after another.
+    /// Returns whether the statement is a conditional write or a write of counters, which reads
+    /// rows before it writes them. Such writes of the same partition are executed one after
+    /// another.
     pub fn takes_turns(self) -> bool {
         matches!(self.write_type, WriteType::Cas | WriteType::Counter)
     }
 
-    /// Whether the statement may read any number of rows.
+    /// Returns whether the statement may read any number of rows.
     pub fn is_scan(self) -> bool {
         matches!(self.lane, Lane::Scan | Lane::Range)
     }
@@ -180,8 +182,9 @@ impl StatementKind {
     }
 }
 
-/// The properties of an administrative statement for the audit log and the server's events. Both
-/// contain the statement's text with `?` in place of constants, which does not show the properties.
+/// The properties of an administrative statement, for the audit log and the server's events. Both
+/// also contain the text of the statement, but with `?` in place of constants, so the properties
+/// are listed separately.
 #[derive(Debug, Clone, Default)]
 pub struct Administration<'a> {
     /// The keyspace in which unqualified names in the statement are resolved.
@@ -189,8 +192,8 @@ pub struct Administration<'a> {
     /// The roles and certificate identities that the statement names. Some are constants, which the
     /// text in the audit log does not show.
     pub roles: Vec<&'a str>,
-    /// Whether the statement makes a role a superuser (true) or an ordinary role (false); `None` if
-    /// the statement changes neither.
+    /// True if the statement makes a role a superuser, false if it makes one an ordinary role;
+    /// `None` if it does neither.
     pub superuser: Option<bool>,
     /// Whether the statement may free disk space.
     pub frees_space: bool,
@@ -204,12 +207,12 @@ pub enum WriteKind {
     Insert,
     Update,
     Delete,
-    /// A statement of a batch.
+    /// A batch, whatever its statements are.
     Batch,
 }
 
 impl WriteKind {
-    /// The name of the write in CQL.
+    /// Returns the keyword of the write in CQL.
     pub fn name(self) -> &'static str {
         match self {
             Self::Insert => "INSERT",
@@ -232,9 +235,9 @@ pub struct RowWrite<'a> {
 pub trait Statement: Send + Sync + 'static {
     fn kind(&self) -> StatementKind;
 
-    /// The properties of an administrative statement: one that changes the schema, snapshots, roles
-    /// or permissions, or is TRUNCATE or KILL QUERY. Such statements run in [`Lane::Schema`] or
-    /// [`Lane::Control`]. `None` for all others.
+    /// Returns the properties of an administrative statement: one that changes the schema,
+    /// snapshots, roles or permissions, or is TRUNCATE or KILL QUERY. Such statements run in
+    /// [`Lane::Schema`] or [`Lane::Control`]. `None` for all others.
     fn administration(&self) -> Option<Administration<'_>>;
 
     /// Whether a BATCH of the protocol may contain the statement: it is a single INSERT, UPDATE or
@@ -245,20 +248,20 @@ pub trait Statement: Send + Sync + 'static {
     /// statements.
     fn writes(&self) -> Vec<RowWrite<'_>>;
 
-    /// Whether a name in the statement is resolved in the keyspace in use.
+    /// Returns whether a name in the statement is resolved in the keyspace in use.
     fn needs_keyspace(&self) -> bool;
 
-    /// The bind markers of the statement, and the indexes of the markers that provide the partition
-    /// key (empty unless every column of the key has a marker).
+    /// Returns the bind markers of the statement, and the indexes of the markers that provide the
+    /// partition key (empty unless every column of the key has a marker).
     fn markers(&self) -> (&Columns, &[u16]);
 
-    /// The columns of the result; `None` for a statement without a result.
+    /// Returns the columns of the result; `None` for a statement without a result.
     fn columns(&self) -> Option<&Columns>;
 
-    /// The text of the statement as the client sent it.
+    /// Returns the text of the statement as the client sent it.
     fn text(&self) -> &str;
 
-    /// The approximate memory of the statement and its text, in bytes.
+    /// Returns the approximate memory of the statement and its text, in bytes.
     fn size_bytes(&self) -> usize;
 }
 

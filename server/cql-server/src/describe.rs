@@ -31,7 +31,7 @@ use super::system::{Facts, LOCAL_KEYSPACES, PARTITIONER, SnapshotRow, snapshot_r
 /// The keyspace and table in the metadata of the results of DESCRIBE.
 const TABLE: (&str, &str) = ("system", "describe");
 
-/// The value of the column `type` for tables.
+/// The value of the column `type` in the result of DESCRIBE if the element is a table.
 const TABLE_KIND: &str = "table";
 const INDEX: &str = "index";
 const TYPE: &str = "type";
@@ -235,7 +235,7 @@ impl Describer<'_> {
         }
     }
 
-    /// All keyspaces by name, readable or not. Snapshots are left out.
+    /// Returns all keyspaces by name, readable or not. Snapshots are left out.
     fn all(&self) -> Vec<Found> {
         let schema = self.facts.state.schema();
         let users = schema.keyspaces();
@@ -250,11 +250,12 @@ impl Describer<'_> {
         all
     }
 
-    /// Returns the keyspace of this name, which may be that of a snapshot. `None` if there is none.
+    /// Returns the keyspace of this name, which may be the name of a snapshot. `None` if there is
+    /// none.
     ///
     /// # Errors
-    /// If the keyspace is unreadable, or if a name with `@` stands for a snapshot that is missing
-    /// or unreadable.
+    /// If the keyspace is unreadable, or if the name is that of a snapshot which is missing (with
+    /// `@`), ambiguous (with `__at__`) or unreadable.
     fn find(&self, name: &str) -> Result<Option<Found>, ErrorResponse> {
         let (state, db) = (&self.facts.state, self.facts.catalog.db());
         if let Some(keyspace) = state.schema().keyspace(name) {
@@ -284,7 +285,8 @@ impl Describer<'_> {
         self.existing(name)
     }
 
-    /// The keyspace that a name is qualified with or, for an unqualified name, the keyspace in use.
+    /// Returns the keyspace that a name is qualified with or, for an unqualified name, the keyspace
+    /// in use.
     fn of(&self, name: &QualifiedName) -> Result<Found, ErrorResponse> {
         self.named(name.keyspace.as_ref())
     }
@@ -318,7 +320,7 @@ impl Describer<'_> {
     }
 
     /// Returns the snapshots of the keyspace in use. Returns all snapshots if no keyspace is in
-    /// use, or one that is not a keyspace of users.
+    /// use, or if it is not a keyspace of users.
     fn snapshots(&self) -> Vec<Element> {
         let (state, db) = (&self.facts.state, self.facts.catalog.db());
         let users = self

@@ -18,7 +18,7 @@ pub fn invalid<T>(message: impl Into<String>) -> Result<T> {
     Err(ErrorResponse::invalid(message))
 }
 
-/// The error of a result that takes more memory than a statement may use.
+/// Returns the error of a result that takes more memory than a statement may use.
 pub fn result_too_large(bytes_max: usize) -> ErrorResponse {
     ErrorResponse::invalid(format!(
         "The result has more than {bytes_max} bytes; ask for fewer rows or columns, or for pages"
@@ -36,8 +36,8 @@ pub fn of_type(error: TypeError) -> ErrorResponse {
     ErrorResponse::invalid(error.to_string())
 }
 
-/// The error of a value that cannot be encoded: the value has no encoding that preserves its order,
-/// or the time of the statement is over.
+/// Returns the error of a value that cannot be encoded: the value has no encoding that preserves
+/// its order, or the time of the statement is over.
 pub fn of_encoding(error: EncodeError<ErrorResponse>) -> ErrorResponse {
     match error {
         EncodeError::Value(error) | EncodeError::TooLong(error) => of_type(error),
@@ -45,8 +45,8 @@ pub fn of_encoding(error: EncodeError<ErrorResponse>) -> ErrorResponse {
     }
 }
 
-/// Returns the error of a stored value that is not decoded: it is damaged, or the time of the statement
-/// is over.
+/// Returns the error of a stored value that could not be decoded: the value is damaged, or the time
+/// of the statement is over.
 pub fn of_decoding(error: DecodeError<RowError, ErrorResponse>) -> ErrorResponse {
     match error {
         DecodeError::Damaged(error) => of_row(error),

@@ -182,12 +182,12 @@ impl Executor {
         self
     }
 
-    /// The catalog of the tables.
+    /// Returns the catalog of the tables.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 
-    /// The facts from which virtual tables and DESCRIBE are computed for a user.
+    /// Returns the facts from which virtual tables and DESCRIBE are computed for a user.
     fn facts(&self, state: &Arc<CatalogState>, user: &User) -> Result<Facts> {
         let role = user.role(self.catalog.roles())?;
         let need = all_queries_need();
@@ -508,13 +508,14 @@ fn no_query<T>(id: u64) -> Result<T> {
     invalid(format!("no query {id} waits or runs"))
 }
 
-/// The consistency level of a call and, if the request has one, the serial consistency level.
+/// Returns the consistency level of a call and, if the request has one, the serial consistency
+/// level.
 fn levels(call: &Call<'_>) -> (Consistency, Option<Consistency>) {
     let parameters = &call.parameters;
     (parameters.consistency, parameters.serial_consistency)
 }
 
-/// A hash of the text of a statement and of the keyspace in which its unqualified names are
+/// Returns a hash of the text of a statement and of the keyspace in which its unqualified names are
 /// resolved.
 fn hash(keyspace: Option<&str>, text: &str) -> u64 {
     let mut hasher = Xxh3::new();

@@ -54,8 +54,8 @@ enum Place {
     },
 }
 
-/// The account of a thread that runs within the CPU share of scans: which part of its CPU time was
-/// charged to that share.
+/// The account of a thread that runs within the CPU share of scans: up to which CPU time the thread
+/// was charged to the share, and when it is charged next.
 struct Account {
     /// The total CPU time of the thread at the last charge.
     cpu: Duration,

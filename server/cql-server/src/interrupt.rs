@@ -44,7 +44,8 @@ thread_local! {
     static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
 }
 
-/// The conditions that end a request: its deadline passes, its client is gone, or the server stops.
+/// The conditions that end a request: its deadline passes, its client is gone, the server stops, or
+/// an operator kills it. Further limits can be set for a single thread.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
     deadline: Instant,
@@ -230,7 +231,7 @@ struct Looks {
 }
 
 impl Looks {
-    /// The limits of a statement that begins at `now` on this thread.
+    /// Returns the limits of a statement that begins at `now` on this thread.
     fn begin(interrupt: &Interrupt, now: Instant) -> Self {
         let limit = |cpu_max| CpuLimit::new(cpu_max, now, thread_cpu());
         Self {

@@ -26,9 +26,9 @@ pub struct PagingState {
     /// has the static columns), or a key that sorts behind all rows of a partition. The row or
     /// header need not be visible to the read.
     pub key: Vec<u8>,
-    /// True if the read has passed live rows of the key's partition or the whole partition, or if
-    /// the partition had no static columns. Later pages then return no separate row with the static
-    /// columns of the partition.
+    /// True if the read has passed live rows of the key's partition, or the whole partition, or if
+    /// the partition had no static columns. Later pages then do not return the static columns of
+    /// the partition as a row of their own.
     pub had_rows: bool,
     /// The number of rows that LIMIT still permits.
     pub left: u64,
@@ -74,7 +74,7 @@ impl PagingState {
     }
 }
 
-/// The error of an invalid paging state.
+/// Returns the error of an invalid paging state.
 pub fn invalid() -> ErrorResponse {
     ErrorResponse::protocol("Invalid value for the paging state")
 }

@@ -110,7 +110,8 @@ pub(super) struct SelectMeaning {
     pub(super) schema: Arc<TableSchema>,
     pub(super) select: Select,
     pub(super) markers: Columns,
-    /// The bytes that the statement takes beyond its own words.
+    /// The bytes that the statement takes beyond what is proportional to its text, for example for
+    /// the types of its markers.
     pub(super) memory_bytes: usize,
 }
 

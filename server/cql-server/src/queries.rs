@@ -143,7 +143,7 @@ impl Queries {
         self.rows_of(None)
     }
 
-    /// The queries of a role that wait or run in a lane, or those of all users for `None`.
+    /// Returns the queries of a role that wait or run in a lane, or those of all users for `None`.
     /// Constants are removed only from the texts of these queries, so that the work is small for a
     /// role that may see few queries.
     pub(super) fn rows_of(&self, role: Option<&str>) -> Vec<QueryRow> {
@@ -155,7 +155,7 @@ impl Queries {
         rows.collect()
     }
 
-    /// The user that sent a query; `None` if there is no query with this id.
+    /// Returns the user that sent a query; `None` if there is no query with this id.
     pub(super) fn user_of(&self, id: u64) -> Option<Arc<User>> {
         Some(self.lock().get(&id)?.user.clone())
     }
@@ -191,9 +191,9 @@ impl Progress {
         self.has_place.store(false, Ordering::Relaxed);
     }
 
-    /// Notes that the request has ended with an error. Returns true if that was noted before: at
-    /// the deadline the connection's task and the thread may both report an error, and only the
-    /// first one counts.
+    /// Notes that the request has ended with an error. Returns true if an error was noted before:
+    /// at the deadline the connection's task and the thread may both report an error, and only the
+    /// first one is counted.
     pub fn end_with_error(&self) -> bool {
         self.is_answered.swap(true, Ordering::Relaxed)
     }
@@ -207,7 +207,7 @@ impl Progress {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The reason why a waiting query does not run.
+    /// Returns the reason why a waiting query does not run.
     fn waits_for(&self) -> &'static str {
         if !self.has_place.load(Ordering::Relaxed) {
             "client"
@@ -228,8 +228,8 @@ impl Attempts {
 }
 
 impl Query {
-    /// The row of the query for operators; `None` if the client got a response while the query
-    /// still waited, because such a query never begins.
+    /// Returns the row of the query for operators; `None` if the client got a response while the
+    /// query still waited, because such a query never begins.
     fn row(&self, id: u64) -> Option<QueryRow> {
         let progress = &self.progress;
         let attempts = *progress.attempts();

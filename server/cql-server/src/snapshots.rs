@@ -53,8 +53,7 @@ pub struct SnapshotName {
 #[derive(Debug, Clone)]
 pub struct SnapshotTarget {
     pub schema: Arc<TableSchema>,
-    /// The rows of the table. Values count as expired if they had expired at the time of the
-    /// snapshot.
+    /// The rows of the table. Whether a value has expired is decided by the time of the snapshot.
     pub rows: SnapshotTable,
 }
 
@@ -128,7 +127,7 @@ fn no_snapshot(keyspace: &str, snapshot: &str) -> ErrorResponse {
     ))
 }
 
-/// The error for a keyspace that is missing or unreadable.
+/// Returns the error for a keyspace that is missing or unreadable.
 pub(super) fn no_keyspace(state: &CatalogState, keyspace: &str) -> ErrorResponse {
     let missing = || ErrorResponse::invalid(format!("keyspace {keyspace} does not exist"));
     let unreadable = state.schema().unreadable(keyspace, None);

@@ -21,7 +21,8 @@ pub enum Target {
 /// Resolves the table of a SELECT from `keyspace.table`; `snapshot` is the name in USING SNAPSHOT.
 ///
 /// # Errors
-/// Cassandra's error, if there is no such keyspace, table or snapshot.
+/// If there is no such keyspace, table or snapshot (Cassandra's error), or if its record is
+/// unreadable.
 pub fn readable(
     db: &Db,
     state: &CatalogState,

@@ -40,13 +40,13 @@ pub(super) fn open(
     Arc::new(catalog.unwrap())
 }
 
-/// An interrupt whose deadline no test reaches.
+/// Returns an interrupt whose deadline no test reaches.
 pub(super) fn never() -> Interrupt {
     let now = Instant::now(); // clock: an interrupt has the instant at which its time begins
     Interrupt::new(now, Duration::from_secs(86_400), Arc::default())
 }
 
-/// The address and name of the node.
+/// Returns the address and name of the node.
 pub(super) fn local_node() -> LocalNode {
     LocalNode {
         address: "127.0.0.1:9042".parse().unwrap(),
@@ -178,7 +178,7 @@ impl Session {
         describe::describe(&self.facts(), self.keyspace.as_deref(), &statement)
     }
 
-    /// The rows of a virtual table.
+    /// Returns the rows of a virtual table.
     pub(super) fn rows(&self, keyspace: &str, table: &str) -> Vec<Vec<Option<Bytes>>> {
         let table = self.system.table(keyspace, table).unwrap();
         let rows = table

@@ -38,7 +38,8 @@ pub(super) fn add(context: &AccessContext<'_>, add: &AddIdentity) -> Result<()> 
     })
 }
 
-/// Executes DROP IDENTITY. It requires DROP on the role that has the identity.
+/// Executes DROP IDENTITY. It requires DROP on the role that has the identity or, if no role has
+/// it, DROP on all roles.
 pub(super) fn drop(context: &AccessContext<'_>, drop: &DropIdentity) -> Result<()> {
     let identity = drop.identity.as_str();
     let store = context.schema.catalog.roles();

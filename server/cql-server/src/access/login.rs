@@ -63,8 +63,8 @@ impl Login {
         found.map(|(name, role)| user(name, role)).transpose()
     }
 
-    /// Returns the user if the name and the password in `token` were verified recently. On `None`
-    /// the caller has to [`verify`](Self::verify) the token. Takes microseconds.
+    /// Returns the user if the name and the password in `token` were verified recently. If `None`
+    /// is returned, the caller has to [`verify`](Self::verify) the token. Takes microseconds.
     ///
     /// # Errors
     /// Bad credentials, if the token is malformed or the role may not log in.

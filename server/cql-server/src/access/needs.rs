@@ -176,9 +176,9 @@ impl NeedsContext<'_> {
         }
     }
 
-    /// Returns the resource on which DROP SNAPSHOT requires its permission: the resource that the
-    /// snapshot covers or, if there is no such snapshot, the one that the statement names. Returns
-    /// `None` if the statement names no keyspace and none is in use.
+    /// Returns the resource on which DROP SNAPSHOT requires the permission SNAPSHOT: the resource
+    /// that the snapshot covers or, if there is no such snapshot, the one that the statement names.
+    /// Returns `None` if the statement names no keyspace and none is in use.
     fn snapshot(&self, name: &str, scope: Option<&Scope>) -> Result<Option<Resource>> {
         let keyspace = match scope {
             Some(Scope::Keyspace(keyspace)) => keyspace.as_str(),

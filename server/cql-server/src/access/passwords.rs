@@ -20,16 +20,16 @@ const CACHE_ENTRIES: usize = 1024;
 /// The most memory, in KiB, that a hash from HASHED PASSWORD (in CREATE or ALTER ROLE) may take.
 /// The server needs as much to verify a login of the role.
 const MEMORY_KIB_MAX: u32 = 64 << 10;
-/// The most passes over its memory that a hash from HASHED PASSWORD may need.
+/// The most passes over its memory (argon2's time cost) that a hash from HASHED PASSWORD may need.
 const PASSES_MAX: u32 = 10;
-/// The most lanes of a hash from HASHED PASSWORD: parts of its memory that can be computed in
-/// parallel.
+/// The most lanes (argon2's parallelism) of a hash from HASHED PASSWORD: the parts of its memory
+/// that can be computed at once.
 const LANES_MAX: u32 = 4;
 
 pub(super) struct Passwords {
     key: [u8; 32],
-    /// The hash that is verified if a role does not exist, so that the verification takes as long
-    /// as for an existing role.
+    /// The hash that is verified if a role does not exist or has no password, so that the
+    /// verification takes as long as for other roles.
     missing_role: String,
     verified_cache: Mutex<VerifiedCache>,
 }
@@ -51,7 +51,7 @@ pub(crate) fn hash(password: &str) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Whether `text` is an argon2id hash within the cost limits.
+/// Returns whether `text` is an argon2id hash within the cost limits.
 pub(super) fn is_hash(text: &str) -> bool {
     let Ok(parsed) = PasswordHash::new(text) else {
         return false;
@@ -77,7 +77,7 @@ impl Passwords {
         }
     }
 
-    /// Whether this password was verified against the stored hash recently.
+    /// Returns whether this password was verified against the stored hash recently.
     pub(super) fn is_cached(&self, stored: &str, password: &[u8]) -> bool {
         let mark = self.mark(stored, password);
         self.verified_cache().all.contains(&mark)

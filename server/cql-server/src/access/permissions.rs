@@ -98,7 +98,7 @@ fn resource(context: &AccessContext<'_>, named: &Named) -> Result<Resource> {
     })
 }
 
-/// Whether a resource exists, readable or not.
+/// Returns whether a resource exists, readable or not.
 fn exists(
     context: &AccessContext<'_>,
     roles: &ebb_model::access::Roles,

@@ -192,8 +192,9 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
     })
 }
 
-/// Checks that the user, who was a superuser before the roles were locked, is one still, and may log in.
-/// Otherwise two superusers could remove each other, and none would be left.
+/// Checks that the user is still a superuser and may log in. Called while the roles are locked for
+/// a change that requires a superuser: otherwise two superusers could remove each other at once,
+/// and none would be left.
 fn is_still_superuser(context: &AccessContext<'_>, roles: &Roles) -> Result<()> {
     let is_one =
         |own: &str| roles.is_superuser(own) && roles.get(own).is_some_and(|role| role.can_login);
@@ -204,7 +205,8 @@ fn is_still_superuser(context: &AccessContext<'_>, roles: &Roles) -> Result<()> 
     }
 }
 
-/// Drops a role.
+/// Executes DROP ROLE. The permission is checked first, so that a user without it does not learn
+/// which roles exist.
 fn drop(context: &AccessContext<'_>, drop: &DropRole) -> Result<()> {
     let name = drop.name.as_str();
     may(context, Permission::Drop, Resource::role(name))?;

@@ -9,7 +9,7 @@ use ebb_tables::RoleStore;
 
 use crate::error::Result;
 
-/// The number of slots of the cache of permitted statements, per connection.
+/// The number of slots, for each connection, in the cache of statements that the user may execute.
 const CACHE_SLOTS: usize = 64;
 
 /// The user of one connection. Permission checks are cached until the roles change; noticing a
@@ -60,17 +60,17 @@ impl User {
         Self { who: Who::Nobody }
     }
 
-    /// Whether this is the user of a server without authentication.
+    /// Returns whether this is the user of a server without authentication.
     pub fn is_anyone(&self) -> bool {
         matches!(self.who, Who::Anyone)
     }
 
-    /// Whether the client has yet to log in.
+    /// Returns whether the client has yet to log in.
     pub fn is_nobody(&self) -> bool {
         matches!(self.who, Who::Nobody)
     }
 
-    /// A user who has logged in as a role.
+    /// Returns a user who has logged in as a role.
     pub(crate) fn logged_in(name: &str, id: u64) -> Self {
         Self {
             who: Who::Role(LoggedIn {
@@ -81,7 +81,7 @@ impl User {
         }
     }
 
-    /// The name of the role; `None` without a login.
+    /// Returns the name of the role; `None` without a login.
     pub fn name(&self) -> Option<&str> {
         match &self.who {
             Who::Role(role) => Some(&role.name),
@@ -104,14 +104,18 @@ impl User {
         })
     }
 
-    /// Checks permissions.
+    /// Checks that the user has all permissions in `needs`.
+    ///
+    /// # Errors
+    /// Unauthorized, if a permission is missing, the role was dropped, or it may not log in any
+    /// more.
     pub fn check(&self, roles: &RoleStore, needs: &[Need]) -> Result<()> {
         self.decide(roles, (), |_, granted, name| {
             check_all(granted, name, needs)
         })
     }
 
-    /// Whether the user has a permission.
+    /// Returns whether the user has a permission.
     ///
     /// # Errors
     /// Unauthorized, if the role was dropped or may not log in any more.
@@ -119,8 +123,8 @@ impl User {
         self.decide(roles, true, |_, granted, _| Ok(granted.permits(need)))
     }
 
-    /// The user's role with its present permissions; `None` for a client of a server without
-    /// authentication.
+    /// Returns the user's role with its present permissions; `None` for a client of a server
+    /// without authentication.
     ///
     /// # Errors
     /// Unauthorized, if the role was dropped or may not log in any more.
@@ -133,7 +137,7 @@ impl User {
         })
     }
 
-    /// Whether the user is a superuser.
+    /// Returns whether the user is a superuser.
     ///
     /// # Errors
     /// Unauthorized, if the role was dropped or may not log in any more.
@@ -141,8 +145,8 @@ impl User {
         self.decide(roles, true, |_, granted, _| Ok(granted.is_superuser))
     }
 
-    /// Calls `decide` with the permissions of the role. Returns `of_anyone` instead for a client of
-    /// a server without authentication.
+    /// Calls `decide` with the cached statements, the permissions and the name of the role. Returns
+    /// `of_anyone` instead for a client of a server without authentication.
     fn decide<T>(
         &self,
         roles: &RoleStore,
@@ -189,7 +193,7 @@ impl LoggedIn {
     }
 }
 
-/// The error message for a role that may not log in.
+/// Returns the error message for a role that may not log in.
 pub(super) fn not_permitted(name: &str) -> String {
     format!("{name} is not permitted to log in")
 }

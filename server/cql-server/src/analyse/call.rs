@@ -167,7 +167,7 @@ fn call<'a>(
     Ok(Term::Call(function, args))
 }
 
-/// The error of an operator with an operand of unknown type.
+/// Returns the error of an operator with an operand of unknown type.
 pub fn ambiguous<T>(
     operator: ast::ArithmeticOperator,
     left: impl Display,
@@ -180,7 +180,7 @@ pub fn ambiguous<T>(
     ))
 }
 
-/// The error of an operator that is not defined for the types of its operands.
+/// Returns the error of an operator that is not defined for the types of its operands.
 pub fn unsupported<T>(
     operator: ast::ArithmeticOperator,
     left: impl Display,
@@ -214,7 +214,8 @@ fn check_result(
     ))
 }
 
-/// Returns whether a term consists only of constants, which have no type of their own.
+/// Returns whether a term consists only of constants and operators between them, also in
+/// parentheses. Such a term has no type of its own.
 fn is_constant(term: &ast::Term) -> bool {
     match term {
         ast::Term::Constant(_) => true,
@@ -225,8 +226,9 @@ fn is_constant(term: &ast::Term) -> bool {
     }
 }
 
-/// Returns whether a term consists only of constants whose kinds (string, integer and so on) fit
-/// the receiver's type. The values of the constants are not checked.
+/// Returns whether a term consists only of constants, and of operators and tuples of them, and the
+/// kind of each constant (string, integer and so on) fits the receiver's type. The values of the
+/// constants are not checked.
 fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
     match term {
         ast::Term::Constant(constant) => constant.kind.fits(&receiver.ty),
@@ -240,9 +242,9 @@ fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
 }
 
 /// Returns the type that a term has independently of its receiver; `None` for markers, null, and
-/// literals of collections, tuples and user-defined types. Each operator of an expression, and each
-/// call, calls this function for its operands, so the work is quadratic in the operators and the
-/// nesting, both of which the parser limits.
+/// literals of collections, tuples and user-defined types. Each operator and each call in an
+/// expression calls this function for its operands. So the work is quadratic in the number of
+/// operators and in the nesting depth, both of which the parser limits.
 ///
 /// # Errors
 /// Cassandra's errors, or the timeout of the statement.

@@ -30,8 +30,8 @@ impl Receiver {
 }
 
 /// For each marker (`?` or `:name`) of a statement, its receiver: the column, argument or limit
-/// that the value is for. Filled in while the statement is analysed, with the memory that its plan
-/// takes.
+/// that the value is for. The analysis of the statement fills in the receivers, and also counts
+/// here the memory and the volatile calls of the statement's plan.
 #[derive(Debug)]
 pub struct Markers {
     schema: Arc<TableSchema>,
@@ -54,7 +54,8 @@ impl Markers {
         }
     }
 
-    /// Returns the memory that the statement takes beyond its own words.
+    /// Returns the counter of the memory that the statement takes beyond what is proportional to
+    /// its text, for example for the types of its markers.
     pub fn memory(&mut self) -> &mut Memory {
         &mut self.memory
     }
@@ -81,7 +82,7 @@ impl Markers {
     }
 
     /// Adds a call of a volatile function to the statement, and returns the index of the call among
-    /// the volatile calls.
+    /// the statement's volatile calls.
     pub fn call_volatile(&mut self, function: Function) -> usize {
         self.volatile.push(function)
     }
@@ -140,10 +141,11 @@ pub struct Bound<'v> {
     /// The values of the request. Shared, because the statements of a batch and the rows of a
     /// statement, up to 65,535, all use them.
     values: Arc<[Value<'v>]>,
-    /// The values of an INSERT JSON, which are in the JSON text and not bound to markers: the
-    /// number of the first one, and the values. They are numbered after the markers.
+    /// For an INSERT JSON, the index of the first value in the JSON text, and the values. They are
+    /// not bound to markers, and their indexes follow those of the markers.
     json: Option<(usize, Vec<Value<'v>>)>,
-    /// The time of the execution in microseconds since 1970: the result of `now()`.
+    /// The time of the execution, in microseconds since 1970. `now()` and similar functions compute
+    /// their results from it.
     pub now_us: i64,
     /// The statement's calls of volatile functions, such as `uuid()`, whose result differs from
     /// call to call; `None` if it has none.
@@ -153,7 +155,8 @@ pub struct Bound<'v> {
 }
 
 impl<'v> Bound<'v> {
-    /// Binds the values of a request. Named values are bound to the markers of the same names.
+    /// Binds the values of a request. Named values are bound to the markers of the same names;
+    /// values with other names are ignored.
     ///
     /// # Errors
     /// If their number is not that of the markers, or a named marker has no value. Also an error if

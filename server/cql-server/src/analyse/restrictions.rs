@@ -40,9 +40,11 @@ pub const REQUIRES_ALLOW_FILTERING: &str = "Cannot execute this query as it migh
      filtering and thus may have unpredictable performance. If you want to execute this query \
      despite the performance unpredictability, use ALLOW FILTERING";
 
-/// The most keys that the values in the IN relations of one statement may combine to.
+/// The most keys, or ranges of keys, that a statement may name in all. Each value of an IN relation
+/// is combined with the values of the other columns, so the number is a product of the lengths of
+/// the IN lists.
 const PRODUCT_MAX: usize = 65_536;
-/// The most bytes of all keys that the values in the IN relations of one statement combine to.
+/// The most bytes of all keys that a statement names by such combinations of IN values.
 const PRODUCT_BYTES_MAX: usize = 64 << 20;
 
 /// The analysed WHERE clause of a statement.
@@ -197,8 +199,8 @@ pub fn place(schema: &TableSchema, column: &Column) -> usize {
 }
 
 /// The size of a set of keys, or of parts of keys: the number of keys, and the total bytes of their
-/// values. Each key is a list of values. IN relations on several columns combine such sets to their
-/// product, whose size is limited before it is built.
+/// values. Each key is a list of values. IN relations on several columns combine such sets (their
+/// Cartesian product), and the size of the product is limited before it is built.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     lists: usize,
@@ -247,9 +249,9 @@ impl Size {
     }
 }
 
-/// Checks the number and the total size of the keys that a statement writes: it combines every
-/// partition with every row (or range of rows). Partitions and rows are given by the lengths of
-/// their keys in bytes.
+/// Checks the number and the total size of the keys that a statement writes: every row (or range of
+/// rows) in every partition. The iterators have the lengths, in bytes, of the partition keys and of
+/// the keys of rows.
 ///
 /// # Errors
 /// If there are too many keys or too many bytes.

@@ -30,9 +30,9 @@ pub struct SelectPlan {
     pub json: bool,
     /// True if rows are read in the reverse of the clustering order.
     pub reversed: bool,
-    /// For ORDER BY over several partitions: the number of clustering columns, from the first, by
-    /// which rows are sorted after the read. `None` if rows are returned in the order in which they
-    /// are read.
+    /// For ORDER BY over several partitions: rows are sorted after the read by this number of
+    /// clustering columns, counted from the first. `None` if rows are returned in the order in
+    /// which they are read.
     pub sorted: Option<usize>,
     /// The condition by which rows belong to one group; `None` without GROUP BY.
     pub group_by: Option<GroupBy>,
@@ -123,7 +123,7 @@ impl SelectPlan {
         })
     }
 
-    /// Whether the statement reads a single row by its whole key.
+    /// Returns whether the statement reads a single row by its whole key.
     pub fn is_point(&self) -> bool {
         let restrictions = &self.restrictions;
         restrictions.partition.is_by_key()
@@ -132,8 +132,8 @@ impl SelectPlan {
             && !restrictions.clustering.has_in()
     }
 
-    /// Whether every row of the table, or of the one partition that the statement names, is a row of
-    /// the result, as far as LIMIT permits.
+    /// Returns whether every row of the table, or of the one partition that the statement names, is
+    /// a row of the result, as far as LIMIT permits.
     pub fn takes_every_row(&self) -> bool {
         let restrictions = &self.restrictions;
         let is_limited = self.distinct || self.per_partition_limit.is_some();
@@ -146,7 +146,7 @@ impl SelectPlan {
             && !self.is_grouped()
     }
 
-    /// Whether rows are aggregated or grouped.
+    /// Returns whether rows are aggregated or grouped.
     pub fn is_grouped(&self) -> bool {
         self.group_by.is_some() || !self.outputs.aggregates.is_empty()
     }
@@ -238,7 +238,7 @@ fn check_distinct(
 }
 
 /// Returns whether rows are read in reverse, and the number of clustering columns up to the last
-/// one of ORDER BY. `None` without ORDER BY.
+/// one that ORDER BY names (`None` without ORDER BY).
 fn order(
     select: &ast::Select,
     schema: &TableSchema,
@@ -294,8 +294,8 @@ fn order(
     Ok((reversed.unwrap_or(false), Some(next)))
 }
 
-/// Returns the orderings in effect. If a column is named twice, its first position and its last
-/// order are used, as in Cassandra.
+/// Returns the orderings that take effect. If ORDER BY names a column twice, the first mention
+/// determines its position and the last one its order, as in Cassandra.
 fn last_of_each(orderings: &[(Name, Order)]) -> Vec<(&Name, Order)> {
     let mut kept: Vec<(&Name, Order)> = Vec::with_capacity(orderings.len());
     let mut places = HashMap::with_capacity(orderings.len());

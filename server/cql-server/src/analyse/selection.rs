@@ -97,7 +97,7 @@ pub struct ResultColumn {
 #[derive(Debug, Default)]
 pub struct Outputs {
     pub columns: Vec<ResultColumn>,
-    /// The aggregates with their arguments, which are computed for each row of a group.
+    /// The aggregates, each with its arguments. The arguments are computed for each row of a group.
     pub aggregates: Vec<(Aggregate, Vec<Output>)>,
     pub slots: Slots,
 }
@@ -148,9 +148,10 @@ impl Outputs {
         columns.chain(aggregates.flat_map(|(_, args)| args))
     }
 
-    /// Prepares a selector, and returns the expression of its value, with the type. `wanted` is the
-    /// value that the context requires, if the context requires one. Constants (if they fit), nulls
-    /// and markers get the type of `wanted`; other selectors have a type of their own.
+    /// Prepares a selector, and returns the expression that computes its value, and the type of the
+    /// value. `wanted` is the receiver, if the context has one (an argument's parameter, for
+    /// example). Constants (if they fit), nulls and markers get the type of `wanted`; other
+    /// selectors have a type of their own.
     ///
     /// # Errors
     /// Cassandra's errors, or the timeout of the statement.
@@ -384,7 +385,7 @@ fn key_receiver(of: &Selector, ty: &CqlType, what: &str) -> Result<Receiver> {
     }
 }
 
-/// The name of a result column for a selector without an alias.
+/// Returns the name of a result column for a selector without an alias.
 fn name(selector: &Selector) -> String {
     match selector {
         Selector::Column(name) => name.as_str().to_owned(),

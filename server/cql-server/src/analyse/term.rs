@@ -86,8 +86,8 @@ impl<'v> Evaluated<'v> {
     }
 }
 
-/// The number of fields of a user-defined type, or parts of a literal, that the analysis checks in one
-/// unit of work.
+/// The number of fields of a user-defined type, or parts of a literal, that the analysis checks in
+/// about a microsecond, the unit that [`interrupt::charge`] counts.
 const PARTS_PER_UNIT: usize = 16;
 
 /// Prepares a term whose value is for `receiver`. The parts of a literal are checked before they are
@@ -256,7 +256,8 @@ fn with_nulls<'v>(list: &CqlType, bytes: Cow<'v, [u8]>) -> Result<Cow<'v, [u8]>>
     Ok(Cow::Owned(out))
 }
 
-/// Prepares the literal of a user-defined type. If a field is given twice, its last value counts.
+/// Prepares the literal of a user-defined type. If the literal has a field twice, the last value is
+/// used.
 fn prepare_fields(
     given: &[(ast::Name, ast::Term)],
     definition: &Arc<UserType>,
@@ -342,8 +343,8 @@ pub fn fits(term: &ast::Term, ty: &CqlType) -> Result<bool> {
     }
 }
 
-/// Returns whether each part of a literal fits the type beside it; `None` is the type of a part
-/// that the literal's type does not have.
+/// Returns whether each part of a literal fits the type beside it. A part without a type (`None`),
+/// such as an unknown field, does not fit.
 fn all_fit<'t>(parts: impl Iterator<Item = (&'t ast::Term, Option<&'t CqlType>)>) -> Result<bool> {
     for (number, (part, ty)) in parts.enumerate() {
         if number.is_multiple_of(PARTS_PER_UNIT) {
@@ -356,9 +357,9 @@ fn all_fit<'t>(parts: impl Iterator<Item = (&'t ast::Term, Option<&'t CqlType>)>
     Ok(true)
 }
 
-/// Whether a value of type `from` may stand where a value of type `to` is expected, because its
-/// bytes are a valid value of `to`, too. Except for `frozen`, types of elements and fields must be
-/// equal.
+/// Returns whether a value of type `from` may stand where a value of type `to` is expected, because
+/// its bytes are a valid value of `to`, too. Except for `frozen`, types of elements and fields must
+/// be equal.
 pub fn is_value_compatible(from: &CqlType, to: &CqlType) -> bool {
     let same = || from.clone().freeze() == to.clone().freeze();
     *to == CqlType::Blob
@@ -425,8 +426,8 @@ fn check_part(
     }
 }
 
-/// Evaluates a term of constants alone to a constant, so that executions of a prepared statement
-/// need not evaluate it again. Returns other terms as they are.
+/// Evaluates a term to a constant if it consists of constants alone, so that executions of a
+/// prepared statement need not evaluate it again. Returns other terms unchanged.
 fn folded(term: Term) -> Result<Term> {
     if !term.is_constant() {
         return Ok(term);
@@ -440,7 +441,7 @@ fn folded(term: Term) -> Result<Term> {
 
 impl Term {
     /// Returns whether the term has the same value in each execution. False for calls of functions,
-    /// because functions get the time of the execution.
+    /// because they may depend on the time of the execution.
     fn is_constant(&self) -> bool {
         match self {
             Self::Value(_) | Self::Null => true,

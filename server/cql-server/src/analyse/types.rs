@@ -9,7 +9,8 @@ use ebb_model::types::{CqlType, UserType};
 use crate::error::{Result, invalid, of_type};
 use crate::interrupt;
 
-/// The number of types that a search for a user-defined type visits in one unit of work.
+/// The number of types that a search for a user-defined type visits in about a microsecond, the
+/// unit that [`interrupt::charge`] counts.
 const TYPES_PER_UNIT: usize = 64;
 
 /// Resolves the name of a type in a statement on a table. Finds only those user-defined types that

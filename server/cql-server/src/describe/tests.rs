@@ -16,7 +16,7 @@ fn described(session: &Session, text: &str) -> Vec<Vec<String>> {
     listing.rows().iter().map(row).collect()
 }
 
-/// The column names of a listing. cqlsh finds its cells by them.
+/// Returns the names of the columns in the result of a DESCRIBE. cqlsh finds cells by these names.
 fn columns(session: &Session, text: &str) -> Vec<String> {
     let listing = session.try_describe(text).unwrap();
     listing

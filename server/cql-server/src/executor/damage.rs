@@ -48,7 +48,7 @@ fn answer(server: &mut Server, text: &str) -> Result<String, ErrorResponse> {
     done.map(|_| String::new())
 }
 
-/// The result of a statement: its rows as text, or the error message.
+/// The outcome of a statement: its rows as text, or its error message.
 type Answer = Result<String, String>;
 
 /// Merges all runs of the database, at a time after the grace period of deletions.
@@ -92,8 +92,8 @@ impl Damage {
         error.kind.code() == 0 && error.message.contains(&self.path.display().to_string())
     }
 
-    /// Returns the offset of the damaged block in the file and the number of unreadable keys among
-    /// `keys`; `None` if all are readable.
+    /// Returns the offset of the damaged block in the file, and the number of those `keys` that are
+    /// unreadable; `None` if all are readable.
     fn lost(&self, server: &Server, keys: &[Bytes]) -> Option<(u64, usize)> {
         let rows = rows_of(server, self.table);
         let errors: Vec<Error> = keys.iter().filter_map(|key| rows.get(key).err()).collect();

@@ -321,7 +321,7 @@ impl Server {
         }
     }
 
-    /// All rows of a statement as text: cells between spaces, rows between ` | `.
+    /// Returns all rows of a statement as text: cells between spaces, rows between ` | `.
     #[track_caller]
     pub(crate) fn rows(&mut self, text: &str) -> String {
         let page = self.page(text, &[], None, None);

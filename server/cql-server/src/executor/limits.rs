@@ -24,13 +24,13 @@ use crate::testing::{local_node, never};
 /// work until the clock is read next, or a single operation.
 const UNITS_MAX: u64 = 2_000;
 
-/// The numbers from 0 on, `count` of them, separated by commas.
+/// Returns the numbers from 0 on, `count` of them, separated by commas.
 fn numbers(count: i32) -> String {
     let numbers: Vec<String> = (0..count).map(|number| number.to_string()).collect();
     numbers.join(", ")
 }
 
-/// The text `count` times, separated by commas.
+/// Returns the text `count` times, separated by commas.
 fn times(count: usize, text: &str) -> String {
     vec![text; count].join(", ")
 }
@@ -67,8 +67,9 @@ fn error(server: &mut Server, text: &str) -> ErrorResponse {
     ended.err().unwrap_or_else(|| panic!("{text} is executed"))
 }
 
-/// A statement reads the clock once in `UNITS_PER_LOOK` units of work. The test executes each loop that
-/// a client's data can lengthen, with more units than that, to show that the loop reports its work.
+/// A statement reads the clock once in `UNITS_PER_LOOK` units of work (about a microsecond each).
+/// The test runs each loop whose length a client's data determines, with more units than that, to
+/// show that the loop reports its work.
 #[test]
 fn an_interrupted_read_ends_soon_in_every_loop() {
     let mut server = server();
@@ -331,8 +332,8 @@ fn the_analysis_of_nested_calls_is_quadratic_in_their_depth() {
     assert!(units <= levels * levels, "{units}");
 }
 
-/// A table with a user-defined type of `fields` fields inside of `levels` lists, and the literal of a
-/// value that names each field once.
+/// Creates a table with a column of a user-defined type that has `fields` fields and is nested in
+/// `levels` lists. Also returns the literal of a value that names each field once.
 fn nested_fields(fields: usize, levels: usize) -> (Server, String) {
     let names: Vec<String> = (0..fields).map(|number| format!("f{number}")).collect();
     let ty = (0..levels).fold("frozen<u>".to_owned(), |of, _| {
@@ -387,7 +388,8 @@ fn the_parts_of_a_nested_literal_are_checked_once() {
     assert!((120..200).contains(&units), "{units}");
 }
 
-/// Returns the bytes that a statement takes beyond its own words.
+/// Returns the bytes that a statement takes beyond what is proportional to its text, for example
+/// for the types of its markers.
 fn memory_bytes(server: &Server, text: &str) -> usize {
     let prepared = server.prepare(text);
     let prepared = prepared.unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -656,13 +658,13 @@ fn a_write_that_is_interrupted_while_it_sorts_a_value_writes_nothing() {
     }
 }
 
-/// A decimal whose digits take a quarter of a millisecond to write out.
+/// Returns a decimal whose digits take a quarter of a millisecond to write out.
 fn long_decimal(scale: i32) -> Vec<u8> {
     [&scale.to_be_bytes()[..], &[7; 1000]].concat()
 }
 
-/// Executes a statement with the bound values `bound`, and returns the units of work that it
-/// counts towards its timeout.
+/// Executes a statement with the bound values `bound`, and returns the units of work (about a
+/// microsecond each) that the statement was charged for.
 fn units_of(server: &mut Server, text: &str, bound: &[&[u8]]) -> u64 {
     let prepared = server.prepare(text).unwrap();
     let mut values = ValuesBuf::new();
@@ -795,9 +797,9 @@ fn a_read_is_charged_for_each_comparison_of_its_sort() {
     assert_eq!(server.rows(&sorted("1, 2")), expected.join(" | "));
 }
 
-/// Encoding a key counts towards the statement's timeout. Regression: a text in a set counted as if
-/// its bytes were the digits of a number, which take longer. Decimals in a key were counted only
-/// after all of them had been encoded.
+/// Encoding a key is charged to the statement. Regression: a text in a set was charged as if its
+/// bytes were the digits of a number, which take longer. Decimals in a key were charged only after
+/// all of them had been encoded.
 #[test]
 fn a_key_of_a_collection_is_charged_for_the_decimals_in_it() {
     let mut server = Server::with(&[
@@ -928,7 +930,7 @@ fn numbers_with_too_many_digits_are_not_written_as_text() {
     assert_eq!(server.rows("SELECT count(v), count(d) FROM t"), "1 1");
 }
 
-/// A server whose reads may buffer at most 4 KiB.
+/// Returns a server whose reads may buffer at most 4 KiB.
 fn small() -> Server {
     let mut server = Server::with(&["CREATE TABLE t (a int, b int, v text, PRIMARY KEY (a, b))"]);
     for b in 0..10 {

@@ -77,8 +77,8 @@ fn computed_for(server: &Server, text: &str, parameters: &QueryParameters<'_>) -
     rows.unwrap().len()
 }
 
-/// A server with ambiguous names: two keyspaces have tables of the same name, and a snapshot has a
-/// table that was dropped later.
+/// Returns a server with ambiguous names: two keyspaces have tables of the same name, and a
+/// snapshot has a table that was dropped later.
 fn server() -> Server {
     let server = Server::with(&[
         "CREATE TYPE p (x int)",

@@ -113,7 +113,8 @@ impl Executor {
         Ok(meaning)
     }
 
-    /// Executes a SELECT under the current schema, and appends the body of the RESULT.
+    /// Executes a SELECT under the current schema, after checking the user's permissions, and
+    /// appends the body of the RESULT.
     pub(super) fn select(
         &self,
         prepared: &Prepared,
@@ -203,9 +204,9 @@ impl Executor {
         })
     }
 
-    /// Returns the keyspaces and tables whose rows a page of a statement reads from a virtual table,
-    /// so that other rows need not be computed. Returns all of them if a value is invalid, because
-    /// reading the rows then reports the error.
+    /// Returns the keyspaces and tables whose rows a page of a statement reads from a virtual
+    /// table, so that the table need not compute its other rows. Returns all of them if a bound
+    /// value is invalid: reading the rows then reports the error.
     ///
     /// # Errors
     /// If the statement's time is over.
@@ -264,8 +265,9 @@ fn page_rows(select: &Select, parameters: &QueryParameters<'_>) -> PageRows {
     }
 }
 
-/// Checks that a read may have this consistency level. A level that Cassandra rejects is rejected
-/// here, too, as for [writes](crate::write::check_consistency).
+/// Checks that a read may have this consistency level. The level has no effect, as there is one
+/// copy, but a level that Cassandra rejects is rejected here, too, as for
+/// [writes](crate::write::check_consistency).
 fn check_consistency(level: Consistency) -> Result<()> {
     if level == Consistency::Any {
         return invalid("ANY ConsistencyLevel is only supported for writes");
@@ -273,7 +275,7 @@ fn check_consistency(level: Consistency) -> Result<()> {
     Ok(())
 }
 
-/// The schema of a table. For a table at a snapshot this is the schema at the moment of the
+/// Returns the schema of a table. For a table at a snapshot this is the schema at the moment of the
 /// snapshot.
 pub(super) fn schema_of(target: &Target) -> &Arc<TableSchema> {
     match target {

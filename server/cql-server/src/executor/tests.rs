@@ -600,9 +600,9 @@ fn a_paging_state_of_another_statement_is_refused() {
     }
 }
 
-/// A table `t` with partitions 1 to 3, each with clusterings (b, c) in 1..=3 x 1..=2, b descending,
-/// and `v = 100 a + 10 b + c`. The static column `s` is 7 in partition 1 and in partition 4, which
-/// has no rows.
+/// Returns a server with a table `t`: partitions 1 to 3, each with the clusterings (b, c) in 1..=3
+/// x 1..=2, b descending, and `v = 100 a + 10 b + c`. The static column `s` is 7 in partition 1 and
+/// in partition 4, which has no rows.
 fn squares() -> Server {
     let table = "CREATE TABLE t (a int, b int, c int, s int STATIC, v int, PRIMARY KEY (a, b, c)) \
                  WITH CLUSTERING ORDER BY (b DESC, c ASC)";
@@ -971,8 +971,8 @@ fn a_table_announced_by_a_job_causes_a_created_event() {
     assert!(events.try_iter().eq([expected]));
 }
 
-/// A server over `disk` with a table and a snapshot. Its connection is that of a role that created
-/// the snapshot, and may create and drop more.
+/// Returns a server over `disk` with a table and a snapshot. Its connection is that of a role that
+/// created the snapshot, and may create and drop more.
 fn of_creator(disk: &MemDisk) -> Server {
     let clock = ManualClock::at_ms(BEGIN_MS);
     let catalog = open(disk, &clock, |options, _| options);

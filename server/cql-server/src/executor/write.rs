@@ -139,7 +139,8 @@ impl Executor {
         Ok(answer(written, warnings, call.version, out))
     }
 
-    /// Returns a hash of each partition that these statements read before they write.
+    /// Returns a hash of each partition of the conditional writes and counter writes among these
+    /// statements, which they read before they write.
     pub(super) fn turns_of(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
         let state = self.catalog.state();
         let mut turns = Vec::new();

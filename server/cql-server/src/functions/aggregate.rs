@@ -168,7 +168,7 @@ impl Aggregate {
         Ok(Some(Self { kind, ty, returns }))
     }
 
-    /// The name without the keyspace, for example `max`.
+    /// Returns the name without the keyspace, for example `max`.
     pub fn name(&self) -> &'static str {
         self.kind.name()
     }
@@ -178,7 +178,7 @@ impl Aggregate {
     }
 
     /// Adds a row of the group to the aggregate. `value` is the value of the aggregate's argument
-    /// in this row.
+    /// in this row; a null adds nothing.
     ///
     /// # Errors
     /// If a sum becomes too large, or the statement's time is over.
@@ -230,7 +230,7 @@ impl Aggregate {
         failure(name, std::slice::from_ref(ty), what)
     }
 
-    /// Adds a row to a count of rows.
+    /// Adds a row of the group to `count(*)`.
     pub fn add_row(&self, state: &mut State) {
         state.count += 1;
     }

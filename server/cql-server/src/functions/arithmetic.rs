@@ -115,7 +115,7 @@ pub fn negation(ty: &CqlType) -> Result<Function> {
     ))
 }
 
-/// The name of the function of an operator, as Cassandra spells it in errors.
+/// Returns the name of the function that computes an operator, as Cassandra spells it in errors.
 fn name(operator: Operator) -> &'static str {
     match operator {
         Operator::Add => "add",
@@ -134,8 +134,8 @@ fn fails<T>(symbol: char, types: &[CqlType; 2], why: impl Display) -> Result<T> 
     Err(failure(&symbol.to_string(), types, what))
 }
 
-/// The type of a numeric result: as wide as the wider operand, and with fractions if one of the
-/// operands has them. `None` if an operand is no number.
+/// Returns the type of a numeric result: as wide as the wider operand, and with fractions if one of
+/// the operands has them. `None` if an operand is no number.
 fn number_type(left: &CqlType, right: &CqlType) -> Option<CqlType> {
     // The width in bytes, and whether the type has a point.
     let rank = |ty: &CqlType| match ty {
@@ -176,7 +176,7 @@ enum Operand {
 }
 
 impl Operand {
-    /// The approximate microseconds that an operation on this operand takes.
+    /// Returns the approximate microseconds that an operation on this operand takes.
     fn units(&self) -> u64 {
         match self {
             Self::Big(number) => integer_units(number),
@@ -203,7 +203,8 @@ fn read(ty: &CqlType, result: &CqlType, bytes: &[u8]) -> Option<Operand> {
     })
 }
 
-/// Applies an operator to two operands that have the same type. The error is a message.
+/// Applies an operator to two operands that have the same type. The error is a message for the
+/// client.
 fn numbers(
     operator: Operator,
     left: Operand,

@@ -103,8 +103,8 @@ fn check_digits(function: &str, ty: &CqlType, bytes: &[u8]) -> Result<()> {
     interrupt::charge(number_size::digits_units(bytes.len()))
 }
 
-/// The types with a cast to this type, in the order of Cassandra's messages; empty if there is no
-/// cast to this type.
+/// Returns the types with a cast to this type, in the order of Cassandra's messages; empty if there
+/// is no cast to this type.
 fn sources(to: &CqlType) -> Vec<CqlType> {
     match to {
         CqlType::Counter => Vec::new(),
@@ -122,7 +122,7 @@ fn sources(to: &CqlType) -> Vec<CqlType> {
     }
 }
 
-/// The name of the function that casts to a type, for example `system.castAsInt`.
+/// Returns the name of the function that casts to a type, for example `system.castAsInt`.
 pub fn cast_name(to: &CqlType) -> String {
     let ty = to.to_string();
     let (first, rest) = ty.split_at(1);

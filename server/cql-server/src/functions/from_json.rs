@@ -15,7 +15,8 @@ use crate::error::{Result, invalid, of_type};
 use crate::interrupt;
 use crate::memory::Memory;
 
-/// The number of fields of a user-defined type that are looked up in an object in one unit of work.
+/// The number of fields of a user-defined type that are looked up in a JSON object in about a
+/// microsecond, the unit that [`interrupt::charge`] counts.
 const FIELDS_PER_UNIT: usize = 16;
 
 /// Decodes a JSON text as a value of a type; `None` is null. A quoted text may stand for any native
@@ -337,8 +338,8 @@ fn by_names(
     Ok(read.map(|()| values))
 }
 
-/// Splits a JSON object into its values by their names. If a name occurs several times, its last
-/// value counts.
+/// Splits a JSON object into its values by their names. If a name occurs several times, the last
+/// value is used.
 fn object(json: &str) -> Result<BTreeMap<String, &RawValue>> {
     let mut values = BTreeMap::new();
     let read = members(json, |name, raw| {

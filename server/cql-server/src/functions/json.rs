@@ -224,7 +224,7 @@ fn string(text: &str, out: &mut String, bytes_max: usize) -> Result<()> {
     Ok(())
 }
 
-/// The number of bytes that a byte takes in a quoted text. Escapes are those of
+/// Returns the number of bytes that a byte takes in a quoted text. Escapes are those of
 /// `Json.quoteAsJsonString`, with hexadecimal digits in capitals.
 fn quoted_bytes(byte: u8) -> usize {
     match byte {

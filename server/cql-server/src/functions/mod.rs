@@ -51,10 +51,12 @@ use super::interrupt;
 /// of the call. Returns the result; `None` is null.
 type Body = dyn Fn(&[Option<&[u8]>], Conditions) -> Result<Option<Vec<u8>>> + Send + Sync;
 
-/// Returns whether the argument at a position can be passed for a parameter of a type.
+/// A test of a call's arguments: returns whether the argument at this position can be passed for a
+/// parameter of this type.
 type Test<'t> = dyn Fn(usize, &CqlType) -> Result<bool> + 't;
 
-/// The data beside the arguments that a call may depend on: the time, and the limit on the result.
+/// The data besides the arguments on which the result of a call may depend: the time, and the limit
+/// on the result.
 #[derive(Debug, Clone, Copy)]
 pub struct Conditions {
     /// The time of the call, in microseconds since 1970.
@@ -64,8 +66,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// The conditions of a call whose result is no part of a response to a SELECT, for example of a
-    /// call in an INSERT. `now_us` is the time of the request.
+    /// Returns the conditions of a call whose result is no part of a response to a SELECT, for
+    /// example of a call in an INSERT. `now_us` is the time of the request.
     pub fn at(now_us: i64) -> Self {
         Self {
             now_us,
@@ -118,7 +120,7 @@ impl Function {
         }
     }
 
-    /// Declares the function as monotonic.
+    /// Marks the function as monotonic: see [`is_monotonic`](Self::is_monotonic).
     fn monotonic(self) -> Self {
         Self {
             is_monotonic: true,
@@ -126,7 +128,7 @@ impl Function {
         }
     }
 
-    /// The qualified name, for example `system.now`.
+    /// Returns the qualified name, for example `system.now`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -211,7 +213,7 @@ pub fn find(
     ))
 }
 
-/// Returns the position of the first parameter type for which `test` returns false.
+/// Returns the position of the first parameter type that fails `test`; `None` if all types pass.
 fn first_failing(types: &[CqlType], test: &Test<'_>) -> Result<Option<usize>> {
     for (at, ty) in types.iter().enumerate() {
         if !test(at, ty)? {
@@ -233,7 +235,8 @@ pub fn is_named(name: &QualifiedName, function: &str) -> bool {
     name.keyspace.as_ref().is_none_or(|k| *k == "system") && name.name == function
 }
 
-/// The error of a function that rejects values although their types are permitted: code 0x1400.
+/// Returns the error of a function that rejects values although their types are permitted: code
+/// 0x1400.
 fn failure(name: &str, types: &[CqlType], message: impl Into<String>) -> ErrorResponse {
     let kind = ErrorKind::FunctionFailure {
         keyspace: "system".to_owned(),
@@ -257,7 +260,7 @@ pub fn to_json_of(ty: &CqlType) -> Function {
     )
 }
 
-/// The function `fromJson`, for a context that requires a value of type `ty`.
+/// Returns the function `fromJson`, for a context that requires a value of type `ty`.
 pub fn from_json_of(ty: &CqlType) -> Function {
     let returns = ty.clone();
     Function::new(

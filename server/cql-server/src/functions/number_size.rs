@@ -19,7 +19,7 @@ const SCALE_MAX: u64 = 10_000;
 /// The result of a check of a number. The error is the reason why the number is rejected.
 pub type Checked = std::result::Result<(), &'static str>;
 
-/// Checks the size of an integer, an operand or a result.
+/// Checks the size of an integer that is an operand or a result.
 ///
 /// # Errors
 /// The reason why the number is rejected.
@@ -30,7 +30,7 @@ pub fn check_integer(number: &BigInt) -> Checked {
     Ok(())
 }
 
-/// Checks the size of a decimal, an operand or a result.
+/// Checks the size of a decimal that is an operand or a result.
 ///
 /// # Errors
 /// The reason why the number is rejected.
@@ -65,20 +65,20 @@ pub fn digits_units(bytes: usize) -> u64 {
     bytes.saturating_sub(16) as u64 / 4
 }
 
-/// An upper bound, in approximate microseconds, of the time of an operation on an integer.
+/// Returns an upper bound, in approximate microseconds, of the time of an operation on an integer.
 pub fn integer_units(number: &BigInt) -> u64 {
     number.bits().min(8 * NUMBER_BYTES_MAX) / 32
 }
 
-/// An upper bound, in approximate microseconds, of the time of an operation on a decimal that
-/// writes out all its digits: 1e1000 has 1,001.
+/// Returns an upper bound, in approximate microseconds, of the time of an operation on a decimal
+/// that writes out all its digits: 1e1000 has 1,001.
 pub fn decimal_units(number: &BigDecimal) -> u64 {
     let (unscaled, scale) = number.as_bigint_and_scale();
     integer_units(&unscaled) + scale_units(scale)
 }
 
-/// The approximate time, in microseconds, of writing out the decimal places of a number with this
-/// scale.
+/// Returns the approximate time, in microseconds, of writing out the decimal places of a number
+/// with this scale.
 pub fn scale_units(scale: i64) -> u64 {
     scale.unsigned_abs().min(SCALE_MAX) / 8
 }

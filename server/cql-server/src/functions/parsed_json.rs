@@ -9,7 +9,8 @@ use super::printed;
 pub struct ParsedJson<'t>(pub &'t str);
 
 impl ParsedJson<'_> {
-    /// The simple name of the Java class to which Cassandra's parser would decode the value.
+    /// Returns the simple name of the Java class to which Cassandra's parser would decode the
+    /// value.
     pub fn class(self) -> &'static str {
         let json = self.0;
         match json.as_bytes().first() {
@@ -83,7 +84,8 @@ fn end_of_number(text: &str) -> usize {
     text.find(|c: char| !is_part(c)).unwrap_or(text.len())
 }
 
-/// Writes a number that has a point or an exponent, as Java prints a `Double`.
+/// Writes a number: with a point or an exponent, it is written as Java prints a `Double`; an
+/// integer is written in plain digits.
 fn write_number(json: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match (json.parse::<i64>(), json.parse::<f64>()) {
         (Ok(number), _) => write!(f, "{number}"),

@@ -184,7 +184,7 @@ fn floor_ms(time_ms: i64, duration: Duration, start_ms: i64) -> Result<i64> {
     }
 }
 
-/// The month of a time, counted from the beginning of the year 0.
+/// Returns the month of a time, counted from the beginning of the year 0.
 fn month_of(ms: i64) -> i64 {
     let (year, month, _) = date_of(ms.div_euclid(MS_PER_DAY));
     year * 12 + month - 1

@@ -8,7 +8,9 @@ use crate::error::{Result, invalid};
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// Creates a function whose argument is a time: a `timestamp`, a `date` or a `timeuuid`.
+/// Creates a function whose argument is a time: a `timestamp`, a `date` or a `timeuuid`. `then`
+/// computes the result from the time in milliseconds since 1970. The result for a null or empty
+/// argument is null.
 pub fn of_ms(
     name: String,
     from: CqlType,
@@ -58,8 +60,8 @@ pub fn date(ms: i64) -> Result<Vec<u8>> {
     Ok(date_of_ms(ms))
 }
 
-/// The day of a time as Cassandra 4.1 computes it: 32 bits and, before 1970, the following day
-/// unless the time is midnight, because Java's `Duration.toDays` rounds towards zero.
+/// Returns the day of a time as Cassandra 4.1 computes it: 32 bits and, before 1970, the following
+/// day unless the time is midnight, because Java's `Duration.toDays` rounds towards zero.
 pub fn date_of_ms(ms: i64) -> Vec<u8> {
     let days = ms.div_euclid(1000) / SECONDS_PER_DAY + DATE_EPOCH;
     (days as u32).to_be_bytes().to_vec()

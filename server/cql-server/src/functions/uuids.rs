@@ -53,13 +53,14 @@ pub fn random() -> [u8; 16] {
         .into_bytes()
 }
 
-/// The least uuid of version 1, in the order of `timeuuid`, for a millisecond since 1970. `None` if
-/// the time is out of range.
+/// Returns the least uuid of version 1, in the order of `timeuuid`, for a millisecond since 1970.
+/// `None` if the time is out of range.
 pub fn least(ms: i64) -> Option<[u8; 16]> {
     at(ms.checked_mul(TICKS_PER_MS)?, [0x80; 8])
 }
 
-/// The greatest uuid of version 1 for a millisecond since 1970. `None` if the time is out of range.
+/// Returns the greatest uuid of version 1 for a millisecond since 1970. `None` if the time is out
+/// of range.
 pub fn greatest(ms: i64) -> Option<[u8; 16]> {
     let last = ms
         .checked_mul(TICKS_PER_MS)?
@@ -76,19 +77,19 @@ fn at(ticks: i64, node: [u8; 8]) -> Option<[u8; 16]> {
         .then(|| compose(ticks, node))
 }
 
-/// The time of a uuid of version 1 in milliseconds since 1970. As in Cassandra, a fraction of a
-/// millisecond is rounded towards 1970.
+/// Returns the time of a uuid of version 1 in milliseconds since 1970. As in Cassandra, a fraction
+/// of a millisecond is rounded towards 1970.
 pub fn unix_ms(uuid: &[u8; 16]) -> i64 {
     (ticks_of(uuid) / TICKS_PER_US - EPOCH_TICKS / TICKS_PER_US) / 1000
 }
 
-/// The time of a uuid of version 1 in milliseconds since 1970. A fraction of a millisecond is
-/// rounded down.
+/// Returns the time of a uuid of version 1 in milliseconds since 1970. A fraction of a millisecond
+/// is rounded down.
 pub fn unix_ms_floor(uuid: &[u8; 16]) -> i64 {
     (ticks_of(uuid) - EPOCH_TICKS).div_euclid(TICKS_PER_MS)
 }
 
-/// The time of a uuid of version 1 in ticks of 100 ns since 1582-10-15.
+/// Returns the time of a uuid of version 1 in ticks of 100 ns since 1582-10-15.
 fn ticks_of(uuid: &[u8; 16]) -> i64 {
     let ticks = u64::from_be_bytes([
         uuid[6] & 0x0f,

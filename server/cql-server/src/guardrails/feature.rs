@@ -43,7 +43,7 @@ impl Feature {
         }
     }
 
-    /// The error message for statements that use the feature while it is forbidden.
+    /// Returns the error message for statements that use the feature while it is forbidden.
     pub(super) fn refusal(self) -> String {
         let setting = self.setting();
         // In Cassandra some guardrails have the name of their setting.

@@ -9,8 +9,8 @@ use crate::error::{Result, invalid};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Read,
-    /// INSERT, UPDATE, DELETE and batches. The consistency level of a write is checked and, with
-    /// IF, the serial consistency level.
+    /// INSERT, UPDATE, DELETE and batches. The consistency level and the serial consistency level
+    /// (SERIAL by default) are checked, also for writes without IF, as in Cassandra.
     Write,
 }
 
@@ -51,7 +51,7 @@ impl LevelSet {
         Some(set)
     }
 
-    /// The names of the levels, in the order of their codes.
+    /// Returns the names of the levels, in the order of their codes.
     pub(super) fn names(self) -> Vec<&'static str> {
         let own = all().filter(|level| self.has(*level));
         own.map(Consistency::name).collect()

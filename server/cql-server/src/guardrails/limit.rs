@@ -66,7 +66,7 @@ impl Limit {
         Self::Tombstones,
     ];
 
-    /// The name of the limit in errors and in settings.
+    /// Returns the name of the limit in errors and in settings.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Keyspaces => "keyspaces",
@@ -87,8 +87,8 @@ impl Limit {
         }
     }
 
-    /// The suffixes that turn the name of the limit into the names of its two settings. The second
-    /// one is `None` if the limit only causes warnings.
+    /// Returns the suffixes that turn the name of the limit into the names of its two settings. The
+    /// second one is `None` if the limit only causes warnings.
     pub(super) fn suffixes(self) -> (&'static str, Option<&'static str>) {
         let fail = match self {
             Self::UnloggedBatchAcrossPartitions => None,
@@ -108,8 +108,8 @@ impl Limit {
         }
     }
 
-    /// The default thresholds, equal to Cassandra's: the guardrails are off, but the limits that
-    /// Cassandra had before its guardrails are on.
+    /// Returns the default thresholds, equal to Cassandra's: the guardrails are off, but the limits
+    /// that Cassandra had before its guardrails are on.
     pub(super) fn default_threshold(self) -> Threshold {
         let (warn, fail) = match self {
             Self::BatchSize => (Some(5 << 10), Some(50 << 10)),
@@ -129,9 +129,9 @@ impl Limit {
         )
     }
 
-    /// Returns the warning or error for a number, `value`, above `threshold`, as in Cassandra.
-    /// `what` is mostly the name of the object with that number; for tombstones it is a whole
-    /// clause in a warning, and the name of a table in an error.
+    /// Returns the text of the warning or error for a number, `value`, above `threshold`, as in
+    /// Cassandra. `what` is mostly the name of the object that the number belongs to. For
+    /// tombstones it is a whole clause in a warning, and the name of a table in an error.
     pub(crate) fn words(self, is_warning: bool, what: &str, value: u64, threshold: u64) -> String {
         let kind = if is_warning { "warning" } else { "failure" };
         let words = match (self, is_warning) {

@@ -89,8 +89,11 @@ impl Guardrails {
         limits.iter().any(|limit| self.threshold(*limit) != none)
     }
 
-    /// Checks the number `value`, which belongs to `what`, against a limit. Adds a warning if the
-    /// number is above the threshold of warnings.
+    /// Checks the number `value` of the object `what` against a limit. Adds a warning if the number
+    /// is above the threshold for warnings.
+    ///
+    /// # Errors
+    /// If the number is above the threshold for errors.
     pub fn check(
         &self,
         limit: Limit,

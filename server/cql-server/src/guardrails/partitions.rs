@@ -23,7 +23,7 @@ use super::{Guardrails, Limit, Threshold};
 pub struct LargePartition {
     pub keyspace: String,
     pub table: String,
-    /// The values of the partition key as text, separated by colons.
+    /// The values of the columns of the partition key as text, separated by colons.
     pub key: String,
     /// Bytes of the written keys and values, before compression.
     pub bytes: u64,
@@ -43,13 +43,14 @@ pub struct LargePartitions {
 }
 
 impl LargePartitions {
-    /// The number of times that the store wrote a partition larger than the threshold for warnings,
-    /// but not larger than that for errors.
+    /// Returns the number of times that the store wrote a partition larger than the threshold for
+    /// warnings, but not larger than that for errors.
     pub fn warnings(&self) -> u64 {
         self.warnings.load(Ordering::Relaxed)
     }
 
-    /// The number of times that the store wrote a partition larger than the threshold for errors.
+    /// Returns the number of times that the store wrote a partition larger than the threshold for
+    /// errors.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }

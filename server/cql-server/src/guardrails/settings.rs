@@ -112,7 +112,7 @@ impl Guardrails {
     }
 }
 
-/// The names of a limit's settings.
+/// Returns the names of a limit's settings.
 fn names(limit: Limit) -> impl Iterator<Item = String> {
     let (warn, fail) = limit.suffixes();
     let suffixes = [Some(warn), fail].into_iter().flatten();

@@ -404,7 +404,7 @@ fn the_size_and_the_partitions_of_a_batch_are_limited() {
     );
 }
 
-/// A server with ten rows in one partition. Seven of them are deleted.
+/// Returns a server with ten rows in one partition. Seven of them are deleted.
 fn with_tombstones(settings: &str) -> Server {
     let mut server = guarded(settings);
     for c in 0..10 {

@@ -36,7 +36,8 @@ use super::expiry_time_s;
 use super::failures::BuildFailures;
 use crate::error::{Result, of_catalog, of_schema, of_store, of_table};
 
-/// The most index entries in one commit.
+/// The number of index entries from which on the build commits them. A commit may have more: all
+/// entries of a row, such as those of a collection's elements, are committed together.
 const ENTRIES_PER_COMMIT: usize = 256;
 /// The most rows that are read from one view of the store. While a view is open, merges keep all
 /// versions of rows that the view shows.
@@ -77,8 +78,8 @@ struct Shared {
 enum State {
     Idle,
     Running,
-    /// The thread runs, and a build was requested after it listed the tables: it has to list them
-    /// again.
+    /// The thread runs, and a build was requested after the thread had listed the tables with
+    /// unfinished indexes: it has to list them again.
     RunningAgain,
 }
 
@@ -330,9 +331,9 @@ fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>
     Ok(())
 }
 
-/// The pace of a scan among keys without rows and before values are encoded: offers the core to other
-/// threads, and ends the scan if the builds are stopped. There may be many such keys, for example in a
-/// deleted range, and a long decimal takes milliseconds.
+/// Called by a scan while it passes keys without rows, and before it encodes values. Offers the
+/// core to other threads, and ends the scan if the builds are stopped. There may be many such keys,
+/// for example in a deleted range, and a long decimal takes milliseconds to encode.
 #[derive(Debug)]
 struct ScanPace<'b> {
     shared: &'b Shared,

@@ -28,10 +28,10 @@ use crate::analyse::select::SelectPlan;
 use crate::call::Call;
 use crate::error::Result;
 
-/// Returns the earlier one of `read_time_ms`, the time of a reader, and the time of the clock, in
-/// seconds since 1970. A value that had expired then needs no index entry. The time of readers is the
-/// later one if the clock was set back. It is not used then, because after a restart readers follow
-/// the clock, and see values again that had expired.
+/// Returns the time, in seconds since 1970, that decides whether a value is expired for the
+/// indexes: an expired value needs no entry. This is the earlier of `read_time_ms`, the time of a
+/// reader, and the time of the clock. If the clock was set back, the reader's time is ahead of it;
+/// but after a restart readers follow the clock, and some expired values become visible again.
 fn expiry_time_s(catalog: &Catalog, read_time_ms: u64) -> i64 {
     let read_time_s = i64::try_from(read_time_ms / 1000).unwrap_or(i64::MAX);
     let clock_s = catalog.timestamps().now_us().div_euclid(1_000_000);

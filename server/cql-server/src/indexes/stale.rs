@@ -16,12 +16,13 @@ use super::expiry_time_s;
 use crate::error::{Result, of_key, of_store, of_table};
 use crate::read::{StatementPace, charge_decoding};
 
-/// The number of seconds for which a value still counts as live after its expiry, because readers
-/// of older views may still see it.
+/// For this number of seconds after its expiry, a value is still treated as live here, because
+/// readers with older views may still see it.
 const MARGIN_S: i64 = 60;
 
-/// The most rows of a partition that are read to find a live one. If none of them is live and the
-/// partition has more rows, the index entry is kept.
+/// The most rows of a partition that are read to find a live one, which bounds the work for each
+/// index entry of a partition. If none of them is live and the partition has more rows, the index
+/// entry is kept.
 const ROWS_MAX: usize = 64;
 
 /// Removes those of these index entries that are stale: their rows no longer have the value. An
@@ -60,7 +61,8 @@ fn remove(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) -> Result<()
     }
 }
 
-/// Whether the row or partition of an index entry still has the value of the entry.
+/// Returns whether the row or partition of an index entry still has the value of the entry. Also
+/// true if that is unknown after [`ROWS_MAX`] rows.
 fn is_right(
     transaction: &Transaction,
     table: &CqlTable,

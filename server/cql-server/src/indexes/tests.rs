@@ -17,7 +17,7 @@ const FILTERING: &str = "Cannot execute this query as it might involve data filt
      may have unpredictable performance. If you want to execute this query despite the \
      performance unpredictability, use ALLOW FILTERING";
 
-/// The keys of the entries in the indexes of a table, ascending.
+/// Returns the keys of the entries in the indexes of a table, ascending.
 fn entry_keys(server: &Server, table: &str) -> Vec<Vec<u8>> {
     let state = server.executor.catalog().state();
     let table = state.table("ks", table).unwrap().clone();
@@ -27,7 +27,7 @@ fn entry_keys(server: &Server, table: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The number of entries in the indexes of a table.
+/// Returns the number of entries in the indexes of a table.
 fn entries(server: &Server, table: &str) -> usize {
     entry_keys(server, table).len()
 }

@@ -25,7 +25,7 @@ impl CpuLimit {
         }
     }
 
-    /// Whether the limit is reached at `now`. `cpu` returns the CPU time of the thread.
+    /// Returns whether the limit is reached at `now`. `cpu` returns the CPU time of the thread.
     pub(super) fn is_reached(&mut self, now: Instant, cpu: impl FnOnce() -> Duration) -> bool {
         if now < self.look_at {
             return false;

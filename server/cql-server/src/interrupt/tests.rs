@@ -5,8 +5,9 @@ use ebb_colocate::FloorShare;
 use super::*;
 
 thread_local! {
-    /// True once a statement has called the function that lowers its thread. No test enters the
-    /// idle class: on busy cores a thread of that class makes hardly any progress.
+    /// Set to true when a statement calls the function that lowers its thread's scheduling class.
+    /// The tests do not enter the idle class: on busy cores a thread of that class makes hardly any
+    /// progress.
     static LOWERED: Cell<bool> = const { Cell::new(false) };
     /// The units of work that statements on this thread have passed to [`charge`], about one for
     /// each microsecond.
@@ -20,7 +21,7 @@ pub(crate) fn charged<T>(execute: impl FnOnce() -> T) -> (T, u64) {
     (done, CHARGED.get().wrapping_sub(before))
 }
 
-/// The interrupt of a request whose client is gone.
+/// Returns the interrupt of a request whose client is gone.
 pub(crate) fn cancelled() -> Interrupt {
     let gone = Arc::new(AtomicBool::new(true));
     Interrupt::new(now(), DAY, gone)

@@ -30,7 +30,7 @@ pub(crate) struct Pages {
     cases: Vec<Case>,
 }
 
-/// A statement, with the results that it may return.
+/// A statement, and what its pages may contain.
 pub(crate) struct Case {
     text: &'static str,
     /// The rows of the statement without LIMIT.
@@ -65,9 +65,9 @@ impl Pages {
         &self.cases
     }
 
-    /// Executes a statement from a paging state on, in pages of `page_rows`. Returns false if the
-    /// server rejects the state. Otherwise checks that the pages contain only rows of the
-    /// statement, and no more than LIMIT permits.
+    /// Executes a statement from a paging state on, in pages of `page_rows` rows (`None` for a
+    /// single page). Returns false if the server rejects the state. Otherwise checks that the pages
+    /// contain only rows of the statement, and no more than LIMIT permits.
     pub(crate) fn shows(&mut self, case: usize, page_rows: Option<u32>, state: &[u8]) -> bool {
         let Case {
             text, all, most, ..

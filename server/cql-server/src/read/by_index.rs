@@ -63,8 +63,8 @@ impl Walk<'_> {
 
     /// Adds to the page the matching rows of each partition that an index entry names. Entries name
     /// whole partitions in an index on a static column or on a column of the partition key. Reads
-    /// the partitions in `range`, after the row at which the previous page ended (`resume`), until
-    /// the returned end.
+    /// the partitions in `range`, beginning after the row at which the previous page ended
+    /// (`resume`). Returns the reason why it stopped.
     fn partitions_of(
         &mut self,
         entries: Entries<'_>,
@@ -111,9 +111,10 @@ impl Walk<'_> {
         }
     }
 
-    /// Adds to the page each matching row that an index entry names, in `range` and after the row
-    /// at which the previous page ended (`resume`), until the returned end. The entries of one
-    /// partition lie together, so the header of the partition is read once for all of them.
+    /// Adds to the page each matching row that an index entry names, in `range`, beginning after
+    /// the row at which the previous page ended (`resume`). Returns the reason why it stopped. The
+    /// entries of one partition lie together, so the header of the partition is read once for all
+    /// of them.
     fn rows_of(
         &mut self,
         entries: Entries<'_>,
@@ -238,7 +239,8 @@ impl<'s> Lookahead<'s> {
         }
     }
 
-    /// Returns the next entry, after at most one short search.
+    /// Returns the next entry. Ends after one short search: if that met only entries that the read
+    /// does not see, returns [`EntryStep::Passed`].
     fn next(&mut self) -> Result<EntryStep> {
         match self.ahead.take() {
             Some(entry) => Ok(EntryStep::Entry(entry)),
@@ -246,8 +248,8 @@ impl<'s> Lookahead<'s> {
         }
     }
 
-    /// Returns the next entry, as [`next`](Self::next) does, if its key begins with `prefix`;
-    /// [`EntryStep::Done`] otherwise.
+    /// Returns the next entry, as [`next`](Self::next) does, if its key begins with `prefix`.
+    /// Otherwise keeps the entry for later, and returns [`EntryStep::Done`].
     fn next_of(&mut self, prefix: &[u8]) -> Result<EntryStep> {
         Ok(match self.next()? {
             EntryStep::Entry(entry) if !entry.0.starts_with(prefix) => {
@@ -258,9 +260,8 @@ impl<'s> Lookahead<'s> {
         })
     }
 
-    /// Returns whether the entries of `prefix` end here: the next key does not begin with `prefix`. False
-    /// if this is unknown after a short search, because the next key lies behind entries that the read
-    /// does not see.
+    /// Returns whether no further entry begins with `prefix`, as far as a short search shows. False
+    /// if that remains unknown, because the search met only entries that the read does not see.
     fn ends(&mut self, prefix: &[u8]) -> Result<bool> {
         if self.ahead.is_none() {
             match self.entries.search().map_err(of_table)? {

@@ -82,7 +82,7 @@ impl<'f> Filter<'f> {
         Ok(Self { all, types })
     }
 
-    /// Whether the columns of a row pass all predicates.
+    /// Returns whether the columns of a row pass all predicates.
     ///
     /// # Errors
     /// If the row is damaged, or the statement's time is over.
@@ -104,7 +104,7 @@ impl<'f> Filter<'f> {
         self.holds(&self.all[predicate], cells)
     }
 
-    /// Whether a predicate holds for the columns of a row.
+    /// Returns whether a predicate holds for the columns of a row.
     fn holds(&self, one: &One<'_>, cells: &[Option<LiveColumn<'_>>]) -> Result<bool> {
         let mut values: Vec<Cow<'_, [u8]>> = Vec::with_capacity(one.slots.len());
         for &slot in &one.slots {
@@ -182,7 +182,7 @@ fn entry<'v>(evaluated: Evaluated<'v>, what: &str, column: &str) -> Result<Cow<'
     }
 }
 
-/// Whether a list or set contains an element, or a map a value.
+/// Returns whether a list or set contains an element, or a map a value.
 ///
 /// # Errors
 /// If the collection is damaged, or the statement's time is over.

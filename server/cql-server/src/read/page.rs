@@ -23,15 +23,15 @@ use crate::paging::{self, PagingState};
 /// Limits on reads and their pages.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The most bytes of cells in a page, if the client pages.
+    /// The number of bytes of cells from which on a page takes no further row, if the client pages.
     pub page_bytes: usize,
     /// The reading time after which a page without rows ends, if the client pages.
     pub empty_page: Duration,
     /// The reading time after which a page ends, if the client pages.
     pub page_time: Duration,
     /// The most bytes of a response's cells, together with the read's buffers: rows to sort, and
-    /// states of aggregates. A read that needs more fails. Drivers reject longer responses: the
-    /// Java driver from 256 MiB on, by default.
+    /// states of aggregates. A read that needs more fails, because drivers reject longer responses:
+    /// the Java driver from 256 MiB on, by default.
     ///
     /// The same limit holds separately for the computed arguments of functions, which are kept
     /// until the function is called.
@@ -49,7 +49,8 @@ impl Default for Limits {
     }
 }
 
-/// The limits on the number of rows that a statement and its client give.
+/// The limits on the number of rows that a statement (LIMIT, PER PARTITION LIMIT) and its client
+/// (the page size) set.
 #[derive(Debug, Clone, Copy)]
 pub struct RowLimits {
     /// The most rows of the statement's whole result, from LIMIT.
@@ -68,7 +69,8 @@ const KEPT_BYTES: usize = 64;
 /// [`interrupt::charge`] counts.
 const CELLS_PER_UNIT: usize = 32;
 
-/// A live row that passes the filter.
+/// A live row, or the static columns of a partition as a row of their own, before the filter and
+/// the limits are applied.
 #[derive(Debug)]
 pub struct LiveRow<'r> {
     /// The engine's key of the row or, for a row of static columns alone, of the partition's
@@ -86,7 +88,7 @@ pub enum Flow {
     Row,
     /// Continue with the first row of the next partition.
     Partition,
-    /// The page is full, or a limit is reached.
+    /// End the page: it is full, or LIMIT is reached.
     Stop,
 }
 
@@ -118,7 +120,7 @@ pub struct Page<'s> {
 /// ORDER BY), and its cells.
 type SortedRow = (Vec<u8>, Vec<Option<Vec<u8>>>);
 
-/// The group that the last row belongs to.
+/// The group that the last row belongs to, with the state of its aggregates.
 #[derive(Default)]
 struct Groups {
     /// The key columns and the value by which the rows are grouped, which all rows of the group
@@ -134,8 +136,8 @@ struct Groups {
 }
 
 impl<'s> Page<'s> {
-    /// Begins a page of the result, after the page that ended with `resume`. The cells go to
-    /// `writer`.
+    /// Begins the page after the one that ended with the paging state `resume`; `None` for the
+    /// first page. The cells are written to `writer`.
     ///
     /// # Errors
     /// If the key in `resume` is no key of the engine.
@@ -205,9 +207,9 @@ impl<'s> Page<'s> {
         elapsed >= allowed
     }
 
-    /// Writes what is written only after all rows were read: the last group of GROUP BY or of
-    /// aggregates, and the rows that ORDER BY sorts. `is_done` is true if the result has no more
-    /// rows.
+    /// Writes the rows that are known only after all rows were read: that of the last group, and
+    /// the rows that ORDER BY sorts. `is_done` is true if the table has no more rows for the
+    /// result.
     ///
     /// # Errors
     /// If a function fails, the result is too large or the statement's time is over.
@@ -239,7 +241,7 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
-    /// The number of rows that PER PARTITION LIMIT still permits in the partition of a key.
+    /// Returns the number of rows that PER PARTITION LIMIT still permits in the partition of a key.
     pub fn left_in_partition_of(&self, key: &[u8]) -> u64 {
         if !self.prefix.is_empty() && key.starts_with(&self.prefix) {
             self.left_in_partition
@@ -263,7 +265,7 @@ impl<'s> Page<'s> {
         self.writer.rows() >= rows || self.writer.bytes() >= self.limits.page_bytes
     }
 
-    /// The bytes that the response and the rows buffered for sorting may still take, of
+    /// Returns the bytes that the response and the rows buffered for sorting may still take, of
     /// [`Limits::result_bytes`].
     fn room(&self) -> usize {
         let taken = self.sorted_bytes.saturating_add(self.writer.bytes());
@@ -294,7 +296,7 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
-    /// The values from which the selectors of a row are computed.
+    /// Returns the values from which the selectors of a row are computed.
     fn context<'r>(&self, row: &LiveRow<'r>) -> Context<'r>
     where
         's: 'r,
@@ -476,8 +478,8 @@ impl<'s> Page<'s> {
         &clustering[..reader.at()]
     }
 
-    /// Computes the row of the current group, and writes or buffers it. If the group has no row,
-    /// the aggregates have their results for no values, and the other outputs are null.
+    /// Computes the result row of the current group, and writes or buffers it. If the group has no
+    /// rows, the aggregates have their results for no values, and the other outputs are null.
     fn end_group(&mut self) -> Result<()> {
         let outputs = &self.plan.outputs;
         let groups = self.groups.replace(Groups::default());
@@ -570,7 +572,7 @@ impl<'s> Page<'s> {
     }
 }
 
-/// Whether an output depends on all rows of a group.
+/// Returns whether an output depends on all rows of a group.
 fn has_aggregate(output: &Output) -> bool {
     match output {
         Output::Aggregate(_) => true,
@@ -582,12 +584,12 @@ fn has_aggregate(output: &Output) -> bool {
     }
 }
 
-/// The approximate memory of a buffered cell in bytes.
+/// Returns the approximate memory of a buffered cell in bytes.
 fn kept_bytes(cell: &Option<Vec<u8>>) -> usize {
     KEPT_BYTES + cell.as_ref().map_or(0, Vec::len)
 }
 
-/// The approximate memory, in bytes, of a row that is buffered for sorting.
+/// Returns the approximate memory, in bytes, of a row that is buffered for sorting.
 fn sorted_row_bytes(sort_key: &[u8], cells: &[Option<Vec<u8>>]) -> usize {
     let cells_bytes: usize = cells.iter().map(kept_bytes).sum();
     KEPT_BYTES + sort_key.len() + cells_bytes

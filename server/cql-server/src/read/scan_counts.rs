@@ -27,7 +27,7 @@ pub struct ScanCounts<'s> {
     /// The number of rows of an internal page; `None` if the read is a single page.
     page_rows: Option<u32>,
     page: PageCounts,
-    /// The counts of the page with the most tombstones among the completed pages.
+    /// The counts of that completed page which has the most tombstones.
     worst: PageCounts,
 }
 
@@ -110,8 +110,8 @@ impl<'s> ScanCounts<'s> {
         Err(ErrorResponse::new(kind, words))
     }
 
-    /// The counts of the page with the most tombstones, including the page that is not completed
-    /// yet.
+    /// Returns the counts of the page with the most tombstones, including the page that is not
+    /// completed yet.
     fn worst(&self) -> PageCounts {
         if self.page.tombstones > self.worst.tombstones {
             self.page
@@ -120,7 +120,8 @@ impl<'s> ScanCounts<'s> {
         }
     }
 
-    /// The warning for a completed read; `None` unless one of its pages had too many tombstones.
+    /// Returns the warning for a completed read; `None` unless one of its pages had too many
+    /// tombstones.
     pub fn warning(&self) -> Option<String> {
         let warn = self.guardrails?.threshold(Limit::Tombstones).warn?;
         let page = self.worst();

@@ -18,7 +18,7 @@ use crate::error::{Result, invalid};
 use crate::guardrails::{Guardrails, Limit};
 use crate::paging::PagingState;
 
-/// The limits that a SELECT is checked against.
+/// The limits that a read must not exceed.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds<'b> {
     pub limits: &'b Limits,

@@ -170,9 +170,9 @@ fn slice_end<'v>(end: Option<&'v Term>, name: &str, bound: &Bound<'v>) -> Result
     }
 }
 
-/// Computes the arguments of a call. Those that are computed first are kept in memory while the
-/// others are computed, and so are those of each call that this one is nested in. So the bytes of
-/// all kept arguments together are limited.
+/// Computes the arguments of a call. The first ones are kept in memory while later ones are
+/// computed, and so are those of each call around this one. So the total bytes of all kept
+/// arguments are limited.
 fn arguments<'r>(args: &'r [Output], context: &Context<'r>) -> Result<Vec<Value<'r>>> {
     let mut context = *context;
     let mut values = Vec::with_capacity(args.len());
@@ -189,7 +189,7 @@ fn arguments<'r>(args: &'r [Output], context: &Context<'r>) -> Result<Vec<Value<
     Ok(values)
 }
 
-/// Whether two values are equal. Comparing decimals or collections may take long.
+/// Returns whether two values are equal. Comparing decimals or collections may take long.
 ///
 /// # Errors
 /// If the statement's time is over.

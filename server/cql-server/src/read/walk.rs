@@ -38,12 +38,12 @@ const BYTES_PER_UNIT: usize = 1024;
 /// The most stale index entries that one read reports for removal.
 const STALE_MAX: usize = 32;
 
-/// The reason why a walk over rows has ended.
+/// The reason why a walk over rows has ended, and where the next page begins.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
     /// There are no more rows.
     Done,
-    /// The page is full, or a limit of the statement is reached.
+    /// The page is full, or LIMIT is reached.
     Stopped,
     /// The walk has used up the time of the page. The next page begins after `key`, which need not
     /// be a stored key. `had_rows` is true if the walk has met live rows in the key's partition,
@@ -287,10 +287,10 @@ impl<'w> Walk<'w> {
     }
 
     /// Reads the rows of a partition by calls of `advance`, and passes the live rows that pass the
-    /// filter to the page. At the end also passes the static columns, if they are a row of their
-    /// own. They are never one if `had_rows` is true: an earlier page has read live rows of the
-    /// partition, or has found no static columns, or the rows are found by the entries of `index`.
-    /// In the last case the stale entries are collected.
+    /// filter to the page. At the end, also passes the static columns if they are a row of their
+    /// own: the partition has no live rows. `had_rows` is true if they are never such a row: an
+    /// earlier page has read live rows of the partition or found no static columns, or the rows are
+    /// found by the entries of `index`. With an index, collects the stale entries.
     pub(super) fn take_rows(
         &mut self,
         partition: &ProjectedPartition<'_>,
@@ -356,8 +356,9 @@ impl<'w> Walk<'w> {
         Ok(End::Done)
     }
 
-    /// Passes a row to the page, if the row is live and passes the filter. Returns `None` if the
-    /// row is not live, and [`Flow::Row`] if the filter rejects it.
+    /// Passes a row to the page, if the row is live and passes the filter, and returns where the
+    /// walk has to continue. Returns `None` if the row is not live, and [`Flow::Row`] if the filter
+    /// rejects it.
     fn visit(
         &mut self,
         partition: &ProjectedPartition<'_>,

@@ -17,9 +17,9 @@ pub(super) fn digits(text: &str) -> Option<i32> {
     text.parse().ok().filter(|_| are_digits)
 }
 
-/// Returns the full name of a class, which by default is in this package of Cassandra's. A name in
-/// that package that is not in `known` is an error with the text of `unknown`. A class of another
-/// package may be one that was added to an installation of Cassandra, so it is accepted.
+/// Returns the full name of a class: a name without a dot is in the given package of Cassandra's. A
+/// name in this package that is not in `known` is an error with the text of `unknown`. A class of
+/// another package may be one that was added to an installation of Cassandra, so it is accepted.
 pub(super) fn full_class(
     package: &str,
     known: &[&str],

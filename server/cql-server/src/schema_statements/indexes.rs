@@ -8,7 +8,7 @@ use crate::error::of_schema;
 
 type Done = Result<Option<SchemaChange>, ErrorResponse>;
 
-/// The schema change that is reported for a new or dropped index: an update of its table.
+/// Returns the schema change that is reported for a new or dropped index: an update of its table.
 fn updated(keyspace: &str, table: &str) -> SchemaChange {
     changed(
         SchemaChangeKind::Updated,
@@ -17,8 +17,8 @@ fn updated(keyspace: &str, table: &str) -> SchemaChange {
     )
 }
 
-/// The name of the table in a CREATE INDEX. If only the index is qualified with a keyspace, the
-/// table is in that keyspace, too.
+/// Returns the name of the table in a CREATE INDEX. If only the index is qualified with a keyspace,
+/// the table is in that keyspace, too.
 pub fn indexed_table(create: &CreateIndex) -> QualifiedName {
     let of_index = create.name.as_ref().and_then(|name| name.keyspace.as_ref());
     QualifiedName {

@@ -91,8 +91,8 @@ pub fn execute(
 }
 
 impl SchemaContext<'_> {
-    /// Returns the keyspace, which must be one that statements may change, and the name of an
-    /// object.
+    /// Splits a qualified name into the keyspace (by default, the one in use) and the name of the
+    /// object. Statements must be allowed to change the keyspace.
     ///
     /// # Errors
     /// If the name is unqualified and no keyspace is in use, or if the keyspace is a snapshot, is
@@ -143,7 +143,7 @@ impl SchemaContext<'_> {
     }
 
     /// Replaces the schema by the result of `next`. Returns `change` if the schema has changed, and
-    /// `None` if `next` left the schema as it was.
+    /// `None` if `next` left it unchanged.
     fn change(
         &self,
         change: SchemaChange,
@@ -152,9 +152,9 @@ impl SchemaContext<'_> {
         self.change_by(|schema| Ok(next(schema)?.map(|next| (next, change))))
     }
 
-    /// Replaces the schema by the one that `decide` returns together with its change. Returns that
-    /// change, and adds it to [`changes`](Self::changes), also if an error follows it; `None` if
-    /// `decide` left the schema as it was.
+    /// Replaces the schema by the one that `decide` returns, together with a description of the
+    /// change. Returns this change, and adds it to [`changes`](Self::changes), where it stays if a
+    /// later step fails. `None` if `decide` left the schema unchanged.
     fn change_by(
         &self,
         decide: impl FnOnce(&Schema) -> Result<Option<(Schema, SchemaChange)>, ErrorResponse>,
@@ -183,7 +183,7 @@ fn changed(kind: SchemaChangeKind, keyspace: &str, target: SchemaTarget) -> Sche
     }
 }
 
-/// Checks that a keyspace, or a table of it, is readable. Missing ones pass.
+/// Checks that a keyspace, or a table of it, is readable. One that does not exist passes.
 fn check_readable(
     schema: &Schema,
     keyspace: &str,

@@ -114,9 +114,9 @@ fn charge_step(table: &TableSchema) -> Result<(), ErrorResponse> {
     interrupt::charge(1 + (columns / COLUMNS_PER_UNIT) as u64)
 }
 
-/// Returns the table as ALTER TABLE changes it. Columns are added and dropped one after the other, so
-/// that each change is checked against the result of those before it. Renames are checked against
-/// the table as it was.
+/// Returns the table as ALTER TABLE changes it. Columns are added and dropped one after the other,
+/// so that each change is checked against the result of those before it. Renames are checked
+/// against the table before the statement.
 fn changed_table(
     context: &SchemaContext<'_>,
     of: &KeyspaceSchema,

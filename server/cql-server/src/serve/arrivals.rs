@@ -23,8 +23,9 @@ const MARKS_MAX: usize = 32;
 /// byte of the connection.
 #[derive(Debug)]
 pub(super) struct Arrivals {
-    /// Numbers of bytes, each with the time by which that many bytes had arrived, in ascending
-    /// order. There is always at least one mark; all bytes before the first mark are served.
+    /// Total numbers of bytes, each with the time by which that many bytes had arrived, in
+    /// ascending order. There is always at least one mark; all bytes before the first mark are
+    /// served.
     marks: VecDeque<Mark>,
     read_bytes: u64,
     /// The time at which the last request was started, or at which the connection began.
@@ -131,7 +132,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// The time from which a test computes all other times.
+    /// Returns the time from which a test computes all other times.
     fn epoch() -> Instant {
         Instant::now() // clock: arrivals are instants
     }

@@ -17,7 +17,7 @@ pub enum AuditedTables {
 }
 
 impl AuditedTables {
-    /// Whether writes to a table are audited.
+    /// Returns whether writes to a table are audited.
     pub fn covers(&self, keyspace: &str, table: &str) -> bool {
         match self {
             Self::None => false,

@@ -34,16 +34,16 @@ use crate::call::{Lane, Service};
 /// The most writes that share one sync. With more of them the first one would wait too long.
 const GROUP_WRITES_MAX: usize = 1024;
 
-/// The number of groups (writes of one sync) that a write may wait for. After that many the write
-/// is rejected, if it has also waited longer than the limit of overload control. The group that
-/// runs when the write arrives does not count.
+/// The number of groups (writes of one sync) for which a write may wait, besides the one that runs
+/// when the write arrives. After that many, the queue does not drain: the write is rejected if it
+/// has also waited longer than the limit of overload control.
 const GROUPS_WAITED_MAX: u64 = 4;
 
 /// A write in the queue of the commit lane, the thread that commits writes in groups. This is a
 /// trait so that modules do not import each other: a request contains the server's shared state,
 /// which contains this queue.
 pub(super) trait QueuedWrite: Send {
-    /// The arrival time of the write; `None` if overload control may not reject the write.
+    /// Returns the arrival time of the write; `None` if overload control may not reject the write.
     fn refusable_since(&self) -> Option<Instant>;
 
     /// Executes the write on a thread on which other requests wait. Returns `None` if the write
@@ -51,7 +51,7 @@ pub(super) trait QueuedWrite: Send {
     fn try_run_briefly(&mut self) -> Option<RequestResult>;
 
     /// Queues the write to run again from its start: in [`Lane::Write`] after a conflict, in
-    /// [`Lane::Moved`] if it took too long. The result goes to `results`.
+    /// [`Lane::Moved`] if it took too long. The result is sent to `results`.
     fn begin_anew(self: Box<Self>, lane: Lane, results: UnboundedSender<LaneResult>);
 
     /// Returns the result of a write: `ended` is its outcome, or `None` if it panicked; `synced` is
@@ -122,7 +122,7 @@ impl CommitLane {
     }
 }
 
-/// A write after its execution, with its result; `None` if the write panicked.
+/// An executed write of a group, with its result; `None` if the write panicked.
 type Ended = (Sent, Option<RequestResult>);
 
 struct CommitThread<S> {

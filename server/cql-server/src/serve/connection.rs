@@ -46,8 +46,8 @@ const READ_BYTES: usize = 64 << 10;
 const LOGIN_BODY_BYTES_MAX: usize = 16 << 10;
 
 thread_local! {
-    /// The read buffer of a thread. All connections of a thread share it, because connections keep
-    /// only incomplete frames.
+    /// The read buffer of a thread. All connections of the thread share it: they keep only
+    /// incomplete frames, in buffers of their own.
     static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
@@ -556,8 +556,8 @@ impl<S: Service> Connection<S> {
         self.session.has_started() && self.session.is_logged_in()
     }
 
-    /// The limits on received bytes. Before the login they are low, since a login needs only short
-    /// frames, one per segment.
+    /// Returns the limits on received bytes. Before the login they are low, since a login needs
+    /// only short frames, one per segment.
     fn limits(&self) -> Limits {
         let body_bytes_max = self.shared.options.body_bytes_max;
         if !self.session.is_logged_in() {

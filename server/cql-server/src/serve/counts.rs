@@ -19,7 +19,8 @@ pub struct Counts {
     /// Connections that were closed at once, because too many connections were open, in all or from
     /// the address of the client.
     pub connections_refused: u64,
-    /// Requests that were rejected as OVERLOADED.
+    /// Requests that were rejected as OVERLOADED because they had waited too long. Rejections for
+    /// lack of memory are not included.
     pub requests_refused: u64,
     /// The number of passwords that were verified, which takes tens of milliseconds of CPU time
     /// each.
@@ -47,7 +48,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Returns the present values of all counters.
+    /// Returns the present values of the counters in [`Counts`].
     pub fn counts(&self) -> Counts {
         let [passwords_verified, logins_failed, logins_refused] = self.failed_logins.counts();
         let open = self.connections_max - self.connections.available_permits();
@@ -61,25 +62,27 @@ impl Counters {
         }
     }
 
-    /// The number of requests for each opcode, by its name. Rejected requests count, too.
+    /// Returns the number of requests for each opcode, by the opcode's name. Rejected requests are
+    /// included.
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         self.traffic.requests()
     }
 
-    /// The number of errors that were sent to clients, by error code.
+    /// Returns the number of errors that were sent to clients, by error code.
     pub fn errors(&self) -> Vec<(i32, u64)> {
         self.traffic.errors()
     }
 
-    /// The latencies of scans and of reads of ranges, by the names of their lanes: from the receipt
-    /// of the request's last byte until the response, a page or an error, was ready.
+    /// Returns the latencies of scans and of reads of ranges, by the names of their lanes: from the
+    /// receipt of the request's last byte until the response, a page or an error, was ready.
     pub fn scans(&self) -> [(&'static str, LatencyCounts); 2] {
         let Traffic { scans, ranges, .. } = &*self.traffic;
         [("scan", scans.counts()), ("range", ranges.counts())]
     }
 
-    /// The latencies of the requests that run inline, by stage, in order: `queued`, `executed`,
-    /// `sent`. `None` unless [`stage_latencies`](super::ServeOptions::stage_latencies) is on.
+    /// Returns the latencies of the requests that run inline, by stage, in order: `queued`,
+    /// `executed`, `sent`. `None` unless [`stage_latencies`](super::ServeOptions::stage_latencies)
+    /// is on.
     pub fn stages(&self) -> Option<[(&'static str, LatencyCounts); 3]> {
         self.stages.as_ref().map(|stages| stages.counts())
     }

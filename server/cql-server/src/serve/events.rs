@@ -54,8 +54,8 @@ pub enum ServerEvent<'a> {
     },
     /// An overload began: from now on the server rejects requests that have waited for long.
     OverloadBegan,
-    /// An overload ended: the server no longer rejects requests, because for two seconds none had
-    /// to be rejected, or because there are no requests.
+    /// An overload ended: the server no longer rejects requests, because for two seconds most
+    /// requests were served in time, or because there are no requests.
     OverloadEnded {
         /// The number of requests that were rejected during the overload.
         refused: u64,

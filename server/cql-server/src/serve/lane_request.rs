@@ -166,7 +166,7 @@ impl<S: Service> LaneRequest<S> {
         Ok((out, outcome))
     }
 
-    /// The request's entry in the list of queries.
+    /// Returns the entry of the request for the list of queries.
     fn query(&self, lane: Lane) -> Query {
         let Work {
             sender, statements, ..
@@ -309,7 +309,7 @@ fn is_read(lane: Lane, kind: StatementKind) -> bool {
     is_cut_off(lane) && kind.lane != Lane::Write
 }
 
-/// The error of a read whose result does not fit into the memory for results.
+/// Returns the error of a read whose result does not fit into the memory for results.
 fn no_memory(bytes: usize) -> ErrorResponse {
     let mib = bytes.div_ceil(1 << 20);
     ErrorResponse::overloaded(format!(

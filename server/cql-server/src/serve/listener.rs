@@ -138,18 +138,18 @@ impl CqlServer {
         })
     }
 
-    /// The address on which the server listens.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The counters of connections and of rejected requests.
+    /// Returns the counters of connections and of rejected requests.
     pub fn counters(&self) -> Counters {
         self.counters.clone()
     }
 
-    /// The queries that wait for, or run on, other threads than that of their connection (in a
-    /// lane). Writes that wait for the disk are not listed.
+    /// Returns the queries that wait for, or run on, other threads than that of their connection
+    /// (in a lane). Writes that wait for the disk are not listed.
     pub fn queries(&self) -> Arc<Queries> {
         self.queries.clone()
     }

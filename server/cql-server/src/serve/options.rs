@@ -60,8 +60,8 @@ pub struct ServeOptions {
     /// rejected as OVERLOADED. A quarter of the memory is for results of at most a page. Rounded up
     /// to whole MiB. By default the largest possible response fits into the other three quarters.
     pub lane_result_bytes_max: usize,
-    /// The most bytes of prepared statements. The least recently used are dropped, and drivers
-    /// prepare them again.
+    /// The most bytes of prepared statements. Beyond that the cache drops statements, mostly those
+    /// that were not used lately, and drivers prepare them again.
     pub statement_bytes_max: usize,
     /// The time from accept until STARTUP, including the TLS handshake.
     pub startup_timeout: Duration,
@@ -75,9 +75,9 @@ pub struct ServeOptions {
     /// for no limit. If the limit is not greater than [`logins_max`](Self::logins_max), it is that
     /// number plus one.
     pub login_failures_max: u32,
-    /// The queueing time that counts as overload. While most requests wait longer than this, the
-    /// server rejects requests that have waited longer than a twentieth of this time. Zero turns
-    /// overload control off.
+    /// The queueing time above which a request is late. While most requests are late, the server
+    /// rejects requests that have waited longer than a twentieth of this time. Zero turns overload
+    /// control off.
     pub overload_wait: Duration,
     /// The time after which a connection is closed if its client reads nothing of the response.
     pub write_timeout: Duration,

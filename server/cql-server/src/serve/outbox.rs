@@ -44,7 +44,7 @@ impl Outbox {
         self.segments = segments;
     }
 
-    /// Whether the frames should be sent before more are appended.
+    /// Returns whether the frames should be sent before more are appended.
     pub(super) fn is_full(&self) -> bool {
         self.frames.len() >= FULL_BYTES
     }
@@ -157,7 +157,7 @@ mod tests {
         Waiting::small(bytes.into())
     }
 
-    /// Bytes without repetitions, more than the sockets can buffer.
+    /// Returns bytes without repetitions, more than the sockets can buffer.
     fn pages() -> Vec<u8> {
         (0..4u32 << 20).flat_map(u32::to_be_bytes).collect()
     }

@@ -63,7 +63,7 @@ const PROBE_FOR: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(super) struct Overload {
-    /// The wait above which a request counts as late; `None` if overload control is off.
+    /// The wait above which a served request is late; `None` if overload control is off.
     limit: Option<Duration>,
     clock: RunningClock,
     rule: Mutex<Rule>,
@@ -165,7 +165,7 @@ impl Overload {
         self.turns_us[place].store(turn.as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// The wait above which requests are rejected now; `None` outside of an overload.
+    /// Returns the wait above which requests are rejected now; `None` outside of an overload.
     pub(super) fn target(&self) -> Option<Duration> {
         let limit = self
             .limit
@@ -226,7 +226,7 @@ impl Overload {
     }
 
     /// Decides, at the end of an interval, whether requests are rejected in the next one. Returns
-    /// this decision, and whether the last overload is definitely over.
+    /// this decision, and whether the last overload is over for good (see [`Rule::is_over`]).
     fn decide(&self) -> (bool, bool) {
         let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed);
         let interval = Interval {

@@ -25,8 +25,8 @@ pub(super) const STUCK: Duration = Duration::from_millis(1);
 /// The interval, while there are writes, at which the watchdog (the thread that notices stuck
 /// writes) checks them.
 const WATCH_EVERY: Duration = Duration::from_millis(2);
-/// The time for which the watchdog goes on checking after the last write has begun, unless it still runs. Then
-/// the watchdog sleeps until there is another.
+/// The time after the start of the last write at which the watchdog stops checking, if that write
+/// has ended. The watchdog then sleeps until the next write begins.
 const WATCH_FOR: Duration = Duration::from_secs(1);
 
 /// The record of the current and recent writes that shows whether writes are slow at the moment.
@@ -101,8 +101,7 @@ impl WritePace {
 
     /// Executes a write on a thread that serves connections, and notes its duration.
     pub(super) fn run<T>(&self, write: impl FnOnce() -> T) -> T {
-        /// A running write, which counts in `inside` until this is dropped, even if the write
-        /// panics.
+        /// A running write, included in `inside` until this is dropped, even if the write panics.
         struct Inside<'a>(&'a AtomicU32);
         impl Drop for Inside<'_> {
             fn drop(&mut self) {
@@ -165,7 +164,7 @@ fn watch(pace: &Weak<WritePace>, runtime: &Handle) {
 mod tests {
     use super::*;
 
-    /// The time from which a test computes all other times.
+    /// Returns the time from which a test computes all other times.
     fn epoch() -> Instant {
         Instant::now() // clock: the base of a test's times
     }

@@ -34,7 +34,7 @@ impl ReceivedError {
         }
     }
 
-    /// Whether the connection has to be closed after the response.
+    /// Returns whether the connection has to be closed after the response.
     pub(super) fn is_fatal(&self) -> bool {
         match self {
             Self::Frame(error) => error.is_fatal(),
@@ -101,8 +101,8 @@ impl Received {
         }
     }
 
-    /// The number of received bytes that are not served yet. For opened segments the number is
-    /// estimated, as if all their frames were compressed equally well.
+    /// Returns the number of received bytes that are not served yet. For opened segments the number
+    /// is estimated, as if all their frames were compressed equally well.
     pub(super) fn bytes(&self) -> usize {
         match self.segments {
             None => self.frames.len(),
@@ -110,14 +110,14 @@ impl Received {
         }
     }
 
-    /// The memory, in bytes, of the received bytes that are not served yet. Opened segments count
-    /// with their uncompressed length.
+    /// Returns the memory, in bytes, of the received bytes that are not served yet. Opened segments
+    /// count with their uncompressed length.
     pub(super) fn held_bytes(&self) -> usize {
         self.sealed.len() + self.frames.len()
     }
 
-    /// The number of discarded bytes of too long frames since the start of the connection; `None`
-    /// if no frame is being discarded now.
+    /// Returns the number of discarded bytes of too long frames since the start of the connection;
+    /// `None` if no frame is being discarded now.
     pub(super) fn skipped_bytes(&self) -> Option<u64> {
         self.skip.as_ref().map(|_| self.skipped_bytes)
     }
@@ -129,17 +129,17 @@ impl Received {
         Some(ReceivedError::Frame(skip.into_error()))
     }
 
-    /// Returns whether the first frame is complete, its segments are opened, it is
-    /// [large](LARGE_BYTES), and its body is within the limit.
+    /// Returns whether the first frame is complete and decompressed from its segments, is
+    /// [large](LARGE_BYTES), and has a body within the limit.
     pub(super) fn has_large_frame(&self, limits: &Limits) -> bool {
         let large = LARGE_BYTES..=limits.body_bytes_max;
         let bytes = self.first_plain_bytes();
         bytes.is_some_and(|bytes| large.contains(&bytes))
     }
 
-    /// The length of the first frame's body, compressed or uncompressed, whichever is longer;
-    /// `None` unless the frame is complete, its segments are opened, and it is not being skipped.
-    /// The uncompressed length is the one that the client has put into the frame, and may be wrong.
+    /// Returns the length of the first frame's body, compressed or uncompressed, whichever is
+    /// longer. `None` unless the frame is complete in `frames` and is not being skipped. The
+    /// uncompressed length is the one that the client has put into the frame, and may be wrong.
     fn first_plain_bytes(&self) -> Option<usize> {
         if self.skip.is_some() {
             return None;
@@ -211,7 +211,7 @@ impl Received {
         }
     }
 
-    /// Whether [`decode`](Self::decode) can make progress.
+    /// Returns whether [`decode`](Self::decode) can make progress.
     pub(super) fn has_frame(&self, limits: &Limits) -> bool {
         let first_bytes = |it: Segments| it.first_bytes(&self.sealed, limits.payload_bytes_max);
         let of_segments = self.segments.and_then(first_bytes);

@@ -11,24 +11,24 @@ use crate::system::CQL_VERSION;
 /// Cassandra's message for a request that is rejected in an overload.
 const OVERLOADED: &str = "Server is in overloaded state. Cannot accept more requests at this point";
 
-/// The error of a request that is rejected because there are more requests than the server can
-/// serve.
+/// Returns the error of a request that is rejected because there are more requests than the server
+/// can serve.
 pub(super) fn overloaded() -> ErrorResponse {
     ErrorResponse::overloaded(OVERLOADED)
 }
 
-/// The error of a request during which a thread panicked.
+/// Returns the error of a request during which a thread panicked.
 pub(super) fn panicked() -> ErrorResponse {
     ErrorResponse::server("the request failed by a bug of the server; see its log")
 }
 
-/// The error of a request that is not executed, or ends early, because the server stops.
+/// Returns the error of a request that is not executed, or ends early, because the server stops.
 pub(super) fn stopping() -> ErrorResponse {
     ErrorResponse::overloaded("the server is stopping")
 }
 
-/// The error of a killed read. It is a read failure, because drivers retry a read after a server
-/// error or OVERLOADED, but not after a failure.
+/// Returns the error of a killed read. It is a read failure, because drivers retry a read after a
+/// server error or OVERLOADED, but not after a failure.
 pub(super) fn killed(consistency: Consistency) -> ErrorResponse {
     let kind = ErrorKind::ReadFailure {
         consistency,
@@ -40,7 +40,7 @@ pub(super) fn killed(consistency: Consistency) -> ErrorResponse {
     ErrorResponse::new(kind, "an operator killed the query")
 }
 
-/// The error for bytes that are no valid request.
+/// Returns the error for bytes that are no valid request.
 pub(super) fn in_protocol(error: ProtocolError) -> ErrorResponse {
     ErrorResponse::protocol(error.to_string())
 }

@@ -237,12 +237,13 @@ mod tests {
         assert_eq!(free(), 1 << 20);
     }
 
-    /// The statements of a request without statements.
+    /// Returns the statements of a request that has none.
     fn none() -> impl Iterator<Item = WaitingStatement<'static>> + Clone {
         std::iter::empty()
     }
 
-    /// A statement that no other request has.
+    /// Returns the single statement of a request, with a size of `bytes` bytes, that no other
+    /// request has.
     fn own(bytes: usize) -> impl Iterator<Item = WaitingStatement<'static>> + Clone {
         std::iter::once(WaitingStatement {
             bytes,
@@ -286,7 +287,8 @@ mod tests {
         );
     }
 
-    /// Regression: a statement in the cache did not count, and the cache dropped it while it waited.
+    /// Regression: the memory of a waiting request's statement was not counted if the statement was
+    /// in the cache, and the cache dropped the statement while the request waited.
     #[test]
     fn a_statement_takes_memory_once_for_all_waiting_requests_that_have_it() {
         let requests = Requests::new(1 << 20, 1 << 10);

@@ -125,13 +125,13 @@ impl<W> ScanQueue<W> {
         })
     }
 
-    /// Whether any scan is queued.
+    /// Returns whether any scan is queued.
     pub(super) fn has_waiting(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Removes and returns the scan to run next; `None` if none may run now. The scan counts as
-    /// running until [`end`](Self::end) is called for its user.
+    /// Removes and returns the scan to run next; `None` if none may run now. The queue treats the
+    /// scan as running until [`end`](Self::end) is called for its user.
     pub(super) fn start(&mut self) -> Option<Started<W>> {
         if !self.may_start() {
             return None;

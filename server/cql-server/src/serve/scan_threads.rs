@@ -202,8 +202,8 @@ impl Inner {
         }
     }
 
-    /// Whether a thread has to be started: because there are fewer than `base`, or for a scan that
-    /// may run while no thread is idle.
+    /// Returns whether a thread has to be started: because there are fewer than `base`, or for a
+    /// scan that may run while no thread is idle.
     fn lacks_thread(&self, state: &State) -> bool {
         let is_below_base = !state.is_closed && state.threads < self.base;
         let is_for_scan = state.queue.may_start() && state.idle + state.starting == 0;
@@ -358,7 +358,7 @@ pub(super) mod tests {
         Arc::new(threads.unwrap())
     }
 
-    /// The interrupt of a request whose deadline does not pass during a test.
+    /// Returns the interrupt of a request whose deadline does not pass during a test.
     pub(in crate::serve) fn never() -> Interrupt {
         let now = Instant::now(); // clock: an interrupt begins at an instant
         Interrupt::new(now, HANG, Arc::default())

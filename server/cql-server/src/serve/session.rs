@@ -121,9 +121,9 @@ impl<S: Service> Session<S> {
         self.has_started
     }
 
-    /// Returns whether overload control may reject this request. Handshake requests and all
-    /// requests on a driver's control connection (the one registered for events) are exempt:
-    /// rejecting them makes the driver drop the node.
+    /// Returns whether overload control may reject this request: only an EXECUTE, BATCH or QUERY.
+    /// Exempt are reads of system tables, KILL QUERY, and all requests on a driver's control
+    /// connection (the one registered for events): rejecting those makes the driver drop the node.
     pub(super) fn may_refuse(&self, frame: &Frame) -> bool {
         let events = &self.events;
         let controls = events.schema || events.status || events.topology;

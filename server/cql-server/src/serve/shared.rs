@@ -89,8 +89,8 @@ impl<S: Service> Shared<S> {
         }
     }
 
-    /// Calls `execute` for a statement. For an administrative statement writes an entry to the
-    /// audit log before and after the call, and reports the statement after its execution.
+    /// Calls `execute` for a statement. For an administrative statement, writes an entry to the
+    /// audit log before and after the call, and reports the statement as an event if it succeeds.
     pub(super) fn audited(
         &self,
         sender: &Sender,

@@ -57,7 +57,7 @@ impl Stages {
         }
     }
 
-    /// The latencies recorded so far, with the names of the stages.
+    /// Returns the latencies recorded so far, with the names of the stages.
     pub(super) fn counts(&self) -> [(&'static str, LatencyCounts); 3] {
         let Self {
             queued,

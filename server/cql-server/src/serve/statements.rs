@@ -40,8 +40,8 @@ impl<S> Entry<S> {
     }
 }
 
-/// A cache of statements by id, bounded in bytes. The least recently used statements are dropped
-/// first.
+/// A cache of statements by id, bounded in bytes. Statements that were not used lately are dropped
+/// first, and half of the memory is for statements that were used more than once.
 pub(super) struct Statements<S> {
     cache: Cache<Id, Arc<Entry<S>>, BySize>,
     /// The number of schema changes after which outdated statements were dropped.

@@ -31,8 +31,8 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Performs the TLS handshake. `turns` limits how many handshakes compute keys at once; one
-    /// that waits for bytes of its client does not count.
+    /// Performs the TLS handshake. `turns` limits how many handshakes compute keys at once; a
+    /// handshake that waits for bytes of its client takes none of them.
     ///
     /// # Errors
     /// If the client does not use TLS, or no version or certificate that the server accepts.
@@ -61,7 +61,8 @@ impl Stream {
         Ok((read > 0).then_some(byte[0]))
     }
 
-    /// A lower bound of the number of received bytes that were not read yet.
+    /// Returns the number of received bytes that are still in the socket (for TLS, encrypted ones);
+    /// 0 if the system does not report it.
     pub(super) fn unread_bytes(&self) -> usize {
         let socket = match self {
             Self::Plain(socket) => socket,
@@ -106,7 +107,7 @@ impl Stream {
         read.map_ok(|()| buffer.filled().len())
     }
 
-    /// The identity in the client's certificate, which the handshake has verified.
+    /// Returns the identity in the client's certificate, which the handshake has verified.
     pub(super) fn identity(&self) -> Option<String> {
         let Self::Tls(stream) = self else {
             return None;

@@ -64,7 +64,7 @@ struct Fake {
     /// The number of syncs that have ended.
     syncs: AtomicUsize,
     sync_fails: AtomicBool,
-    /// The number of the next executions of conditional writes that the service ends with a
+    /// The number of executions of conditional writes, from now on, that the service ends with a
     /// conflict.
     conflicts: AtomicUsize,
     /// True after a statement with the verb `alter`. From then on, prepared statements whose text
@@ -489,9 +489,9 @@ impl<T: Read + Write> Client<T> {
     }
 }
 
-/// The options of tests that are not about overload and time limits. The server never rejects a
-/// request as overloaded, closes no connection because the machine is slow, and reads ranges in the
-/// normal scheduling class.
+/// Returns the options of tests that are not about overload and time limits. The server never
+/// rejects a request as overloaded, closes no connection because the machine is slow, and reads
+/// ranges in the normal scheduling class.
 fn options() -> ServeOptions {
     ServeOptions {
         idle_class: false,

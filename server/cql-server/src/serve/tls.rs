@@ -122,20 +122,20 @@ impl Tls {
         Ok(true)
     }
 
-    /// The configuration for the next connection.
+    /// Returns the configuration for the next connection.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.in_use.load().config)
     }
 
-    /// The earliest time at which a certificate of the current chain expires, in seconds since the
-    /// Unix epoch; `None` if none of them can be parsed.
+    /// Returns the earliest time at which a certificate of the current chain expires, in seconds
+    /// since the Unix epoch; `None` if none of them can be parsed.
     #[must_use]
     pub fn expires_unix_s(&self) -> Option<u64> {
         self.in_use.load().expires_unix_s
     }
 
-    /// The file of the certificate chain.
+    /// Returns the file of the certificate chain.
     #[must_use]
     pub fn certificate(&self) -> &Path {
         &self.options.certificate
@@ -146,7 +146,7 @@ impl Tls {
     }
 }
 
-/// A hash of the contents, or of the error of reading them.
+/// Returns a hash of the contents, or of the error of reading them.
 fn fingerprint(contents: &Result<Contents, TlsError>) -> u64 {
     match contents {
         Ok(contents) => {

@@ -55,7 +55,7 @@ impl Traffic {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The number of requests for each opcode, by the name of the opcode.
+    /// Returns the number of requests for each opcode, by the name of the opcode.
     pub(super) fn requests(&self) -> Vec<(&'static str, u64)> {
         let count = |opcode: &u8| {
             let name = Opcode::from_code(*opcode).map_or("OTHER", Opcode::name);
@@ -65,7 +65,7 @@ impl Traffic {
         OPCODES.iter().map(count).collect()
     }
 
-    /// The number of errors for each error code.
+    /// Returns the number of errors for each error code.
     pub(super) fn errors(&self) -> Vec<(i32, u64)> {
         let count = |place: usize| self.sum(|shard| &shard.errors[place]);
         (0..CODES.len())

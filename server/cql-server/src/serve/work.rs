@@ -203,8 +203,8 @@ impl<S: Service> Work<S> {
         Ok(outcome)
     }
 
-    /// Executes statements in place of those of the request, which differ at most in their analysis,
-    /// and appends the response to `out`. Appends nothing after an error.
+    /// Executes `statements`: those of the request or, if a text had to be analysed again, the same
+    /// ones with their new analysis. Appends the response to `out`, and nothing after an error.
     fn execute(
         &self,
         statements: &RequestStatements<S::Statement>,
@@ -266,8 +266,8 @@ impl<S: Service> Work<S> {
         })
     }
 
-    /// Returns the locks of partitions, its [turns](super::turns), that the request has to take
-    /// before it runs; `None` if it needs none.
+    /// Returns the locks of partitions ([turns](super::turns)) that the request has to take before
+    /// it runs; `None` if it needs none.
     fn turns(&self, request: &Request<'_>) -> Result<Option<Stripes>, ErrorResponse> {
         if !self.kind.takes_turns() {
             return Ok(None);
@@ -303,7 +303,7 @@ impl<S: Service> Work<S> {
         })
     }
 
-    /// The error of the request after its deadline.
+    /// Returns the error of the request after its deadline.
     pub(super) fn time_out(&self) -> TimeOut {
         self.kind.time_out(self.consistency)
     }
@@ -335,8 +335,8 @@ fn with_values<'a, T>(
     statements.zip(values).collect()
 }
 
-/// Whether the error means that the markers of a statement have other names or types than when the
-/// statement was analysed.
+/// Returns whether the error means that the markers of a statement have other names or types than
+/// when the statement was analysed.
 fn is_unprepared(error: &ErrorResponse) -> bool {
     matches!(error.kind, ErrorKind::Unprepared { .. })
 }

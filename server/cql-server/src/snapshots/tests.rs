@@ -10,7 +10,8 @@ use crate::testing::Session;
 const INVALID: i32 = 0x2200;
 
 /// Returns the names of the columns that a SELECT from the table `t` of a keyspace reads, and the
-/// time at which values count as expired: that of the snapshot, or `None` for a live table.
+/// time by which the read decides whether values have expired: that of the snapshot, or `None` for
+/// a live table.
 fn read(session: &Session, keyspace: &str, snapshot: Option<&str>) -> (Vec<String>, Option<u64>) {
     let state = session.state();
     let db = session.catalog.db();
@@ -233,7 +234,7 @@ fn snapshots_are_created_listed_and_dropped() {
     );
 }
 
-/// The columns that drivers see: keyspace, table, name and type.
+/// Returns the columns that drivers see: keyspace, table, name and type.
 fn seen_columns(session: &Session) -> Vec<String> {
     let text = |cell: &Option<Bytes>| String::from_utf8(cell.clone().unwrap().into()).unwrap();
     let column = |row: &Vec<Option<Bytes>>| {

@@ -33,12 +33,12 @@ pub struct PageRows {
 }
 
 impl PageRows {
-    /// Whether the row with this key lies before the page.
+    /// Returns whether the row with this key lies before the page.
     pub fn is_before(&self, key: &[u8]) -> bool {
         self.after.as_ref().is_some_and(|after| key <= &after[..])
     }
 
-    /// Whether all keys that begin with `prefix` lie before the page.
+    /// Returns whether all keys that begin with `prefix` lie before the page.
     pub fn are_all_before(&self, prefix: &[u8]) -> bool {
         let after = self.after.as_ref();
         after.is_some_and(|after| *prefix < after[..] && !after.starts_with(prefix))
@@ -46,13 +46,13 @@ impl PageRows {
 }
 
 impl Lookup {
-    /// Whether the statement reads rows of this keyspace.
+    /// Returns whether the statement reads rows of this keyspace.
     pub fn has_keyspace(&self, name: &str) -> bool {
         let names = self.keyspaces.as_ref();
         names.is_none_or(|names| names.contains(name))
     }
 
-    /// Whether the statement reads rows of tables with this name.
+    /// Returns whether the statement reads rows of tables with this name.
     pub fn has_table(&self, name: &str) -> bool {
         let names = self.tables.as_ref();
         names.is_none_or(|names| names.contains(name))

@@ -148,7 +148,7 @@ impl SystemTables {
         self.by_keyspace.contains_key(keyspace)
     }
 
-    /// The names of the keyspaces of virtual tables, ascending.
+    /// Returns the names of the keyspaces of virtual tables, ascending.
     pub fn keyspaces(&self) -> impl Iterator<Item = &'static str> {
         self.by_keyspace.keys().copied()
     }
@@ -157,7 +157,7 @@ impl SystemTables {
         self.by_keyspace.get(keyspace)?.get(name)
     }
 
-    /// The schemas of all tables of some keyspaces.
+    /// Returns the schemas of all tables of some keyspaces.
     pub fn tables_of<'a>(&'a self, keyspaces: &'a [&str]) -> impl Iterator<Item = &'a TableSchema> {
         let tables = keyspaces
             .iter()
@@ -166,8 +166,8 @@ impl SystemTables {
     }
 }
 
-/// Whether the name is reserved, so that users may not create a keyspace of this name: it is one of
-/// Cassandra's or ebb's own.
+/// Returns whether the name is reserved, so that users may not create a keyspace of this name: it
+/// is one of Cassandra's or ebb's own.
 pub(crate) fn is_reserved(keyspace: &str) -> bool {
     keyspace.starts_with("system") || keyspace == ebb_tables::names::SYSTEM_KEYSPACE
 }

@@ -212,7 +212,7 @@ fn table_rows(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(
     })
 }
 
-/// The options as cells, each with the name of its column, which is the name of the option.
+/// Returns the options as cells, each with the name of its column, which is the name of the option.
 fn option_cells(options: &TableOptions) -> impl Iterator<Item = (&str, Bytes)> {
     options.iter().filter_map(|(name, value)| {
         let cell = match (name, value) {

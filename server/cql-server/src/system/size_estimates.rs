@@ -87,8 +87,8 @@ fn size_estimates(
 }
 
 /// Estimates the number of partitions of a table from the tokens of its first `sample` partitions.
-/// If the table has fewer, returns their exact number. An unreadable partition counts as the end of
-/// the table.
+/// If the table has fewer, returns their exact number. An unreadable partition is treated as the
+/// end of the table.
 ///
 /// # Errors
 /// If the statement's time is over.

@@ -9,7 +9,7 @@ use ebb_storage::simulation::MemDisk;
 use super::*;
 use crate::testing::Session;
 
-/// The cells of one column of a virtual table.
+/// Returns the cells of one column of a virtual table.
 fn column(session: &Session, keyspace: &str, table: &str, name: &str) -> Vec<Option<Bytes>> {
     let schema = session.system.table(keyspace, table).unwrap().schema();
     let at = schema.columns().iter().position(|c| *c.name == *name);

@@ -59,7 +59,7 @@ pub fn snapshot_rows(db: &Db, state: &CatalogState) -> Vec<SnapshotRow> {
 }
 
 impl SnapshotRow {
-    /// The cells of the row, with the names of their columns.
+    /// Returns the cells of the row, with the names of their columns.
     pub fn cells(&self) -> Vec<(&'static str, Bytes)> {
         let info = &self.info;
         let scope = match info.scope {

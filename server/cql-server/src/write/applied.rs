@@ -141,7 +141,8 @@ impl<'a> Answer<'a> {
         self.partition.partition()
     }
 
-    /// Decodes the row with this key and operand. Returns `None` if there is no live row.
+    /// Decodes the row with this key. `operand` is the stored form of the row, an operand of the
+    /// merge operator; `None` if nothing is stored. Returns `None` if there is no live row.
     ///
     /// # Errors
     /// If the row is damaged.
@@ -162,8 +163,8 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Returns the cells of the live rows among those with the keys and operands `rows`. If none is
-    /// live, returns at most one row, that of the static columns.
+    /// Returns the cells of the live rows among `rows`, each of which has a key and the stored form
+    /// of the row. If none is live, returns at most one row, that of the static columns.
     ///
     /// # Errors
     /// If a row is damaged.
@@ -182,8 +183,8 @@ impl<'a> Answer<'a> {
     }
 
     /// Returns the cells of the first live row of the partition. For statements on static columns,
-    /// only rows that an INSERT has written count. If there is none, returns at most one row, that
-    /// of the static columns.
+    /// this is the first row that an INSERT has written. If there is none, returns at most one row,
+    /// that of the static columns.
     ///
     /// # Errors
     /// If the store cannot read an entry, or if a row is damaged.
@@ -250,12 +251,13 @@ impl<'a> Answer<'a> {
         })
     }
 
-    /// The response to a write that was applied.
+    /// Returns the response to a write that was applied.
     pub(super) fn applied(&self) -> Listing {
         self.listing(&[], vec![vec![Some(Bytes::from_static(&[1]))]])
     }
 
-    /// The response to a write that was not applied, with the rows that failed a condition.
+    /// Returns the response to a write that was not applied. `rows` has the cells of the rows on
+    /// which there are conditions, or of the partition's first row.
     pub(super) fn refused(&self, rows: Vec<Cells>) -> Listing {
         let no = || Some(Bytes::from_static(&[0]));
         if rows.is_empty() {

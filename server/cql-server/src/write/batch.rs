@@ -24,8 +24,8 @@ pub(super) struct BatchTerms {
     pub(super) timestamp_us: Option<i64>,
 }
 
-/// The plan of a batch that is a single statement (BEGIN BATCH). It can be executed any number of
-/// times.
+/// The plan of a batch in the form of one statement (BEGIN BATCH ... APPLY BATCH). It can be
+/// executed any number of times.
 #[derive(Debug)]
 pub(super) struct BatchPlan {
     kind: BatchKind,
@@ -76,7 +76,7 @@ impl BatchPlan {
         self.kind
     }
 
-    /// Returns the write type that errors report.
+    /// Returns the write type that errors report, if the batch has neither conditions nor counters.
     pub(super) fn write_type(&self) -> WriteType {
         write_type_of(self.kind)
     }
@@ -90,7 +90,7 @@ impl BatchPlan {
     }
 }
 
-/// Returns the write type that the errors of a batch without conditions report.
+/// Returns the write type that errors report for a batch without conditions and counters.
 pub fn write_type_of(kind: BatchKind) -> WriteType {
     match kind {
         BatchKind::Logged => WriteType::Batch,

@@ -17,8 +17,9 @@ use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_encoding, of_row, of_type};
 use crate::interrupt;
 
-/// The elements of a list as earlier changes of the same statement leave them: the value of each,
-/// by the path of its cell. The paths have the order of the elements.
+/// The elements of a list before a change: the stored elements, as changed by earlier changes of
+/// the same statement. Maps the path of each element's cell to its value; the paths sort in the
+/// order of the elements.
 type Present = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl Operation {
@@ -70,8 +71,8 @@ impl Operation {
 
 /// Adds the effect of a change to a row. `before` is the stored row; it may be `None` if no
 /// operation of the statement has to read it. `came` has the time of the request in microseconds,
-/// and the number of operations of the request so far that have added to lists: parts of the [sort
-/// keys](list_place) of new list elements.
+/// and the number of operations of the request that have added to lists so far. The [sort
+/// keys](list_place) of new list elements contain both.
 ///
 /// # Errors
 /// Cassandra's errors, for null values where null is not permitted, and for indexes beyond the
@@ -335,8 +336,8 @@ fn add(
     Ok(())
 }
 
-/// The type of a set's members or of a map's keys, which make up the paths of the elements; `None`
-/// for other types.
+/// Returns the type of a set's members or of a map's keys, which make up the paths of the elements;
+/// `None` for other types.
 fn key_type(ty: &CqlType) -> Option<&CqlType> {
     match ty {
         CqlType::Set { element: ty, .. } | CqlType::Map { key: ty, .. } => Some(ty),

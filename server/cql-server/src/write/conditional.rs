@@ -107,9 +107,9 @@ impl<'v> ConditionalWrite<'v> {
     /// Collects the conditions and rows of a statement, or of a batch.
     ///
     /// # Errors
-    /// Cassandra's errors, if a statement is not on a single row, if the statements are on
-    /// different partitions, if the conditions on a row contradict each other, or if a value is
-    /// invalid.
+    /// Cassandra's errors: a statement is on several partitions or has an IN on its rows,
+    /// statements are on different partitions, the conditions on a row contradict each other, or a
+    /// value is invalid. Also an error if the values of the conditions take too much memory.
     pub(super) fn new(parts: &'v [Part<'v>], is_batch: bool) -> Result<Self> {
         let Some((first, bound)) = parts.first() else {
             return invalid("a conditional write has a statement");
@@ -140,8 +140,8 @@ impl<'v> ConditionalWrite<'v> {
         Ok(write)
     }
 
-    /// Adds the conditions of a statement, and the key of its row; `row` is `None` if the statement is
-    /// on static columns, or deletes several rows.
+    /// Adds the conditions of a statement, and the key of the row that it writes. `row` is `None`
+    /// if the statement is on static columns, or deletes several rows.
     fn add(
         &mut self,
         plan: &'v WritePlan,
@@ -207,8 +207,8 @@ impl<'v> ConditionalWrite<'v> {
         Ok(())
     }
 
-    /// Returns the condition on the row with the key `row` or, for `None`, on the static columns.
-    /// Returns `None` if there is no such condition so far.
+    /// Returns the condition on the row with the key `row`, or on the static columns if `row` is
+    /// `None`. Returns `None` if no statement had such a condition so far.
     fn place(&mut self, row: Option<&[u8]>) -> Option<&mut RowCondition<'v>> {
         match row {
             Some(row) => self.rows.get_mut(row),
@@ -331,8 +331,9 @@ impl<'v> ConditionalWrite<'v> {
         Ok(true)
     }
 
-    /// Returns the greatest timestamp in the header and the rows, and of the drops of columns that
-    /// get values. A write with a greater timestamp is hidden by none of them.
+    /// Returns the greatest timestamp that could hide the writes: of the rows that they write or
+    /// test, of the deletions above these rows, and of the drops of columns that get values. The
+    /// write gets a greater timestamp.
     fn greatest(&self, found: &Found, partition: &Partition<'_>) -> Result<i64> {
         let mut greatest = i64::MIN;
         for (plan, bound) in self.parts {

@@ -294,7 +294,7 @@ impl<'c> Execution<'c> {
         }
     }
 
-    /// Returns the timestamp for the next row: a new one for each row of counters, otherwise
+    /// Returns the timestamp for the next row: for counters, a new one for each row; otherwise
     /// `timestamp_us`.
     fn own_timestamp_us(&self, timestamp_us: i64) -> Result<i64> {
         match &self.sink {

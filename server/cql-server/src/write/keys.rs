@@ -13,7 +13,8 @@ use crate::analyse::restrictions::{Partitions, Restrictions, Writing, check_keys
 use crate::error::{Result, of_key};
 use crate::interrupt;
 
-/// The restrictions that select the rows to write, as terms.
+/// The restrictions that select the partitions and rows to write. They contain terms, which are
+/// evaluated for each execution.
 #[derive(Debug)]
 pub(super) struct Keys(Restrictions);
 
@@ -67,15 +68,15 @@ impl Keys {
         Restrictions::of_write(schema, relations, writing, markers).map(Self)
     }
 
-    /// The indexes of the markers that provide the partition key. Empty unless every column has a
-    /// marker of its own.
+    /// Returns the indexes of the markers that provide the partition key. Empty unless every column
+    /// has a marker of its own.
     pub(super) fn partition_markers(&self, schema: &TableSchema) -> Vec<u16> {
         let columns = schema.layout().partition().len();
         let markers = (0..columns).map(|position| self.0.partition.marker(position));
         markers.collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// Whether the statement names rows, not only partitions.
+    /// Returns whether the statement names rows, not only partitions.
     pub(super) fn names_rows(&self, schema: &TableSchema) -> bool {
         self.0.on_clustering || schema.layout().clustering().is_empty()
     }

@@ -78,8 +78,8 @@ impl Change {
 }
 
 impl WritePlan {
-    /// The indexes of the markers that provide the partition key, in the order of its columns.
-    /// Empty unless every column has a marker of its own.
+    /// Returns the indexes of the markers that provide the partition key, in the order of its
+    /// columns. Empty unless every column has a marker of its own.
     pub(super) fn partition_markers(&self) -> Vec<u16> {
         match &self.json {
             // The key is in the JSON text.
@@ -161,7 +161,7 @@ impl WritePlan {
         })
     }
 
-    /// Whether the statement has USING TIMESTAMP.
+    /// Returns whether the statement has USING TIMESTAMP.
     pub(super) fn has_timestamp(&self) -> bool {
         self.using.timestamp.is_some()
     }

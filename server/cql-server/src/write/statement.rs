@@ -90,13 +90,14 @@ impl WriteStatement {
         &self.markers
     }
 
-    /// The indexes of the markers that provide the partition key. Empty for a batch, and unless
-    /// every column has a marker of its own.
+    /// Returns the indexes of the markers that provide the partition key. Empty for a batch, and
+    /// unless every column has a marker of its own.
     pub fn partition_key(&self) -> &[u16] {
         &self.partition_key
     }
 
-    /// Returns the bytes that the statement takes beyond its own words.
+    /// Returns the bytes that the statement takes beyond what is proportional to its text, for
+    /// example for the types of its markers.
     pub fn memory_bytes(&self) -> usize {
         self.memory_bytes
     }
@@ -206,10 +207,11 @@ pub struct WriteContext<'c> {
 }
 
 impl WriteContext<'_> {
-    /// The time from which TTLs and deletions count, and by which conditions judge expiry, in
-    /// seconds since 1970: the time in the request or else `read_time_ms`, the time that a reader
-    /// would have now. The clock's time would be wrong if the clock was set back, since readers do
-    /// not follow it back: a value might have expired before it is written.
+    /// Returns the time, in seconds since 1970, at which TTLs and deletions begin. It also decides
+    /// for conditions whether a value has expired. This is the time in the request or else
+    /// `read_time_ms`, the time of a reader that begins now. The clock's time would be wrong if the
+    /// clock was set back: readers do not follow it back, so a value could have expired before it
+    /// is written.
     pub(super) fn now_s(&self, read_time_ms: u64) -> i64 {
         let read_time_s = i64::try_from(read_time_ms / 1000).unwrap_or(i64::MAX);
         self.now_s.unwrap_or(read_time_s)

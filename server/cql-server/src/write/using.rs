@@ -45,7 +45,7 @@ impl Using {
         }
     }
 
-    /// The TTL in seconds; `None` for values that do not expire.
+    /// Returns the TTL in seconds; `None` for values that do not expire.
     pub(super) fn ttl_s(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Option<u32>> {
         let by_default = || schema.options().default_time_to_live_secs();
         let ttl_s = match &self.ttl {

@@ -133,7 +133,6 @@ where
     rows.map(|row| row.expect("a row")).collect()
 }
 
-/// Prepares a statement.
 pub(crate) async fn prepare(session: &Session, text: &str) -> PreparedStatement {
     let prepared = session.prepare(text).await;
     prepared.unwrap_or_else(|error| panic!("{text}: {error}"))

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::session::{all_rows, connect_with, prepare, read, rows, run, with_server, write};
 
-/// The name of each native type, the driver's type, and a value.
+/// Returns the name of each native type, the driver's type, and a value.
 fn natives() -> Vec<(&'static str, NativeType, CqlValue)> {
     let decimal = CqlDecimal::from_signed_be_bytes_and_exponent(vec![0x80, 0x01], 5);
     let duration = CqlDuration {
@@ -125,7 +125,6 @@ struct Address {
     number: Option<i32>,
 }
 
-/// Returns an address.
 fn address_at(street: &str, number: i32) -> Address {
     Address {
         street: street.to_owned(),

@@ -24,7 +24,6 @@ impl Ticks {
     }
 }
 
-/// Executes one statement.
 pub fn run(client: &mut Client, text: &str) -> Result<Response, ClientError> {
     let values = ValuesBuf::new();
     client.request(&Request::Query {

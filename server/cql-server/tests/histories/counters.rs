@@ -88,7 +88,7 @@ pub fn clients(
     sum
 }
 
-/// Reads the counters.
+/// Reads the counter of each row.
 pub fn read(client: &mut Client) -> [i64; ROWS] {
     std::array::from_fn(|row| {
         let text = format!("SELECT c FROM ks.n WHERE k = {row} AND r = 0");

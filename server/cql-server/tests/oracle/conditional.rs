@@ -326,7 +326,7 @@ fn row_of(write: &Write, schema: &Schema) -> RowKey {
 }
 
 impl Write {
-    /// The columns that the write changes; empty if it deletes rows.
+    /// Returns the columns that the write changes; empty if it deletes rows.
     fn columns(&self) -> Vec<ColumnId> {
         match &self.what {
             What::Insert { values, .. } => values.iter().map(|(id, _)| *id).collect(),

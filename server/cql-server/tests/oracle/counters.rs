@@ -55,7 +55,7 @@ impl Count {
         Self { changes, form }
     }
 
-    /// The statements of the request as text.
+    /// Returns the statements of the request as text.
     pub fn texts(&self) -> Vec<String> {
         self.changes.iter().map(Change::text).collect()
     }
@@ -151,7 +151,7 @@ impl Counters {
         }
     }
 
-    /// All rows of `SELECT k, c, s, a, b`, sorted.
+    /// Returns all rows of `SELECT k, c, s, a, b`, sorted.
     pub fn rows(&self) -> Vec<Vec<Option<i64>>> {
         let mut rows = Vec::new();
         for k in 0..2 {

@@ -96,7 +96,7 @@ impl Model {
         groups.map(|rows| self.fold(select, rows)).collect()
     }
 
-    /// The values that all rows of a group share.
+    /// Returns the values that all rows of a group share.
     fn group_key(&self, select: &Select, row: &Found) -> Vec<Option<Value>> {
         let mut by = &select.group_by[..];
         if self.has(Flaw::GroupsForgetTheLastColumn) {

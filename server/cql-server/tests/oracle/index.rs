@@ -26,7 +26,7 @@ pub enum What {
 }
 
 impl IndexOn {
-    /// All indexes that a table may have.
+    /// Returns all indexes that a table may have.
     pub fn all(schema: &Schema) -> Vec<Self> {
         let mut all: Vec<Self> = (0..schema.clustering.len()).map(Self::Clustering).collect();
         if schema.partition > 1 {
@@ -53,7 +53,7 @@ impl IndexOn {
         }
     }
 
-    /// The text between the parentheses of CREATE INDEX.
+    /// Returns the text between the parentheses of CREATE INDEX.
     pub fn target(self, schema: &Schema) -> String {
         match self {
             Self::Partition(at) => schema.partition_names()[at].to_owned(),

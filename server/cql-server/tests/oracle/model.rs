@@ -70,7 +70,8 @@ impl Model {
         *dropped = up_to.max(*dropped);
     }
 
-    /// Whether a cell belongs to an existing column, and is newer than the last drop of the column.
+    /// Returns whether a cell belongs to an existing column, and is newer than the last drop of the
+    /// column.
     pub fn has_column_of(&self, id: ColumnId, cell: &Cell) -> bool {
         let dropped = self.dropped.get(&id).copied();
         let dropped = dropped.filter(|_| !self.has(Flaw::DroppedColumnsReturn));
@@ -365,8 +366,8 @@ impl Model {
         }
     }
 
-    /// The elements of a list, as pairs of position and value in the order of the list. A statement
-    /// that changes the list by index or by value reads them.
+    /// Returns the elements of a list, as pairs of position and value in the order of the list. A
+    /// statement that changes the list by index or by value reads them.
     fn elements(
         &self,
         partition: &[i32],

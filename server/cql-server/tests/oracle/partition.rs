@@ -182,8 +182,8 @@ impl Partition {
         above.max(own)
     }
 
-    /// The values of the row with the clustering `at` that are live at the second `now_s`. If `at`
-    /// is `None`, these are the values of the static columns.
+    /// Returns the values of the row with the clustering `at` that are live at the second `now_s`.
+    /// If `at` is `None`, these are the values of the static columns.
     pub fn live_cells(
         &self,
         at: Option<&[i32]>,

@@ -11,7 +11,7 @@ use super::schema::{ColumnId, HOUR_MS, STEP_MS};
 use super::select::{Comparison, Filter, Item, Select, Sign};
 use super::value::{FIELDS, Type, Value};
 
-/// The tokens that Cassandra computes for all partition keys.
+/// The token of each partition key, as the server computes it.
 pub type Tokens = BTreeMap<Vec<i32>, i64>;
 
 /// A row of a result, which stands for a row of the table or for a group of rows: its key, and its
@@ -45,7 +45,8 @@ impl Model {
         found
     }
 
-    /// The keys of the partitions that a SELECT reads, in the order in which it returns their rows.
+    /// Returns the keys of the partitions that a SELECT reads, in the order in which it returns
+    /// their rows.
     fn keys(&self, select: &Select, tokens: &Tokens) -> Vec<Vec<i32>> {
         if let Some(keys) = select.at.keys() {
             return if self.has(Flaw::InReadsTwice) {
@@ -212,7 +213,7 @@ impl Model {
         }
     }
 
-    /// The value of an item that depends only on the primary key of a row.
+    /// Returns the value of an item that depends only on the primary key of a row.
     pub fn key_value(
         &self,
         item: &Item,
@@ -235,7 +236,7 @@ impl Model {
         }
     }
 
-    /// The value of a column in a row with these cells; `None` for null.
+    /// Returns the value of a column in a row with these cells; `None` for null.
     pub fn value(&self, id: ColumnId, cells: &Cells<'_>) -> Option<Value> {
         let ty = self.schema.column(id)?.ty;
         let range = (id, Place::Whole)..=(id, Place::Field(usize::MAX));

@@ -118,8 +118,8 @@ impl Where {
         Some(keys)
     }
 
-    /// Whether there is an IN on the partition key with more than one value. The values may be
-    /// equal.
+    /// Returns whether there is an IN on the partition key with more than one value. The values may
+    /// be equal.
     pub fn has_in(&self) -> bool {
         match &self.partitions {
             Partitions::Keys(columns) => columns.iter().any(|values| values.len() > 1),

@@ -376,7 +376,7 @@ impl Run {
         }
     }
 
-    /// Executes a request on counters, and compares all counters afterwards.
+    /// Executes a request on counters, and then compares all counters with the model.
     fn count(&mut self, count: &Count) -> Result<()> {
         let texts = count.texts();
         let plain = |text: &String| {
@@ -451,9 +451,9 @@ impl Run {
     /// Returns whether the effect of writes with these timestamps is defined, and notes the
     /// timestamps if so.
     ///
-    /// A deletion may be purged gc_grace after it was written. So the effect is undefined if a
-    /// timestamp is not above one that was used that long ago: the write may come too late to be
-    /// hidden by the deletion.
+    /// A deletion may be purged once gc_grace has passed since it was written. A later write with
+    /// an older timestamp would then no longer be hidden. So a timestamp must be above all
+    /// timestamps that were used gc_grace ago or earlier.
     fn may_come(&mut self, whens: &[When]) -> bool {
         let grace_s = self.now_s - self.model.schema.gc_grace_s;
         let too_old = self.used.range(..=grace_s).map(|(_, at)| *at).max();
@@ -530,7 +530,8 @@ const KNOWN: [(i32, i64); 4] = [
     (3, 9_010_454_139_840_013_625),
 ];
 
-/// The tokens of all partition keys, from the server. Known ones are compared with Cassandra's.
+/// Returns the tokens of all partition keys, from the server. Known ones are compared with
+/// Cassandra's.
 fn tokens(server: &mut Server, schema: &Schema) -> Tokens {
     let names = schema.partition_names().join(", ");
     let mut tokens = Tokens::new();

@@ -61,7 +61,7 @@ impl Aggregate {
 }
 
 impl Item {
-    /// The column outside of the primary key that the item is about; `None` without one.
+    /// Returns the column outside of the primary key that the item is about; `None` without one.
     fn column(&self) -> Option<ColumnId> {
         match self {
             Self::Column(id) | Self::Writetime(id) | Self::Ttl(id) => Some(*id),
@@ -230,8 +230,8 @@ impl Select {
         }
     }
 
-    /// Returns whether the result has static columns, and besides them columns of the partition key
-    /// alone.
+    /// Returns whether all columns of the result are static columns or columns of the partition
+    /// key, and at least one is static.
     pub fn reads_statics_only(&self, schema: &Schema) -> bool {
         let is_clustering = |item: &Item| {
             let item = match item {

@@ -127,7 +127,6 @@ impl Server {
         Ok(prepared)
     }
 
-    /// Executes a statement.
     pub fn run(
         &mut self,
         text: &Text,

@@ -12,8 +12,8 @@ pub struct Write {
     pub what: What,
     /// The timestamp of USING TIMESTAMP, if there is one.
     pub timestamp_us: Option<i64>,
-    /// The seconds of USING TTL. Zero turns the default TTL of the table off; `None` stands for a
-    /// statement without USING TTL, so for that default.
+    /// The seconds of USING TTL; zero turns the table's default TTL off. `None` without USING TTL:
+    /// then the default TTL applies.
     pub ttl_s: Option<i64>,
     pub condition: Option<If>,
 }
@@ -63,7 +63,7 @@ pub enum Part {
 }
 
 impl Write {
-    /// Whether the write adds elements to lists.
+    /// Returns whether the write adds elements to lists.
     pub fn adds_to_lists(&self, schema: &Schema) -> bool {
         let is_list = |id: &ColumnId| {
             schema

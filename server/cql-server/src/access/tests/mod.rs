@@ -49,7 +49,6 @@ impl Server {
         });
     }
 
-    /// Executes a statement.
     fn try_run(&mut self, text: &str) -> Result<Response, ErrorResponse> {
         let prepared = self.prepare(text)?;
         self.execute(&prepared, QueryParameters::default())

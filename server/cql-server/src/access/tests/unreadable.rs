@@ -9,14 +9,14 @@ use crate::access::{FIRST_SUPERUSER, Login, first_superuser};
 use crate::executor::harness::Server;
 use crate::testing::{BEGIN_MS, open};
 
-/// A server over the contents of a disk.
+/// Returns a server over the contents of a disk.
 fn server(disk: &MemDisk) -> Server {
     let clock = ManualClock::at_ms(BEGIN_MS);
     let catalog = open(disk, &clock, |options, _| options);
     Server::over(catalog, clock, None)
 }
 
-/// A server with the role `u`, and with a role `name` whose record cannot be read.
+/// Returns a server with the role `u`, and with a role `name` whose record cannot be read.
 fn with_unreadable(name: &str) -> Server {
     let disk = MemDisk::new();
     let server = self::server(&disk);

@@ -44,7 +44,8 @@ enum EqualValues {
 }
 
 impl Equal {
-    /// Returns the values of the columns, which have these names.
+    /// Evaluates the relation: returns the permitted lists of values, one for `=`, several for IN,
+    /// each with a value for every column. `names` are the columns' names, for errors.
     fn values<'v>(&'v self, names: &[&str], bound: &Bound<'v>) -> Result<Vec<Vec<Cow<'v, [u8]>>>> {
         let related = |role| Related { names, role };
         match &self.values {
@@ -135,7 +136,7 @@ impl ClusteringRestrictions {
         }
     }
 
-    /// Whether every clustering column is restricted by `=` or IN.
+    /// Returns whether every clustering column is restricted by `=` or IN.
     pub fn is_full(&self, schema: &TableSchema) -> bool {
         self.covered == schema.columns_of(ColumnKind::Clustering).len()
     }
@@ -165,7 +166,7 @@ impl ClusteringRestrictions {
         Ok(Some(tuples.into_iter().map(first).collect()))
     }
 
-    /// Returns the rows that the statement selects in each partition.
+    /// Returns the rows that the statement selects, the same in each partition.
     pub fn rows(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Rows> {
         if !self.is_full(schema) {
             return if self.equal.is_empty() && !self.has_slice() {
@@ -328,9 +329,10 @@ fn parts(end: &Option<End>) -> Vec<&[u8]> {
     values.map(|value| &value[..]).collect()
 }
 
-/// Checks that ranges of keys express the relations on clustering columns, or that filters may:
-/// `may_filter` is true with ALLOW FILTERING, and also if an index may serve the statement; whether an
-/// index does is decided later. `merge::check` has refused relations behind a slice.
+/// Checks the relations on clustering columns: ranges of keys must be able to express them, unless
+/// `may_filter` is true. It is true with ALLOW FILTERING, and also if an index may serve the
+/// statement; whether an index does is decided later. `merge::check` has refused relations behind a
+/// slice.
 fn check(schema: &TableSchema, parsed: &Parsed, may_filter: bool) -> Result<()> {
     if may_filter {
         return Ok(());

@@ -71,7 +71,8 @@ impl Lookup {
 pub(super) struct WhereShape {
     /// True if `=` or IN restricts every column of the partition key.
     pub(super) is_by_key: bool,
-    /// True if IN restricts a column of the partition key.
+    /// True if IN restricts a column of the partition key, so that the statement may name several
+    /// partitions.
     pub(super) names_several: bool,
     /// True if a relation restricts the token.
     pub(super) has_tokens: bool,
@@ -79,7 +80,7 @@ pub(super) struct WhereShape {
     pub(super) filters_partition: bool,
     /// True if clustering columns are restricted by predicates on each row.
     pub(super) filters_clustering: bool,
-    /// True if static or regular columns are restricted.
+    /// True if static or regular columns (those outside of the primary key) are restricted.
     pub(super) has_rest: bool,
 }
 
@@ -158,10 +159,11 @@ impl Usable {
         !self.relations.is_empty()
     }
 
-    /// Chooses the index to use, if the statement uses one.
+    /// Chooses the index to use; `None` if the statement needs none.
     ///
     /// # Errors
-    /// Cassandra's errors, if the statement needs ALLOW FILTERING, and for IN on the partition key.
+    /// Cassandra's errors: the statement needs ALLOW FILTERING, or has an IN on the partition key
+    /// besides a relation that an index serves.
     pub(super) fn choose(mut self, shape: WhereShape) -> Result<Option<IndexedRelation>> {
         // The steps are in Cassandra's order, because each depends on the filtered columns counted
         // before.

@@ -82,7 +82,7 @@ impl PartitionRestrictions {
         Ok(Self::Tokens(tokens))
     }
 
-    /// Whether the statement names the partitions by their keys.
+    /// Returns whether the statement names the partitions by their keys.
     pub fn is_by_key(&self) -> bool {
         matches!(self, Self::Keys(..))
     }
@@ -126,7 +126,7 @@ impl PartitionRestrictions {
     /// Computes the partitions from the bound values.
     ///
     /// # Errors
-    /// Cassandra's errors: a null value, an empty or too long key, or too many keys.
+    /// If a value is null, a key is empty or too long, or there are too many keys.
     pub fn partitions(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Partitions> {
         match self {
             Self::All => Ok(Partitions::Range(token_range(
@@ -202,7 +202,7 @@ fn keys(schema: &TableSchema, columns: &[OneOf], bound: &Bound<'_>) -> Result<Ve
     products.iter().map(key).collect()
 }
 
-/// Appends each of `values` to each of the lists in `products`, and returns all results.
+/// Appends each of `values` to each list in `products`, and returns all the resulting lists.
 fn product<'v>(
     products: &[Vec<Cow<'v, [u8]>>],
     values: &[Cow<'v, [u8]>],

@@ -13,7 +13,8 @@ use crate::analyse::markers::{Markers, Receiver};
 use crate::analyse::term::{self, Term};
 use crate::error::{Result, invalid};
 
-/// The most columns that one relation compares by order.
+/// The most columns that one relation such as `(a, b) > (1, 2)` compares by order. The ranges of
+/// keys of such a relation grow with the square of the number of columns: see [`check_width`].
 const SLICE_COLUMNS_MAX: usize = 128;
 
 /// The restriction that a relation puts on one or more columns.
@@ -70,7 +71,7 @@ pub struct Restriction {
     pub kind: RestrictionKind,
 }
 
-/// A relation on the token.
+/// A relation on the token of the partition key, such as `token(k) > 5`.
 #[derive(Debug)]
 pub struct TokenRestriction {
     pub operator: Operator,
@@ -83,7 +84,7 @@ pub struct Parsed {
     schema: Arc<TableSchema>,
     /// The restrictions in the order of the statement; `None` for those that were removed.
     restrictions: Vec<Option<Restriction>>,
-    /// The first column of each restriction, and the index of the restriction, sorted.
+    /// For each restriction, its first column and its index in `restrictions`, sorted by column.
     by_column: Vec<(usize, usize)>,
     pub tokens: Vec<TokenRestriction>,
 }
@@ -124,7 +125,7 @@ impl Parsed {
         self.restricted().any(|place| columns[place].kind == kind)
     }
 
-    /// The names of the columns of this kind that no relation restricts.
+    /// Returns the names of the columns of this kind that no relation restricts.
     pub fn missing(&self, kind: ColumnKind) -> Vec<&str> {
         let mut restricted: Vec<usize> = self.restricted().collect();
         restricted.sort_unstable();
@@ -135,7 +136,7 @@ impl Parsed {
         missing.map(|(_, column)| &*column.name).collect()
     }
 
-    /// The names of the restricted columns outside of the primary key.
+    /// Returns the names of the restricted columns outside of the primary key.
     pub fn others(&self) -> Vec<&str> {
         let mut others: Vec<&str> = Vec::new();
         let mut seen = HashSet::new();
@@ -324,7 +325,7 @@ fn check_width(columns: &[usize], operator: Operator) -> Result<()> {
     Ok(())
 }
 
-/// Returns the restriction of a relation other than IN on one column.
+/// Returns the restriction that a relation on a single column makes. The operator is not IN.
 fn one_column(
     relation: &Relation,
     column: &Column,
@@ -555,7 +556,7 @@ fn clustering_columns(
     Ok(places)
 }
 
-/// Returns the receiver of a tuple of the columns with these indexes.
+/// Returns the receiver of a tuple with a value for each of the columns with these indexes.
 fn whole(schema: &TableSchema, columns: &[usize]) -> Receiver {
     let columns = columns.iter().map(|&place| &schema.columns()[place]);
     let names: Vec<&str> = columns.clone().map(|column| &*column.name).collect();

@@ -21,7 +21,8 @@ pub struct Writing {
 /// The properties of an IF that decide which keys the statement may name.
 #[derive(Debug, Clone, Copy)]
 pub struct Conditional {
-    /// True if the statement writes more than static columns, whatever the IF tests.
+    /// True if the statement writes more than static columns. The columns that the IF tests do not
+    /// matter here.
     pub writes_rows: bool,
 }
 

@@ -90,9 +90,10 @@ impl Outputs {
         Ok((Output::Call(found, outputs), returns))
     }
 
-    /// Returns the expressions of a call's arguments. `prepared` has those that were analysed to
-    /// find their types. The others (`None`: constants, nulls and markers) are analysed here, for
-    /// the parameter at their position, which `receiver` returns.
+    /// Returns the expressions of a call's arguments. `prepared` has the expressions of those
+    /// arguments that were analysed before, to find their types. The others (`None`: constants,
+    /// nulls and markers) are analysed here, for the parameter that `receiver` returns for their
+    /// position.
     fn arguments(
         &mut self,
         args: &[Selector],

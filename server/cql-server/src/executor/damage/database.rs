@@ -26,7 +26,7 @@ pub(super) const PARTITIONS: i32 = 8;
 pub(super) const ROWS: i32 = 6;
 /// The number of distinct values of the indexed column: 0 to 6.
 pub(super) const VALUES: i32 = 7;
-/// The timestamps of most writes of each run, in the order in which the runs are written.
+/// For each sorted run, in the order of their flushes, the timestamp of most writes in the run.
 const TIMESTAMPS: [i32; 5] = [1000, 2000, 3000, 1500, 9000];
 
 pub(super) fn opened(disk: &MemDisk) -> Server {
@@ -138,7 +138,7 @@ pub(super) fn database() -> MemDisk {
     disk
 }
 
-/// The files of a table: those that remain when all other tables are dropped.
+/// Returns the files of a table: those that remain when all other tables are dropped.
 pub(super) fn files_of(disk: &MemDisk, table: &str) -> Vec<PathBuf> {
     let disk = disk.fork();
     let db = db_of(&opened(&disk));

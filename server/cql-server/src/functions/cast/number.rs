@@ -43,7 +43,7 @@ impl Number {
     }
 
     /// Encodes the number as a value of a type; `None` if the type is `decimal` and the number is
-    /// not finite.
+    /// not finite or has a scale beyond 32 bits.
     ///
     /// Takes time quadratic in the digits of a decimal, which the caller limits.
     pub fn write(&self, ty: &CqlType) -> Option<Vec<u8>> {
@@ -63,7 +63,8 @@ impl Number {
         })
     }
 
-    /// The error message for a number that [`write`](Self::write) cannot convert into a decimal.
+    /// Returns the error message for a number that [`write`](Self::write) cannot convert into a
+    /// decimal.
     pub fn refusal(&self) -> &'static str {
         match self {
             Self::Float(n) if n.is_nan() => "A NaN cannot be converted into a decimal",
@@ -129,7 +130,7 @@ impl Number {
     }
 }
 
-/// The low 64 bits of an integer in two's complement.
+/// Returns the low 64 bits of an integer in two's complement.
 fn low_bits(number: &BigInt) -> i64 {
     let low = number.iter_u64_digits().next().unwrap_or(0) as i64;
     match number.sign() {
@@ -138,7 +139,7 @@ fn low_bits(number: &BigInt) -> i64 {
     }
 }
 
-/// The low 64 bits of the integer part of a decimal.
+/// Returns the low 64 bits of the integer part of a decimal.
 fn low_bits_of_whole(decimal: &BigDecimal) -> i64 {
     let (unscaled, scale) = decimal.as_bigint_and_scale();
     match scale {

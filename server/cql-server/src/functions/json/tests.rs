@@ -2,14 +2,14 @@ use std::sync::Arc;
 
 use super::*;
 
-/// A value as JSON.
+/// Returns a value as JSON.
 fn json(ty: &CqlType, bytes: &[u8]) -> String {
     let mut out = String::new();
     value(ty, Some(bytes), &mut out, TEXT_BYTES_MAX).unwrap();
     out
 }
 
-/// The JSON of a value, given as a CQL constant.
+/// Returns the JSON of a value, given as a CQL constant.
 fn json_of(ty: &str, constant: &str) -> String {
     let ty = CqlType::native(ty).unwrap();
     json(&ty, &ty.parse_value(constant).unwrap())
@@ -153,7 +153,7 @@ fn keys_of_maps_are_the_texts_of_their_values() {
     }
 }
 
-/// A map whose key is a map, and so on over `levels` levels: its type, and a value.
+/// Returns a map whose key is a map, and so on over `levels` levels: its type, and a value.
 fn nested(levels: usize) -> (CqlType, Vec<u8>) {
     let mut ty = CqlType::Text;
     let mut value = b"a".to_vec();

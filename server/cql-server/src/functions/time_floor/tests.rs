@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use super::*;
 use crate::executor::harness::Server;
 
-/// A timestamp in UTC, in milliseconds since 1970.
+/// Parses a timestamp in UTC, and returns it in milliseconds since 1970.
 fn ms(text: &str) -> i64 {
     let bytes = CqlType::Timestamp.parse_value(&format!("{text}Z")).unwrap();
     i64::from_be_bytes(bytes.try_into().unwrap())

@@ -13,14 +13,14 @@ use crate::testing::{BEGIN_MS, open};
 const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = \
                         {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
-/// A server over the contents of a disk.
+/// Returns a server over the contents of a disk.
 fn server(disk: &MemDisk) -> Server {
     let clock = ManualClock::at_ms(BEGIN_MS);
     let catalog = open(disk, &clock, |options, _| options);
     Server::over(catalog, clock, None)
 }
 
-/// A server with the keyspace `k`, after these statements.
+/// Returns a server with the keyspace `k`, after these statements.
 fn with(disk: &MemDisk, statements: &[&str]) -> Server {
     let mut server = server(disk);
     server.run(KEYSPACE);
@@ -388,7 +388,7 @@ fn statements_on_an_unreadable_type_get_the_reason() {
     server.run("CREATE TYPE k.u (a int)");
 }
 
-/// The CREATE TABLE that DESCRIBE prints for a table.
+/// Returns the CREATE TABLE that DESCRIBE prints for a table.
 fn described(server: &Server, table: &str) -> String {
     let state = server.executor.catalog().state();
     let keyspace = state.schema().keyspace("k").unwrap();

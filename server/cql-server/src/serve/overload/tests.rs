@@ -148,7 +148,7 @@ fn run(
 
 /// Simulates that the thread serves one connection until its burst (the requests that it may serve
 /// in one go) ends. Serving a request takes the time `serve`. Requests that were sent before `lead`
-/// do not count in the results.
+/// are not part of the results.
 fn serve_one(
     overload: &Overload,
     client: &mut Client,

@@ -32,8 +32,8 @@ fn serving(authority: &Authority) -> (Arc<Executor>, CqlServer, Arc<Tls>) {
     (executor, server, tls)
 }
 
-/// The configuration of a client that trusts the server, but has a certificate signed by another
-/// authority, `stranger`.
+/// Returns the configuration of a client that trusts the server, but has a certificate signed by
+/// another authority, `stranger`.
 fn of_stranger(authority: &Authority, stranger: &Authority, name: &str) -> ClientConfig {
     let key = stranger.path(&format!("{name}.key"));
     let key = PrivateKeyDer::from_pem_file(key).unwrap();

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Both values of `waits_for_sync`: false for a server that acknowledges writes at once, true for
-/// one that syncs first.
+/// Returns both values of `waits_for_sync`: false for a server that acknowledges writes at once,
+/// true for one that syncs first.
 fn both() -> [bool; 2] {
     [false, true]
 }

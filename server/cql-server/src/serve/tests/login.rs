@@ -396,8 +396,8 @@ fn traces_require_a_permission_and_contain_no_password() {
     assert!(format!("{:?}", activity.traces()).contains(select));
 }
 
-/// Regression: after such a rejection every later login on the connection was refused, as if the first
-/// one were still being verified.
+/// Regression: after a login was rejected for lack of memory, every later login on the connection
+/// was refused, as if the first one were still being verified.
 #[test]
 fn a_login_that_is_rejected_for_lack_of_memory_may_be_repeated() {
     let clock = ManualClock::at_ms(BEGIN_MS);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The names of the stages, with the number of requests in each; `None` if the server does not
-/// measure stages.
+/// Returns the names of the stages, with the number of requests in each; `None` if the server does
+/// not measure stages.
 fn totals(server: &CqlServer) -> Option<[(&'static str, u64); 3]> {
     let stages = server.counters().stages()?;
     Some(stages.map(|(stage, counts)| (stage, counts.total())))

@@ -78,8 +78,8 @@ impl Authority {
         roots
     }
 
-    /// The configuration of a client that trusts the authority. The client presents the certificate
-    /// named `shows`, or none.
+    /// Returns the configuration of a client that trusts the authority. The client presents the
+    /// certificate named `shows`, or none.
     pub(super) fn client(&self, shows: Option<&str>) -> ClientConfig {
         let builder = ClientConfig::builder().with_root_certificates(self.roots());
         match shows {

@@ -551,8 +551,8 @@ fn decided<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> 
 }
 
 /// Regression: both writes were applied, and the row had the value of the one that was committed
-/// first. No order of the two writes explains this: if the batch comes first, the condition of the
-/// other write fails.
+/// first. No order of the two writes has this result: if the batch comes first, the condition of
+/// the other write fails.
 #[test]
 fn a_batch_conflicts_with_a_conditional_write_of_a_row_that_it_changes_without_a_condition() {
     let (session, guardrails) = (session(&[STATICS]), Guardrails::default());

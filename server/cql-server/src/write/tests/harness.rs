@@ -26,7 +26,7 @@ fn warnings(written: Written) -> Vec<String> {
     }
 }
 
-/// A session with a keyspace `app` in use, at second 1,700,000,000.
+/// Returns a session with a keyspace `app` in use, at second 1,700,000,000.
 pub(super) fn session(tables: &[&str]) -> Session {
     let mut session = Session::new();
     session.run("CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
@@ -129,8 +129,8 @@ impl Session {
         }
     }
 
-    /// The rows of a table as text, in the order of their keys. The static columns of a partition
-    /// come before its rows. Null columns are left out.
+    /// Returns the rows of a table as text, in the order of their keys. The static columns of a
+    /// partition come before its rows. Null columns are left out.
     pub(super) fn show(&self, table: &str) -> Vec<String> {
         let table = self.table(table).unwrap();
         let (schema, now_s) = (
@@ -191,7 +191,7 @@ impl Session {
     }
 }
 
-/// The columns of one kind that are not null, as text.
+/// Returns the columns of one kind that are not null, as text.
 fn live(schema: &TableSchema, row: &RowView<'_>, kind: ColumnKind) -> Vec<String> {
     let one = |column: &ebb_model::schema::Column| {
         let mut value = Vec::new();

@@ -166,7 +166,8 @@ fn some_rows(machine: &mut dyn Machine, select: &str) -> Result<Vec<Row>> {
     Ok(found)
 }
 
-/// Reads all tables of all snapshots, under both of their names.
+/// Reads all tables of all snapshots, each once from the keyspace `ks@s` and once with USING
+/// SNAPSHOT.
 fn snapshots(machine: &mut dyn Machine, model: &Model) -> Result {
     for name in model.snapshots() {
         let Some(of) = model.keyspaces.get(&name.keyspace) else {

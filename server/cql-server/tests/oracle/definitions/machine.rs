@@ -14,7 +14,6 @@ use crate::server::{answer, open};
 
 /// A server over a database, which can be restarted or interrupted.
 pub trait Machine {
-    /// Executes a statement.
     fn run(&mut self, text: &str) -> Result<Response, ErrorResponse>;
 
     /// Stops the server, which has no request in progress, and starts another one. If `flushes`,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::statement::{Name, NewColumn, Options, Replication, Statement, Target};
 use super::types::{Type, Types};
 
-/// The keyspaces of users.
+/// The schema of the keyspaces of users: as the model predicts it, or as it was read from a server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Model {
     pub keyspaces: BTreeMap<String, Keyspace>,
@@ -38,7 +38,7 @@ pub struct Table {
 
 pub type Columns = BTreeMap<String, Column>;
 
-/// The columns of tables, by the name of the table.
+/// The columns of each table, by the name of the table.
 pub type Tables = BTreeMap<String, Columns>;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +76,7 @@ fn unless(allowed: bool, why: String) -> Result {
 }
 
 impl Model {
-    /// The user-defined types of a keyspace; empty without such a keyspace.
+    /// Returns the user-defined types of a keyspace; empty without such a keyspace.
     pub fn types(&self, keyspace: &str) -> &Types {
         let found = self.keyspaces.get(keyspace);
         found.map_or(&NO_TYPES, |keyspace| &keyspace.types)
@@ -545,7 +545,7 @@ impl Table {
 }
 
 impl NewColumn {
-    /// The kind of a column outside of the primary key.
+    /// Returns the kind of a column outside of the primary key.
     fn kind(&self) -> Kind {
         if self.is_static {
             Kind::Static

@@ -18,7 +18,7 @@ use crate::write::Write;
 
 /// The number of values of each clustering column, and of the first column of a partition key with
 /// two columns. A partition key with one column has one value more. The number is small, so that
-/// writes affect the same rows.
+/// many writes affect the same row.
 const KEYS: i32 = 3;
 
 pub struct Generator {
@@ -28,8 +28,8 @@ pub struct Generator {
     rng_of_groups: ChaCha8Rng,
     schema: Schema,
     now_s: i64,
-    /// True if timestamps are near the clock, like those of the server. Otherwise timestamps are
-    /// small numbers, and the server assigns none.
+    /// True if the drawn timestamps are close to the time of the clock, as those that the server
+    /// assigns. Otherwise they are small numbers, and the server assigns none.
     near_clock: bool,
     top_us: i64,
     next_column: ColumnId,

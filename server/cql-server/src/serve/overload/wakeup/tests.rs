@@ -116,7 +116,7 @@ struct State {
 }
 
 impl State {
-    /// The states that one step of one thread may lead to from this state.
+    /// Returns the states that one step of one thread may lead to from this state.
     fn followers(&self, threads: &[Thread]) -> Vec<Self> {
         let mut followers = Vec::new();
         for (thread, local) in self.locals.iter().enumerate() {
@@ -197,7 +197,7 @@ fn request(wakeup: &Wakeup<Place>) {
     }
 }
 
-/// A probe (the task that measures waits) that goes to sleep as soon as it finds no request.
+/// Runs a probe (the task that measures waits) that goes to sleep as soon as it finds no request.
 fn probe(wakeup: &Wakeup<Place>) {
     loop {
         perform(Operation::Wait);

@@ -49,9 +49,9 @@ enum Fault {
     /// Purges deletions at once, although older writes may still arrive, and expired values
     /// although snapshots still see them.
     OverlooksGrace,
-    /// Returns bounds that mean that a value has no timestamps.
+    /// Reports that no value has any timestamps.
     HasNoBounds,
-    /// Returns a slightly too small bound as the greatest timestamp in a value.
+    /// Reports a greatest timestamp of a value that is slightly too small.
     UnderstatesTimestamps,
     /// Reports that no key belongs to a group. In truth the keys of a partition form a group, whose
     /// first key, the header, may delete the rows.
@@ -135,7 +135,7 @@ impl CompactionPicker for Picker {
     }
 }
 
-/// A run of the test: a server, the statements that it has executed, and the expected contents of
+/// One run of the test: a server, the statements that it has executed, and the expected contents of
 /// its snapshots.
 struct Trial {
     rng: ChaCha8Rng,
@@ -392,8 +392,8 @@ impl Trial {
         before - operands.len()
     }
 
-    /// The keys that the table stores, each with its operand of the merge operator: an encoded row
-    /// or header.
+    /// Returns the keys that the table stores, each with its operand of the merge operator: an
+    /// encoded row or header.
     fn operands(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let state = self.server().executor.catalog().state();
         let rows = state.table("ks", "t").unwrap().rows().clone();

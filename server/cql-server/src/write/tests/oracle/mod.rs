@@ -13,7 +13,7 @@ use ebb_tables::GracePeriods;
 use crate::executor::harness::Server;
 use crate::testing;
 
-/// A server over the contents of a disk. `change` may change the options for CQL tables.
+/// Returns a server over the contents of a disk. `change` may change the options for CQL tables.
 fn open(
     disk: &MemDisk,
     clock: &ManualClock,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The clustering of a row; `None` stands for the static columns.
 pub(super) type Row = Option<(i32, i32)>;
 
-/// The place of a value: a column and, for a collection, the key of the element.
+/// A value's column and, for a collection, the key of its element.
 pub(super) type Place = (&'static str, Option<i32>);
 
 /// The rows of a partition between bounds on their clustering.
@@ -64,7 +64,7 @@ impl Model {
         self.facts.entry(k).or_default().push((timestamp, fact));
     }
 
-    /// The expected rows, as text, of a SELECT of all columns from a partition at `now_s`.
+    /// Returns the expected rows, as text, of a SELECT of all columns from a partition at `now_s`.
     pub(super) fn show(&self, k: i32, now_s: i64) -> String {
         let none = Vec::new();
         let facts = self.facts.get(&k).unwrap_or(&none);
@@ -103,7 +103,7 @@ impl Model {
     }
 }
 
-/// The greatest timestamp of the deletions that cover a row.
+/// Returns the greatest timestamp of the deletions that cover a row.
 fn deleted(facts: &[(i64, Fact)], row: Row) -> Option<i64> {
     let deletions = facts.iter().filter(|(_, fact)| match (fact, row) {
         (Fact::Partition, _) => true,
@@ -126,7 +126,7 @@ fn has_marker(facts: &[(i64, Fact)], row: (i32, i32), now_s: i64) -> bool {
     Some(timestamp) > deleted(facts, Some(row)) && life.is_none_or(|(end, _)| end > now_s)
 }
 
-/// The live values of a row at `now_s`, by column and element.
+/// Returns the live values of a row at `now_s`, by column and element.
 fn cells(facts: &[(i64, Fact)], row: Row, now_s: i64) -> BTreeMap<Place, LiveValue> {
     let above = deleted(facts, row);
     let mut places: BTreeMap<Place, Vec<(i64, Option<i32>, Life)>> = BTreeMap::new();
