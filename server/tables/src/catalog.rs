@@ -378,7 +378,8 @@ impl Catalog {
     /// Reads the records of unreadable keyspaces, tables and roles again, after damaged files were
     /// replaced. What can be read now is in service when this returns, and its tables are
     /// [announced](Self::on_announcement). What was in service stays as it is, also at the next opening: if
-    /// its records are lost, damaged or replaced by older ones, they are written again.
+    /// its records are lost, damaged or replaced by older ones, they are written again. (Only of two tables
+    /// with an index of the same name, the next opening serves the first one in the order of their names.)
     ///
     /// # Errors
     /// If the store failed. Tables may be in service all the same: roles are read after them.
@@ -401,7 +402,7 @@ impl Catalog {
     /// writes them again. A record that can be read may be lost, too, if a cache has its damaged block.
     ///
     /// # Errors
-    /// If the store failed for another reason than damage.
+    /// If a write fails.
     pub fn write_before_loss(&self, keyspace: &str, table: &str) -> Result<()> {
         self.write_again(&|of: &Table| of.keyspace() == keyspace && of.name() == table)
     }

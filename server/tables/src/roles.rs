@@ -273,17 +273,18 @@ impl RoleStore {
 
     /// Writes those records of roles in service again from which the next opening would not read the
     /// roles as they are in memory, by one commit, also on a full disk. Writes all of them if
-    /// `is_at_risk` returns true for the table of the records. Leaves the records of unreadable roles.
+    /// `is_at_risk` returns true for the table of the records. Leaves the records of unreadable roles. A
+    /// record whose read fails for any reason is written again: the role in memory is never older.
     ///
     /// # Errors
-    /// If the store failed for another reason than damage.
+    /// If the write fails.
     pub(super) fn write_again(&self, is_at_risk: &dyn Fn(&Table) -> bool) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let all = is_at_risk(&self.records);
         let mut batch = WriteBatch::new();
         for (name, role) in self.state().roles.iter() {
             let record = role.encode();
-            if all || !self.has_record(name, role, &record)? {
+            if all || !self.has_record(name, role, &record) {
                 batch.put(&self.records, name.as_bytes(), &record);
             }
         }
@@ -295,12 +296,12 @@ impl RoleStore {
 
     /// Returns whether the next opening would read `role` under this name: from `record`, or from one of an
     /// earlier version.
-    fn has_record(&self, name: &str, role: &Role, record: &[u8]) -> Result<bool> {
-        let Ok(Some(stored)) = readable(self.records.get(name.as_bytes()))? else {
-            return Ok(false);
+    fn has_record(&self, name: &str, role: &Role, record: &[u8]) -> bool {
+        let Ok(Some(stored)) = self.records.get(name.as_bytes()) else {
+            return false;
         };
         let is_read = |stored: &[u8]| Role::decode(stored).is_ok_and(|(read, _)| read == *role);
-        Ok(*stored == *record || is_read(&stored))
+        *stored == *record || is_read(&stored)
     }
 
     /// Reads the unreadable roles again, and the records of the snapshots that roles created. Roles

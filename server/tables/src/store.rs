@@ -150,35 +150,13 @@ impl SchemaStore {
         &self.keyspaces
     }
 
-    /// Returns whether a keyspace has a readable record, not one of a drop, that `is_right` accepts.
-    ///
-    /// # Errors
-    /// If the store failed for another reason than damage.
-    pub(super) fn has_keyspace(
-        &self,
-        name: &str,
-        is_right: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<bool> {
-        let Ok(Some(value)) = readable(self.keyspaces.get(name.as_bytes()))? else {
-            return Ok(false);
+    /// Returns whether the record of a keyspace can be read, is not one of a drop, and is accepted by
+    /// `is_right`.
+    pub(super) fn has_keyspace(&self, name: &str, is_right: impl FnOnce(&[u8]) -> bool) -> bool {
+        let Ok(Some(value)) = self.keyspaces.get(name.as_bytes()) else {
+            return false;
         };
-        let record = value.strip_prefix(&[PRESENT]);
-        Ok(record.is_some_and(is_right))
-    }
-
-    /// Returns whether a table has a readable record that `is_right` accepts.
-    ///
-    /// # Errors
-    /// If the store failed for another reason than damage.
-    pub(super) fn has_table(
-        &self,
-        table: &Table,
-        is_right: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<bool> {
-        let Ok(Some(record)) = readable(table.get(SCHEMA_KEY))? else {
-            return Ok(false);
-        };
-        Ok(is_right(&record))
+        value.strip_prefix(&[PRESENT]).is_some_and(is_right)
     }
 
     /// Writes the record of a keyspace, if there is one, and of tables in it by one commit, also on a full

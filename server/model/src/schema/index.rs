@@ -198,8 +198,8 @@ impl IndexedColumn<'_> {
     /// Calls `each` with the result of [`prefix_of`](Self::prefix_of) for every live value of the
     /// column in a row, static or not. Only for columns outside the primary key.
     ///
-    /// Leaves out decimals that are too long for a form. They are older than the index, because no write adds
-    /// one to it, and no statement can ask for one.
+    /// Leaves out decimals that are too long for a form: no statement can ask for one. They are older than the
+    /// index, or a job has written them. Statements that write them into an indexed column are refused.
     ///
     /// # Errors
     /// If the row is damaged; the error of `charge`.

@@ -668,6 +668,37 @@ fn records_are_written_again_before_a_loss_is_accepted() {
     assert!(catalog.state().table("app", "t").is_some());
 }
 
+/// Regression: no loss could be accepted while the system refused to read a record, of the same table or of
+/// another one, as on a disk with bad sectors.
+#[test]
+fn records_that_the_system_refuses_to_read_are_written_again() {
+    const READS_MAX: usize = 1_000;
+    let disk = MemDisk::new();
+    let catalog = with_rows(&disk);
+    add_role(&catalog, "ada");
+    // No cache has the new files.
+    catalog.db().flush().unwrap();
+    for nth in 1..=READS_MAX as u64 {
+        disk.fail_next(FaultOp::Read, nth, io::ErrorKind::Other);
+    }
+    catalog
+        .write_before_loss("ebb_system", "keyspaces")
+        .unwrap();
+    let armed = disk.armed_faults();
+    assert!(0 < armed && armed < READS_MAX);
+    // The records are in memory now.
+    for (keyspace, name, key) in [
+        ("app", "t", SCHEMA_KEY),
+        ("app", "u", SCHEMA_KEY),
+        ("ebb_system", "keyspaces", &b"other"[..]),
+        ("ebb_system", "roles", &b"ada"[..]),
+    ] {
+        let record = table(&catalog, keyspace, name).get(key).unwrap();
+        assert!(record.is_some(), "{keyspace}.{name}");
+    }
+    assert_eq!(disk.armed_faults(), armed);
+}
+
 #[test]
 fn a_read_that_the_system_refuses_is_no_damage() {
     let disk = MemDisk::new();
