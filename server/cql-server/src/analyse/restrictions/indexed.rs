@@ -126,21 +126,28 @@ impl Usable {
                     !is_new && matches!(restriction.kind, RestrictionKind::Other(_));
             }
             let columns_of_relation = restriction.columns.len();
-            for (at, &column) in restriction.columns.iter().enumerate() {
-                for &indexed in indexes.get(&columns[column].id).into_iter().flatten() {
-                    let of_relation = (at, columns_of_relation);
-                    if let Some((lookups, rank)) = served(indexed, &restriction.kind, of_relation) {
-                        relations.push(IndexedRelation {
+            let mut by_index = restriction
+                .columns
+                .iter()
+                .enumerate()
+                .flat_map(|(at, &column)| {
+                    let of_column = indexes.get(&columns[column].id).into_iter().flatten();
+                    of_column.filter_map(move |&indexed| {
+                        let of_relation = (at, columns_of_relation);
+                        let (lookups, rank) = served(indexed, &restriction.kind, of_relation)?;
+                        Some(IndexedRelation {
                             id: indexed.index.id,
                             column,
                             target: indexed.index.target,
                             lookups,
                             predicate: None,
                             rank,
-                        });
-                    }
-                }
-            }
+                        })
+                    })
+                });
+            // Only the first: all indexes that serve a tuple have the same rank, and each would have a
+            // copy of the whole tuple.
+            relations.extend(by_index.next());
         }
         let of = |kind| seen.iter().filter(|&&at| columns[at].kind == kind).count();
         Self {
@@ -316,5 +323,46 @@ impl IndexedRelation {
         }
         let values: Vec<&[u8]> = values.iter().map(|value| &**value).collect();
         indexed.prefix_for(&values).map_err(of_type)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_cql::syntax::ast::Statement;
+    use ebb_cql::syntax::parse;
+
+    use super::*;
+    use crate::analyse::markers::Markers;
+    use crate::executor::harness::Server;
+
+    /// Regression: each index on a column of a tuple had a copy of the tuple, which may have megabytes, and a
+    /// table may have thousands of indexes.
+    #[test]
+    fn several_indexes_on_the_columns_of_a_tuple_have_one_copy_of_it() {
+        let server = Server::with(&[
+            "CREATE TABLE t (k int, a int, b int, c int, PRIMARY KEY (k, a, b, c))",
+            "CREATE INDEX ON t (a)",
+            "CREATE INDEX ON t (b)",
+            "CREATE INDEX ON t (c)",
+        ]);
+        let state = server.executor.catalog().state();
+        let schema = state.table("ks", "t").unwrap().schema();
+        for relation in [
+            "(a, b, c) = ?",
+            "(a, b, c) = (1, 2, ?)",
+            "(b, c) = (tuple<int, int>) (1, 2)",
+            "(b, c) IN ((1, 2))",
+        ] {
+            let text = format!("SELECT k FROM t WHERE {relation}");
+            let parsed = parse(&text).unwrap();
+            let Statement::Select(select) = &parsed.statement else {
+                panic!("{text} is no SELECT");
+            };
+            let mut markers = Markers::new(schema, &parsed.markers);
+            let relations = Parsed::new(schema, &select.relations, &mut markers).unwrap();
+            let usable = Usable::new(schema, &relations, false);
+            assert_eq!(usable.relations.len(), 1, "{text}");
+            assert!(usable.on_clustering_index, "{text}");
+        }
     }
 }

@@ -127,8 +127,8 @@ impl BoundCondition<'_> {
     /// Returns whether the condition holds for a row. The columns of a missing row are null.
     ///
     /// # Errors
-    /// Cassandra's error for an order comparison with null, the damage of the row, or the timeout of
-    /// the statement.
+    /// Cassandra's error for an order comparison with null or an empty collection, the damage of the row,
+    /// or the timeout of the statement.
     pub(in crate::write) fn holds(&self, row: &RowView<'_>) -> Result<bool> {
         let column = &self.condition.column;
         let live = row.column(column.id.0).map_err(of_row)?;
