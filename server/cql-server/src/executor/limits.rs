@@ -488,6 +488,27 @@ fn an_interrupted_batch_ends_soon_while_it_checks_its_statements() {
     }
 }
 
+/// Regression: a text with long constants, which `--request-bytes-max` may allow, was refused like a short
+/// request that mentions a prepared statement thousands of times.
+#[test]
+fn the_text_of_a_statement_raises_the_limit_of_its_write_once() {
+    let mut server = Server::with(&["CREATE TABLE b (k int PRIMARY KEY, v blob)"]);
+    let value = "00".repeat(1 << 20);
+    let message = |text: &str| {
+        let limit = (64 << 20) + 4 * text.len();
+        format!("The write takes more than {limit} bytes with its keys")
+    };
+    let text = format!("UPDATE b SET v = 0x{value} WHERE k IN ({})", numbers(100));
+    let refused = server.refused(&text);
+    assert!(refused.starts_with(&message(&text)), "{refused}");
+    let text = format!("UPDATE b SET v = 0x{value} WHERE k = 1");
+    let prepared = Arc::new(server.prepare(&text).unwrap());
+    let none = ValuesBuf::new();
+    let statements = vec![(prepared, none.as_values()); 100];
+    let error = server.batch(BatchKind::Unlogged, &statements).unwrap_err();
+    assert!(error.message.starts_with(&message(&text)), "{error}");
+}
+
 /// Regression: a literal of a user-defined type took memory for each field that it omits, 16 KB for
 /// `{f0: 1}` of a type with 4,000 fields, and nothing counted it.
 #[test]

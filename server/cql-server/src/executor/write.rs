@@ -1,5 +1,6 @@
 //! The execution of writes: analyses them, checks them, and hands them to the store.
 
+use std::collections::HashSet;
 use std::iter;
 use std::sync::Arc;
 
@@ -22,13 +23,13 @@ use crate::write::{
 
 impl Executor {
     /// Returns the catalog that a write changes, with the guardrails that hold for the user of the
-    /// call. `values_bytes` is the length of all values of the request.
-    fn writing(&self, call: &Call<'_>, values_bytes: usize) -> Result<WriteContext<'_>> {
+    /// call. `request_bytes` is the length of all values and statements of the request.
+    fn writing(&self, call: &Call<'_>, request_bytes: usize) -> Result<WriteContext<'_>> {
         Ok(WriteContext {
             catalog: &self.catalog,
             guardrails: self.guardrails(call)?,
             now_s: call.parameters.now_s.map(i64::from),
-            values_bytes,
+            request_bytes,
         })
     }
 
@@ -92,7 +93,8 @@ impl Executor {
         let state = self.catalog.state();
         let analysis = &mut RequestAnalysis::default();
         let meaning = self.write_meaning(&state, statement, analysis)?;
-        let writing = self.writing(call, call.parameters.values.encoded_bytes())?;
+        let values_bytes = call.parameters.values.encoded_bytes();
+        let writing = self.writing(call, values_bytes + statement.text.len())?;
         let warnings = writing.check_levels(level, serial)?;
         let write = meaning.as_write()?;
         check_list_reads(level, iter::once(write))?;
@@ -129,8 +131,7 @@ impl Executor {
             with_values.map(|(meaning, (_, values))| Ok((meaning.as_write()?, *values)));
         let with_values = with_values.collect::<Result<Vec<_>>>()?;
         let timestamp_us = call.parameters.timestamp_us;
-        let values = statements.iter().map(|(_, values)| values);
-        let writing = self.writing(call, values.map(Values::encoded_bytes).sum())?;
+        let writing = self.writing(call, batch_bytes(statements))?;
         let (level, serial) = levels(call);
         let warnings = writing.check_levels(level, serial)?;
         check_list_reads(level, with_values.iter().map(|(write, _)| *write))?;
@@ -154,6 +155,17 @@ impl Executor {
         }
         Ok(turns)
     }
+}
+
+/// Returns the length of the values in a batch, and of its statements. The text of each statement counts
+/// once.
+fn batch_bytes(statements: &[(Arc<Prepared>, Values<'_>)]) -> usize {
+    let mut known = HashSet::new();
+    let bytes = statements.iter().map(|(prepared, values)| {
+        let is_new = known.insert(Arc::as_ptr(prepared));
+        values.encoded_bytes() + if is_new { prepared.text.len() } else { 0 }
+    });
+    bytes.sum()
 }
 
 /// Encodes the response to a write for a protocol version. The response contains `warnings`,

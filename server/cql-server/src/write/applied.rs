@@ -18,6 +18,7 @@ use ebb_storage::TransactionRange;
 use ebb_tables::read::{Partition, ProjectedPartition, ProjectedRow, Projection};
 
 use super::condition::Conditions;
+use super::conditional::check_rows_bytes;
 use super::plan::WritePlan;
 use crate::analyse::selection::Slots;
 use crate::error::{Result, of_key, of_store, of_table};
@@ -167,16 +168,23 @@ impl<'a> Answer<'a> {
     /// of the row. If none is live, returns at most one row, that of the static columns.
     ///
     /// # Errors
-    /// If a row is damaged.
+    /// If a row is damaged, or if the response is too long: each row has a copy of the static columns.
     pub(super) fn rows<'k>(
         &self,
         rows: impl Iterator<Item = (&'k [u8], Option<&'k [u8]>)>,
     ) -> Result<Vec<Cells>> {
-        let mut shown = Vec::new();
+        let (mut shown, mut bytes) = (Vec::new(), 0);
         for (key, operand) in rows {
             interrupt::charge_bytes(operand.map_or(0, <[u8]>::len))?;
             if let Some(row) = self.row(key, operand)? {
-                shown.push(self.cells(&row)?);
+                let cells = self.cells(&row)?;
+                let cells_bytes = cells.iter().flatten().map(Bytes::len).sum();
+                interrupt::charge_bytes(cells_bytes)?;
+                bytes += cells_bytes;
+                shown.push(cells);
+                if shown.len() > 1 {
+                    check_rows_bytes(bytes)?;
+                }
             }
         }
         self.or_statics(shown)

@@ -34,18 +34,21 @@ impl BatchSize {
         }
     }
 
-    /// Adds the table and the partitions of a statement.
-    pub(super) fn add(&mut self, table: &Arc<CqlTable>, partitions: &[PartitionKey]) {
+    /// Adds the table and the partitions of a statement. Returns the bytes of the keys that this object
+    /// keeps of them.
+    pub(super) fn add(&mut self, table: &Arc<CqlTable>, partitions: &[PartitionKey]) -> usize {
+        let mut kept_bytes = 0;
         for partition in partitions {
             if self.kind == BatchKind::Logged && self.partitions.len() > 1 {
                 break;
             }
             if !self.partitions.contains(partition) {
                 self.partitions.insert(partition.clone());
+                kept_bytes += partition.as_bytes().len();
             }
         }
         if (self.tables.iter()).any(|known| Arc::ptr_eq(known, table)) {
-            return;
+            return kept_bytes;
         }
         // Tables of a keyspace share its partitions.
         let keyspace = |table: &CqlTable| table.schema().keyspace().to_owned();
@@ -53,6 +56,7 @@ impl BatchSize {
             self.spans_keyspaces |= keyspace(first) != keyspace(table);
         }
         self.tables.push(table.clone());
+        kept_bytes
     }
 
     /// Checks the limits of the batch, whose size is `bytes` bytes.

@@ -52,6 +52,24 @@ use crate::interrupt;
 use crate::listing::Listing;
 use crate::memory::Memory;
 
+/// The most bytes of stored rows that a conditional batch reads, and the most bytes of its response: those
+/// of a SELECT's result by default. Any single row may be read.
+const READ_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { 256 << 20 };
+
+/// Checks the bytes of several rows that a conditional batch has read, or of its response.
+///
+/// # Errors
+/// If they are too many.
+pub(super) fn check_rows_bytes(bytes: usize) -> Result<()> {
+    if bytes > READ_BYTES_MAX {
+        return invalid(format!(
+            "The batch reads or returns more than {READ_BYTES_MAX} bytes of stored rows; write fewer \
+             rows with each conditional batch"
+        ));
+    }
+    Ok(())
+}
+
 pub(super) type Part<'v> = (&'v WritePlan, Bound<'v>);
 
 /// Statements that write to one partition, with evaluated terms. At least one of them has a
@@ -226,7 +244,8 @@ impl<'v> ConditionalWrite<'v> {
     /// Evaluates the conditions once, and writes if all of them hold.
     ///
     /// # Errors
-    /// Cassandra's errors for impossible comparisons and invalid values, or an error of the store.
+    /// Cassandra's errors for impossible comparisons and invalid values, an error if the rows of a batch
+    /// are too long together, or an error of the store.
     pub(super) fn attempt(&self, context: WriteContext<'_>) -> Result<Verdict> {
         self.decide(context)?.commit(context.catalog.db())
     }
@@ -299,16 +318,22 @@ impl<'v> ConditionalWrite<'v> {
         // The header is read before the rows: see the purge race in `ebb_tables::read`.
         let header = transaction.get_for_update(table, &header_key);
         let header = header.map_err(of_store)?;
+        let mut bytes = header.as_ref().map_or(0, Bytes::len);
+        interrupt::charge_bytes(bytes)?;
         let mut rows = BTreeMap::new();
         // The rows without conditions are guarded, too: otherwise a concurrent write with IF, whose
         // timestamp is later and whose commit is earlier, would hide this one.
         for key in self.rows.keys().chain(&self.others) {
             interrupt::charge(READ_UNITS)?;
-            let row = transaction.get_for_update(table, key);
-            rows.insert(key.clone(), row.map_err(of_store)?);
+            let row = transaction.get_for_update(table, key).map_err(of_store)?;
+            let row_bytes = row.as_ref().map_or(0, Bytes::len);
+            interrupt::charge_bytes(row_bytes)?;
+            bytes += row_bytes;
+            rows.insert(key.clone(), row);
+            if rows.len() > 1 {
+                check_rows_bytes(bytes)?;
+            }
         }
-        let bytes = header.iter().chain(rows.values().flatten());
-        interrupt::charge_bytes(bytes.map(Bytes::len).sum())?;
         Ok(Found { header, rows })
     }
 

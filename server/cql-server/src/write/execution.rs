@@ -28,14 +28,13 @@ use crate::interrupt;
 pub(super) const READ_UNITS: u64 = 4;
 
 /// The most bytes of keys, operands and index entries that a write collects, beside
-/// [`BYTES_PER_VALUE_BYTE`]: four times the longest request by default. The constants in a prepared
-/// statement are not in the requests that execute it, so that a short batch of such statements might
-/// take gigabytes.
+/// [`BYTES_PER_REQUEST_BYTE`]: four times the longest request by default. A batch may mention a prepared
+/// statement with long constants thousands of times, so that a short request might take gigabytes.
 const BYTES_MAX: usize = 64 << 20;
 
-/// The bytes that a write may collect more for each byte of its bound values. Each index of a column has
-/// a copy of the value.
-const BYTES_PER_VALUE_BYTE: usize = 4;
+/// The bytes that a write may collect more for each byte of its statements and bound values. Each index
+/// of a column has a copy of the value.
+const BYTES_PER_REQUEST_BYTE: usize = 4;
 
 /// The memory, in bytes, of an operation in a transaction beside its key and its operand.
 const TRANSACTION_BYTES: usize = size_of::<(Table, Vec<u8>, Vec<u8>)>();
@@ -82,7 +81,7 @@ pub(super) struct Execution<'c> {
     /// The bytes of keys and operands so far, without index entries.
     bytes: usize,
     /// The bytes of keys, operands and index entries so far, with the memory that each takes in a
-    /// transaction.
+    /// transaction, and of keys and ranges that are kept beside these operations.
     collected_bytes: usize,
     /// The most bytes in `collected_bytes`.
     collected_bytes_max: usize,
@@ -124,7 +123,7 @@ impl<'c> Execution<'c> {
             list_operations: 0,
             bytes: 0,
             collected_bytes: 0,
-            collected_bytes_max: BYTES_MAX + BYTES_PER_VALUE_BYTE * context.values_bytes,
+            collected_bytes_max: BYTES_MAX + BYTES_PER_REQUEST_BYTE * context.request_bytes,
             batch_size: None,
             operand: Vec::new(),
             guardrails,
@@ -220,7 +219,8 @@ impl<'c> Execution<'c> {
         };
         let targets = plan.keys.targets(schema, bound)?;
         if let Some(size) = &mut self.batch_size {
-            size.add(&plan.table, &targets.partitions);
+            let kept_bytes = size.add(&plan.table, &targets.partitions);
+            self.collect(kept_bytes)?;
         }
         let rows = plan.table.rows();
         let mut rows_before = 0;
@@ -317,6 +317,8 @@ impl<'c> Execution<'c> {
     /// Makes the commit depend on all keys of a range, as [`Execution::guard`] does for one key.
     /// The range includes keys that do not exist.
     fn guard_range(&mut self, table: &Table, range: &ByteRange) -> Result<()> {
+        interrupt::charge_bytes(range.size_bytes())?;
+        self.collect_guard(range.size_bytes())?;
         let Some(transaction) = self.transaction() else {
             return Ok(());
         };
@@ -384,8 +386,11 @@ impl<'c> Execution<'c> {
             Rows::Ranges(ranges) if ranges.is_empty() => Ok(()),
             Rows::Ranges(ranges) => {
                 interrupt::charge(ranges.len() as u64)?;
-                for range in ranges {
-                    self.guard_range(table, &partition.rows_in(range))?;
+                // Only a transaction has guards. Each range has two copies of the partition's key.
+                if self.transaction().is_some() {
+                    for range in ranges {
+                        self.guard_range(table, &partition.rows_in(range))?;
+                    }
                 }
                 self.merge(table, &partition.header_key(), |out| {
                     delete_ranges(times, ranges, out)
@@ -411,6 +416,17 @@ impl<'c> Execution<'c> {
             ));
         }
         Ok(())
+    }
+
+    /// Counts the memory of a guard with `bytes` bytes of keys, which only a transaction has.
+    ///
+    /// # Errors
+    /// The error of [`Execution::collect`].
+    fn collect_guard(&mut self, bytes: usize) -> Result<()> {
+        match self.sink {
+            Sink::Batch(_) => Ok(()),
+            Sink::Transaction { .. } | Sink::Counters { .. } => self.collect(bytes),
+        }
     }
 
     /// Writes the operand of a key. `write` appends the operand to a buffer.
@@ -490,7 +506,7 @@ impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
         self.times.timestamp_us = (self.execution).own_timestamp_us(self.times.timestamp_us)?;
         let row = self.gather(true, number, Some(&view))?;
         if row.is_empty() {
-            return Ok(());
+            return self.execution.collect_guard(key.len());
         }
         (self.execution).merge(self.table, &key, |out| row.write_statics(out))?;
         indexes::put_statics(self.schema, self.partition, &row, |prefix, of| {
@@ -511,7 +527,7 @@ impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
             self.gather(false, number, None)?
         };
         if row.is_empty() && !has_marker {
-            return Ok(());
+            return self.execution.collect_guard(key.len());
         }
         let original = target.original(self.schema.layout());
         self.execution.merge(self.table, &key, |out| {

@@ -194,7 +194,7 @@ impl WriteStatement {
 }
 
 /// The catalog that a write changes, with the guardrails for its user, and the time and the length of
-/// the values that the request contains.
+/// the request.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteContext<'c> {
     pub catalog: &'c Catalog,
@@ -202,8 +202,9 @@ pub struct WriteContext<'c> {
     /// The time of the request, in seconds since 1970, if the client has sent one. TTLs and
     /// deletions count from this time.
     pub now_s: Option<i64>,
-    /// The length of all bound values of the request, in bytes.
-    pub values_bytes: usize,
+    /// The length, in bytes, of all bound values of the request, and of the texts of its statements. The
+    /// text of a prepared statement counts once, however often a batch mentions the statement.
+    pub request_bytes: usize,
 }
 
 impl WriteContext<'_> {

@@ -1,5 +1,6 @@
 //! Batches: one commit, one timestamp, all or nothing.
 
+use ebb_cql::protocol::Value;
 use ebb_model::schema::TableSchema;
 use ebb_storage::simulation::MemDisk;
 
@@ -148,6 +149,44 @@ fn a_batch_that_collects_too_much_fails_before_its_last_statement() {
         );
         session.batch_of(&statements[..3]).unwrap();
     }
+}
+
+/// Regression: a transaction kept both ends of each deleted range, with copies of the partition's key, and
+/// nothing counted them.
+#[test]
+fn the_guards_of_deleted_ranges_count_towards_the_limit_of_a_write() {
+    let session = session(&["CREATE TABLE w (k text, a int, b int, PRIMARY KEY (k, a, b))"]);
+    let key = "k".repeat(60_000);
+    session.write(&format!("INSERT INTO w (k, a, b) VALUES ('{key}', 1, 1)"));
+    let numbers: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+    let exists = format!("DELETE FROM w WHERE k = '{key}' AND a = 1 AND b = 1 IF EXISTS");
+    let deleting = |count: usize| {
+        let numbers = numbers[..count].join(", ");
+        let ranges = format!("DELETE FROM w WHERE k = '{key}' AND a IN ({numbers}) AND b > 0");
+        let statements = [&exists, &ranges].map(|text| session.understand(text).unwrap());
+        session.batch_of(&statements.each_ref())
+    };
+    let error = deleting(numbers.len()).unwrap_err();
+    let begin = "The write takes more than 67108864 bytes";
+    assert!(error.message.starts_with(begin), "{error}");
+    deleting(10).unwrap();
+}
+
+/// Regression: a batch kept the keys of counters whose increment is unset, once for its guards and once to
+/// count its partitions, and neither was limited.
+#[test]
+fn the_keys_of_unset_increments_count_towards_the_limit_of_a_write() {
+    let session = session(&["CREATE TABLE w (a text, b int, c counter, PRIMARY KEY ((a, b)))"]);
+    let numbers: Vec<String> = (0..300).map(|number| number.to_string()).collect();
+    let update = |a: &str| {
+        let (a, numbers) = (a.repeat(60_000), numbers.join(", "));
+        format!("UPDATE w SET c = c + ? WHERE a = '{a}' AND b IN ({numbers})")
+    };
+    let (one, other) = (update("x"), update("y"));
+    let text = format!("BEGIN COUNTER BATCH {one}; {other}; APPLY BATCH");
+    let refused = session.refusal_of(&text, &[Value::Unset; 2]);
+    let begin = "The write takes more than 67108864 bytes";
+    assert!(refused.starts_with(begin), "{refused}");
 }
 
 #[test]

@@ -535,11 +535,52 @@ fn the_drop_of_a_column_raises_only_the_timestamps_of_values_in_it() {
     }
 }
 
+/// Regression: a batch kept all stored rows that it mentions in memory, and repeated the static columns
+/// for each row in its response, without a limit.
+#[test]
+fn a_conditional_batch_reads_and_returns_a_bounded_number_of_bytes() {
+    let mut server = Server::with(&[
+        "CREATE TABLE wide (id int, k int, v blob, PRIMARY KEY (id, k))",
+        "CREATE TABLE shared (id int, k int, s blob STATIC, v int, PRIMARY KEY (id, k))",
+    ]);
+    let blob = |bytes: usize| format!("0x{}", "00".repeat(bytes));
+    for k in 0..5 {
+        let blob = blob(1 << 20);
+        server.run(&format!(
+            "INSERT INTO wide (id, k, v) VALUES (0, {k}, {blob})"
+        ));
+        server.run(&format!(
+            "INSERT INTO shared (id, k, s, v) VALUES (0, {k}, {blob}, 0)"
+        ));
+    }
+    let begin = "The batch reads or returns more than 4194304 bytes of stored rows";
+    for update in [
+        "UPDATE wide SET v = 0x01 WHERE id = 0 AND k = # IF v = 0x02",
+        "UPDATE shared SET v = 1 WHERE id = 0 AND k = # IF v = 1 AND s != 0x01",
+    ] {
+        let batch = |rows: i32| {
+            let updates = (0..rows).map(|k| update.replace('#', &k.to_string()) + "; ");
+            format!("BEGIN BATCH {} APPLY BATCH", updates.collect::<String>())
+        };
+        let refused = server.refused(&batch(5));
+        assert!(refused.starts_with(begin), "{refused}");
+        server.run(&batch(3));
+    }
+    // A single row has no limit.
+    let insert = format!(
+        "INSERT INTO wide (id, k, v) VALUES (1, 1, {})",
+        blob(5 << 20)
+    );
+    server.run(&insert);
+    let update = "UPDATE wide SET v = 0x01 WHERE id = 1 AND k = 1 IF EXISTS";
+    assert_eq!(answer(&mut server, update), YES);
+}
+
 /// Evaluates the conditions of a write, which the caller may commit later.
 fn decided<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> Decision<'c> {
     let context = WriteContext {
         now_s: None,
-        values_bytes: 0,
+        request_bytes: 0,
         catalog: &session.catalog,
         guardrails,
     };

@@ -125,7 +125,7 @@ fn a_deletion_wins_over_the_increments_of_its_batch() {
 fn begun<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> Execution<'c> {
     let context = WriteContext {
         now_s: None,
-        values_bytes: 0,
+        request_bytes: 0,
         catalog: &session.catalog,
         guardrails,
     };

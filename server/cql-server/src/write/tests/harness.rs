@@ -61,7 +61,7 @@ impl Session {
         let bound = bound(values);
         let context = WriteContext {
             now_s: None,
-            values_bytes: 0,
+            request_bytes: 0,
             catalog: &self.catalog,
             guardrails: &Guardrails::default(),
         };
@@ -105,7 +105,7 @@ impl Session {
         let statements: Vec<_> = statements.collect();
         let context = WriteContext {
             now_s: None,
-            values_bytes: 0,
+            request_bytes: 0,
             catalog: &self.catalog,
             guardrails: &Guardrails::default(),
         };
