@@ -292,6 +292,9 @@ fn pages_of_a_virtual_table_have_all_rows_whatever_the_statement_selects() {
         "keyspace_name, table_name, count(*) FROM system_schema.columns \
          GROUP BY keyspace_name, table_name",
         "* FROM system_virtual_schema.columns",
+        // Regression: rows of the other keyspace filled the page.
+        "* FROM system_virtual_schema.columns WHERE keyspace_name = 'system_views'",
+        "* FROM system_virtual_schema.columns WHERE keyspace_name = 'system_virtual_schema'",
     ] {
         for page_size_rows in [2, 30] {
             read_in_pages(&mut server, &format!("SELECT {select}"), page_size_rows);

@@ -535,8 +535,10 @@ impl<S: Service> Session<S> {
         let analysis = &mut RequestAnalysis::default();
         let statement = self.understand(keyspace, text, Consistency::One, now, analysis)?;
         let keyspace = keyspace.or(self.sender.keyspace.as_deref());
-        let statements = &self.shared.statements;
-        let (id, entry) = statements.insert(keyspace, text, statement, schema_changes)?;
+        let (statements, service) = (&self.shared.statements, &self.shared.service);
+        let is_current = |statement: &S::Statement| service.is_current(statement);
+        let (id, entry) =
+            statements.insert(keyspace, text, statement, schema_changes, is_current)?;
         let (markers, partition_key_markers) = entry.statement.markers();
         let columns = entry.statement.columns();
         let none = Columns::default();
@@ -591,8 +593,14 @@ impl<S: Service> Session<S> {
             let left = SHARED_THREAD_CPU_MAX.saturating_sub(self.spent.prepared);
             interrupt = interrupt.capped(begun, left);
         }
+        let time_out = TimeOut::Read(consistency);
+        if !self.spent.prepared.is_zero() {
+            // The analysis of a short statement ends before it reads the clock, but that of thousands
+            // in a batch takes long.
+            interrupt.check(begun, time_out)?;
+        }
         let prepare = || self.shared.service.prepare(keyspace, text, analysis);
-        let statement = interrupt::scope(&interrupt, TimeOut::Read(consistency), prepare);
+        let statement = interrupt::scope(&interrupt, time_out, prepare);
         self.spent.prepared += begun.elapsed();
         statement
     }

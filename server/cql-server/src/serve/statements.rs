@@ -126,8 +126,9 @@ impl<S: Statement> Statements<S> {
     }
 
     /// Keeps a statement, and returns its id and entry. `schema_changes` is the number of schema
-    /// changes before the analysis of the statement. If there are more by now, the statement may be
-    /// outdated, and is not kept: its client gets UNPREPARED, and prepares it again.
+    /// changes before the analysis of the statement. If there are more by now, and the statement is not
+    /// current or its check takes too long, it is not kept: its client gets UNPREPARED, and prepares
+    /// it again.
     ///
     /// # Errors
     /// Cassandra's error for a statement that is too large to be kept: its client would prepare it
@@ -138,6 +139,7 @@ impl<S: Statement> Statements<S> {
         text: &str,
         statement: S,
         schema_changes: u64,
+        is_current: impl Fn(&S) -> bool,
     ) -> Result<(Id, Arc<Entry<S>>), ErrorResponse> {
         let keyspace = keyspace.filter(|_| statement.needs_keyspace());
         let id = prepared_id(keyspace, text);
@@ -149,7 +151,7 @@ impl<S: Statement> Statements<S> {
         self.cache.insert(id, entry.clone());
         // Read after the insertion: of a later change, `drop_outdated` sees the statement.
         if self.schema_changes() != schema_changes {
-            self.remove(&id, &entry);
+            self.drop_if_outdated(&id, &entry, CHECK_TIME_MAX, is_current);
         }
         Ok((id, entry))
     }
@@ -163,16 +165,23 @@ impl<S: Statement> Statements<S> {
         // No lock of the cache is held while a statement is checked, which may take long.
         for (id, entry) in self.cache.iter() {
             let left = end.saturating_duration_since(Instant::now());
-            let check = || Ok(is_current(&entry.statement));
-            if interrupt::at_most(left.min(CHECK_TIME_MAX), check) != Some(Ok(true)) {
-                self.remove(&id, &entry);
-            }
+            self.drop_if_outdated(&id, &entry, left.min(CHECK_TIME_MAX), &is_current);
         }
     }
 
-    /// Drops a statement, unless another one with its id has replaced it.
-    fn remove(&self, id: &Id, entry: &Arc<Entry<S>>) {
-        (self.cache).remove_if(id, |now| Arc::ptr_eq(now, entry));
+    /// Drops a statement if it is not current or its check takes longer than `time_max`, unless
+    /// another one with its id has replaced it.
+    fn drop_if_outdated(
+        &self,
+        id: &Id,
+        entry: &Arc<Entry<S>>,
+        time_max: Duration,
+        is_current: impl Fn(&S) -> bool,
+    ) {
+        let check = || Ok(is_current(&entry.statement));
+        if interrupt::at_most(time_max, check) != Some(Ok(true)) {
+            (self.cache).remove_if(id, |now| Arc::ptr_eq(now, entry));
+        }
     }
 }
 

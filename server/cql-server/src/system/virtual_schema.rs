@@ -54,8 +54,10 @@ pub(super) const COLUMNS: Definition = Definition {
     rows: columns,
 };
 
-fn columns(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    let keyspaces = VIRTUAL_KEYSPACES.iter().map(|name| {
+fn columns(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    let read = VIRTUAL_KEYSPACES.iter();
+    let read = read.filter(|name| lookup.has_keyspace(name));
+    let keyspaces = read.map(|name| {
         let tables = facts.system.tables_of(slice::from_ref(name));
         (*name, tables.collect::<Vec<_>>())
     });

@@ -129,8 +129,8 @@ impl RowSet<'_> {
     /// Calls `compute`, which adds the rows about a table, for tables in the order of their rows'
     /// keys: the name of the keyspace is the partition key, and the name of the table the first
     /// clustering column. Leaves out the tables whose rows all lie before the page, and ends once
-    /// the page has enough rows. `keyspaces` has the tables of each keyspace in the order of their
-    /// names, and the keyspaces in any order.
+    /// the page has enough rows. So `keyspaces`, in any order, must be those that the statement reads:
+    /// rows of others would fill the page. The tables of each are in the order of their names.
     pub(super) fn for_each_table<'t>(
         &mut self,
         keyspaces: impl Iterator<Item = (&'t str, Vec<&'t TableSchema>)>,

@@ -487,6 +487,21 @@ fn a_long_analysis_delays_no_other_connection() {
     }
 }
 
+/// Regression: each text of a batch was analysed until its first look at the clock. Thousands of short
+/// ones held a thread that serves connections, and on any thread they ran past the deadline.
+#[test]
+fn no_text_of_a_batch_is_analysed_after_the_texts_before_it_took_too_long() {
+    let (_, server) = server(options());
+    let mut client = Client::new(&server);
+    let texts = ["linger", "put"].map(StatementRef::Text);
+    client.send(1, &Request::Batch(batch_of(&texts)));
+    let keyspace = "cql-large".to_owned();
+    assert_eq!(
+        client.receive().1.response,
+        Response::SetKeyspace { keyspace }
+    );
+}
+
 /// Regression: the JSON text of an INSERT was parsed at PREPARE, without a limit.
 #[test]
 fn a_statement_prepared_past_the_deadline_ends_with_a_timeout() {
