@@ -14,7 +14,7 @@ use ebb_scheduler::runtime::TASK_MEMORY_BYTES_MIN;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The budget if the system does not show how much memory there is.
+/// The budget if the system does not show how much memory there is, in bytes.
 const UNKNOWN_BYTES: u64 = 1 << 30;
 /// The least budget that is chosen by default, in bytes.
 const DEFAULT_BYTES_MIN: u64 = 64 << 20;

@@ -26,7 +26,7 @@ struct Bucket {
 }
 
 impl<K: Eq + Hash> Rates<K> {
-    /// Buckets of `burst` tokens that gain `per_s` tokens per second; both above 0.
+    /// Creates buckets of `burst` tokens that gain `per_s` tokens per second. Both must be above 0.
     pub(super) fn new(burst: f64, per_s: f64) -> Self {
         Self {
             burst,
@@ -35,7 +35,8 @@ impl<K: Eq + Hash> Rates<K> {
         }
     }
 
-    /// Takes a token from the bucket of `key`. If it has none, returns the seconds until it will.
+    /// Takes a token from the bucket of `key`. If the bucket is empty, the error is the number of
+    /// seconds until it has a token.
     pub(super) fn take(&self, key: K, now: Instant) -> Result<(), f64> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= KEPT_MAX && !buckets.contains_key(&key) {

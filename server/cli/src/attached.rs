@@ -64,9 +64,9 @@ impl Attached {
         self.server.is_some()
     }
 
-    /// Returns the directory of a backup as a request to the server names it. The server that has the
-    /// database open gets the absolute path. A server that `--server` names gets `path` unchanged: a relative
-    /// path is the name of a backup there.
+    /// Returns the directory of a backup in the form that a request to the server has. For the server that
+    /// has the database open, this is the absolute path. For a server that `--server` names, `path` stays as
+    /// it is: a relative path is the name of a backup there.
     ///
     /// # Errors
     /// When the path is empty or not UTF-8.

@@ -65,11 +65,11 @@ impl Location {
         opened.map_err(|error| with_holder(error.into(), &self.data))
     }
 
-    /// Opens the database for a short command that writes, without flushes and merges in the
-    /// background: the write of one row should not start a rewrite of the database.
+    /// Opens the database for a short command that writes, without flushes and merges in the background: the
+    /// write of one row should not start a rewrite of the database.
     ///
     /// # Errors
-    /// When there is no database. None is created.
+    /// When there is no database (none is created), or another process has it open.
     pub(super) fn open_existing(&self) -> Result<Db> {
         self.open(false, Maintenance::Manual)
     }
@@ -112,8 +112,10 @@ pub(super) fn raw_table(db: &Db, name: &TableName) -> Result<Table> {
     Ok(table)
 }
 
+/// Checks that CQL did not create the table: a plain key would be a damaged row for CQL.
+///
 /// # Errors
-/// When the table was created by CQL: a plain key would be a damaged row for CQL.
+/// When CQL created it.
 pub(super) fn refuse_cql(table: &Table) -> Result<(), CliError> {
     if !is_cql_table(table) {
         return Ok(());
@@ -125,8 +127,8 @@ pub(super) fn refuse_cql(table: &Table) -> Result<(), CliError> {
     )))
 }
 
-/// The approximate size of tables, which is printed before they are dropped. All versions count: a row
-/// has several until they are merged.
+/// The approximate size of tables, which is printed before they are dropped. It contains all versions of a
+/// row, also those that merges have yet to remove.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TableSize {
     versions: u64,

@@ -59,7 +59,7 @@ fn drop_table(args: &Args, name: &TableName) -> Result<()> {
     print::say(format!("dropped table {name} with {size}{kept}"))
 }
 
-/// Returns the number of snapshots that contain a table.
+/// Returns the number of snapshots of a keyspace that contain its table `table`.
 fn covering(keyspace: &Keyspace, table: &str) -> u64 {
     let snapshots = keyspace.snapshots();
     let covers = snapshots

@@ -2,7 +2,8 @@
 
 use std::fmt::Arguments;
 
-/// An error with an exit code of its own, and its message.
+/// A failure of a command that has an exit code of its own. Each variant has the message of the
+/// error.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CliError {
     /// The arguments make no sense together, or a record of a job's input is malformed.

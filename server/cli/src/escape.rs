@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// Returns a line, or a part of a line, with an escape in place of each control character.
+/// Returns a line, or a part of a line, with an escape in place of each control character and of Unicode's
+/// separators of lines and paragraphs.
 pub(super) fn escaped_line(line: &str) -> String {
     escaped(line, |_| false)
 }

@@ -16,8 +16,8 @@ use serde::Serialize;
 use super::error::CliError;
 use super::print::{JsonArgs, Printer, counted};
 
-/// The number of forecasting methods in the printed table beside the naive ones. The JSON output has
-/// all methods.
+/// The number of forecasting methods that the printed table shows in addition to the naive ones: the best in
+/// hindsight. The JSON output has all methods.
 const METHODS_SHOWN: usize = 5;
 
 /// The quantiles of the next forecast in the JSON output.
@@ -128,8 +128,8 @@ fn print(
 
 const COVERAGE_HEAD: [&str; 4] = ["interval", "load inside", "above", "mean width"];
 
-/// Returns the rows of the table of methods: the chosen method, the naive methods, and the best others in
-/// hindsight.
+/// Returns the rows of the table of methods: first the forecasts by the method that was chosen on each day,
+/// then the naive methods, and then the best others in hindsight.
 fn rows(evaluation: &Evaluation) -> Vec<Vec<String>> {
     let row = |name: &str, wape: f64, over_naive: Option<f64>, days: String| {
         vec![name.into(), fixed(wape, 4), fixed(over_naive, 3), days]

@@ -53,8 +53,8 @@ pub(super) fn end_at_next() {
     }
 }
 
-/// The first signal, for a command that serves until it is stopped. The second signal ends the
-/// process. A process has one of these at most.
+/// A listener for the first signal, for a command that serves until it is stopped. The second signal ends the
+/// process. A process has one listener at most.
 pub(super) struct StopSignal(Signals);
 
 impl StopSignal {
@@ -111,7 +111,7 @@ fn wait(mut signals: Signals, cancelled: &AtomicBool, before_exit: &dyn Fn()) {
     }
 }
 
-/// Returns whether this process has ignored `signal` since its parent started it.
+/// Returns whether this process ignores `signal`. It inherits that from its parent, as SIGHUP under `nohup`.
 fn is_ignored(signal: i32) -> bool {
     let status = Process::myself().and_then(|process| process.status());
     // `sigign` has a bit for each signal, from 1. If it cannot be read, no signal counts as ignored.

@@ -264,7 +264,8 @@ fn refuse_made_by_cql(db: &Db, name: &TableName) -> Result<(), CliError> {
     )))
 }
 
-/// Makes the rows part of the table. On an error, drops the table or keyspace that was created for them.
+/// Adds the sorted rows to the table, which is created if it is absent. On an error, drops the table or the
+/// keyspace that was created for them.
 fn ingest(db: &Db, name: &TableName, sorted: Sorted) -> Result<LoadReport> {
     let is_keyspace_new = db.existing_keyspace(&name.keyspace).is_err();
     let keyspace = db.keyspace(&name.keyspace)?;
@@ -359,8 +360,8 @@ fn reasons(skipped: &[Skipped]) -> String {
     reasons.join("; ")
 }
 
-/// Fails if some files cannot be loaded. The error is that of malformed input, unless the system refused to
-/// read each of the files.
+/// Fails if some files cannot be loaded. The error is one of malformed input, except if the system refused to
+/// read every one of these files: then it is an I/O error.
 fn refuse(skipped: &[Skipped]) -> Result<()> {
     if skipped.is_empty() {
         return Ok(());

@@ -24,8 +24,8 @@ pub(super) fn limit() -> u32 {
 pub(super) const RAISE_LIMIT: &str =
     "raise the limit of open files, with `ulimit -n` or LimitNOFILE= of a systemd unit";
 
-/// Returns what to do about an error with this message, if the error is that no more files can be
-/// opened, and its message has no advice yet.
+/// Returns the remedy if an error with this message is that no more files can be opened; `None` for other
+/// errors, and if the message names a remedy already.
 pub(super) fn advice(message: &str) -> Option<&'static str> {
     // The numbers of the errors EMFILE and ENFILE, as the standard library shows them. The error of
     // a job or of a server has no more than its message.

@@ -16,8 +16,8 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// Returns a callback for progress that calls `tell`, and then waits as long as the bytes done
-    /// so far are more than the rate allows.
+    /// Returns a callback for the progress of some work. The callback calls `tell`, and then sleeps
+    /// as long as more bytes are done than the rate allows.
     pub(super) fn paced(
         self,
         tell: &mut dyn FnMut(MaintenanceProgress),

@@ -177,7 +177,7 @@ fn json(report: &RepairReport, unreadable: &[Unreadable]) -> Result<Value> {
     Ok(value)
 }
 
-/// Replaces the keys in the JSON of lost parts by text, or by hexadecimal digits.
+/// Replaces the keys in `json`, the JSON of `lost`, by text, or by hexadecimal digits if they are not UTF-8.
 fn spell_keys(json: &mut Value, lost: &[Lost]) {
     let parts = json.as_array_mut().into_iter().flatten();
     for (object, lost) in parts.filter_map(Value::as_object_mut).zip(lost) {

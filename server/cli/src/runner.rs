@@ -39,7 +39,7 @@ pub(crate) enum Runner {
 
 /// A job that a command follows to its end.
 pub(crate) struct FollowedJob<'r> {
-    /// The job when the command began to follow it.
+    /// The view of the job at the time when the command began to follow it.
     pub(crate) started: JobView,
     place: Place<'r>,
 }
@@ -176,12 +176,12 @@ impl<'r> FollowedJob<'r> {
         matches!(self.place, Place::Server(_))
     }
 
-    /// Waits for the end of the job, at most for the time `wait`, and returns the job as it is
-    /// then; with its end if it has ended.
+    /// Waits for the end of the job, at most for the time `wait`, and returns a view of the job. The view has
+    /// the end, if the job has ended.
     ///
     /// # Errors
-    /// When the process that runs the job stops before the end of the job, or accepts no further step of it;
-    /// when the server no longer has the job.
+    /// When the job will not end in this run: the process that runs it stops, or accepts no further step of
+    /// it. Also when the job has ended, and the server no longer has the report.
     pub(crate) fn look(&self, wait: Duration) -> Result<JobView> {
         let looked = match &self.place {
             Place::Own(job) => {

@@ -28,7 +28,7 @@ If a server has the database open, or --server names one, the server reads the r
 1,000 at a time, of up to 8 MiB each. Rows that are written meanwhile may be among them; with
 --snapshot all rows are as of one moment.";
 
-/// The largest number of rows in a request to a server.
+/// The largest number of rows in a request to a server: the most that a page of the server has.
 const PAGE_ROWS: u32 = 1000;
 
 /// Print the rows of a key range in order, now or as they were at a snapshot.

@@ -339,8 +339,8 @@ fn listed_in(db: &Db, args: &List) -> Result<SnapshotList> {
     })
 }
 
-/// Returns the time to which the times in `list` are compared: the server's, or `client_now` if there is no
-/// server, or it sends no time.
+/// Returns the present, to compare the times in `list` with: by the server's clock, or `client_now` if there
+/// is no server, or it sends no time.
 fn now_of(list: &SnapshotList, client_now: SystemTime) -> SystemTime {
     list.now_unix_ms.map_or(client_now, at)
 }

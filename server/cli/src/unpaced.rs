@@ -6,12 +6,11 @@ use ebb_server::node::NodeOptions;
 /// off. The tests of the command line set it.
 const VARIABLE: &str = "EBB_TEST_UNPACED";
 
-/// Returns whether `EBB_TEST_UNPACED` is set: nothing is to run in the idle class, and jobs get all
-/// cores.
+/// Returns whether `EBB_TEST_UNPACED` is set: nothing is to run in the idle class, and jobs get all cores.
 ///
-/// Without the variable, jobs in `ebb serve` get no CPU while other processes take all of it, and the
-/// idle class hardly gets any. Tests that wait for the result of a job, a scan or an index would then
-/// depend on what else runs on the machine.
+/// Without the variable, jobs get hardly any CPU while other processes take all of it: in `ebb serve` only
+/// the setting `analytics-floor`, 0.15 of a core by default. Tests that wait for the result of a job, a scan
+/// or an index would then depend on what else runs on the machine.
 pub(crate) fn is_set() -> bool {
     std::env::var_os(VARIABLE).is_some()
 }

@@ -97,9 +97,9 @@ impl Kinds {
     }
 }
 
-/// Returns the advice about damaged files of a database that no process has open. `opens` is whether the
-/// schema was read. If damage to the log or to the manifest keeps the database from opening, `ebb restore`
-/// and `ebb repair --online` can do nothing.
+/// Returns the advice about damaged files of a database that no process has open. `opens` is true if the
+/// database could be opened to read the schema. If damage to the log or to the manifest prevents that,
+/// `ebb restore` and `ebb repair --online` can do nothing.
 fn closed_advice(findings: &[Finding], dir: &str, opens: bool) -> String {
     let kinds = Kinds::of(findings);
     if !opens && (kinds.log || kinds.manifest) {

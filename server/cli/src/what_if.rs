@@ -84,8 +84,8 @@ fn request(args: &Args) -> Result<Value> {
     }))
 }
 
-/// Returns the answer as text, with times relative to the time of the answer. `client_unix_ms`, the client's
-/// time, replaces that for an answer without it.
+/// Returns the answer as text, with times relative to the time of the answer. An answer of an older server
+/// lacks its time; then the client's time, `client_unix_ms`, takes its place.
 fn lines(answer: &WhatIfAnswer, client_unix_ms: u64) -> Vec<String> {
     let now_unix_ms = answer.now_unix_ms.unwrap_or(client_unix_ms);
     let in_time = |at: Option<u64>| match at {

@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
-/// The longest text in an entry, in bytes. Clients choose some of the texts.
+/// The greatest length of a text in an entry, in bytes. Clients choose some of the texts, and could fill the
+/// log with a few long ones.
 pub(super) const TEXT_BYTES_MAX: usize = 2048;
-/// The longest text in the entry of a refused login, in bytes. Clients without credentials choose it.
+/// The greatest length of a text in the entry of a refused login, in bytes. It is small because clients
+/// without credentials choose the text.
 pub(super) const REFUSED_TEXT_BYTES_MAX: usize = 128;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

@@ -22,7 +22,7 @@ const MODE: u32 = 0o600;
 /// lines.
 const HELD_BYTES_MIN: u64 = 64 << 10;
 
-/// The file that is appended to, and the full ones, which are renamed.
+/// The audit log on the disk: the file to which lines are appended, and the full files, which were renamed.
 #[derive(Debug)]
 pub(super) struct AuditFile {
     path: PathBuf,
@@ -98,7 +98,8 @@ impl AuditFile {
         Ok(())
     }
 
-    /// Returns the file with a lock on it.
+    /// Returns the open file, locked against other processes. If another process has renamed it, opens a new
+    /// one.
     fn lock(&mut self) -> io::Result<Open> {
         loop {
             let open = match self.open.take() {
@@ -133,8 +134,8 @@ impl AuditFile {
         Ok(())
     }
 
-    /// Returns the path of the full file, which is no longer written, with this number from 1; for
-    /// 0, the path of the file that lines are appended to.
+    /// Returns the path of the full file with this number, from 1 for the newest; for 0, the path of the file
+    /// that lines are appended to.
     fn full(&self, number: u32) -> PathBuf {
         match number {
             0 => self.path.clone(),

@@ -57,11 +57,11 @@ use crate::rates::Rates;
 const FILE: &str = "audit.log";
 /// The name of the log file of writes of rows.
 const WRITES_FILE: &str = "audit-writes.log";
-/// The bytes of lines that may wait to be written.
+/// The greatest length of the queue of lines that wait to be written, in bytes.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
-/// The number of refused logins that get entries: at once, and per second in the long run. Their entries
-/// take at most 15 megabytes a day, if names consist of control characters, which JSON shows as six bytes
-/// each. The same bound holds for lines of the ordinary log about entries that cannot be written.
+/// The limits on entries about refused logins: how many at once, and how many per second in the long run. The
+/// entries take at most 15 megabytes a day, if names consist of control characters, which JSON shows as six
+/// bytes each. Lines of the ordinary log about entries that cannot be written have the same limits.
 const BOUND: (f64, f64) = (100.0, 0.1);
 
 /// The audit log of a database, or that of its writes of rows.
@@ -96,7 +96,8 @@ pub struct Begun {
     log: Arc<AuditLog>,
     id: u64,
     has_ended: bool,
-    /// The entry. The result of the change may add something to it.
+    /// The entry that [`end`](Self::end) writes. The caller may add facts that only the result of the change
+    /// shows.
     pub entry: Entry,
 }
 
@@ -211,20 +212,22 @@ impl AuditLog {
         })
     }
 
-    /// Notes a login. Never waits for the disk.
+    /// Queues an entry about a login. Never waits for the disk; if too many entries are queued, this one is
+    /// lost.
     pub fn note_login(&self, entry: Entry) {
         let entry = entry.shortened(TEXT_BYTES_MAX);
         self.queue(&line(self.next_id(), &entry, "done", 0));
     }
 
-    /// Notes a write of rows with its result. Never waits for the disk; if there are more entries than can
-    /// be written, this one is lost.
+    /// Queues an entry about a write of rows, with its result. Never waits for the disk; if too many entries
+    /// are queued, this one is lost.
     pub fn note_write(&self, entry: Entry, result: &str) {
         let entry = entry.shortened(TEXT_BYTES_MAX);
         self.queue(&line(self.next_id(), &entry, result, 0));
     }
 
-    /// Notes a refused login, unless there are too many of them. Never waits for the disk.
+    /// Queues an entry about a refused login, unless there were too many such logins lately. Never waits for
+    /// the disk.
     pub fn note_refusal(&self, entry: Entry) {
         if self.bounds.take(Bounded::Refusal, Instant::now()).is_err() {
             self.left_out.fetch_add(1, Ordering::Relaxed);
@@ -240,8 +243,8 @@ impl AuditLog {
         self.write_queued(&mut lock(&self.file));
     }
 
-    /// Returns the number of lost entries: those that could not be written. The entry of a change that is
-    /// refused because its entry cannot be written does not count: the change was not made.
+    /// Returns the number of lost entries, which could not be written. A change that is refused because its
+    /// first entry cannot be written loses none: it was not made.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

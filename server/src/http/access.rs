@@ -51,7 +51,7 @@ const FAILURES_PER_S: f64 = 0.5;
 /// The most lines of the log about invalid tokens: at once, and per second in the long run.
 const FAILURE_LINES: (f64, f64) = (50.0, 10.0);
 
-/// The tokens, sessions and rate limits by which requests over TCP are let through.
+/// The checks of requests over TCP, with the tokens, sessions and rate limits that they use.
 pub(super) struct Access {
     node: Arc<Node>,
     tokens: WatchedTokens,
@@ -66,7 +66,7 @@ pub(super) struct Access {
     limits: WorkLimits,
 }
 
-/// The client's end of a connection.
+/// The client of a connection, as far as the checks of its requests need it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer {
     /// The client's address; `None` for the Unix socket, whose clients are the server's own user.
@@ -75,7 +75,7 @@ pub(super) struct Peer {
     pub is_encrypted: bool,
 }
 
-/// The credential of a request. Long-lived responses check it again.
+/// The credential of a request. Responses that last long check it again from time to time.
 #[derive(Debug, Clone)]
 pub(super) struct Credential {
     token: Token,
@@ -108,8 +108,8 @@ pub(super) async fn check(
 }
 
 impl Access {
-    /// Creates the check of requests to the server of `node`, which accepts `tokens`. `hosts` are
-    /// names of the server beside `localhost` and addresses.
+    /// Creates the checks for a server of `node` that accepts `tokens`. `hosts` are names of the server, in
+    /// addition to `localhost` and IP addresses.
     pub(super) fn new(
         node: Arc<Node>,
         tokens: WatchedTokens,
@@ -255,7 +255,8 @@ impl Access {
         self.audit.note_login(entry);
     }
 
-    /// Notes in the audit log that a token is refused, if it is.
+    /// Adds an entry to the audit log if `known`, the result of the look-up of `token`, is that the token is
+    /// refused.
     fn note_refusal(&self, token: &Token, peer: Peer, known: &Result<Option<Principal>, Problem>) {
         let cause: &str = match known {
             Ok(None) => "no valid token",
@@ -375,7 +376,7 @@ fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Returns whether a path needs no token. Nothing can be changed there.
+/// Returns whether a path needs no token. Requests to such a path change nothing.
 fn is_open(path: &str) -> bool {
     OPEN.iter().any(|open| path.starts_with(open)) || path == CONSOLE
 }

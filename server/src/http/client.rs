@@ -43,7 +43,8 @@ pub enum ClientError {
     /// The server refuses the request, for this reason.
     #[error("{0}")]
     Refused(Problem),
-    /// The server does not answer: it has stopped, or was killed.
+    /// There is no response, for example because the server has stopped, cannot be reached, or has a
+    /// certificate that the client does not trust.
     #[error("the server of {data} does not answer: {cause}")]
     Gone {
         /// The directory of the server's database, or the URL of the server.
@@ -62,15 +63,15 @@ pub enum ClientError {
         /// The error of the parser, or the unexpected status.
         cause: String,
     },
-    /// The system does not show whether a server listens in the directory: another user owns it, for
-    /// example.
+    /// It is unknown whether a server listens in the directory, for example because another user owns it.
     #[error("cannot look for a server in {data}: {source}")]
     Unseen {
         /// The directory of the database.
         data: PathBuf,
         source: io::Error,
     },
-    /// The system refuses the connection.
+    /// The client cannot be created: the URL has another form, the token cannot be part of a header, the
+    /// authorities cannot be read, or the system lacks a resource.
     #[error("cannot reach the server of {data}: {source}")]
     System {
         /// The directory of the server's database, or the URL of the server.
@@ -107,11 +108,12 @@ impl JobsClient {
     }
 
     /// Returns a client of the server at `url`, such as `http://HOST:PORT`, with `token` as its credential.
-    /// Without a port in it, the port is that of the scheme. For `https`, the file `authorities` has the
-    /// certificates, in PEM, of the authorities that the client trusts.
+    /// If `url` has no port, the port is that of the scheme. For `https`, the file `authorities` has the
+    /// certificates, in PEM, of the authorities that the client trusts. Connects with the first request only.
     ///
     /// # Errors
-    /// When `url` has another form, or the system refuses.
+    /// When `url` has another form, or is `https` without `authorities`. Also when the token cannot be part
+    /// of a header, or the file cannot be read.
     pub fn at(url: &str, token: Option<String>, authorities: Option<&Path>) -> Result<Self> {
         let port = Port::at(url, token, authorities).map(Some);
         Self::new(Path::new(&shown(url)), port)
@@ -260,12 +262,11 @@ impl JobsClient {
         String::from_utf8(text.into()).map_err(|error| self.strange(error))
     }
 
-    /// Predicts the end of a hypothetical job, and the goals that other jobs would miss beside it.
-    /// `job` is a body of `POST /v1/what-if`.
+    /// Predicts the end of a hypothetical job, and the goals that other jobs would miss because of it. `job`
+    /// is a body of `POST /v1/what-if`.
     ///
     /// # Errors
-    /// When the job makes no sense, no profile of such jobs is known, or the server does not
-    /// answer.
+    /// When the job makes no sense, no profile of such jobs is known, or the server does not answer.
     pub fn what_if(&self, job: &Value) -> Result<WhatIfAnswer> {
         self.post("/v1/what-if", job)
     }
@@ -284,8 +285,8 @@ impl JobsClient {
         self.answer(Method::GET, path, None)
     }
 
-    /// Fetches all pages of a list. `first` is the path of the first page, with a query; `parts` splits a
-    /// page into its elements and the cursor of the next page; `None` on the last page.
+    /// Fetches all pages of a list. `first` is the path of the first page, and has query parameters. `parts`
+    /// splits a page into its elements and the cursor of the next page, which is `None` on the last page.
     pub(super) fn pages<P: DeserializeOwned, T>(
         &self,
         first: &str,

@@ -11,7 +11,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How long a client may read nothing while the system's buffers are full.
+/// How long a client may read nothing while the buffers of its connection are full.
 const UNREAD_MAX: Duration = Duration::from_secs(30);
 
 /// How long a client may take to send the body of a request.

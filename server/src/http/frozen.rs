@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use super::client::{JobsClient, Result};
 use super::routes::in_one_file;
 
-/// The JSON that the page's script reads in place of a server's responses.
+/// The data of a page that is saved as one file, as JSON. The page's script reads it in place of the
+/// responses of a server.
 #[derive(Serialize)]
 struct Frozen {
     at_unix_ms: u64,
@@ -18,8 +19,9 @@ struct Frozen {
     answers: Map<String, Value>,
 }
 
-/// Fetches all data that the page shows, and returns one HTML file with the page and the data. The
-/// page shows the last `seconds`, 1 to 86,400. `notes` are paragraphs of text above the charts.
+/// Fetches all data that the page shows, and returns one HTML file with the page and the data. The page shows
+/// the load of the last `seconds`, 1 to 86,400, and the forecast of the next `seconds`. `notes` are
+/// paragraphs of text above the charts.
 ///
 /// # Errors
 /// When the server refuses a request, or does not answer.

@@ -8,8 +8,9 @@ use axum::http::header::{
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 
-/// Allows the console's own files and requests to this server. Forbids other origins, inline code,
-/// scripts made from text, and framing by any page.
+/// The content security policy of all responses. Allows the console's own files and requests to
+/// this server. Forbids other origins, inline code, scripts made from text, and framing by any
+/// page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'";
@@ -25,7 +26,8 @@ const HEADERS: [(HeaderName, &str); 5] = [
     ),
 ];
 
-/// Adds the headers to a response. Responses that caches may keep set `Cache-Control` themselves.
+/// Adds the security headers to a response. Also forbids caching, unless the response sets
+/// `Cache-Control` itself.
 pub(super) async fn harden(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in HEADERS {

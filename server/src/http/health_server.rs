@@ -34,8 +34,8 @@ pub struct HealthServer {
 }
 
 impl HealthServer {
-    /// Listens at an address; port 0 takes any free port. The server is alive, and not ready before
-    /// [`ready`](Self::ready).
+    /// Starts a server at an address; port 0 takes any free port. Until [`ready`](Self::ready) is
+    /// called, health checks return that the process is alive, but not ready.
     ///
     /// # Errors
     /// When the system refuses the port or a thread.
@@ -87,8 +87,8 @@ fn readiness(node: &OnceLock<Weak<Node>>) -> Readiness {
     }
 }
 
-/// Has the connection closed after a response, so that idle clients do not use up the limit on
-/// connections.
+/// Adds the header that closes the connection after the response, so that idle clients do not use
+/// up the limit on connections.
 async fn close(mut response: Response) -> Response {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);

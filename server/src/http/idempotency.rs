@@ -51,12 +51,13 @@ pub const KEY_BYTES_MAX: usize = 128;
 pub(super) const OTHER_REQUEST: &str =
     "this Idempotency-Key came with another request: take a new one";
 
-/// An extension of the response to a request that started a job. The history has the `Idempotency-Key` in
-/// the record of the job, so [`once`] stores no row for the key.
+/// A mark on the response to a request that started a job. The record of the job in the history has the
+/// `Idempotency-Key`, so [`once`] stores no row for the key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyInHistory;
 
-/// Executes a request. If it has an idempotency key and succeeded before, returns the stored response instead.
+/// Executes a request. If an earlier request with its idempotency key succeeded, returns the stored response
+/// of that request instead.
 pub(super) async fn once(
     State(answers): State<Arc<Answers>>,
     Extension(principal): Extension<Principal>,

@@ -86,7 +86,7 @@ pub(super) fn page_json(
     Ok(json)
 }
 
-/// A cache of views from earlier lists, of jobs that do not run.
+/// A cache of the views of jobs that do not run, from earlier lists.
 #[derive(Debug, Default)]
 pub(super) struct JobViews(Mutex<Cache>);
 
@@ -116,8 +116,8 @@ impl JobViews {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the job that a row of the history records, as a job that does not run. The result comes from the
-    /// cache if the row has not changed since it was cached.
+    /// Returns the listed job for a row of the history, in the form of a job that does not run. The result
+    /// comes from the cache if the row has not changed since it was cached.
     ///
     /// # Errors
     /// When the row is not a job.

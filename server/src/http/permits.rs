@@ -58,7 +58,8 @@ pub(super) fn check_input(principal: &Principal, table: &TableName) -> Result<()
     check(principal, Permission::Select, on)
 }
 
-/// Checks that the principal's role may create the table that a job writes, unless `is_there` finds it.
+/// Checks that the principal's role may create the table that a job writes, unless the table exists, which
+/// `is_there` returns.
 ///
 /// # Errors
 /// Names the permission that is missing.
@@ -78,7 +79,8 @@ pub(super) fn check_new_table(
     check(principal, Permission::Create, on)
 }
 
-/// Returns whether the principal may list roles that are not granted to its own, as `LIST ROLES` does.
+/// Returns whether the principal may list all roles, and not only those that are granted to its own role. As
+/// for `LIST ROLES`, this takes DESCRIBE on all roles.
 pub(super) fn lists_all_roles(principal: &Principal) -> bool {
     check(principal, Permission::Describe, Resource::AllRoles).is_ok()
 }

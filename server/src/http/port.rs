@@ -25,7 +25,7 @@ const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// The number of keepalive probes without an answer after which the connection ends.
 const PROBES_MAX: u32 = 6;
 
-/// The address of a server, with the token for it.
+/// The settings of a client for connections to a server over TCP: the address, the token and TLS.
 #[derive(Debug)]
 pub(super) struct Port {
     /// `HOST:PORT`.
@@ -144,7 +144,8 @@ fn scheme_and_address(url: &str) -> Option<(bool, String)> {
     Some((is_encrypted, format!("{host}:{port}")))
 }
 
-/// Returns a URL as errors may name it: without a user, who may have a password.
+/// Returns a URL in the form for error messages: without the user name before the host, and so without a
+/// password behind that name.
 pub(super) fn shown(url: &str) -> String {
     let behind_scheme = url.find("://").map_or(0, |at| at + "://".len());
     let (scheme, rest) = url.split_at(behind_scheme);

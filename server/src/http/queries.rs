@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A source of the CQL queries that wait or run, which lists them and kills those that only read. A node does not depend on the
-/// CQL server, so the program that starts both the CQL and the HTTP server provides this.
+/// A source of the CQL queries that wait or run, which lists them and kills those that only read. A node does
+/// not depend on the CQL server, so the program that starts both the CQL and the HTTP server provides this.
 pub trait Queries: Debug + Send + Sync {
     /// Returns the queries that wait or run at present, the oldest first.
     fn list(&self) -> Vec<QueryView>;

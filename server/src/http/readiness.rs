@@ -64,8 +64,8 @@ impl Readiness {
         Self::with(vec![ReadinessProblem::new(ProblemKind::Opening, detail)])
     }
 
-    /// Returns the readiness of the server of `node`, without a look at the disk. Without a node the server
-    /// is stopping.
+    /// Returns the readiness of the server of `node`, by what is known in memory: the disk is not read.
+    /// `None` is a server that is stopping.
     pub(super) fn of(node: Option<&Node>) -> Self {
         let is_stopping = node.is_none_or(Node::is_closed);
         let store = node.and_then(Node::db).map(Db::health);

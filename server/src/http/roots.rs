@@ -91,8 +91,8 @@ impl Roots {
     }
 }
 
-/// Checks that a job that came over the network needs no credentials of the server. A bucket and a catalog are
-/// read and changed with these, and they are for the server's own user alone.
+/// Checks that a job from the network does not use the server's credentials. The server has credentials for
+/// buckets and catalogs, and only the server's own user may use them.
 ///
 /// # Errors
 /// When the job has a bucket as its target, or a catalog.

@@ -59,13 +59,13 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// busy cores a request that changes the database holds the locks of the store for longer.
 pub(super) const NICE: i32 = 10;
 
-/// The options of a server, such as the port that it listens on beside the socket.
+/// The options of a server, such as the port on which it listens in addition to the socket.
 #[derive(Debug, Clone, Default)]
 pub struct HttpOptions {
     /// The TCP address for requests with a token; port 0 takes any free port. `None`: the socket
     /// only.
     pub address: Option<SocketAddr>,
-    /// Names of the server that `Host` headers may contain, beside `localhost` and addresses.
+    /// Names of the server that `Host` headers may contain, in addition to `localhost` and IP addresses.
     pub hosts: Vec<String>,
     /// The TLS configuration of the port; `None` for connections in the clear.
     pub tls: Option<TlsSource>,
@@ -98,7 +98,7 @@ pub struct HttpServer {
     _file: SocketFile,
 }
 
-/// Permits for further connections of each kind.
+/// The permits for connections over the port and over the socket, with the number of all permits of each.
 #[derive(Debug, Clone)]
 struct Connections {
     port: Arc<Semaphore>,
@@ -131,7 +131,7 @@ impl Connections {
     }
 }
 
-/// Removes the socket when it is dropped. If that fails, the next server removes it.
+/// The file of the socket, which is removed when this is dropped. If that fails, the next server removes it.
 #[derive(Debug)]
 struct SocketFile {
     data: PathBuf,

@@ -37,7 +37,8 @@ struct Session {
 }
 
 impl Sessions {
-    /// Begins a session, and returns the value of its cookie.
+    /// Begins a session, and returns the value of its cookie. If there are too many sessions of the token, or
+    /// in all, first ends the least recently used of them.
     pub(super) fn begin(&self, token: Token, now: Instant) -> Token {
         let cookie = Token::random();
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);

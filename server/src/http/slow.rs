@@ -16,7 +16,8 @@ use tokio::task_local;
 use super::access::Peer;
 use crate::tokens::Principal;
 
-/// The longest path in a line of a log, in bytes. Clients may send longer ones, to no route.
+/// The greatest length of a path in a line of a log, in bytes. Clients may send longer paths, which
+/// match no route.
 const PATH_BYTES_MAX: usize = 1024;
 
 /// A request that took long.

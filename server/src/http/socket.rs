@@ -41,8 +41,8 @@ impl Address {
     }
 }
 
-/// Listens in `data`. The caller holds the lock of the database, so a socket that exists was left by a
-/// killed server and is removed.
+/// Listens on a socket in the directory `data`. The caller holds the lock of the database, so a socket that
+/// exists was left by a killed server and is removed.
 pub(super) fn listen_in(data: &Path) -> io::Result<UnixListener> {
     remove(data)?;
     let address = Address::of(data)?;

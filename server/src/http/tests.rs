@@ -230,8 +230,8 @@ fn refused_requests_have_the_class_of_their_failure() {
     assert_eq!(client.list().unwrap(), [], "nothing is left of them");
 }
 
-/// Sends bytes to a server, and returns its response until it closes the connection. If `leaves`, the
-/// client closes its half first.
+/// Sends bytes to a server, and returns what it responds until it closes the connection. If `leaves`, the
+/// client ends its half of the connection before it reads.
 fn response_to(dir: &Path, bytes: &[u8], leaves: bool) -> String {
     let mut stream = UnixStream::connect(data(dir).join(SOCKET)).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();

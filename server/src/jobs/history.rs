@@ -8,7 +8,7 @@ use ebb_storage::Db;
 
 use super::{JobView, ReadJobs};
 
-/// The history of a database, for reading. No job of it runs.
+/// Read access to the history of a database without a node: none of its jobs runs.
 #[derive(Debug)]
 pub struct JobHistory(Option<History>);
 

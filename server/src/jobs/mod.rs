@@ -72,11 +72,11 @@ pub trait Jobs: ReadJobs {
     /// Starts a job.
     ///
     /// # Errors
-    /// When the request makes no sense, an input does not exist, or the output cannot be made. Nothing
-    /// is left of the job then.
+    /// When the request makes no sense, an input does not exist, or the output cannot be made. A refused job
+    /// leaves nothing behind.
     fn submit(&self, request: &JobRequest) -> Result<JobView, Self::Error>;
 
-    /// Estimates how long a job would take. Nothing is left of the job.
+    /// Estimates how long a job would take. The job does not start, and leaves nothing behind.
     ///
     /// # Errors
     /// See [`submit`](Self::submit).
@@ -89,13 +89,13 @@ pub trait Jobs: ReadJobs {
     /// When the job has ended. The error names the state in which it ended.
     fn cancel(&self, id: &str) -> Result<bool, Self::Error>;
 
-    /// Starts an unfinished job again, over the snapshots that were made for it. If it cannot start, it
-    /// is recorded as failed.
+    /// Starts an unfinished job again. The job reads the snapshots that an earlier start made for it.
     ///
     /// # Errors
     /// When the job runs or has ended, another job writes to its table, or this build does not know its
-    /// request. The job stays as it is then. When the node shuts down, hanging tasks keep it from accepting
-    /// jobs, or the disk is full: the job stays unfinished then, with its snapshots.
+    /// request: nothing changes. When the node shuts down, hanging tasks keep it from accepting jobs, or the
+    /// disk is full: the job stays unfinished, with its snapshots. When the job cannot start for another
+    /// reason, such as a missing input: it is recorded as failed.
     fn restart(&self, id: &str) -> Result<RestartView, Self::Error>;
 
     /// Submits again, as another job, the request of a job that failed or was cancelled. An input

@@ -47,7 +47,7 @@ pub struct ReadInput {
     pub skipped: Vec<String>,
 }
 
-/// How far a job is.
+/// The progress of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobProgress {
     /// The number of the job that runs now, from 1, in a chain of jobs that run one after the
@@ -55,7 +55,7 @@ pub struct JobProgress {
     pub step: u32,
     /// The number of jobs in the chain; 1 for a single job.
     pub steps: u32,
-    /// How far the running job of the chain is.
+    /// The progress of the job that runs now in the chain.
     pub status: JobStatus,
     /// The reason why the job, though it had tasks to run, made little progress lately; null if it
     /// made progress, or if no reason is known.
@@ -66,7 +66,7 @@ pub struct JobProgress {
     pub bytes: Option<ByteProgress>,
 }
 
-/// How far a backup or a verification is.
+/// The progress of a backup or a verification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ByteProgress {
     /// Bytes that are done: read, and for a backup copied where that is necessary.
@@ -106,8 +106,8 @@ pub struct JobEnd {
     /// Whether the job was parked: it is unfinished, and the next server starts it again. If the outcome in
     /// the report is a failure, that is the reason why this server accepted no further step of the job.
     pub parked: bool,
-    /// The error that kept the end of the job, or that it is parked, out of the history, if there was one.
-    /// Attempts that are not in the history are no such error: the record has their number.
+    /// The error that kept the history from recording that the job has ended or was parked, if there was one.
+    /// Missing attempts are no such error: the record has their number.
     pub unrecorded: Option<String>,
     /// The reason why the job took longer than its work needs, on average over its time.
     #[serde(default)]

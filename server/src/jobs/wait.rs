@@ -23,7 +23,7 @@ const ALLOWED_RATIO_MIN: f64 = 0.01;
 pub enum Wait {
     /// Other jobs come first, by the policy.
     Jobs {
-        /// Cores that all jobs except for this one get, as the sum of their shares.
+        /// Cores that are left for all jobs, less this job's share: other jobs may use them.
         share_cores: f64,
         /// Cores that are left for all jobs.
         left_cores: f64,
@@ -39,7 +39,7 @@ pub enum Wait {
     Load {
         /// Cores that the load uses.
         used_cores: f64,
-        /// Cores that the server may run on, or the limit of its cgroup.
+        /// Cores that the server may run on, or the limit of its cgroup if that is less.
         cores: f64,
     },
     /// The guard, which limits jobs to keep the latency objective of the load, keeps them off cores that are

@@ -14,7 +14,7 @@ pub(super) const COARSE_SECONDS: usize = 10;
 const COARSE_MAX: usize = 8640;
 /// The most points of CPU use (one per job and sample) that are kept in the one-second samples, and the most
 /// in the coarse samples; each of the two takes 5 MB. With more than 55 jobs at a time, the one-second
-/// samples cover less than an hour.
+/// samples cover less than an hour, and with more than 23, the coarse samples cover less than a day.
 const JOB_POINTS_MAX: usize = 200_000;
 /// The most changes of the guard's action that are kept. The guard, which limits jobs to keep the latency
 /// objective, decides ten times a second.
@@ -104,7 +104,7 @@ impl Moment {
     }
 }
 
-/// The latest samples that cover the same time each: one second, or ten.
+/// A queue of the latest samples. All have the same length: one second, or ten.
 #[derive(Debug, Default)]
 struct Ring {
     moments: VecDeque<Moment>,
@@ -148,8 +148,8 @@ pub(super) struct Day {
 }
 
 impl Day {
-    /// Returns whether there is a sample of this time or a later one. If the time is the present,
-    /// such a sample shows that the clock was set back.
+    /// Returns whether there is a sample of this time or a later one. As `now_unix_ms` is the present, such a
+    /// sample shows that the clock was set back.
     pub(super) fn reaches(&self, now_unix_ms: u64) -> bool {
         let last = self.seconds.moments.back();
         last.is_some_and(|last| last.point.at_unix_ms >= now_unix_ms)
@@ -206,8 +206,8 @@ impl Day {
         self.coarse.push(Moment { point, jobs }, COARSE_MAX);
     }
 
-    /// Adds a decision of the latency guard, which limits jobs to keep the latency objective, if
-    /// its action is another one than that of the last decision here. Returns whether it was added.
+    /// Adds a decision of the latency guard, which limits jobs to keep the latency objective, if its action
+    /// differs from that of the last decision that was added. Returns whether it was added.
     pub(super) fn push_guard(&mut self, change: GuardChange) -> bool {
         let is_same = |last: &GuardChange| last.action == change.action;
         if self.guard.back().is_some_and(is_same) {

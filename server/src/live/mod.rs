@@ -92,7 +92,7 @@ pub fn look_ahead(node: &Node) -> Vec<Finish> {
 pub struct Load {
     /// The time of the response, in milliseconds since 1970.
     pub now_unix_ms: u64,
-    /// Cores of the machine.
+    /// Cores that the server may use.
     pub cores: u32,
     /// The latency objective of the load.
     pub objective: Option<ObjectiveView>,
@@ -110,9 +110,10 @@ pub struct Load {
 pub struct ObjectiveView {
     /// The quantile of the latencies: `p50`, `p99` or `p99.9`.
     pub quantile: String,
-    /// The upper bound of the latency, in microseconds.
+    /// The upper bound of the latency, in microseconds; `null` if the objective is a `ratio`.
     pub bound_us: Option<f64>,
-    /// The upper bound of the latency, as a multiple of the latency without analytics.
+    /// The upper bound of the latency, as a multiple of the latency without analytics; `null` if the
+    /// objective is a `bound_us`.
     pub ratio: Option<f64>,
 }
 
@@ -135,7 +136,7 @@ impl Live {
         })
     }
 
-    /// Predicts the end of a hypothetical job, and the goals that other jobs would miss beside it.
+    /// Predicts the end of a hypothetical job, and the goals that other jobs would miss because of it.
     ///
     /// # Errors
     /// When the job makes no sense, or no profile of such jobs is known.

@@ -15,8 +15,8 @@ pub(super) const LATELY_S: f64 = 60.0;
 /// The weight of a given forecast beside recent measurements: it counts like this many seconds of
 /// measurements that agree with it.
 const BELIEVED_S: f64 = 10.0;
-/// Without a forecast, the expected CPU time goes from its recent value back to its mean of ten
-/// minutes. This is the time in which the distance shrinks by a factor of e, in seconds.
+/// Without a forecast, the expected CPU time goes from its recent value back to its moving average over about
+/// ten minutes. This is the time in which the distance shrinks by a factor of e, in seconds.
 const BACK_S: f64 = 300.0;
 /// The length of a window in which a forecast is compared with measurements, in seconds.
 pub(super) const WINDOW_S: f64 = 60.0;
@@ -34,8 +34,8 @@ const TAIL: f64 = 0.05;
 pub struct Forecast {
     /// The time of the response, in milliseconds since 1970.
     pub made_at_unix_ms: u64,
-    /// The source of the forecast: `given` to the server; `last-ten-minutes` if the policy assumes
-    /// that the mean of the last ten minutes stays; `fixed` for a constant capacity.
+    /// The source of the forecast: `given` to the server; `last-ten-minutes` if the policy assumes that a
+    /// moving average over about the last ten minutes stays; `fixed` for a constant capacity.
     pub source: String,
     /// The points of the forecast, the nearest first.
     pub points: Vec<ForecastPoint>,
@@ -77,9 +77,9 @@ pub struct ForecastErrorView {
 
 /// Returns the CPU time expected for jobs from `now_s` on, in hundredths of a core.
 ///
-/// If a forecast was `given`, the result is the forecast times the ratio of the recent measurements
-/// to its recent values: the share that the guard takes and the error of the forecast are assumed
-/// to stay. Otherwise the result goes from the recent mean to `planned`, the mean of ten minutes.
+/// If a forecast was `given`, the result is the forecast times the ratio of the recent measurements to its
+/// recent values: the share that the guard takes and the error of the forecast are assumed to stay. Otherwise
+/// the result goes from the recent mean to `planned`, the moving average over about ten minutes.
 ///
 /// `lately` has the times and capacities of recent control cycles, in ascending order.
 pub(super) fn expected(

@@ -31,7 +31,7 @@ const BELIEVED_SD: f64 = 0.2;
 /// The 95th percentile of the normal distribution: the interval contains 9 of 10 cases.
 const Z: f64 = 1.645;
 /// The most predictions of a running job that are kept. When there are that many, every second one is
-/// dropped, and only half as many of the next ones are added.
+/// dropped, and from then on half as many of the new ones are added.
 const PREDICTIONS_MAX: usize = 128;
 
 /// A predicted end with the interval around it, in seconds of the runtime's time.
@@ -45,8 +45,8 @@ pub(super) struct Around {
 /// The errors of the predicted ends of jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PredictionErrorView {
-    /// The number of jobs that succeeded and had a prediction in the first half of their time, of
-    /// the latest 64 at most.
+    /// The number of jobs whose errors are in the mean: the latest ones, 64 at most, that succeeded and had a
+    /// prediction in the first half of their time.
     pub jobs: usize,
     /// The mean of |end - predicted end|, divided by the time that remained at the prediction; 0
     /// without jobs.
@@ -58,7 +58,8 @@ pub struct PredictionErrorView {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     followed: BTreeMap<String, Followed>,
-    /// The logarithms of the ratio of the actual remaining time to the predicted one, by job.
+    /// The logarithm of the ratio of the actual remaining time to the predicted one, for each of the latest
+    /// jobs that succeeded.
     errors: VecDeque<f64>,
     /// The relative errors of the predictions for the same jobs: |end - predicted end|, divided by
     /// the time that remained at the prediction.

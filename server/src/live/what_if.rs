@@ -110,11 +110,11 @@ pub struct Victim {
     pub goal_unix_ms: u64,
     /// The predicted end without the hypothetical job, in milliseconds since 1970.
     pub finish_without_unix_ms: u64,
-    /// The predicted end beside the hypothetical job; null if it is not within a week.
+    /// The predicted end with the hypothetical job; null if it is not within a week.
     pub finish_with_unix_ms: Option<u64>,
 }
 
-/// Predicts when a hypothetical job would end, and which goals other jobs would miss beside it: see
+/// Predicts when a hypothetical job would end, and which goals other jobs would miss because of it: see
 /// [`Live::what_if`](super::Live::what_if).
 pub(super) fn answer(shared: &Shared, what_if: &WhatIf) -> Result<WhatIfAnswer, JobError> {
     let began = Instant::now();

@@ -7,7 +7,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::sheet::Sheet;
 
-/// The metric of a certificate that several listeners present.
+/// The metric with the time at which a certificate expires. Several listeners may present the certificate.
 pub struct CertificateCollector {
     listeners: Vec<&'static str>,
     expires_unix_s: Box<dyn Fn() -> Option<u64> + Send + Sync>,

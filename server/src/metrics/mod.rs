@@ -41,7 +41,7 @@ use prometheus_client::registry::Registry;
 use self::sheet::Sheet;
 use crate::node::Node;
 
-/// The prefix of the names, except for those of `Metrics::collecting_plain`.
+/// The prefix of the names of all metrics but those that `Metrics::collecting_plain` adds.
 const PREFIX: &str = "ebb";
 
 /// The metrics of a node, and of the servers around it.

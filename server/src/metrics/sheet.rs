@@ -67,8 +67,8 @@ impl Sheet<'_> {
         Ok(())
     }
 
-    /// Writes a histogram: `buckets` are pairs of a bucket's upper bound and the number of values in it,
-    /// not in those below it. `sum` is the sum of all values.
+    /// Writes a histogram: `buckets` are pairs of a bucket's upper bound and the number of values in this
+    /// bucket alone (not cumulative). `sum` is the sum of all values.
     pub(super) fn histogram(
         &mut self,
         name: &str,

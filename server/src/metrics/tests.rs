@@ -200,7 +200,7 @@ fn all_metrics() -> String {
     metrics.text(Format::Prometheus).unwrap()
 }
 
-/// Regression: the table lacked four metrics.
+/// Regression: the table in the guide lacked four metrics.
 #[test]
 fn the_guide_names_the_area_of_each_metric() {
     let guide = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src/guide/http.md");
@@ -291,7 +291,8 @@ fn tables_beyond_the_largest_are_put_together() {
     assert!(text.ends_with("# EOF\n"));
 }
 
-/// Regression: such damage had no metric, so it raised no alert, although reads of the snapshot failed.
+/// Regression: damage in a dropped table that a snapshot still contains had no metric, so it raised no alert,
+/// although reads of the snapshot failed.
 #[test]
 fn damage_in_a_dropped_table_under_a_snapshot_counts_for_the_name_of_the_table() {
     let (dir, mem) = (tempfile::tempdir().unwrap(), MemDisk::new());

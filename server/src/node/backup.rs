@@ -17,11 +17,13 @@ use super::pace::Pace;
 use super::running_maintenance::RunningMaintenance;
 
 impl Node {
-    /// Backs the database up, as [`Db::backup`], on the calling thread, which copies and checks all files but
-    /// the last segment of the log under a lease: the runtime counts the thread as the task of a job, so that
-    /// it gets no more CPU time than jobs may use. The copy keeps to the rate of the request. After each
-    /// piece of a file it calls `is_wanted`. The backup is given up and its files are removed if `is_wanted`
-    /// returns false, if the backup is cancelled, or if the node shuts down.
+    /// Backs the database up, as [`Db::backup`], on the calling thread and at the rate of the request. The
+    /// thread copies and checks files under a lease: the runtime counts it as the task of a job, so that it
+    /// gets no more CPU time than jobs may use. Only the last segment of the log is copied outside of the
+    /// lease.
+    ///
+    /// Calls `is_wanted` after each piece of a file. If it returns false, if the backup is cancelled, or if
+    /// the node shuts down, the backup ends, and its files are removed.
     ///
     /// The history lists the backup as soon as the state of the database is captured. If the history cannot
     /// be written, the backup is made nevertheless.
@@ -162,7 +164,7 @@ impl Node {
     }
 }
 
-/// The largest number of backups whose times a node keeps.
+/// The largest number of backups whose times a node keeps: the number of ended jobs that the history keeps.
 const BACKUP_TIMES_MAX: usize = 1000;
 
 /// The times at which backups without damage captured the data, in milliseconds since 1970.
@@ -333,7 +335,8 @@ mod tests {
         }
     }
 
-    /// Regression: each further backup was dropped as the oldest one, and no backup counted.
+    /// Regression: when a thousand times in the future were kept, the time of each new backup was dropped at
+    /// once as the oldest one, so no backup counted.
     #[test]
     fn many_backups_of_a_time_to_come_leave_room_for_the_latest_one() {
         let (times, ahead) = (BackupTimes::recorded(None), 1_000_000);

@@ -10,7 +10,7 @@ const WINDOW_S: f64 = 10.0;
 /// and so the memory.
 const MARK_EVERY_S: f64 = 1.0;
 
-/// The rate of one piece of work, which begins now.
+/// The recent rate of a piece of work, which begins when this is created.
 #[derive(Debug)]
 pub(super) struct ByteRate {
     begun: Instant,

@@ -156,7 +156,7 @@ impl Steps {
     }
 }
 
-/// Joins the reports of two jobs that follow each other to the report of one job.
+/// Joins the report on the steps so far with the report on the next step.
 fn joined(before: JobReport, next: &JobReport) -> JobReport {
     let mut counters = before.counters;
     counters.add(&next.counters);
@@ -388,7 +388,8 @@ fn drive(
     job.set_end(end);
 }
 
-/// Logs how a job ended. The time is that since its submission to this process.
+/// Logs how a job ended. The time in the line runs from the submission of the job to the runtime of this
+/// process.
 fn log_end(job: &RunningJob, word: &str, end: &JobEnd) {
     let (id, application) = (job.id(), &job.record().application);
     let took_s = end.report.finished_s - end.report.submitted_s;

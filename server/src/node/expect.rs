@@ -9,7 +9,7 @@ use ebb_jobs::{JobError, Work};
 use super::Node;
 use crate::jobs::{Estimate, ReadInput};
 
-/// The facts that are known about a job whose inputs are open, before it starts.
+/// The facts that are known about a job before it starts, when its inputs are open.
 pub(super) struct Prospect {
     /// The profile in the history of earlier jobs like this one.
     pub(super) known: Option<KnownProfile>,

@@ -145,7 +145,8 @@ fn check_next(
     Ok(check.finish()?)
 }
 
-/// Returns the time by which a reading of `read_bytes` within `elapsed` is ahead of [`BYTES_PER_S`].
+/// Returns how long to pause after `read_bytes` were read within `elapsed`, so that the rate is
+/// [`BYTES_PER_S`].
 fn ahead(read_bytes: u64, elapsed: Duration) -> Duration {
     let due = Duration::from_secs_f64(read_bytes as f64 / BYTES_PER_S as f64);
     due.saturating_sub(elapsed)

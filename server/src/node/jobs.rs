@@ -160,7 +160,8 @@ impl Node {
     }
 
     /// Returns the job that a request with this [`Submission::key`](ebb_jobs::history::Submission::key)
-    /// submitted, if at `now_unix_ms` a retry of that request still has to return this job.
+    /// submitted. `None` if there is no such job, or if the key has expired by `now_unix_ms`: a retry then
+    /// starts another job.
     ///
     /// # Errors
     /// When the history cannot be read.
@@ -261,7 +262,7 @@ impl Node {
     }
 
     /// Returns the unfinished jobs that do not run on this node, the oldest first: parked jobs, and jobs
-    /// of processes that ended before they did.
+    /// whose process ended before the job did.
     ///
     /// # Errors
     /// When the history cannot be read.
@@ -318,8 +319,10 @@ impl Node {
         }
     }
 
-    /// Returns the history, for a caller that has found a record in it: without a database there is no
-    /// history, which is an error.
+    /// Returns the history, for a caller that has found a record in it.
+    ///
+    /// # Errors
+    /// When the node has no database, or the history cannot be opened.
     pub(super) fn recorded(&self) -> Result<&History, JobError> {
         let no = || JobError::NoDatabase("the history of jobs".to_string());
         self.history()?.ok_or_else(no)

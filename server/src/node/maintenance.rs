@@ -6,9 +6,9 @@ use tracing::{error, warn};
 use super::Node;
 
 impl Node {
-    /// Records that a backup or a verification, `what`, has started: `begin` adds its record to the
-    /// history. If the history cannot be written, or there is none, `make` makes a record with a given
-    /// id. Returns the record, and whether the history has it.
+    /// Records that a backup or a verification, `what`, has started: `begin` adds its record to the history.
+    /// If the history cannot be written, or there is none, `make` makes a record with the id that it gets,
+    /// which no history has. Returns the record, and whether the history has it.
     pub(super) fn begin_maintenance(
         &self,
         what: &str,

@@ -10,7 +10,7 @@ const SLEEP_S_MAX: f64 = 0.1;
 /// about 0.1 ms longer than requested.
 const WAIT_S_MIN: f64 = 0.01;
 
-/// The pace of one piece of work, which begins now.
+/// The pace of a piece of work, which begins when this is created. The work waits so that it keeps to a rate.
 #[derive(Debug)]
 pub struct Pace {
     begun: Instant,

@@ -74,7 +74,7 @@ impl Registry {
         })
     }
 
-    /// Adds a job. If the node is closed already, stops the job as the others were stopped.
+    /// Adds a job. If the node is closed already, stops the job in the same way as the other jobs.
     pub(super) fn add(&self, job: RunningJob) {
         let closed = {
             let mut state = self.lock();

@@ -28,8 +28,8 @@ struct Shared {
     governor: Option<Arc<Governor>>,
     inputs: Vec<ReadInput>,
     estimate: Option<Estimate>,
-    /// The time at which the first step of the job, its first job of the runtime, was submitted, in
-    /// seconds of the runtime's time.
+    /// The time at which the first step of the job was submitted to the runtime, in seconds of the runtime's
+    /// time.
     begun_s: f64,
     state: Mutex<State>,
     ended: Condvar,
@@ -38,8 +38,7 @@ struct Shared {
 }
 
 struct State {
-    /// The job of the runtime that runs now, one of the steps of this job; after the end, the last one that
-    /// ran.
+    /// The step that runs now: a job of the runtime. After the end of this job, the last step that ran.
     step: Step,
     stop: Option<Stop>,
     prediction: Option<Prediction>,
@@ -151,7 +150,7 @@ impl RunningJob {
         }
     }
 
-    /// Returns how far the job is, and why it is not further.
+    /// Returns the progress of the job. If it makes little, the progress has the reason.
     pub fn progress(&self) -> JobProgress {
         let governor = self.shared.governor.as_deref();
         let beside = governor.and_then(Beside::latest);
@@ -192,12 +191,14 @@ impl RunningJob {
         Wait::of(self.at_once(report.tasks), report.cpu_s / took_s, &beside)
     }
 
-    /// Returns how many of these tasks may run at once.
+    /// Returns how many of `tasks` tasks may run at once: each takes a core, and the request may limit the
+    /// cores.
     fn at_once(&self, tasks: u32) -> u32 {
         tasks.min(self.request().cores.unwrap_or(u32::MAX))
     }
 
-    /// Returns the latest prediction of the end; `None` before the first one, and after the end.
+    /// Returns the latest prediction of the end. `None` before the first one and after the end, and if the
+    /// latest one found no end within its horizon.
     pub fn prediction(&self) -> Option<Prediction> {
         let state = self.lock();
         (state.prediction.clone()).filter(|_| state.end.is_none())
@@ -242,8 +243,9 @@ impl RunningJob {
         self.lock().end.clone()
     }
 
-    /// Requests the cancellation of the job. Returns false if that is too late: the job has ended, or
-    /// commits its output and so will succeed.
+    /// Requests the cancellation of the job. Returns false if that is too late: the job has ended, or commits
+    /// its output and so will succeed. Also returns false between two steps of a chain, although the next
+    /// step does not start then.
     pub fn cancel(&self) -> bool {
         self.stop(Stop::Cancel)
     }

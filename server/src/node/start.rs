@@ -92,8 +92,9 @@ fn take_output(
     }
 }
 
-/// Opens a job that is to run: a new one, one that starts again, or one that is only estimated. Fails if its
-/// output lies in the directory of the database, or cannot be made, as far as that shows before there are rows.
+/// Checks a request, and opens the inputs and the output of its job, to start the job, to start it again, or
+/// only to estimate it. `own` are the snapshots that an earlier start made. Fails if the output lies in the
+/// directory of the database, or cannot be made, as far as that shows before there are rows.
 fn open(node: &Node, request: &JobRequest, own: &[OwnSnapshot]) -> Result<OpenJob, JobError> {
     request.check()?;
     check_files(request, node.db().map(Db::dir))?;

@@ -84,7 +84,7 @@ fn leave_unfinished(node: &Node, output: &str) -> JobRecord {
     record
 }
 
-/// Deletes a snapshot and creates another one of the same name. Returns the commit of the new one.
+/// Deletes a snapshot and creates another one of the same name. Returns the sequence number of the new one.
 fn replace_snapshot(node: &Node, name: &str) -> SeqNo {
     let app = app(node);
     app.delete_snapshot(name).unwrap();

@@ -18,10 +18,12 @@ const LOGGED_FINDINGS_MAX: usize = 10;
 
 impl Node {
     /// Verifies every file of the database, as [`Db::verify_while`], on the calling thread and at the rate of
-    /// the options. It reads under a lease: the runtime counts the thread as the task of a job, so that it
-    /// gets no more CPU time than jobs may use. It calls `is_wanted` after each block, and before it reads a
-    /// file in quarantine. A file that is whole after all leaves the quarantine. The verification ends early
-    /// if `is_wanted` returns false, if it is cancelled, or if the node shuts down.
+    /// the options. The thread reads under a lease: the runtime counts it as the task of a job, so that it
+    /// gets no more CPU time than jobs may use. A file in quarantine that is whole after all leaves the
+    /// quarantine.
+    ///
+    /// Calls `is_wanted` after each block, and before it reads a file in quarantine. If it returns false, if
+    /// the verification is cancelled, or if the node shuts down, the verification ends early.
     ///
     /// If the history cannot be written, the files are verified nevertheless.
     ///

@@ -16,7 +16,8 @@ use super::Tokens;
 pub const FILE: &str = "tokens.json";
 /// The lock file that a process holds while it changes the token file.
 const LOCK: &str = "tokens.lock";
-/// The next version of the token file, which is renamed once it is complete.
+/// The name of the file to which the next version of the token file is written. Once it is complete, it is
+/// renamed to [`FILE`].
 const NEXT: &str = "tokens.json.new";
 /// The mode of the token file: only its owner may read it.
 const MODE: u32 = 0o600;

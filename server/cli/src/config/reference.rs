@@ -80,7 +80,8 @@ pub(super) fn markdown(settings: &[Setting]) -> String {
 mod tests {
     use super::*;
 
-    /// The page of the book. It has the output of [`markdown`] behind its introduction.
+    /// The page of the book about the settings: an introduction, and then the output of
+    /// [`markdown`].
     const PAGE: &str = include_str!("../../../../docs/src/guide/configuration.md");
 
     #[test]

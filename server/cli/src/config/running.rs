@@ -35,8 +35,8 @@ pub(super) fn print(args: &Args, printer: &mut Printer) -> Result<()> {
     printer.lines(lines(&configuration))
 }
 
-/// Returns the settings as TOML. Texts, numbers, truth values and lists of texts are the same in TOML and
-/// in JSON.
+/// Returns the settings as lines of TOML. Their values are JSON: texts, numbers, truth values and lists of
+/// texts have the same form in TOML.
 fn lines(configuration: &Configuration) -> Vec<String> {
     let line = |setting: &SettingView| {
         let SettingView {

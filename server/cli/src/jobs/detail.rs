@@ -12,8 +12,8 @@ use super::timeline::timeline;
 use super::{started, took_s};
 use crate::print::{counted, table};
 
-/// The greatest number of attempts in each list for people: of the slowest, and of those that
-/// failed last.
+/// The greatest number of attempts that each of the two printed lists shows: the slowest attempts, and the
+/// latest failed ones.
 const LISTED_MAX: usize = 15;
 
 /// The greatest number of characters that are shown of the cause of a failed attempt.

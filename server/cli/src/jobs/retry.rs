@@ -37,6 +37,8 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// Submits the requests of the jobs again, and waits for the new jobs unless `--detach` is given.
+///
 /// # Errors
 /// The error of the last job that did not succeed; the errors of other jobs are printed to stderr.
 pub(super) fn run(args: Args) -> Result<()> {

@@ -16,13 +16,13 @@ use crate::error::CliError;
 /// The extension of the name of a Parquet file, in any case.
 const PARQUET: &str = "parquet";
 
-/// The part that all names of metadata files of Iceberg tables have.
+/// A part of the name of each metadata file of an Iceberg table, as in `v3.metadata.json`.
 const METADATA: &str = ".metadata.json";
 
-/// The beginning of a path that names a place in a bucket of S3.
+/// The prefix of URLs of S3, which name a bucket, and a file or a folder in it.
 const BUCKET: &str = "s3://";
 
-/// The beginnings with which Hadoop and Spark name a place in a bucket of S3.
+/// The prefixes with which Hadoop and Spark write URLs of S3.
 const HADOOP_BUCKETS: [&str; 2] = ["s3a://", "s3n://"];
 
 /// An input with typed columns, as a path of the command line names it.
@@ -32,7 +32,7 @@ pub(super) enum Input {
     Files(Vec<PathBuf>),
     /// The folder or the metadata file of an Iceberg table, and a tag.
     Table { path: PathBuf, tag: Option<String> },
-    /// A place in a bucket of S3. Whether it is a file, a folder or a table is not known yet.
+    /// A URL of S3. Only a look into the bucket shows whether it names a file, a folder or a table.
     Bucket {
         bucket: String,
         key: String,
@@ -43,7 +43,7 @@ pub(super) enum Input {
 /// Returns the inputs that the paths of the command line name; `None` if the paths are text.
 ///
 /// # Errors
-/// If some are text and others are not, if one does not exist, or if an option is for the other kind of
+/// If some paths are text and others are not, if one does not exist, or if an option does not fit the kind of
 /// input.
 pub(super) fn inputs(args: &Args) -> Result<Option<Vec<Input>>> {
     // A user who names the format does not need the names of files.
@@ -123,7 +123,7 @@ fn has_tag(path: &str) -> CliError {
 }
 
 impl Input {
-    /// Returns the paths of the input if it is on this machine; nothing for an input in a bucket.
+    /// Returns the paths of the input if it is on this machine; an empty slice for an input in a bucket.
     fn files(&self) -> &[PathBuf] {
         match self {
             Self::Files(files) => files,
@@ -133,7 +133,8 @@ impl Input {
     }
 }
 
-/// Returns the URL of a place in a bucket with the beginning [`BUCKET`]; `None` if the path names no such place.
+/// Returns the URL, with the prefix [`BUCKET`] in place of one of Hadoop's; `None` if the path is no URL of
+/// S3.
 fn bucket_url(path: &Path) -> Option<Cow<'_, str>> {
     let path = path.to_str()?;
     if path.starts_with(BUCKET) {
@@ -181,8 +182,8 @@ fn input(path: &Path) -> Option<Input> {
     (!path.exists() && is_table(folder)).then(|| table(folder, Some(tag)))
 }
 
-/// Returns the place in a bucket that a URL names. An `@` in the last part of the key begins a tag, unless the
-/// part is the name of a file. An `@` before the last part is an error: the text before it may be credentials.
+/// Parses a URL of S3. An `@` in the last part of the key begins a tag, unless the part is the name of a
+/// file. An `@` before the last part is an error: the text before it may be credentials.
 fn in_bucket(url: &str) -> Result<Input, CliError> {
     if let Some((folder, name)) = url.rsplit_once('/')
         && folder.len() > BUCKET.len()

@@ -14,7 +14,8 @@ pub(super) struct Scratch {
     // Dropped before the directories around it.
     scratch: Option<ScratchDir>,
     data: PathBuf,
-    /// True if this load created the directory of the database.
+    /// True if this load created the directory of the database. The drop then removes it again if it is
+    /// empty.
     is_data_new: bool,
 }
 

@@ -92,7 +92,8 @@ pub(super) fn load<'i>(args: &Args, inputs: &'i [Input]) -> Result<()> {
     print(args, &report)
 }
 
-/// Opens a bucket, once for all paths that lie in it. Its credentials come from the environment.
+/// Returns the bucket of this name from `buckets`, or opens it, with credentials from the environment. So
+/// each bucket is opened once, however many paths lie in it.
 fn open<'b, 'n>(
     buckets: &'b mut BTreeMap<&'n str, Target>,
     name: &'n str,
@@ -151,7 +152,7 @@ fn read(sources: &[Source], load: &mut CqlLoad, watch: &Watch) -> Result<()> {
     report(load, bytes_read, watch)
 }
 
-/// Shows how far a load has come, and ends it if it is cancelled.
+/// Shows the progress of a load. Fails if the load is cancelled.
 fn report(load: &CqlLoad, bytes_read: u64, watch: &Watch) -> Result<()> {
     watch.progress(LoadProgress {
         phase: LoadPhase::Read,

@@ -38,7 +38,7 @@ are gone or older at the next start: take the files from a backup.";
 /// rewritten.
 ///
 /// # Errors
-/// When a file is damaged, and its loss is not accepted.
+/// When a file is damaged, because its loss is not accepted, or because it could not be rewritten.
 pub(super) fn run(
     attached: &Attached,
     table: &TableName,
@@ -98,8 +98,8 @@ fn listed(attached: &Attached, table: &TableName) -> Result<LossReport> {
     })
 }
 
-/// Has the damaged files of a table rewritten; `None` if their loss is not the one that was listed with
-/// `token`.
+/// Rewrites the damaged files of a table, in the server if there is one. Returns `None` and changes nothing
+/// if their loss is not the one that was listed with `token`.
 fn rewritten(attached: &Attached, table: &TableName, token: &str) -> Result<Option<LossReport>> {
     let Some(server) = attached.server()? else {
         let db = attached.location.open_existing()?;

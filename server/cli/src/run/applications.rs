@@ -45,7 +45,8 @@ impl Subcommand for JobArgs {
     }
 }
 
-/// Returns the applications that `ebb run` runs: all without a command of their own.
+/// Returns the applications that are subcommands of `ebb run`: all but those with a command of
+/// their own.
 pub(crate) fn runnable() -> impl Iterator<Item = &'static ApplicationEntry> {
     let all = APPLICATIONS.iter();
     all.filter(|application| !application.has_own_command)

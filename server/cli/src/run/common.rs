@@ -142,7 +142,7 @@ impl Common {
         Runner::open(&self.location, options)
     }
 
-    /// Checks that no option is given that has an effect only on a job of this process.
+    /// Checks, for a job that a server runs, that no option is given that affects only jobs of this process.
     fn check_for_server(&self) -> Result<(), CliError> {
         let of_node = [
             ("--policy", self.policy.is_some()),

@@ -55,7 +55,8 @@ pub(super) struct InputArgs {
     /// Seed of the generated records.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The columns of [`ColumnsArg`], for applications with that option.
+    /// The columns to read. No option of this struct sets them: [`with`](Self::with) does, for applications
+    /// with the option [`ColumnsArg`].
     #[arg(skip)]
     columns: Vec<String>,
 }
@@ -121,7 +122,7 @@ impl InputArgs {
         self.place.table.is_some()
     }
 
-    /// Returns these arguments with other columns.
+    /// Returns these arguments, with `columns` as the columns to read.
     pub(super) fn with(self, columns: ColumnsArg) -> Self {
         Self {
             columns: columns.columns,
@@ -130,7 +131,7 @@ impl InputArgs {
     }
 
     /// Returns the arguments of a second input at `place`. The range of keys and the format of the files
-    /// hold for the first input only.
+    /// apply to the first input only.
     pub(super) fn at(&self, place: Place) -> Self {
         let is_csv = match place.table {
             Some(_) => self.values == ValueKind::Csv,

@@ -41,7 +41,7 @@ impl Report<'_> {
         Ok(verdict(output, report)?)
     }
 
-    /// Checks that the history has the end of the job.
+    /// Checks that the history of jobs has a record of the end of the job.
     ///
     /// # Errors
     /// When the end could not be recorded.
@@ -76,7 +76,8 @@ impl Report<'_> {
         inputs.flat_map(|input| &input.skipped).collect()
     }
 
-    /// Returns descriptions of the output that the job has put in place.
+    /// Returns what the job reports about its output, apart from rows: how much of each table a publication
+    /// wrote.
     fn notes(&self) -> &[String] {
         self.job.end.as_ref().map_or(&[], |end| &end.notes)
     }

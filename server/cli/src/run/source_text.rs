@@ -68,8 +68,8 @@ impl SourceText {
     /// Checks that the database in `data` has the keyspace if the input is a table.
     ///
     /// # Errors
-    /// When the keyspace does not exist: [`FileError::Missing`] if the name is like that of a file. Also
-    /// when the keyspaces are not known.
+    /// When the keyspace does not exist: [`FileError::Missing`] if the name is like that of a file. Also the
+    /// error of `is_keyspace`.
     pub(super) fn check_keyspace(
         &self,
         data: &Path,

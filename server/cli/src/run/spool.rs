@@ -9,8 +9,9 @@ use anyhow::{Context, Result};
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_jobs::{SPILLS, ScratchDir};
 
-/// A file in a hidden folder of its own. Dropping the spool removes the folder and the file. If the
-/// command is killed, the next job of the database that spills removes them.
+/// The temporary file for rows that a server computes and this command prints, in a hidden folder of its own.
+/// Dropping the spool removes the folder and the file. If the command is killed, the next job of the database
+/// that spills removes them.
 pub(super) struct Spool {
     file: PathBuf,
     _folder: ScratchDir,

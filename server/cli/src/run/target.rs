@@ -8,8 +8,8 @@ use ebb_jobs::request::{FOREIGN_EXTENSIONS, OutputPlace};
 use crate::error::CliError;
 use crate::names::TableName;
 
-/// File extensions. A name such as `counts.tsv` has the form KEYSPACE.TABLE, too. It is taken for a
-/// file if it ends with one of these and there is no such keyspace.
+/// The extensions by which a name is taken for a file. A name such as `counts.tsv` has the form
+/// KEYSPACE.TABLE, too: it names a file only if there is no such keyspace.
 const FILE_ENDS: [&str; 12] = [
     "txt", "text", "tsv", "csv", "json", "jsonl", "ndjson", "log", "out", "dat", "md", "html",
 ];

@@ -8,9 +8,10 @@ use crate::open_files::RAISE_LIMIT;
 
 /// The greatest number of connections for CQL if the settings name none.
 const CQL_DEFAULT: u32 = 20_000;
-/// The number of files reserved for the log, the manifest, merges, spilled runs, health checks,
-/// `/proc` and child processes. One more file is reserved for each thread, because a thread may use a
-/// file outside of these shares, such as an SSTable that the cache is about to close.
+/// The number of files reserved for uses other than SSTables and connections: the log, the manifest, merges,
+/// spilled runs, health checks, `/proc` and child processes. One more file is reserved for each thread,
+/// because a thread may use a file that the shares do not count, such as an SSTable that the cache is about
+/// to close.
 const RESERVE: u32 = 64;
 
 /// The shares of a limit of open files.

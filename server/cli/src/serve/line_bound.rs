@@ -44,8 +44,8 @@ impl LineBound {
         Self(Mutex::new(Bound::full(burst, per_s, Instant::now())))
     }
 
-    /// Returns the number of lines dropped since the last written one; `None` if this line is
-    /// dropped, too.
+    /// Counts a line. Returns the number of lines that were dropped since the last written one;
+    /// `None` if this line has to be dropped, too.
     pub(super) fn pass(&self) -> Option<u64> {
         let mut bound = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         bound.pass(Instant::now())

@@ -102,8 +102,8 @@ fn lines<W: Write + 'static>(
     }
 }
 
-/// A writer of whole lines that escapes control characters within them. Names and paths may have
-/// any, and a line feed in one must not begin a line that looks like another one of the log.
+/// A writer of whole lines that escapes control characters within them. Names and paths may contain
+/// such characters: without the escapes, a line feed in a name could forge a line of the log.
 struct Escaping<W> {
     lines: W,
     /// True if the lines contain escape sequences for colors, which are not to be escaped here. The

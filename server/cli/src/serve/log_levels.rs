@@ -20,7 +20,8 @@ pub(super) const STORAGE: &str = "storage";
 
 const AREAS: [&str; 5] = [SERVER, CQL, HTTP, JOBS, STORAGE];
 
-/// The lowest levels of the lines that are written.
+/// The least severe level at which lines are written: one for all areas of the log, and exceptions
+/// for some areas.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LogLevels {
     all: LevelFilter,

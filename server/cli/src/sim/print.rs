@@ -28,8 +28,8 @@ pub(super) fn write_json(result: &StudyResult, path: &Path) -> Result<()> {
     std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Prints two tables for each point of a scenario, that is for each combination of swept values: of the
-/// policies, and of the listed jobs.
+/// Prints two tables for each point of a scenario, that is for each combination of swept values: one of the
+/// policies, and one of the listed jobs.
 pub(super) fn print(printer: &mut Printer, result: &StudyResult) -> Result<()> {
     let replicas = counted(result.replicas.into(), "replica");
     printer.line(format_args!(
@@ -48,8 +48,8 @@ pub(super) fn print(printer: &mut Printer, result: &StudyResult) -> Result<()> {
     Ok(())
 }
 
-/// Returns the table of the policies. Its last row, if it was computed, is the offline bound, which has no
-/// other metrics than the missed jobs.
+/// Returns the table of the policies. Its last row, if it was computed, is the offline bound. Of the metrics
+/// this row has only the number of jobs and the missed ones.
 fn metrics(point: &PointResult) -> Vec<String> {
     let head = [
         "policy",
@@ -106,7 +106,7 @@ fn metrics(point: &PointResult) -> Vec<String> {
     table(&head, &head[1..], &rows)
 }
 
-/// Returns the half width of the confidence interval. One replica has none.
+/// Returns the half width of the 95% confidence interval; `None` for a single replica, which has no interval.
 fn half_width(of: Option<Interval>, replicas: usize) -> Option<f64> {
     of.filter(|_| replicas > 1).map(|of| of.half_width_95)
 }

@@ -30,7 +30,8 @@ pub(super) struct Model {
     pub(super) tables: Vec<TableSummary>,
     /// The id of the chosen job, backup or verification.
     chosen: Option<String>,
-    /// True while `y` would cancel what is chosen: the footer has the question.
+    /// True while the footer has the question whether to cancel the chosen job, backup or verification: `y`
+    /// would cancel it.
     asks: bool,
     held: bool,
     /// A message in the footer, until the next key.

@@ -181,8 +181,8 @@ fn maintenance_row(job: &JobView) -> Row<'static> {
     ])
 }
 
-/// Returns why the chosen job makes little progress. If it makes enough, returns the reason of the
-/// first job that does not.
+/// Returns why the chosen job makes little progress. If no job is chosen, or the chosen one makes enough
+/// progress, returns the reason of the first job that makes little.
 fn waits(model: &Model) -> Option<String> {
     let waits = |job: &JobView| Some(format!("{} waits: {}", job.record.id, job.waits()?));
     let chosen = model.chosen_of(&model.jobs);

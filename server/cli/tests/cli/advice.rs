@@ -148,7 +148,8 @@ fn other_work_of_the_application_is_a_hint_and_a_chain_is_none() {
     said.ok();
 }
 
-/// Advice was off by a factor of 100: from a profile of 4 rows, for a job of 178,000.
+/// Regression: the estimate for a job of 178,000 rows, made from a profile of 4 rows, was off by a
+/// factor of 100.
 #[test]
 fn a_profile_of_a_few_rows_gives_no_estimate_for_many() {
     let place = Place::with_corpus();

@@ -12,8 +12,8 @@ pub fn damage_table(place: &Place) -> String {
     flip_bit(place, |bytes| bytes / 2)
 }
 
-/// Returns the command by which a user accepts to lose the damaged data that `listed`, the output
-/// of `ebb repair --online`, lists.
+/// Returns the command by which a user accepts the loss that `listed`, the output of
+/// `ebb repair --online`, describes.
 pub fn accepting(listed: &str) -> String {
     let mut lines = listed.lines();
     let token = lines.find_map(|line| line.strip_prefix("the token of this list: "));
@@ -34,8 +34,8 @@ fn only_table(place: &Place) -> PathBuf {
     table.clone()
 }
 
-/// Flips a bit of the only SSTable, in the byte that `at` chooses from the file's length. Returns
-/// the file's name.
+/// Flips a bit of the only SSTable. `at` computes the offset of the byte from the length of the
+/// file. Returns the file's name.
 fn flip_bit(place: &Place, at: impl Fn(usize) -> usize) -> String {
     let table = only_table(place);
     let mut bytes = std::fs::read(&table).unwrap();
@@ -45,7 +45,8 @@ fn flip_bit(place: &Place, at: impl Fn(usize) -> usize) -> String {
     table.file_name().unwrap().to_str().unwrap().to_string()
 }
 
-/// Makes the backup `linked`, and `copied`, which shares no file with the database.
+/// Makes the backup `linked`, which shares files with the database through hard links, and a copy
+/// of it, `copied`, which shares none.
 pub fn back_up_and_copy(place: &Place) {
     place.ebb("backup linked").ok();
     std::fs::create_dir(place.path("copied")).unwrap();

@@ -4,8 +4,8 @@ use crate::loading::gzip;
 use crate::place::Place;
 
 impl Place {
-    /// Loads a file into a new table, and returns the values that are in the table then, in the order of the
-    /// lines; or the error of a load that loads nothing.
+    /// Loads a file into a new table, and returns the values of the table, in the order of the lines. If the
+    /// load fails, checks that it loaded nothing, and returns its error.
     #[track_caller]
     fn loaded(&self, format: &str, name: &str, options: &str) -> Result<String, String> {
         let had_data = self.path("ebb-data").exists();

@@ -57,8 +57,8 @@ fn wide_table(client: &mut Client) {
     }
 }
 
-/// Prepares distinct statements beside a client that is always served, and checks that the server
-/// evicts the oldest. Returns by how many MiB the server grew.
+/// Prepares distinct statements while another client is served all the time, and checks that the
+/// server evicts the oldest statements. Returns by how many MiB the memory of the server grew.
 fn prepare_distinct_statements() -> u64 {
     let statements = number("EBB_STATEMENTS").unwrap_or(STATEMENTS);
     let place = Place::new();
@@ -136,8 +136,8 @@ fn any_number_of_prepared_statements_takes_bounded_memory() {
     assert!(grown_mib <= STATEMENTS_MIB_MAX, "{grown_mib} MiB");
 }
 
-/// Opens connections that do nothing, beside a client that is served. Returns their number, and by
-/// how many KiB the server grew.
+/// Opens connections that send nothing, while another client is served. Returns their number, and
+/// by how many KiB the memory of the server grew.
 fn open_idle_connections() -> (u64, u64) {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -188,8 +188,8 @@ fn connections_that_do_nothing_take_little() {
     );
 }
 
-/// Opens connections that request 2,400 MiB and read nothing, beside a client that is served.
-/// Returns by how many MiB the server grew.
+/// Opens connections that request 2,400 MiB and read nothing, while another client is served.
+/// Returns by how many MiB the memory of the server grew.
 fn request_everything_and_read_nothing() -> u64 {
     let place = Place::new();
     let server = Server::start(&place, "");
@@ -238,7 +238,8 @@ fn a_client_is_served_beside_others_that_request_everything_and_read_nothing() {
 #[ignore = "nightly: measures RSS"]
 fn unread_responses_take_bounded_memory() {
     let grown_mib = request_everything_and_read_nothing();
-    // Responses that are not sent may take 256 MiB; blocks of the table are cached beside them.
+    // Responses that are not sent may take an eighth of the server's memory, 352 MiB at most. Blocks of the
+    // table are cached in other parts of the memory.
     assert!(grown_mib <= 2 * 256, "{grown_mib} MiB");
 }
 
@@ -261,7 +262,8 @@ fn deaf(server: &Server) -> Client {
     deaf
 }
 
-/// Checks that the next server over the directory has all acknowledged writes of [`wide_table`].
+/// Starts another server over the directory, and checks that it has all rows that [`wide_table`]
+/// wrote.
 fn check_wide_table(place: &Place) {
     let server = Server::start(place, "");
     let mut client = server.client();

@@ -52,7 +52,7 @@ fn a_token_that_cannot_be_printed_is_not_created() {
     assert_eq!(place.ebb("token list").ok(), "no tokens yet\n");
 }
 
-/// A test of ebb-server checks the other metrics, which it exports itself.
+/// The other metrics are exported by the crate `ebb-server`, and a test there checks them.
 #[test]
 fn the_alert_rules_and_the_dashboard_query_metrics_of_cql_that_exist() {
     let place = Place::new();

@@ -14,11 +14,12 @@ use crate::serving::{KEYSPACE, Server, query};
 
 const PARTITIONS: i32 = 300;
 const ROWS: i32 = 100;
-/// The number of rows that have the same value of the indexed column.
+/// The number of rows with each of the three values of the indexed column.
 const OF_ONE: i32 = PARTITIONS * ROWS / 3;
-/// The index builds under way.
+/// The query for the index builds under way.
 const BUILDS: &str = "SELECT index_name FROM system_views.index_builds";
-/// The greatest number of databases that are made until a kill interrupts the build of an index.
+/// The greatest number of new databases in which the test tries to kill the server during the build of an
+/// index.
 const TRIES: usize = 20;
 
 fn count(client: &mut Client, text: &str) -> usize {
@@ -28,8 +29,8 @@ fn count(client: &mut Client, text: &str) -> usize {
     }
 }
 
-/// Copies the files of a database whose server was killed, and returns whether the copy has an
-/// index of `shop.built` that is not built.
+/// Returns whether the table `shop.built` has an index that is not completely built. The server of the
+/// database was killed; a copy of its files is opened.
 fn is_unbuilt(place: &Place) -> bool {
     let copy = place.path("copy");
     std::fs::create_dir(&copy).unwrap();

@@ -11,7 +11,8 @@ use rand_chacha::ChaCha8Rng;
 use crate::corpus::count_words;
 use crate::place::{Place, Running, output};
 
-/// Runs a job on threads and in processes, checks that the outputs are equal, and returns the output.
+/// Runs a job once with tasks on threads and once with tasks in processes, checks that the outputs are equal,
+/// and returns the output.
 fn alike(place: &Place, run: &str, output: &str) -> String {
     let outputs = ["thread", "process"].map(|how| {
         let output = format!("{how}-{output}");
@@ -131,7 +132,7 @@ fn a_process_without_a_parent_is_refused() {
     assert!(said.contains("which is for ebb to start"), "{said}");
 }
 
-/// Processes whose parent is `parent`.
+/// Returns the ids of the processes whose parent is `parent`.
 fn children(parent: u32) -> Vec<u32> {
     let all = std::fs::read_dir("/proc").unwrap();
     let ids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

@@ -16,12 +16,13 @@ use serde_json::{Value, json};
 use crate::place::Place;
 use crate::serving::Server;
 
-/// The number of kills in a run without `EBB_KILLS`.
+/// The number of kills if the environment variable `EBB_KILLS` is not set.
 const KILLS: u64 = 2;
-/// The least number of jobs that run at once before the first kill.
+/// The least number of jobs that are submitted before the first kill, and run at the same time.
 const JOBS: usize = 20;
 
-/// Returns the applications of the jobs, each with the arguments of `ebb run` that compute the same.
+/// Returns the four kinds of jobs: the application in a job request, and the arguments of `ebb run` for the
+/// same job.
 fn kinds() -> [(Value, &'static str); 4] {
     let order = json!({"by": [], "numeric": false, "reverse": false});
     [
@@ -103,8 +104,8 @@ fn all_jobs_of_a_killed_server_end_with_the_right_result() {
     );
 }
 
-/// Kills a server with jobs at work, at moments drawn from `seed`, and compares the results of all
-/// jobs with those of `ebb run`.
+/// Kills a server again and again while it runs jobs, at moments drawn from `seed`, and compares the results
+/// of all jobs with those of `ebb run`.
 fn kill_with_jobs_at_work(seed: u64) {
     let kills = number("EBB_KILLS").unwrap_or(KILLS);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::place::Place;
 use crate::serving::{Server, query};
 
-/// The number of kills in a run without `EBB_KILLS`.
+/// The number of kills if the environment variable `EBB_KILLS` is not set.
 const KILLS: u64 = 4;
 const WRITERS: i32 = 4;
 /// The number of rows at which a writer deletes its oldest ones.
@@ -60,7 +60,7 @@ impl Writer {
         )
     }
 
-    /// Returns whether the server has exactly the rows of this writer.
+    /// Returns whether the server has exactly the rows that this state describes.
     fn is_what(self, client: &mut Client) -> bool {
         let expected: Vec<String> = (self.begin..self.end)
             .map(|n| format!("{n} {}", value(self.id, n)))
@@ -104,7 +104,8 @@ impl Definer {
         (text, Self { steps })
     }
 
-    /// Returns the numbers in the names of the tables and of the snapshots that should exist.
+    /// Returns the numbers in the names of the tables, and those in the names of the snapshots, that exist
+    /// after these steps.
     fn has(self) -> (BTreeSet<i32>, BTreeSet<i32>) {
         let (mut tables, mut snapshots) = (BTreeSet::new(), BTreeSet::new());
         for step in 0..self.steps {
@@ -132,8 +133,8 @@ impl Definer {
     }
 }
 
-/// Executes a statement, and returns its rows as lines, with spaces between cells. The cells are ints or
-/// text.
+/// Executes a statement, and returns its rows as lines, with spaces between cells. The cells must be text or
+/// ints: four bytes that begin with 0 are shown as an int.
 #[track_caller]
 fn cells(client: &mut Client, text: &str) -> Vec<String> {
     let rows = match query(client, text) {
@@ -211,8 +212,8 @@ fn what_was_acknowledged_survives_a_kill_of_the_server_under_load() {
     );
 }
 
-/// Kills a server again and again while connections write, at moments drawn from `seed`, and
-/// compares the rows after each restart with the acknowledged writes.
+/// Kills a server again and again while connections write to it, at moments drawn from `seed`, and compares
+/// the rows after each restart with the acknowledged writes.
 fn kill_under_load(seed: u64) {
     let kills = number("EBB_KILLS").unwrap_or(KILLS);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::place::Place;
 use crate::serving::{Server, query};
 
-/// A name that would begin a line of its own if it stood in the log as it is.
+/// A name with a line feed: if the log did not escape it, the name would forge a line of the log.
 const FORGED: &str = "eve\nERROR cql: forged";
 
 fn connect(server: &Server, name: &str, password: &str) -> Result<Client, ClientError> {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::place::{Place, Running};
 
-/// Opens the history for as long as `f` takes.
+/// Opens the database and its history of jobs, calls `f`, and closes them again.
 fn with_history<T>(place: &Place, f: impl FnOnce(&History) -> T) -> T {
     let done = {
         let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
@@ -21,7 +21,7 @@ fn with_history<T>(place: &Place, f: impl FnOnce(&History) -> T) -> T {
     done
 }
 
-/// Returns the snapshots that a job has made only to read its input, in the form of its record: one, `run-7`.
+/// Returns the record of the snapshot `run-7`, as one that a job created for itself to read its input.
 fn own() -> Vec<OwnSnapshot> {
     vec![OwnSnapshot {
         input: 0,

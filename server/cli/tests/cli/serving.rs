@@ -12,8 +12,8 @@ use rustix::process::Signal;
 
 use crate::place::{Place, Running, UNPACED, output};
 
-/// A server on a free port, which is killed when a test fails. Overload control is off, requests have
-/// three minutes, and the end of the server ten: a pause of the machine must not make a request fail.
+/// A server on a free port, which is killed when a test fails. Overload control is off, a request may take
+/// three minutes, and the shutdown ten, so that no pause of the machine makes a request fail.
 pub struct Server {
     process: Running,
     errors: Lines,
@@ -65,7 +65,9 @@ impl Server {
         Self::start_by(bash, more)
     }
 
-    /// Starts a server by a command that is complete but for its pipes. `more` are the flags that the test added.
+    /// Starts a server by a command that has all its arguments. This function sets the pipes and the
+    /// timeouts. `more` are the flags that the test added: with `--http`, the server also prints its address
+    /// for HTTP.
     #[track_caller]
     pub fn start_by(mut command: Command, more: &str) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -55,8 +55,8 @@ impl Terminal {
         }
     }
 
-    /// Starts `ebb top`, and waits for its first picture. The process does not lead the session of the terminal,
-    /// so it gets no signal from it.
+    /// Starts `ebb top`, and waits for its first picture. This terminal is not the controlling terminal of
+    /// the process, so the process gets no signals from it.
     #[track_caller]
     fn top(&mut self, place: &Place) -> Running {
         let mut command = place.command("top");
@@ -80,7 +80,7 @@ impl Terminal {
     }
 
     /// Writes to the program's end of the terminal until the terminal takes no more, because nothing reads
-    /// the other end. Returns whether it took anything.
+    /// the other end. Returns whether the terminal took at least one byte.
     fn fill(&self) -> bool {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let mut end: File = ioctl_tiocgptpeer(&self.window, flags).unwrap().into();

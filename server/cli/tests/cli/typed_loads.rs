@@ -58,7 +58,7 @@ mod with_the_feature {
 
     use super::*;
 
-    /// Returns the columns of the table `app.t`. The second one is called `name`.
+    /// Returns the columns of the table `app.t`. `name` is the name of the second one.
     fn columns(name: &str) -> Vec<Column> {
         let mut ids = FieldIds::default();
         let columns = [("k", CqlType::Int), (name, CqlType::Text)];
@@ -71,7 +71,7 @@ mod with_the_feature {
 
     type Row<'r> = (Option<i32>, Option<&'r str>);
 
-    /// Writes rows to a Parquet file.
+    /// Writes rows to a Parquet file. `name` is the name of its second column.
     fn write<W: Write + Send>(sink: W, path: &str, name: &str, rows: &[Row<'_>]) -> (W, DataFile) {
         let mut writer =
             DataFileWriter::new(sink, &columns(name), OnEmpty::Refuse, 1 << 20).unwrap();
@@ -88,7 +88,8 @@ mod with_the_feature {
         write(file, path, name, rows);
     }
 
-    /// Publishes rows as the only ones of an Iceberg table in the folder `lake`.
+    /// Publishes `rows` with a tag, as the Iceberg table `t` in the folder `lake`. They replace the
+    /// rows of earlier publications.
     fn publish(place: &Place, tag: &str, number: i64, rows: &[Row<'_>]) {
         let target = Target::folder(&place.path("lake")).unwrap();
         let object = format!("t/data/{number}.parquet");

@@ -11,7 +11,7 @@ use super::rows::{ResponseRows, TABLE};
 use crate::http::problem::Problem;
 use crate::http::work_limits::{WorkKind, WorkLimits};
 
-/// The responses by key.
+/// The responses to requests with an `Idempotency-Key`, which are sent again in response to retries.
 #[derive(Debug)]
 pub(in crate::http) struct Answers {
     /// The responses in memory. No thread waits for the database under this lock. A key is reserved while its

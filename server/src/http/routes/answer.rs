@@ -96,7 +96,7 @@ impl Paced {
     }
 }
 
-/// Returns the name of a client for the history.
+/// Returns the name by which the history records the client that requested a backup or a verification.
 pub(super) fn name_of(principal: Principal) -> String {
     match principal.role {
         Some(role) => format!("{} of role {}", principal.name, role.name),

@@ -112,7 +112,7 @@ fn check_creation(node: &Node, principal: &Principal, request: &JobRequest) -> R
     })
 }
 
-/// Returns the job that an earlier request with this key started, also if the server was started since
+/// Returns the job that an earlier request with this key started, even if the server was restarted since
 /// then.
 fn earlier_job(node: &Node, submission: Option<&Submission>) -> Result<Option<JobView>, JobError> {
     let Some(by) = submission else {

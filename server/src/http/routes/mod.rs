@@ -64,7 +64,7 @@ use crate::memory::MemoryLimits;
 use crate::metrics::Metrics;
 use crate::node::Node;
 
-/// How long a request may be, in bytes. A long one names many files.
+/// The greatest length of a request's body, in bytes. A long one names many files.
 pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
 
 /// The state of the routes. Each handler takes the parts that it needs.

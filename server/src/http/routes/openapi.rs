@@ -74,7 +74,8 @@ pub(super) fn served(described: OpenApiRouter<Served>) -> Router<Served> {
     router.route("/openapi.json", get(described))
 }
 
-/// Adds the header by which a change may be retried without being made twice.
+/// Adds the parameter `Idempotency-Key` to an operation. With this header, a retry does not make a
+/// change twice.
 fn may_come_again(operation: &mut Operation) {
     let key = ObjectBuilder::new()
         .schema_type(Type::String)
@@ -92,7 +93,7 @@ fn may_come_again(operation: &mut Operation) {
     parameters.push(RefOr::T(key.build()));
 }
 
-/// Adds the form of errors, which is the same for all requests.
+/// Adds the response for errors to an operation. Its form is the same for all operations.
 fn may_fail(operation: &mut Operation) {
     let problem = Content::new(Some(RefOr::Ref(Ref::from_schema_name(Problem::name()))));
     let refused = ResponseBuilder::new()

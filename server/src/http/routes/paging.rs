@@ -29,7 +29,7 @@ pub(super) struct Paged {
 pub(super) struct PageRequest {
     /// The length of the page.
     limit: usize,
-    /// The position of the last element of the page before it; `None` for the first page.
+    /// The position of the last element of the previous page; `None` for the first page.
     after: Option<String>,
 }
 
@@ -47,8 +47,8 @@ pub(super) fn page_request(
 }
 
 impl PageRequest {
-    /// Returns the elements of this page, and the position of the last one if more follow. `place`
-    /// returns the position of an element, and `all` are ordered by position.
+    /// Returns the elements of this page, and the position of the last one if more follow. `place` returns
+    /// the position of an element. `all` must be ordered by position.
     pub(super) fn of<T>(
         &self,
         all: impl IntoIterator<Item = T>,

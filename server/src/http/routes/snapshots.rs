@@ -187,7 +187,8 @@ async fn show(
     view.await.map(Json)
 }
 
-/// Returns the kind of work that a read of snapshots is. Counting the space that they pin (`exact`) takes long.
+/// Returns the kind of work of a request that reads snapshots, for the limits on threads. To count the space
+/// that snapshots pin (`exact`) takes long.
 fn kind(exact: bool) -> WorkKind {
     if exact {
         WorkKind::Long

@@ -4,7 +4,8 @@ use std::sync::Mutex;
 
 use super::*;
 
-/// A read with the id 1 and a change of the schema with the id 2, and the ids of killed queries.
+/// A source of two queries, a read with the id 1 and a change of the schema with the id 2. It keeps
+/// the ids of killed queries.
 #[derive(Debug, Default)]
 struct TwoQueries(Mutex<Vec<u64>>);
 

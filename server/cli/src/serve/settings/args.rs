@@ -18,9 +18,10 @@ pub(in crate::serve) type SettingSources = BTreeMap<String, SettingSource>;
 #[derive(Debug, Clone)]
 pub(crate) struct SettingsArgs {
     config: Option<PathBuf>,
-    /// The settings of flags and the environment; the other settings have their defaults.
+    /// The settings that flags and environment variables set. The other settings have their
+    /// defaults.
     settings: Settings,
-    /// The settings that flags and the environment have, with their origins.
+    /// The names of the settings that flags and environment variables set, with the origin of each.
     given: SettingSources,
 }
 
@@ -100,7 +101,7 @@ impl SettingsArgs {
 }
 
 impl Settings {
-    /// Returns these settings, where each setting in `names` has the value that it has in `by`.
+    /// Returns these settings, but with the values of `by` for the settings in `names`.
     fn overridden<'n>(self, by: &Self, names: impl IntoIterator<Item = &'n String>) -> Self {
         let (mut table, mut others) = (self.table(), by.table());
         for name in names {
