@@ -350,7 +350,7 @@ mod tests {
         for relation in [
             "(a, b, c) = ?",
             "(a, b, c) = (1, 2, ?)",
-            "(b, c) = (tuple<int, int>) (1, 2)",
+            "(b, c) = (1, 2)",
             "(b, c) IN ((1, 2))",
         ] {
             let text = format!("SELECT k FROM t WHERE {relation}");
