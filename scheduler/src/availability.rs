@@ -16,15 +16,16 @@ use thiserror::Error;
 /// Length in seconds of a day of 24 hours, the period of the thesis's load.
 pub const DAY_S: f64 = 24.0 * 3600.0;
 
-/// The function of time behind an [`Availability`], in hundredths of a core over seconds.
+/// The form of an [`Availability`]: its capacity, in hundredths of a core, as a function of the
+/// time in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 enum Shape {
     Constant(f64),
     SineDay(SineDay),
     Steps(Steps),
-    /// The sum of the amounts of several parts of the machines.
+    /// The sum of the capacities of several groups of nodes.
     Sum(Vec<Availability>),
-    /// `factor` times the amount of another availability.
+    /// The capacity of another availability, multiplied by `factor`.
     Scaled {
         of: Box<Availability>,
         factor: f64,
@@ -124,8 +125,9 @@ impl Availability {
         })
     }
 
-    /// Returns the availability beside the thesis's daily load: a cosine around a mean. Burstiness
-    /// level 3 of section 5.3.5 on 100 nodes is mean 5750, amplitude 3750, peak at 18 h.
+    /// Returns the capacity that the thesis's daily load leaves to analytics: a cosine around a
+    /// mean. Burstiness level 3 of section 5.3.5 on 100 nodes is mean 5750, amplitude 3750, peak at
+    /// 18 h.
     ///
     /// # Errors
     /// When a number is not finite, mean or amplitude is negative, or the day
@@ -237,9 +239,9 @@ impl SineDay {
     /// Returns the integral from `peak_at_s` to `t_s` (negative if `t_s` is earlier), in hundredths
     /// of a core times seconds.
     ///
-    /// In each day, the amount is zero within `zero_phase` of the peak. So the integral is that of
-    /// the whole days, plus that of the part of the current day, until `t_s`, that lies outside of
-    /// this phase.
+    /// In each day, no capacity is left within `zero_phase` before and after the peak. So the
+    /// integral is that over the whole days, plus that over the part of the current day that lies
+    /// before `t_s` and outside of this phase.
     fn work_until(&self, t_s: f64) -> f64 {
         let radian_s = self.day_s / TAU;
         let phase = (t_s - self.peak_at_s) / radian_s;

@@ -66,8 +66,8 @@ fn a_group_larger_than_the_task_memory_is_reduced_within_it() {
     }
 }
 
-/// Reduces one group of 128 MiB and checks the peak of the memory: two tasks'
-/// memory, plus `others_bytes` for everything except records.
+/// Reduces one group of 128 MiB, and checks that the peak of the memory is below that of two tasks
+/// plus `others_bytes`, the limit for everything except records.
 fn reduce_one_group(task_memory_bytes: usize, others_bytes: usize) {
     let spills = tempfile::tempdir().unwrap();
     let runtime = Runtime::start(RuntimeOptions {

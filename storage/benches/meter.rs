@@ -20,7 +20,7 @@ const RECORDS: u32 = 100_000;
 const REQUESTS: u32 = 50_000;
 const ROUNDS: usize = 31;
 
-/// Makes a request for a key.
+/// A function that makes one request for a key.
 type Request = fn(&Table, u32);
 
 fn cpu_ns() -> f64 {

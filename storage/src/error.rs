@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::file_system::{descriptor_advice, is_out_of_descriptors};
 
-/// A result of this crate.
+/// The result of a fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The class of an [`Error`], by what a caller can do about it.

@@ -20,8 +20,8 @@ pub(crate) const MANIFEST: Format = Format { version: 9 };
 pub(crate) const WAL: Format = Format { version: 5 };
 /// The format of an SSTable.
 pub(crate) const SSTABLE: Format = Format { version: 8 };
-/// The format in which a pinned table (one at a fixed moment, whose files are kept) is described to
-/// another process.
+/// The format in which a pinned table is described to another process. (A pin keeps the files of a table, in
+/// its state at one moment, from removal.)
 pub(crate) const PINNED_TABLE: Format = Format { version: 7 };
 
 /// A format, in the one version that this build reads and writes.

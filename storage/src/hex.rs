@@ -1,6 +1,6 @@
 //! Bytes as text, two digits each: how keys and ids stand in JSON.
 
-/// Returns the bytes as text in lower case.
+/// Returns the bytes as hexadecimal digits in lower case, two for each byte.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits
@@ -8,7 +8,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Returns the bytes that [`encode`] made `text` of; `None` if it is no hex.
+/// Decodes hexadecimal digits; `None` if `text` is not what [`encode`] returns.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let (pairs, odd) = text.as_bytes().as_chunks::<2>();

@@ -21,14 +21,15 @@ mod tests;
 /// The number of buckets in each doubling of the latency, as a power of two: a bucket is at most
 /// 1/32 of its latency wide.
 const GROUPING_POWER: u8 = 5;
-/// The power of two that bounds recorded latencies, in nanoseconds: 69 seconds. Longer latencies
-/// count as this one.
+/// The largest latency that the histogram distinguishes, as a power of two of nanoseconds: 69 seconds. Longer
+/// latencies count as this one.
 const LATENCY_NS_POWER: u8 = 36;
 const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 const SHARDS: usize = 8;
 
-/// The rate of requests per second up to which every request is measured. Above this rate a random
-/// sample is measured, because each measurement reads the clock twice.
+/// The target number of measured requests per second. One request in `rate / MEASURED_PER_S`, rounded down,
+/// is measured at random, because each measurement reads the clock twice. So all are measured below twice
+/// this rate.
 const MEASURED_PER_S: f64 = 20_000.0;
 /// The shortest time, in seconds, over which the rate of requests is measured: the number of
 /// requests in a shorter time is a poor estimate of the rate.
@@ -87,7 +88,8 @@ impl fmt::Debug for Metering {
     }
 }
 
-/// A request that is measured, and that stands for itself and for requests that are not measured.
+/// The start of a measured request. The request is counted `stands_for` times, because only one request in
+/// that number is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Begun {
     at: Instant,
@@ -153,8 +155,9 @@ impl Metering {
         self.meters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the stride so that about [`MEASURED_PER_S`] requests per second are measured, if the
-    /// rate stays that of the last window: `requests` in `length_s` seconds.
+    /// Sets the stride so that [`MEASURED_PER_S`] requests per second are measured, and less than twice as
+    /// many, if the rate stays that of the last window (`requests` in `length_s` seconds), and [`STRIDE_MAX`]
+    /// permits it.
     fn set_stride(&self, requests: u64, length_s: f64) {
         let measured = MEASURED_PER_S * length_s.max(WINDOW_S_MIN);
         let stride = (requests as f64 / measured) as u32;
@@ -355,12 +358,11 @@ impl Metered {
 /// A measurement of the requests of a database, which goes on while this value lives: from
 /// [`Db::meter`](crate::Db::meter).
 ///
-/// Reads of named snapshots are not counted: they are background work beside the load that is
-/// measured.
+/// Reads of named snapshots are not counted: they are background work beside the load that is measured.
 ///
-/// Up to a load of 20,000 requests per second, every request is measured. Under a higher load one
-/// request in up to 16 is measured, drawn at random, and weighted accordingly; then all numbers
-/// except the bytes of writes are estimates.
+/// While there are fewer than 40,000 requests per second, every request is measured. Under a higher load one
+/// request in 2 to 16 is measured, drawn at random, and weighted accordingly; then all numbers except the
+/// bytes of writes are estimates. Each [`Meter::take`] adjusts this to the rate since the last call.
 #[derive(Debug)]
 pub struct Meter {
     metering: Arc<Metering>,

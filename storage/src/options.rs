@@ -178,7 +178,8 @@ impl Options {
         given.unwrap_or(of_one_table.max(BY_DEFAULT_AT_LEAST))
     }
 
-    /// Returns the number of bytes of memory that are kept free for the next memtables.
+    /// Returns the greatest number of bytes of memory that are kept, after memtables are dropped, for the
+    /// next memtables.
     pub(crate) fn spare_memtable_bytes(&self) -> usize {
         self.memtable_bytes.min(self.memtables_bytes() / 4)
     }

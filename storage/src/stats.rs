@@ -103,7 +103,7 @@ pub struct Stats {
     pub runs_per_read: f64,
     /// The mean number of blocks that a point read needed, from files or the cache.
     pub blocks_per_read: f64,
-    /// Files that point reads skipped because of filters.
+    /// Files that point reads skipped because of filters. Reads that searched no run are not included.
     pub filter_skips: u64,
     /// Runs that scans skipped because of the prefixes in filters.
     pub prefix_skips: u64,
@@ -173,7 +173,7 @@ pub struct Stats {
     pub throttle_us: u64,
     /// The longest delay of one write by throttling and stalls together, in microseconds.
     pub write_wait_us_max: u64,
-    /// Calls to the disk that have not returned for five seconds: reads, writes and fsyncs.
+    /// Calls to the disk (reads, writes and fsyncs) that have been under way for at least five seconds.
     pub disk_calls_stuck: usize,
     /// The time since an SSTable was last checked, in milliseconds, for the SSTable with the
     /// longest such time. A file that was not checked yet counts from about its creation, or from

@@ -1,6 +1,6 @@
 //! The length of a day and of a forecast, counted in steps of a series.
 
-/// A day and the horizon in steps of the series; both at least 1.
+/// The lengths of a day and of the horizon, in steps of the series; both at least 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
     pub(super) day: usize,

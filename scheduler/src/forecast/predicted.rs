@@ -36,7 +36,7 @@ impl Forecast {
         self.start_s
     }
 
-    /// Length, in seconds, of a slot: the time span of one forecast value.
+    /// Returns the length, in seconds, of a slot: the time span of one forecast value.
     #[must_use]
     pub fn step_s(&self) -> f64 {
         self.step_s

@@ -25,8 +25,8 @@ pub struct Point {
 pub struct Series {
     start_s: f64,
     step_s: f64,
-    /// Values by slot, NaN where nothing was measured. NaN stays within `forecast`, whose
-    /// other modules skip it.
+    /// The value of each slot; NaN where nothing was measured. Only the modules of `forecast` get
+    /// NaN, and they skip it; [`value`](Self::value) returns `None` instead.
     values: Vec<f64>,
 }
 
@@ -219,7 +219,8 @@ impl Series {
         self.values.iter().filter(|value| value.is_nan()).count()
     }
 
-    /// Time from the start of a slot to the start of the next one, in seconds; positive.
+    /// Returns the time from the start of a slot to the start of the next one, in seconds;
+    /// positive.
     #[must_use]
     pub fn step_s(&self) -> f64 {
         self.step_s

@@ -75,9 +75,8 @@ impl Resources {
             .min(times(self.memory_bytes, demand.memory_bytes))
     }
 
-    /// `self` minus `demand`, at least zero in each resource: while running
-    /// tasks drain, a node whose capacity shrank holds more demand than
-    /// capacity.
+    /// Returns `self` minus `demand`, or 0 for a resource of which `demand` is larger: a node whose
+    /// capacity shrank may hold tasks that together demand more than it has.
     #[must_use]
     pub const fn less(&self, demand: &Self) -> Self {
         Self {
@@ -87,8 +86,8 @@ impl Resources {
         }
     }
 
-    /// `self` plus `demand`, up to the largest number: the free capacity of a node after a task of
-    /// this demand has ended.
+    /// Returns `self` plus `demand`, for example the free capacity of a node after a task with this
+    /// demand has ended. A sum that is too large for the type becomes its largest value.
     #[must_use]
     pub const fn plus(&self, demand: &Self) -> Self {
         Self {

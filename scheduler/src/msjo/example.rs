@@ -26,8 +26,8 @@ pub fn one_job(machines: u32, released_s: f64, maps: &[(f64, f64)], reduces: &[f
     Instance::new(machines, vec![job(0, released_s, 1.0, maps, reduces)]).unwrap()
 }
 
-/// Figure 1 of the paper: three machines, a job of four maps and two reduces, and a job of one map
-/// and one reduce. Maps take 75 s, reduces 100 s, without delays.
+/// Returns the instance of the paper's figure 1: three machines, a job of four maps and two
+/// reduces, and a job of one map and one reduce. Maps take 75 s, reduces 100 s, without delays.
 pub fn figure_1() -> Instance {
     let map = (75.0, 0.0);
     let jobs = vec![

@@ -384,8 +384,8 @@ fn figure_14(errors_max: &[f64], seed: u64) -> Points {
     })
 }
 
-/// Returns a scenario with about this many tasks: 30 maps and 15.5 reduces make a job. The
-/// maps have no delays, because the paper's programme for tasks, equation (12), has none.
+/// Returns a scenario with about this many tasks: a job has 30 maps and 15.5 reduces on average.
+/// The maps have no delays, because the paper's programme for tasks, equation (12), has none.
 fn about(tasks: f64) -> RandomJobs {
     RandomJobs {
         delay_factor: 0.0,

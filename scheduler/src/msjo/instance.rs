@@ -178,7 +178,7 @@ impl Instance {
         Ok(())
     }
 
-    /// |M|: the number of machines.
+    /// Returns the number of machines (|M| in the paper).
     #[must_use]
     pub const fn machines(&self) -> usize {
         self.free_s.len()
@@ -197,8 +197,9 @@ impl Instance {
         self.jobs[job].job.weight / self.work_s(job)
     }
 
-    /// Whether every map of every job is at most as long as every reduce of that job. Theorem 3 of
-    /// Ling et al. assumes this when it proves that MarS costs at most 3 times the lower bound.
+    /// Returns whether every map of every job is at most as long as every reduce of that job.
+    /// Theorem 3 of Ling et al. assumes this when it proves that MarS costs at most 3 times the
+    /// lower bound.
     #[cfg(test)]
     pub(super) fn maps_are_shorter(&self) -> bool {
         self.jobs.iter().all(|job| {

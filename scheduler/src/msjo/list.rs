@@ -22,7 +22,7 @@ const fn bits(time_s: f64) -> u64 {
     time_s.to_bits()
 }
 
-/// A queue of machines by the time from which they are free, then by number.
+/// A priority queue of machines: first the one that becomes free earliest, ties by number.
 #[derive(Debug, Default)]
 struct Machines(BinaryHeap<Reverse<(u64, u32)>>);
 
@@ -45,9 +45,9 @@ impl Machines {
     }
 }
 
-/// MarS's Algorithm 2, lines 5 to 14. Assigns task by task to the machine that is free
-/// first (of several, the lowest number), and starts it once the machine is free and the
-/// task may start. A later task never starts in a gap left behind.
+/// Returns the schedule of MarS's Algorithm 2, lines 5 to 14. It assigns task by task to the
+/// machine that is free first (of several, the lowest number), and starts the task once the machine
+/// is free and the task may start. A later task never starts in a gap left behind.
 ///
 /// `order` holds every task once, and no reduce before the maps of its job.
 #[must_use]
@@ -298,8 +298,9 @@ mod tests {
     use super::super::order::ranks;
     use super::*;
 
-    /// Two machines. The first job has maps of 2 s and 5 s (the output of the longer one takes 1 s
-    /// to arrive) and a reduce of 3 s. The second job is released at 1 s and has one map of 4 s.
+    /// Returns an instance of two machines. The first job has maps of 2 s and 5 s (the output of
+    /// the longer one takes 1 s to arrive) and a reduce of 3 s. The second job is released at 1 s
+    /// and has one map of 4 s.
     fn instance() -> Instance {
         let jobs = vec![
             job(0, 0.0, 1.0, &[(2.0, 0.0), (5.0, 1.0)], &[3.0]),

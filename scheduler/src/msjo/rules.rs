@@ -63,9 +63,9 @@ mod tests {
     use super::super::schedule::Objective;
     use super::*;
 
-    /// One machine. Job 0: weight 6, a map of 2 s whose output takes 1 s to arrive, a reduce of 4
-    /// s: 6 / (2 + 4) = 1 of weight per second of work. Job 1: weight 4, a map of 1 s: 4 of weight
-    /// per second of work.
+    /// Returns an instance of one machine. Job 0: weight 6, a map of 2 s whose output takes 1 s to
+    /// arrive, a reduce of 4 s: 6 / (2 + 4) = 1 of weight per second of work. Job 1: weight 4, a
+    /// map of 1 s: 4 of weight per second of work.
     fn instance() -> Instance {
         let jobs = vec![
             job(0, 0.0, 6.0, &[(2.0, 1.0)], &[4.0]),

@@ -56,7 +56,7 @@ impl Schedule {
         self.start_s[task] + instance.tasks[task].length_s
     }
 
-    /// C: the end of a job, in seconds.
+    /// Returns the end of a job (C in the paper), in seconds.
     #[must_use]
     pub fn completion_s(&self, instance: &Instance, job: usize) -> f64 {
         let tasks = instance.jobs[job].last_tasks();

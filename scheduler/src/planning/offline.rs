@@ -37,7 +37,7 @@ pub struct OfflineBound {
 }
 
 impl OfflineBound {
-    /// `missed` divided by `jobs`, 0 to 1; `None` without jobs.
+    /// Returns `missed` divided by `jobs`, 0 to 1; `None` without jobs.
     #[must_use]
     pub fn missed_fraction(&self) -> Option<f64> {
         let fraction = f64::from(self.missed) / f64::from(self.jobs);

@@ -48,7 +48,8 @@ pub struct Saving {
     pub cost: f64,
 }
 
-/// A change of one job, or the removal of another, that lets the one job meet its goal.
+/// A change that makes a job at risk meet its goal: a change of this job, or the removal of another
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Change {
@@ -68,7 +69,7 @@ pub enum Change {
         /// The largest number of maps with which the job meets its goal with the plan's confidence.
         maps: u32,
     },
-    /// The job runs without another one, which is removed from the list of jobs.
+    /// Another job is removed from the list of jobs, and leaves its capacity to those that remain.
     Without {
         /// The job to remove.
         job: JobId,
@@ -81,8 +82,9 @@ pub type Future = (SimConfig, Vec<SimJob>);
 /// Larger weights that are tried for a job at risk, as multiples of its weight.
 const WEIGHTS: [f64; 6] = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
-/// The longest delay of a goal that is tried, as a multiple of the time from the job's submission
-/// until its goal. If the job ends so late that twice its delay is longer, that is tried too.
+/// An upper bound on the delays of a goal that are tried, as a multiple of the time from the job's
+/// submission until its goal. If twice the time by which the job is late is more than this, it is
+/// the bound instead.
 const LATER_MAX: f64 = 32.0;
 
 /// Relative precision of goals and numbers of maps in a [`Saving`].
@@ -285,9 +287,9 @@ impl Planner<'_> {
         Ok(go_on.into_inner())
     }
 
-    /// For each job that the plan is about: the fraction of the futures in which the job meets its
-    /// goal; `None` without a goal. `runs[future][index]` is the run of the job at position `index`
-    /// of `of_interest`.
+    /// Returns, for each job that the plan is about, the fraction of the futures in which the job
+    /// meets its goal; `None` without a goal. `runs[future][index]` is the run of the job at
+    /// position `index` of `of_interest`.
     fn met(&self, runs: &[Vec<Run>]) -> Vec<Option<f64>> {
         let of = |(index, &id): (usize, &JobId)| {
             self.job(id).job.goal_s?;
@@ -392,7 +394,7 @@ impl Planner<'_> {
     }
 
     /// Returns the change that moves the job's goal to the earliest later time with which the job
-    /// is safe; `None` if not even the longest delay that is tried, see [`LATER_MAX`], is enough.
+    /// is safe; `None` if no delay up to the bound, see [`LATER_MAX`], is enough.
     fn later_goal(
         &self,
         index: usize,

@@ -11,8 +11,8 @@ pub(crate) fn job(id: u64, submitted_s: f64, goal_s: Option<f64>, maps: u32) -> 
     JobView::new(job, maps, 0, Profile::cpu(100, 10.0, 10.0))
 }
 
-/// One node with room for `slots` maps of one core, and a cycle of 10 s from
-/// time 0.
+/// Returns a view of one node with room for `slots` maps of one core, in a cycle of 10 s that
+/// starts at time 0. The forecast is `forecast_hundredths` of a core at all times.
 pub(crate) fn view(slots: u32, forecast_hundredths: f64, jobs: Vec<JobView>) -> ClusterView {
     ClusterView {
         now_s: 0.0,
@@ -25,8 +25,8 @@ pub(crate) fn view(slots: u32, forecast_hundredths: f64, jobs: Vec<JobView>) -> 
     }
 }
 
-/// Three jobs with goals at 40, 60 and 100 s; the one with the latest goal was submitted first.
-/// `fit::tests::a_walk_by_hand` places the same tasks.
+/// Returns three jobs with goals at 40, 60 and 100 s; the one with the latest goal was submitted
+/// first. `fit::tests::a_walk_by_hand` places the same tasks.
 pub(super) fn three_goals() -> Vec<JobView> {
     vec![
         job(1, 2.0, Some(40.0), 7),

@@ -35,14 +35,14 @@ use crate::model::TaskKind;
 pub struct ForecastEdf;
 
 /// Part of the CPU that stays idle as long as no goal needs it, for jobs that may arrive and have
-/// to start at once. Chosen together with `GIVEN_UP_MAX` among 0, 0.05, 0.1, 0.2 and 0.3 on seeds
-/// 1001 and 1002 of the scenarios of the thesis's figure 5.21.
+/// to start at once; 0 where tasks can be paused. Chosen together with `GIVEN_UP_MAX` among 0,
+/// 0.05, 0.1, 0.2 and 0.3 on seeds 1001 and 1002 of the scenarios of the thesis's figure 5.21.
 pub const RESERVE: f64 = 0.1;
 
 /// Jobs that were given up start tasks only while at most this part of the CPU is taken by them and
-/// the jobs before them; except for jobs whose task lengths are not measured yet. Chosen among 0,
-/// 0.3, 0.4, 0.5 and 0.8: a smaller part delays these jobs, a larger part makes other jobs miss
-/// their goals.
+/// the jobs before them. Exempt are jobs whose task lengths are not measured yet, and all jobs
+/// where tasks can be paused. Chosen among 0, 0.3, 0.4, 0.5 and 0.8: a smaller part delays these
+/// jobs, a larger part makes other jobs miss their goals.
 pub const GIVEN_UP_MAX: f64 = 0.4;
 
 impl Policy for ForecastEdf {

@@ -10,12 +10,13 @@ use super::room::Room;
 use crate::model::Resources;
 use std::cmp::Reverse;
 
-/// Running maps, by node, that keep their slots so far in a new placement. Where a task of another
-/// job fits on no node, some of them are evicted (lose their slots) to make room for it.
+/// The running maps of each node that have a slot in the placement which is being made. Where a
+/// task of another job fits on no node, some of these maps are evicted (lose their slots) to make
+/// room for it.
 #[derive(Debug)]
 pub(super) struct KeptMaps {
-    /// For each node, the running maps that keep their slots so far; each is given by the position
-    /// of its job.
+    /// For each node, its running maps that have a slot and were not evicted; each is given by the
+    /// position of its job.
     on: Vec<Vec<usize>>,
     /// Upper bounds on the free resources of each node after evictions, built on first use.
     bounds: Option<Bounds>,
@@ -38,13 +39,13 @@ pub(super) struct PlacementState<'a> {
     pub spare: &'a dyn Fn(usize) -> usize,
 }
 
-/// The most nodes that a search for the node with the fewest maps to evict looks at. Another node
-/// might have fewer, but a longer search would hold up the placement of the next job.
+/// The most nodes that a search for the node with the fewest maps to evict examines in each of the
+/// two trees of [`Bounds`]. Another node might have fewer, but a longer search would hold up the
+/// placement of the next job.
 const NODES_MAX: usize = 64;
 
 impl KeptMaps {
-    /// Creates the set of running maps that keep their slots, still empty, for a cluster of `nodes`
-    /// nodes.
+    /// Creates an empty set of running maps, for a cluster of `nodes` nodes.
     pub fn new(nodes: usize) -> Self {
         Self {
             on: vec![Vec::new(); nodes],

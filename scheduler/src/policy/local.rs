@@ -19,8 +19,8 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// Starts a map of `job` with its input on `node`. Returns false if no such map is pending. A
-    /// job whose input is equally near everywhere is local everywhere.
+    /// Starts a map of `job` with its input on `node`. Returns false if no such map is pending. If
+    /// all nodes are equally near to the job's input, always returns true.
     pub fn take_on(&mut self, job: usize, node: NodeId) -> bool {
         let Some(pending) = self.pending(job) else {
             return true;

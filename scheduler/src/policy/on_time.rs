@@ -205,7 +205,8 @@ pub(super) struct RoomUntil<'a> {
     pub now_s: f64,
     availability: &'a Availability,
     running_load: RunningLoad,
-    /// The present capacity minus the forecast, in hundredths of a core.
+    /// The present capacity minus the forecast, in hundredths of a core; 0 where tasks can be
+    /// paused.
     deviation: f64,
     /// The times at which CPU becomes free, in seconds from now, and its amounts in hundredths of a
     /// core.
@@ -338,7 +339,8 @@ impl<'a> RoomUntil<'a> {
         (available - self.running_load.until(after_s)).max(0.0)
     }
 
-    /// Room until `t_s` for tasks of `task_s` seconds each, in hundredths of a core times seconds.
+    /// Returns the capacity that is free until `t_s` for complete tasks of `task_s` seconds each,
+    /// in hundredths of a core times seconds.
     pub fn until(&self, t_s: f64, task_s: f64) -> f64 {
         let fluid = self.fluid(t_s);
         if task_s <= 0.0 || self.free_hundredths <= 0.0 {

@@ -328,8 +328,9 @@ impl<'a> Places<'a> {
     }
 
     /// Evicts running maps of other jobs, on the node where the fewest have to go, until one map of
-    /// `job` fits there. Returns false if there is no such node, or if `job` has itself lost a slot
-    /// this way: otherwise slots would go back and forth.
+    /// `job` fits there. Returns false if there is no such node, if the draft does not let maps
+    /// lose their slots, or if `job` has itself lost a slot this way: otherwise slots would go back
+    /// and forth.
     fn make_room(&mut self, job: usize) -> bool {
         if !self.draft.yielding || self.yielded[job] {
             return false;

@@ -271,7 +271,7 @@ fn assert_no_node_has_more_than_it_holds(
     }
 }
 
-/// Like [`example::view`], with a map slot on each of four nodes.
+/// Returns a view like that of [`example::view`], with a map slot on each of four nodes.
 fn four_nodes(jobs: Vec<JobView>) -> ClusterView {
     let mut view = view(1, 400.0, jobs);
     view.nodes = (0..4)
@@ -280,7 +280,7 @@ fn four_nodes(jobs: Vec<JobView>) -> ClusterView {
     view
 }
 
-/// `job` with the input of map i on node `nodes[i]`.
+/// Returns `job` with the input of map i on node `nodes[i]`.
 fn with_input_on(mut job: JobView, nodes: &[u32]) -> JobView {
     let replicas = nodes.iter().map(|&node| vec![NodeId(node)]).collect();
     job.local = Some(PendingSplits::all(Arc::new(Splits::new(replicas))));

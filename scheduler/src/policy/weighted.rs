@@ -68,8 +68,8 @@ fn work_s(job: &JobView) -> f64 {
     maps * job.profile.task_s(TaskKind::Map) + reduces * job.profile.task_s(TaskKind::Reduce)
 }
 
-/// Gives slots in ascending order of `key`: each job and kind of its tasks takes all slots that it
-/// can use, before the next one gets any. Ties: the oldest job, then maps.
+/// Gives slots to pairs of a job and a kind of task, in ascending order of `key`: a pair gets all
+/// slots that it can use before the next pair gets any. Ties: the oldest job, then maps.
 fn by(view: &ClusterView, key: impl Fn(&JobView, TaskKind) -> f64) -> Decision {
     let place = |job: &JobView, kind| (OrderedF64(key(job, kind)), job.job.age(), kind);
     let mut order: Vec<_> = (view.jobs.iter().enumerate())
@@ -92,8 +92,8 @@ mod tests {
     use super::super::example::{job, slots, view};
     use super::*;
 
-    /// 20, 12 and 3 maps of 10 s are work of 200, 120 and 30 s. Weights of 4, 3 and 0.5 make 0.02,
-    /// 0.025 and 0.0167 a second.
+    /// Returns three jobs of 20, 12 and 3 maps of 10 s, which are work of 200, 120 and 30 s. With
+    /// weights of 4, 3 and 0.5 they have a weight of 0.02, 0.025 and 0.0167 per second of work.
     fn three() -> Vec<JobView> {
         let mut jobs = vec![
             job(1, 0.0, None, 20),

@@ -89,7 +89,7 @@ impl Workload {
         }
     }
 
-    /// W: all remaining work, in seconds in a slot.
+    /// Returns all remaining work (W in the thesis), in seconds in a slot.
     pub fn work_s(&self) -> f64 {
         self.held_s + self.unplaced_tasks * self.task_s
     }

@@ -72,9 +72,9 @@ const STOCK: f64 = 6.0;
 /// are equal in the long run differ by a task or two.
 const HOME_PRICE_MAX: f64 = 1.05;
 const HOME_PRICE_SLACK: f64 = 2.0;
-/// The benefit for tasks that have not arrived yet, if an idle node with a price of 0 serves a task
-/// of another node now: later tasks wait less there. It is in tasks, and is added to the number of
-/// tasks that wait at the other node.
+/// The benefit for tasks that have not arrived yet if an idle node with a price of 0 serves a task
+/// of another node now: tasks that arrive later wait less at the other node. The benefit is in
+/// tasks, and is added to the number of tasks that wait at the other node.
 const TO_COME: f64 = 0.7;
 
 impl LateBinding {

@@ -40,8 +40,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Returns whether the run was complete and the backlog grew by less than
-    /// [`STABLE_GROWTH_MAX`] of the arrivals.
+    /// Returns whether the run was complete and the backlog grew by less than [`STABLE_GROWTH_MAX`]
+    /// of the arrivals. A growth of `None` counts as less.
     #[must_use]
     pub fn is_stable(&self) -> bool {
         !self.overflowed && self.growth.is_none_or(|growth| growth < STABLE_GROWTH_MAX)

@@ -64,9 +64,8 @@ impl Prices {
         }
     }
 
-    /// Starts with the given prices of the nodes, in tasks. They only rise with arriving tasks,
-    /// because nodes of the virtual system do not serve before the sum of all prices exceeds
-    /// `held_max`.
+    /// Starts with the given prices of the nodes, in tasks. Until the sum of all prices exceeds
+    /// `held_max`, arriving tasks only raise them: the nodes of the virtual system serve no task.
     #[cfg(test)]
     pub fn fixed(cluster: Cluster, prices: &[u64]) -> Self {
         let mut fixed = Self::new(cluster);

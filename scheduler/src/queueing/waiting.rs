@@ -17,8 +17,8 @@ pub(super) struct WaitingTasks {
     lists: Vec<[List; 2]>,
 }
 
-/// The numbers (places) of the waiting tasks. When a task is taken, its place is free for
-/// another task. The count of uses tells the tasks apart that had the same place.
+/// The numbers (places) of the waiting tasks. When a task is taken, its place is free for another
+/// task. The number of tasks that have had a place distinguishes these tasks.
 #[derive(Debug, Default)]
 struct Places {
     /// For each place, the number of tasks that had it and were taken. A list's entry is
@@ -35,14 +35,14 @@ struct List {
     entries: Vec<Entry>,
     /// For each job, the range of its tasks in `entries`; oldest job first.
     parts: Vec<Part>,
-    /// If there are this many entries, the next push first removes those of taken tasks.
+    /// If the list has this many entries, the next push first removes the entries of tasks that
+    /// were taken.
     entries_max: usize,
 }
 
-/// A waiting task in the list of one node. If another node takes the task, this entry stays
-/// as a stale one, to be skipped. The entry is stale once `uses`, the count of its place when
-/// the task arrived, differs from the present count in [`Places`], which grows when the task
-/// is taken.
+/// A waiting task in the list of one node. If another node takes the task, this entry stays as a
+/// stale one, to be skipped. `uses` is the number of tasks that had the same `place` before this
+/// task. The entry is stale if the number for this place in [`Places`] has grown since.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     task: Task,

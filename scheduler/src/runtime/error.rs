@@ -92,8 +92,9 @@ impl TaskError {
     }
 }
 
-/// The reason why a job was not accepted. All but those of [`SubmitError::is_transient`] require a change
-/// of the request or of its files.
+/// The reason why a job was not accepted. [`SubmitError::is_transient`] returns true for a reason
+/// that lies in the present state of the runtime. For any other reason, in general the request, its
+/// files or the spill directory has to change before the job can be accepted.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SubmitError {

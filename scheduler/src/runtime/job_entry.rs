@@ -231,8 +231,9 @@ impl JobEntry {
         }
     }
 
-    /// Adds the attempts that ended since the last call to the job's report. If the job has a
-    /// journal, also appends an event for the journal about each to `notifications`.
+    /// Moves the records of attempts that ended since the last call to `attempts`, which keeps the
+    /// latest [`ATTEMPTS_KEPT_MAX`]. If the job has a journal, also appends an event for the
+    /// journal about each to `notifications`.
     pub fn record_attempts(&mut self, notifications: &mut Vec<Notification>) {
         let job = self.tracker.job.id;
         let records = self.tracker.take_records();

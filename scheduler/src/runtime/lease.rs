@@ -305,8 +305,9 @@ impl Drop for EntryGuard {
     }
 }
 
-/// A thread that works under a [`Lease`]. The guard stays on this thread. Its drop, also by a
-/// panic, charges the lease for the thread's last use and returns the thread to its own class.
+/// A guard for the calling thread while it works under a [`Lease`]; it cannot move to another
+/// thread. Its drop, also by a panic, charges the lease for the thread's last use and returns the
+/// thread to its own class.
 pub struct LeasedThread {
     // Drop order: the account pays while the task exists, and its payee raises the class before
     // `EntryGuard` takes the lock.

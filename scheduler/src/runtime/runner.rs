@@ -246,9 +246,10 @@ impl Runtime {
         self.shared.lock().forecast.clone()
     }
 
-    /// Returns the jobs and leases that have not ended, with the policy and the options that
-    /// decide their shares, to predict when they end. `None` before the first control cycle and
-    /// in an unmanaged runtime, which has no policy.
+    /// Returns the jobs that have tasks to run and the leases that need a share, with the policy
+    /// and the options that decide their shares, to predict when they end. Jobs that wait for other
+    /// jobs are not included. `None` before the first control cycle and in an unmanaged runtime,
+    /// which has no policy.
     #[must_use]
     pub fn situation(&self) -> Option<Situation> {
         let shared = &self.shared;

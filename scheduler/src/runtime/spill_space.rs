@@ -76,7 +76,7 @@ impl fmt::Debug for SpillSpace {
     }
 }
 
-/// The space that one writer of spills may still take.
+/// The space that one writer of spills may take before it reads the free space again.
 #[derive(Debug)]
 pub struct SpillGrant {
     space: SpillSpace,

@@ -41,7 +41,7 @@ const SPECULATIVE_HUNDREDTHS_MIN: u32 = 50;
 
 #[derive(Default)]
 pub(super) struct State {
-    /// The live jobs and leases.
+    /// The jobs and leases that have not ended.
     pub jobs: BTreeMap<JobId, JobEntry>,
     /// The latest jobs that have ended.
     pub ended: EndedJobs,

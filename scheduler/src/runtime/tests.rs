@@ -63,7 +63,7 @@ impl Reducer for Sum {
     }
 }
 
-/// Lines of frequent and rare words, some lines empty; about `bytes` long.
+/// Returns lines of frequent and rare words, some lines empty; about `bytes` bytes in all.
 fn generated_text(seed: u64, bytes: usize) -> String {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut text = String::new();
@@ -98,9 +98,9 @@ fn counts(output: &VecOutput) -> BTreeMap<String, u64> {
     counts
 }
 
-/// Two cores, without the idle class and without speculation. Threads of the idle class hardly
-/// advance beside a build, and the runtime then starts second attempts at their slow tasks. Tests
-/// of either feature turn it on.
+/// Returns options for two cores, without the idle class and without speculation. Threads of the
+/// idle class hardly advance beside a build, and the runtime then starts second attempts at their
+/// slow tasks. Tests of either feature turn it on.
 fn plain_options() -> RuntimeOptions {
     RuntimeOptions {
         throttles: Throttles {
@@ -112,7 +112,7 @@ fn plain_options() -> RuntimeOptions {
     }
 }
 
-/// [`plain_options`] with spill files in `spill_dir`.
+/// Returns [`plain_options`] with spill files in `spill_dir`.
 fn options(spill_dir: &Path) -> RuntimeOptions {
     RuntimeOptions {
         spill_dir: spill_dir.to_path_buf(),

@@ -7,13 +7,14 @@ use crate::policy::{JobView, RunningTask};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The tasks of one kind.
+/// A job's tasks of one kind: its maps or its reduces.
 #[derive(Debug, Default)]
 struct Tasks {
     lengths_s: Vec<f64>,
     /// Number of the first task that was never started.
     next: u32,
-    /// Numbers of the tasks that were lost and must be started again.
+    /// Numbers of the tasks that were lost and must be started again. Lost maps are among the
+    /// pending splits instead if the locations of their input are known.
     returned: Vec<u32>,
     done: u32,
     /// Sum of the lengths of finished tasks, in seconds.

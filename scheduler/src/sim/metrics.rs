@@ -30,9 +30,9 @@ pub struct Metrics {
     /// Mean time that was left until the goal for the jobs that met it, in seconds; `None` if
     /// none did.
     pub distance_s: Option<f64>,
-    /// Mean tardiness of the jobs with a goal that were submitted within the window, met or not,
-    /// in seconds: max(0, end - goal). An unfinished job counts as if it had finished when the
-    /// run ended. `None` without such jobs.
+    /// Mean tardiness of the jobs with a goal that were submitted within the window, met or not, in
+    /// seconds: max(0, end - goal). An unfinished job counts as if it had finished when the run
+    /// ended. `None` if no job with a goal was submitted within the window.
     pub tardiness_s: Option<f64>,
     /// 99th percentile (nearest rank) of the tardiness of the jobs with a goal that were submitted
     /// within the window, in seconds.

@@ -6,11 +6,10 @@ use crate::model::{Node, Resources, TypedSlots};
 
 /// Divides `available_hundredths` of a core among the nodes.
 ///
-/// With whole nodes, the nodes with most running tasks get their capacity
-/// first: otherwise a task might be stranded on a node that lost its capacity
-/// while another node idles. A node without CPU keeps its I/O and memory; it
-/// has slots only if all of its CPU is available. The CPU of all nodes together
-/// never exceeds `available_hundredths`.
+/// With whole nodes, the nodes with most running tasks get their capacity first: otherwise a task
+/// might be stranded on a node that lost its capacity while another node idles. A node that gets no
+/// CPU keeps its I/O and memory, unless it is down. A node has slots only if all of its CPU is
+/// available. The CPU of all nodes together never exceeds `available_hundredths`.
 pub(super) fn share_out(
     available_hundredths: u32,
     spread: Spread,

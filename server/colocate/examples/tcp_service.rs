@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// that jobs used.
 type Measurement = [f64; 5];
 
-/// The jobs beside which the service is measured: none, unmanaged ones, or co-located ones.
+/// The jobs that run while the service is measured: none, jobs that nothing manages, or co-located jobs.
 #[derive(Clone, Copy)]
 enum Condition {
     Alone,

@@ -206,15 +206,16 @@ impl Colocated {
         })
     }
 
-    /// Counts a request of this latency: one atomic addition, without a lock. Time that a request waited
-    /// before `latency` began is invisible here; so if the time is known at which it was due or came in,
-    /// the latency should begin there.
+    /// Counts a request of this latency: one atomic addition, without a lock. Time that the request waited
+    /// before `latency` began is invisible here. So if you know when the request was due or came in, measure
+    /// from then on.
     #[inline]
     pub fn record(&self, latency: Duration) {
         self.latencies.record(latency);
     }
 
-    /// Returns the counters to which [`record`](Self::record) adds, for a thread that only records.
+    /// Returns the counters to which [`record`](Self::record) adds. A thread that only records needs no more
+    /// than these.
     pub fn latencies(&self) -> Latencies {
         self.latencies.clone()
     }

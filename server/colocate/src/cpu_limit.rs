@@ -101,7 +101,8 @@ fn limit_cores(text: &str) -> Option<f64> {
 }
 
 impl Periods {
-    /// Parses a text of `cpu.stat`; `None` if it has no counters, as without a controller for CPU.
+    /// Parses a text of `cpu.stat`; `None` if it lacks the counters, as in a cgroup without the CPU
+    /// controller.
     fn of(stat: &str) -> Option<Self> {
         let counter = |name: &str| {
             let mut lines = stat.lines().filter_map(|line| line.split_once(' '));

@@ -102,7 +102,8 @@ impl LeftEstimate {
         self.hundredths += weight.min(1.0) * (f64::from(hundredths) - self.hundredths);
     }
 
-    /// Returns a forecast in which the capacity of analytics is this mean at all times.
+    /// Returns a constant forecast: at all times, the capacity of analytics is the mean that they got
+    /// recently.
     pub(super) fn availability(&self) -> Availability {
         Availability::constant(self.hundredths.max(0.0)).expect("a mean of finite numbers")
     }

@@ -185,8 +185,9 @@ mod tests {
         }
     }
 
-    /// Not every system lets a thread in the idle class return to the floor. So small variations of the
-    /// CPU use must not move analytics between the classes again and again.
+    /// On some systems, a thread that has entered the idle class cannot leave it again for the floor (a
+    /// minimum of CPU in the ordinary class). So small variations of the CPU use must not move analytics
+    /// between the classes.
     #[test]
     fn analytics_stay_in_their_class_while_the_use_of_the_cpu_varies_a_little() {
         let less = Floor { hundredths: 10 };

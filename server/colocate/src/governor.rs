@@ -148,11 +148,11 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the cores that the load, analytics and other processes may use together. `reachable`
-    /// is the number of cores on which this process may run. `limit` is the CPU limit of its
-    /// cgroup, for the load and analytics together: if it is smaller, other processes can use the
-    /// rest of the reachable cores without taking any from them. `self.cores` is the limit rounded
-    /// down, or a smaller number that was configured and then replaces the limit.
+    /// Returns the cores that the load, analytics and other processes may use together. `reachable` is the
+    /// number of cores on which this process may run. `limit` is the CPU limit of its cgroup, which bounds
+    /// the load and analytics together. If `limit` is smaller than `reachable`, other processes can use the
+    /// cores beyond the limit without taking CPU time from the load and analytics. `self.cores` bounds the
+    /// load and analytics, too, if it was configured to be less than the limit, rounded down.
     fn cores_with(&self, others_cores: f64, reachable: f64, limit: Option<CpuLimit>) -> f64 {
         let cores = f64::from(self.cores);
         let Some(limit) = limit.filter(|limit| limit.cores < reachable) else {
@@ -331,7 +331,8 @@ impl Governor {
         state.watches == 0 && state.guard.as_mut().is_some_and(Guard::release)
     }
 
-    /// Returns the cores that the load, analytics and others may use together, by the last measurement.
+    /// Returns the cores that the load, analytics and other processes may use together, by the last
+    /// measurement.
     fn cores_with(&self, others_cores: f64, state: &State) -> f64 {
         (self.machine).cores_with(others_cores, self.reachable_cores, state.cpu_limit)
     }
@@ -574,7 +575,7 @@ mod tests {
         governor
     }
 
-    /// Returns a window whose p99 is above 2 ms.
+    /// Returns a window that misses the tests' objective: a p99 of at most 2 ms.
     fn broken() -> LatencyWindow {
         LatencyWindow {
             t_s: 1.0,

@@ -143,7 +143,8 @@ pub struct GuardSample {
     pub allowed: f64,
 }
 
-/// The state in which the objective was last in danger.
+/// The fraction allowed to analytics, and the request rate, when the objective was last in danger. For some
+/// time afterwards, analytics must stay below this fraction.
 #[derive(Debug, Clone, Copy)]
 struct Trouble {
     /// The fraction, 0 to 1, of the capacity left that analytics were allowed when the objective was

@@ -11,7 +11,7 @@ use thiserror::Error;
 /// The maximal number of past days that the forecast methods are tested on.
 const BACKTEST_DAYS_MAX: usize = 28;
 
-/// The maximal number of latest slots that are kept: a year of quarters of an hour, 560 KiB.
+/// The maximal number of slots that are kept, the latest ones: a year of quarters of an hour, 561 kB.
 const SLOTS_MAX: u64 = 35_040;
 
 /// The cores that the load used, in equal slots of time: the latest 35,040.
@@ -20,18 +20,19 @@ pub struct LoadHistory {
     step_s: f64,
     /// The number of the first slot that is kept. Slot n begins at time n * `step_s`.
     first: u64,
-    /// For each slot, oldest first: the core-seconds that the load used in its measurements, and
-    /// the seconds measured. Their quotient is the slot's mean number of cores.
+    /// For each slot, oldest first: the core-seconds that the load used in the measurements of the slot, and
+    /// the length of these measurements in seconds. The slot's mean number of cores is the first divided by
+    /// the second.
     slots: VecDeque<(f64, f64)>,
 }
 
 /// The reason why there is no forecast.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum HistoryError {
-    /// The measurements do not form a series.
+    /// The step between the slots is invalid, or a measurement is not finite.
     #[error("the measured load makes no series: {0}")]
     Series(#[from] SeriesError),
-    /// There are too few measurements, or gaps leave no method a forecast, or a day is not a whole
+    /// There are too few measurements, or so many gaps that no method can forecast, or a day is not a whole
     /// number of slots.
     #[error("no forecast from the measured load: {0}")]
     Forecast(#[from] ForecastError),
@@ -47,11 +48,11 @@ impl LoadHistory {
         }
     }
 
-    /// Records that the load used `cores` cores from `from_s` to `to_s`. The measurement counts for
-    /// the slot in which its middle is, so it should be shorter than a slot; the measurements of a
-    /// slot are averaged over time. Ignores measurements older than all slots, and those that are not
-    /// finite or whose time has no slot: measured rates have a length of time as the divisor, which may
-    /// be zero.
+    /// Records that the load used `cores` cores from `from_s` to `to_s`. The whole measurement is added to
+    /// the slot that contains its middle, so it should be shorter than a slot. The mean of a slot weights
+    /// each of its measurements by the length. Ignores a measurement if it is older than all slots, if its
+    /// time is negative or its length is not positive, or if a number is not finite, as after a division by a
+    /// time of 0.
     pub fn record(&mut self, from_s: f64, to_s: f64, cores: f64) {
         let length_s = to_s - from_s;
         let used_s = cores.max(0.0) * length_s;
@@ -111,10 +112,10 @@ impl LoadHistory {
     }
 }
 
-/// Returns f(t), the capacity left to jobs over the forecast day, from 0 on, in hundredths of a
-/// core: `cores`, less the level that the load does not exceed with the probability `confidence`.
-/// The days of the history ran `faster` times as fast as the planned day, so times of the forecast
-/// are multiplied by `faster`. After that day, f(t) keeps its last value.
+/// Returns f(t), the capacity left to jobs over the forecast day, from time 0 on, in hundredths of a core:
+/// `cores`, less the cores that the load does not exceed with the probability `confidence`. A day of the
+/// history lasted 1 / `faster` of the planned day, so times of the forecast are multiplied by `faster`. After
+/// the planned day, f(t) keeps its last value.
 ///
 /// # Errors
 /// If `confidence` is not between 0.01 and 0.99, or a number is not finite.

@@ -147,8 +147,8 @@ impl Requests {
     }
 }
 
-/// Windows of the recorded requests. They begin with the first request, because until then another
-/// source, or none, may feed the guard.
+/// Cuts the recorded requests into windows for the latency guard. The first window is the one with the first
+/// request: a service that records nothing must not displace another source of the guard.
 #[derive(Debug)]
 pub(crate) struct RecordedWindows {
     reader: Reader,

@@ -37,7 +37,7 @@ pub struct MeasuredLoad {
     pub requests: Option<RequestRates>,
 }
 
-/// The requests that were served over a short time.
+/// The rates and latencies of the requests that were served over a short time.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct RequestRates {
     /// Reads, commits and scans, per second.
@@ -55,7 +55,7 @@ pub struct RequestRates {
 
 /// A counter of the served requests.
 pub trait RequestSource: fmt::Debug + Send {
-    /// Returns the requests served since the last call.
+    /// Returns the rates and latencies of the requests that were served since the last call.
     fn take(&mut self) -> RequestRates;
 }
 
@@ -104,8 +104,8 @@ impl LoadMonitor {
 
     /// Returns the load, and the other CPU use of the machine, since the last call.
     ///
-    /// The use of a thread after the last call before the thread ends is missed; the store's
-    /// threads and a server's connections live longer than an interval.
+    /// The use of a thread that ends is missed from the last call on. This is little: the store's threads,
+    /// and those of a server's connections, live longer than the time between two calls.
     ///
     /// # Errors
     /// See [`LoadMonitor::start`].
@@ -136,8 +136,8 @@ impl LoadMonitor {
     }
 }
 
-/// CPU time of the machine's cores between two samples, in seconds: idle, or used by this process
-/// and its tasks. The rest was used by others.
+/// The use of the machine's cores between two samples: the CPU seconds in which they were idle, or ran this
+/// process and its tasks. Other processes and the host used the rest.
 #[derive(Debug, Clone, Copy)]
 struct CpuUse {
     idle_s: f64,
@@ -158,7 +158,8 @@ impl CpuUse {
 /// The cores that this process may run on.
 #[derive(Debug)]
 struct Machine {
-    /// The allowed cores; `None` if the system does not report them, so that all count.
+    /// The cores that this process may run on; `None` if the system does not report them: then all cores of
+    /// the machine.
     allowed: Option<Vec<usize>>,
     cores: f64,
 }

@@ -61,10 +61,9 @@ const PAUSES_LATEST: usize = 30;
 /// allowed ones for a level of analytics to count as too costly. By chance, this happens in one of
 /// forty evaluations.
 const SURE: f64 = 2.0;
-/// The number of standard errors for a second try of a level (fraction of the free capacity for
-/// analytics) that was too costly. It is tried again once the requests above the latency limit
-/// exceed the allowed ones by fewer standard errors. Nothing is measured at the level meanwhile;
-/// only its old measurements lose weight.
+/// A level (fraction of the free capacity for analytics) that was too costly is tried again once the requests
+/// above the latency limit exceed the allowed ones by less than this number of standard errors. Nothing is
+/// measured at the level meanwhile; only its old measurements lose weight.
 const RETRY: f64 = 1.0;
 /// The weight of the assumption, for each level of analytics, that exactly as many requests exceed
 /// the latency limit as the objective allows: it counts like this number of units of measurements,

@@ -26,7 +26,7 @@ struct Thread {
     /// The open files of the thread in `/proc`; `None` if [`OPEN_MAX`] other threads already had
     /// open files, or if they could not be opened at first.
     files: Option<ThreadFiles>,
-    /// The use when the counters were last read.
+    /// The CPU and disk use of the thread, from its start until the counters were last read.
     used: ThreadUse,
     /// False if the counters could not be read at the last sample, so that `used` is older, or 0.
     is_current: bool,
@@ -50,8 +50,8 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Returns the use of transactional and of analytics threads since the last sample. Threads
-    /// that have ended since are missed.
+    /// Returns the CPU and disk use of transactional threads, and that of analytics threads, since the last
+    /// sample. The use of threads that have ended since then is missed.
     ///
     /// # Errors
     /// See [`Threads::find`].

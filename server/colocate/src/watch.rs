@@ -65,11 +65,10 @@ impl Drop for Registration {
 }
 
 impl GuardWatch {
-    /// Starts a thread that regularly fetches the ended windows of measured latencies from
-    /// `source`.
+    /// Starts a thread that regularly fetches the ended windows of measured latencies from `source`.
     ///
     /// # Errors
-    /// If the system refuses to start one.
+    /// If the system refuses to start a thread.
     pub fn start(
         governor: Arc<Governor>,
         runtime: Arc<Runtime>,

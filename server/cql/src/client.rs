@@ -27,7 +27,7 @@ pub enum ClientError {
     /// The server sent bytes that are not a frame.
     #[error("the server sent an invalid frame: {0}")]
     Frame(#[from] FrameError),
-    /// The server sent a frame that is not a response.
+    /// The server sent a frame whose body is not a valid response.
     #[error("the server sent an invalid message: {0}")]
     Protocol(#[from] ProtocolError),
     /// The server returned an error.
@@ -38,7 +38,7 @@ pub enum ClientError {
     Unexpected(Box<Response>),
 }
 
-/// A connection after STARTUP.
+/// A client with one connection to a server, on which STARTUP is complete.
 #[derive(Debug)]
 pub struct Client {
     stream: TcpStream,
@@ -49,7 +49,7 @@ pub struct Client {
     waiting: VecDeque<Frame>,
 }
 
-/// Sets the stream of an encoded frame.
+/// Writes the id of a stream into the header of an encoded frame.
 ///
 /// # Panics
 /// If the frame is shorter than a header.
@@ -69,8 +69,8 @@ impl Client {
         Self::connect_as(address, compression, None)
     }
 
-    /// Connects like [`connect`](Self::connect), with a name and a password if the server requires
-    /// authentication.
+    /// Connects like [`connect`](Self::connect). If the server requires authentication, sends a
+    /// name and a password.
     ///
     /// # Errors
     /// If the server cannot be reached, or rejects the client.

@@ -51,9 +51,9 @@ pub struct Catalog {
     /// The records of the node itself that could not be read when the catalog was opened, and were
     /// then replaced by new ones.
     node_damage: Vec<Unreadable>,
-    /// Locked during a change of the schema, and while a statement or a request creates, renews or deletes a
-    /// snapshot. A change takes the locks of the roles while it holds this one, except that of
-    /// `creating_snapshots`, which is taken before.
+    /// Locked during a change of the schema, and while a statement or a request creates, renews or
+    /// deletes a snapshot. Of the locks of the roles, `creating_snapshots` must be taken before
+    /// this one, and the others after it.
     changing: Mutex<()>,
 }
 
@@ -136,9 +136,10 @@ impl CatalogState {
     }
 }
 
-/// Prepares a new read of the schema: replaces the stored records of a keyspace and its tables by
-/// those in memory, if these are in service, and puts these tables first. So neither damage that was
-/// found meanwhile takes a table out of service, nor an index of a table that was unreadable.
+/// Prepares a new read of the schema: replaces the stored records of the keyspace and the tables
+/// that are in service by those in memory, and puts these tables first. So they stay in service,
+/// whether their stored records are damaged by now, or another table that becomes readable has an
+/// index of the same name.
 fn keep(stored: &mut StoredKeyspace, state: &CatalogState) {
     let Some(keyspace) = state.schema.keyspace(&stored.name) else {
         return;
@@ -396,10 +397,11 @@ impl Catalog {
         self.exclusively(|state| self.roles.retain(state.schema()))
     }
 
-    /// Writes all records of objects in service again that the table `KEYSPACE.TABLE` of the store
-    /// contains. Call it before damaged files of this table are rewritten without what is lost:
+    /// Writes the records of all objects in service again that the store's table `keyspace.table`
+    /// contains. Call it before damaged files of this table are rewritten without their lost parts:
     /// otherwise a crash right after that would lose the records, before [`reread`](Self::reread)
-    /// writes them again. A record that can be read may be lost, too, if a cache has its damaged block.
+    /// writes them again. Even a record that can still be read may be lost, if it is read from the
+    /// cache and its block on disk is damaged.
     ///
     /// # Errors
     /// If a write fails.
@@ -407,9 +409,9 @@ impl Catalog {
         self.write_again(&|of: &Table| of.keyspace() == keyspace && of.name() == table)
     }
 
-    /// Writes those records of keyspaces, tables and roles in service again from which the next opening
-    /// would read another object or none, and all in tables of the store for which `is_at_risk` returns
-    /// true.
+    /// Writes the record of a keyspace, table or role in service again if the next opening could
+    /// not read the same object from the stored record. Also writes all records in tables of the
+    /// store for which `is_at_risk` returns true.
     fn write_again(&self, is_at_risk: &dyn Fn(&Table) -> bool) -> Result<()> {
         let state = self.state();
         let names: Vec<String> = (state.schema().keyspaces())
@@ -424,8 +426,8 @@ impl Catalog {
         self.roles.write_again(is_at_risk)
     }
 
-    /// Reads the schema again if a part of it is unreadable. Returns the tables that are in service
-    /// since then.
+    /// Reads the schema again if a part of it is unreadable. Returns the names of the tables that
+    /// this puts into service.
     fn reread_schema(&self, now: &CatalogState) -> Result<Vec<(Arc<str>, Arc<str>)>> {
         let unreadable = now.schema.all_unreadable();
         if unreadable.is_empty() {

@@ -13,8 +13,8 @@ use super::table::CqlTable;
 /// Stores the differences between `now` and `next`, and calls `publish` once they are durable.
 ///
 /// # Errors
-/// If the next opening could not decode the change: nothing is written. Errors of the store. As
-/// long as `publish` was not called, the change is not visible.
+/// If the next opening could not decode the change: nothing is written. Also the errors of the
+/// store. If `publish` was not called, the change is not visible.
 pub(super) fn carry_out(
     store: &SchemaStore,
     now: &CatalogState,

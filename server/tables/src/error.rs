@@ -8,7 +8,7 @@ pub enum CatalogError {
     /// The store failed.
     #[error("{0}")]
     Store(#[from] ebb_storage::Error),
-    /// The schema rejects a change.
+    /// The schema rejects a change, or a part of the schema is unreadable.
     #[error("{0}")]
     Schema(SchemaError),
     /// A record of the catalog cannot be decoded.

@@ -17,9 +17,9 @@ pub struct LazyCatalog {
 }
 
 impl LazyCatalog {
-    /// Creates the lazy catalog of a database. It sets `grace_periods`, the times for which
-    /// deletions of each table are kept, so they must be those that the database's merge operator
-    /// was created with.
+    /// Creates the lazy catalog of a database. Once it is open, the catalog stores the grace
+    /// periods of its tables in `grace_periods`. So these must be the ones that the database's
+    /// merge operator was created with.
     pub fn new(grace_periods: GracePeriods) -> Self {
         Self {
             grace_periods,

@@ -11,7 +11,8 @@ use super::survey::StoredKeyspace;
 #[derive(Debug, Default)]
 pub(super) struct LoadedSchema {
     pub(super) schema: Schema,
-    /// The tables of each readable keyspace, including the unreadable ones.
+    /// The tables of the store, readable or not, by the name of their keyspace. Unreadable
+    /// keyspaces are left out.
     pub(super) tables: HashMap<String, Vec<Table>>,
 }
 

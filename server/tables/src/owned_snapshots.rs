@@ -28,7 +28,7 @@ pub(super) const ROLE_SNAPSHOTS_TABLE: &str = "role_snapshots";
 /// above 1, because each creation adds one record: so the stale records become fewer.
 const GONE_MAX: usize = 8;
 
-/// The snapshots that roles created. Some may be gone.
+/// The snapshots that roles created. Some of them may no longer exist.
 #[derive(Debug)]
 pub(super) struct OwnedSnapshots {
     records: Table,
@@ -74,7 +74,8 @@ impl OwnedSnapshots {
         all.filter(|owned| exists(db, owned)).count()
     }
 
-    /// Adds to `batch` the records of those of a role's snapshots that exist.
+    /// Adds to `batch` a record for each snapshot in `all` that still exists. These snapshots count
+    /// for the role's quota at once.
     pub(super) fn put_existing(
         &self,
         db: &Db,
@@ -93,7 +94,7 @@ impl OwnedSnapshots {
         }
     }
 
-    /// Adds to `batch` the removal of all records whose snapshots are gone.
+    /// Adds to `batch` the removal of each record whose snapshot no longer exists.
     pub(super) fn remove_gone(&self, db: &Db, batch: &mut WriteBatch) {
         let mut by_role = self.lock();
         by_role.retain(|role, all| {
@@ -160,8 +161,8 @@ impl OwnedSnapshots {
         Ok(())
     }
 
-    /// Adds to `batch` the removal of all records of a role. Call [`OwnedSnapshots::forget_role`] once it
-    /// is written.
+    /// Adds to `batch` the removal of all records of a role. Call [`OwnedSnapshots::forget_role`]
+    /// once the batch is written.
     pub(super) fn remove_role(&self, batch: &mut WriteBatch, role: u64) {
         if self.lock().contains_key(&role) {
             batch.delete_range(&self.records, OwnedSnapshot::keys_of(role));

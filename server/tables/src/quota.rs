@@ -26,8 +26,9 @@ fn snapshots(count: &u32) -> String {
     format!("{count} snapshot{plural}")
 }
 
-/// The permission to create one more snapshot for a role. It holds a lock, so that concurrent
-/// creations cannot exceed the quota: while it exists, no other role gets one.
+/// The right to create one more snapshot for a role. It holds a lock until it is dropped, so that
+/// concurrent creations cannot exceed a quota: other calls of [`RoleStore::room_for_snapshot`]
+/// wait.
 #[derive(Debug)]
 pub struct SnapshotRoom<'a> {
     roles: &'a RoleStore,
@@ -62,9 +63,9 @@ impl RoleStore {
         })
     }
 
-    /// Removes the record of the role that created the snapshot at the commit `seq`. Call it after the
-    /// deletion of the snapshot, and sync the log afterwards. Does nothing if no role created the snapshot,
-    /// or if it still exists.
+    /// Removes the record by which the deleted snapshot at the commit `seq` counted for the quota
+    /// of its role. Call it after the deletion, and sync the log afterwards. Does nothing if no
+    /// role created the snapshot, or if the snapshot still exists.
     ///
     /// # Errors
     /// If the store fails. The deleted snapshot does not count for the role's quota all the same, because

@@ -72,7 +72,7 @@ impl UnreadableRoles {
         records.keys.push(key);
     }
 
-    /// Returns the error for an existing but unreadable role.
+    /// Returns the description of an unreadable role; `None` if no such role is unreadable.
     fn of(&self, name: &str) -> Option<Unreadable> {
         let records = self.named.get(name)?;
         Some(Unreadable::role(SYSTEM_KEYSPACE, Some(name), &records.why))
@@ -271,10 +271,11 @@ impl RoleStore {
         Ok(store)
     }
 
-    /// Writes those records of roles in service again from which the next opening would not read the
-    /// roles as they are in memory, by one commit, also on a full disk. Writes all of them if
-    /// `is_at_risk` returns true for the table of the records. Leaves the records of unreadable roles. A
-    /// record whose read fails for any reason is written again: the role in memory is never older.
+    /// Writes the record of a role in service again if the next opening could not read the same
+    /// role from the stored record, or if `is_at_risk` returns true for the table of the records.
+    /// One commit contains all of them; it may use the space that is reserved for a full disk. The
+    /// records of unreadable roles stay unchanged. A record whose read fails for any reason is
+    /// written again: the role in memory is never older.
     ///
     /// # Errors
     /// If the write fails.
@@ -294,8 +295,8 @@ impl RoleStore {
         Ok(self.db.write_freeing(batch, WriteOptions { sync: true })?)
     }
 
-    /// Returns whether the next opening would read `role` under this name: from `record`, or from one of an
-    /// earlier version.
+    /// Returns whether the stored record of `name` is `record`, or decodes to `role` all the same,
+    /// as a record of an earlier version may.
     fn has_record(&self, name: &str, role: &Role, record: &[u8]) -> bool {
         let Ok(Some(stored)) = self.records.get(name.as_bytes()) else {
             return false;
@@ -479,10 +480,11 @@ impl RoleStore {
         self.generation.store(generation, Ordering::Release);
     }
 
-    /// Removes permissions on keyspaces, tables and roles that do not exist, also on a full disk. If not
-    /// even the reserved space suffices, the permissions of readable roles stay until a later call, without
-    /// effect: [`RoleStore::retain_before_creation`] removes those on tables and keyspaces before an object
-    /// gets the name, and the creation of a role those on an earlier role of its name.
+    /// Removes permissions of readable roles on keyspaces, tables and roles that do not exist. The
+    /// write may use the space that is reserved for a full disk. If even that does not suffice, the
+    /// permissions stay until a later call, without effect: [`RoleStore::retain_before_creation`]
+    /// removes those on tables and keyspaces before an object gets the name, and the creation of a
+    /// role those on an earlier role of its name.
     ///
     /// # Errors
     /// If the store failed for another reason than a full disk.

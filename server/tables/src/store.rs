@@ -150,8 +150,8 @@ impl SchemaStore {
         &self.keyspaces
     }
 
-    /// Returns whether the record of a keyspace can be read, is not one of a drop, and is accepted by
-    /// `is_right`.
+    /// Returns whether `is_right` accepts the record of a keyspace. Returns false if the record
+    /// cannot be read, or states that the keyspace is being dropped.
     pub(super) fn has_keyspace(&self, name: &str, is_right: impl FnOnce(&[u8]) -> bool) -> bool {
         let Ok(Some(value)) = self.keyspaces.get(name.as_bytes()) else {
             return false;

@@ -11,7 +11,8 @@ use super::damage::{MISSING, Readable, is_empty, readable};
 use super::error::{CatalogError, Result};
 use super::operators::CQL_ROW;
 
-/// A table in its current form. It is immutable: an ALTER creates another one over the same rows.
+/// A table and its schema at one moment. It is immutable: an ALTER creates another one over the
+/// same rows.
 #[derive(Debug, Clone)]
 pub struct CqlTable {
     schema: Arc<TableSchema>,

@@ -40,7 +40,7 @@ pub fn unreadable_objects(db: &Db) -> Result<Vec<Unreadable>> {
     Ok(all)
 }
 
-/// Lists the unreadable tables in the newest snapshots of a keyspace, at most `max` of them.
+/// Lists the unreadable tables in the newest snapshots of a keyspace, in at most `max` snapshots.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
@@ -63,12 +63,12 @@ pub(super) fn in_snapshots(db: &Db, now: &KeyspaceSchema, max: usize) -> Result<
     Ok(all)
 }
 
-/// The records of the tables of a keyspace. Most snapshots of a table have the same record, which
-/// is decoded only once.
+/// A cache of decoding the schema records of a keyspace's tables. Most snapshots of a table have
+/// the same record, which is decoded only once.
 #[derive(Debug, Default)]
 struct Records {
-    /// The results of decoding records, by the table's name and the record: the reason why the
-    /// record cannot be decoded, or `None`.
+    /// For each table's name and record that was decoded: the reason why the record is unreadable,
+    /// or `None` if it is readable.
     decoded: HashMap<(String, Bytes), Option<String>>,
 }
 

@@ -63,7 +63,8 @@ pub struct LoadReport {
     pub rows: u64,
     /// The number of rows that were replaced by a later row with the same key.
     pub replaced: u64,
-    /// The number of bytes of text in the files, uncompressed, line ends included.
+    /// The number of bytes of the text of the rows that were read, uncompressed, line ends included. Headers
+    /// do not count.
     pub bytes: u64,
     /// The names of the columns, if files have a header.
     pub columns: Option<Vec<String>>,
@@ -177,7 +178,7 @@ struct Work<'a> {
     bytes: AtomicU64,
     bytes_read: AtomicU64,
     replaced: AtomicU64,
-    /// The columns of the files, and the first file with them.
+    /// The columns that all files must have, and the first file in which they were found.
     columns: Mutex<Option<(PathBuf, Columns)>>,
 }
 

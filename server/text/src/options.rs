@@ -38,13 +38,15 @@ pub struct LoadOptions {
     /// True if files that cannot be loaded completely are skipped and reported; otherwise they end
     /// the load.
     pub skip_bad: bool,
-    /// The number of threads, at least 1. Each reads some of the files.
+    /// The maximal number of threads, at least 1. Each reads some of the files.
     pub threads: usize,
-    /// The minimum of bytes per thread. Each thread writes files of its own, so more threads mean
-    /// more files.
+    /// The minimal number of bytes of files per thread. If no sort is needed, each thread writes files of its
+    /// own to be ingested, so more threads mean more files.
     pub part_bytes_min: u64,
-    /// The number of bytes of text after which the load stops: it takes the files in their order,
-    /// and cuts the last one after the row that reaches the limit.
+    /// The number of bytes after which the load stops. The load takes the files in their order, and counts
+    /// the size that each had when it was found: that of a compressed file is the compressed size, and that
+    /// of a stream is 0. The file that exceeds the limit is cut after the row whose text reaches the rest of
+    /// the limit.
     pub max_bytes: Option<u64>,
     /// Memory for sorting rows, of all threads together, in bytes.
     pub sort_bytes: usize,

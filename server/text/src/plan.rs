@@ -8,7 +8,7 @@ pub(super) struct Task<'a> {
     pub(super) file: &'a TextFile,
     /// The index of the file in the order of the request.
     pub(super) place: u32,
-    /// The number of bytes of text after which no further row is read.
+    /// The number of bytes of text after which no further row of the file is read.
     pub(super) budget: u64,
 }
 

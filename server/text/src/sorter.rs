@@ -58,9 +58,9 @@ impl Slot {
 }
 
 impl Sorter {
-    /// Creates a sorter that sorts about `bytes_max` bytes of rows at a time. If there are more, it
-    /// writes sorted runs to a file at `path` of `disk`. The path must be unused, and is unused
-    /// again after each call.
+    /// Creates a sorter that sorts about `bytes_max` bytes of rows at a time. If there are more, it writes
+    /// sorted runs to a file that it creates at `path` of `disk`, where no file may exist. The name of the
+    /// file is removed at once, so nothing is left at `path` after any call.
     pub(super) fn new(disk: Arc<dyn FileSystem>, path: PathBuf, bytes_max: usize) -> Self {
         Self {
             disk,
@@ -153,7 +153,8 @@ impl Sorter {
     }
 }
 
-/// A file of runs that has no name.
+/// The file of the sorted runs. Its name was removed when it was created, so the system frees the space once
+/// the file is closed.
 struct RunFile {
     writer: BufWriter<AppendWriter>,
     reader: Arc<dyn ReadFile>,

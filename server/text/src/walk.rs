@@ -93,12 +93,12 @@ pub struct Skipped {
 pub struct Found {
     /// Text files, each once, in the order of the request; the files of a directory ascend by name.
     pub files: Vec<TextFile>,
-    /// Files that are not text or cannot be read.
+    /// Files that are not text, and files and directories that cannot be read.
     pub skipped: Vec<Skipped>,
 }
 
 impl Found {
-    /// Returns the bytes of all text files.
+    /// Returns the total size of all text files in bytes. Streams count as 0.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }

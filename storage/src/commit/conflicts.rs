@@ -165,8 +165,8 @@ impl Conflicts {
         Ok(())
     }
 
-    /// Records the keys of the commit that starts at `seq`. Called under the order lock. Returns
-    /// older commits that no transaction needs, to be freed without the lock.
+    /// Records the keys of the commit that starts at `seq`. Called under the order lock. Returns the older
+    /// commits that it removes from the index, to be freed without the lock.
     pub(crate) fn record(&self, seq: SeqNo, write_set: WriteSet) -> Pruned {
         let mut index = self.index.lock().unwrap();
         // The last transaction may have ended a moment ago.

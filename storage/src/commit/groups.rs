@@ -45,7 +45,8 @@ struct State<T> {
     wanted: usize,
 }
 
-/// The state of a group of commits for which all but its leader sleep.
+/// The state of a group of commits. The threads of all its commits but the first, the leader, sleep until it
+/// ends.
 #[derive(Debug, Default)]
 struct Group {
     outcome: Mutex<Outcome>,

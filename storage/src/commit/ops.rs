@@ -82,8 +82,8 @@ pub(crate) enum Op<'a> {
     SnapshotExpiry(SnapshotExpiry),
 }
 
-/// Reads the operations of a payload, each with its number. An error describes the damage; the
-/// caller adds the place.
+/// Reads the operations of a payload, each with its sequence number. An error describes the damage; the
+/// caller adds the position of the payload.
 #[derive(Debug)]
 pub(crate) struct OpReader<'a> {
     payload: &'a [u8],

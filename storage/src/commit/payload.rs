@@ -13,11 +13,12 @@ use crate::varint;
 /// The largest batch, in bytes: 1 GiB. A WAL record's length is 32 bits.
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
-/// The largest size of an operation on one key beside key and value: its kind, a table's id and the
-/// two lengths, each a varint of 32 bits, which takes up to five bytes.
+/// The largest size of a put, a delete or a merge without its key and value, in bytes: its kind, a table's id
+/// and the two lengths, each a varint of 32 bits, which takes up to five bytes.
 const OP_OVERHEAD_BYTES_MAX: usize = 1 + 3 * 5;
 
-/// Encoded writes. An invalid write adds nothing, and leaves the reason for its refusal.
+/// The encoded operations of a batch of writes. An invalid operation is not added; the reason is kept in
+/// `refused`, and the commit fails with it.
 #[derive(Debug, Default)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
@@ -42,8 +43,8 @@ impl Payload {
         true
     }
 
-    /// Sets a key until `ttl` (in milliseconds, rounded up) after the commit. Returns whether the
-    /// operation was added. If it is invalid, it is not added, and the commit fails.
+    /// Adds an operation that sets a key until `ttl` (in milliseconds, rounded up) after the commit. Returns
+    /// whether the operation was added. If it is invalid, it is not added, and the commit fails.
     pub(crate) fn put_with_ttl(
         &mut self,
         table: TableId,
@@ -63,8 +64,8 @@ impl Payload {
         true
     }
 
-    /// Changes a key's value by a merge operand. Returns whether the operation was added. If it is
-    /// invalid, it is not added, and the commit fails.
+    /// Adds an operation that changes a key's value by a merge operand. Returns whether the operation was
+    /// added. If it is invalid, it is not added, and the commit fails.
     pub(crate) fn merge(&mut self, table: TableId, key: &[u8], operand: &[u8]) -> bool {
         if !self.check(key, operand) {
             return false;

@@ -25,8 +25,7 @@ const TRIES: usize = 4;
 
 /// The number of bits of a [`Note`] that hold the number of the file.
 const FILE_BITS: u32 = 40;
-/// The number of bits of a [`Note`] that hold the low bits of a count: that of the calls that its
-/// thread has made.
+/// The number of bits of a [`Note`] that hold the low bits of the number of calls that the thread has made.
 const COUNT_BITS: u32 = 22;
 
 /// The content of a slot, in the table of calls under way, during a call: the kind of the call, the

@@ -246,7 +246,7 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// An open file, whichever way it was opened.
+/// An open file of the local disk, for reading or for writing.
 #[derive(Debug)]
 struct DiskFile(File);
 

@@ -138,8 +138,8 @@ impl PatientDisk {
         self.files.hold_spares(|| self.disk.open_read(path));
     }
 
-    /// Returns the guard of the lock that was taken by the lock file at `path`. Makes the directory of
-    /// this file that of the database if it is the first one that is locked.
+    /// Returns the guard of the lock that was taken by the lock file at `path`. The first lock is that of the
+    /// database: the directory of its lock file is recorded as the database's directory.
     fn hold(&self, path: &Path, lock: Box<dyn LockGuard>) -> Box<dyn LockGuard> {
         let lock = SharedLock(Arc::new(RwLock::new(Some(lock))));
         if let Some(dir) = path.parent() {

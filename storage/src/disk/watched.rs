@@ -211,8 +211,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Makes a call on a disk that hangs meanwhile, and checks that the watch finds it, by this name
-    /// and path, until it returns.
+    /// Makes a call on a disk that hangs until the watch has looked. Checks that the watch reports the call
+    /// as stuck, with the kind `call` and this path, and then as returned.
     fn assert_found(
         call: DiskCall,
         path: &str,

@@ -29,10 +29,10 @@ pub use crate::sstable::fuzzing::{
 };
 pub use crate::wal::fuzzing::wal_segment;
 
-/// A decoder of any bytes.
+/// A fuzz target: decodes arbitrary bytes. It panics only if it finds a bug.
 pub type Target = fn(&[u8]);
 
-/// Every target, by the name of its corpus.
+/// All fuzz targets, each with the name of its corpus, the folder of its saved inputs.
 pub const TARGETS: &[(&str, Target)] = &[
     ("block", block),
     ("commit", commit),
@@ -67,7 +67,8 @@ pub fn varint(bytes: &[u8]) {
     }
 }
 
-/// Decodes the payload of a commit, whose number is in the first 8 bytes.
+/// Decodes the payload of a commit. The first 8 bytes are the commit's first sequence number; the payload
+/// follows.
 pub fn commit(bytes: &[u8]) {
     let Some((first, payload)) = bytes.split_first_chunk() else {
         return;

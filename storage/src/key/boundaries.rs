@@ -63,10 +63,9 @@ impl Boundaries {
         Self { seqs, judged_ms }
     }
 
-    /// Returns boundaries that consist only of the neighbours (two, at an end one or none) of the
-    /// boundary at the position `at`. The two stripes (the commits between two neighbouring
-    /// boundaries) that the boundary at `at` separates become one stripe, with the read time of the
-    /// upper one.
+    /// Returns boundaries as they would be near the boundary at the position `at` if it were removed: only
+    /// the boundaries before and after it, if they exist. The two stripes (the commits between two
+    /// neighbouring boundaries) that it separates become one stripe, with the read time of the upper one.
     pub(crate) fn joined_at(&self, at: usize) -> Self {
         let (first, end) = (at.saturating_sub(1), (at + 2).min(self.seqs.len()));
         let mut joined = Self {

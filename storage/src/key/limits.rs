@@ -5,8 +5,8 @@
 pub const MAX_KEY_BYTES: usize = 256 << 10;
 /// The longest value, in bytes: 256 MiB.
 pub const MAX_VALUE_BYTES: usize = 256 << 20;
-/// The most bytes that the operands of a key may have once they are folded: as many as a value. Unit
-/// tests exceed a smaller limit.
+/// The maximal length, in bytes, of the result of folding a key's operands: that of a value. It is smaller in
+/// unit tests, so that they can exceed it.
 pub(crate) const FOLDED_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { MAX_VALUE_BYTES };
 /// The number of bytes from which on the operands of a key are folded before more of them are read,
 /// so that a reader's memory for one key is bounded. The quarter above the longest result bounds the

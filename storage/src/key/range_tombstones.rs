@@ -33,7 +33,7 @@ pub(crate) struct RangeTombstone {
     pub(crate) seq: SeqNo,
 }
 
-/// A range within which no tombstone begins or ends, so that the same ones lie over each of its
+/// A key range within which no tombstone begins or ends, so that the same tombstones lie over each of its
 /// keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fragment {
@@ -197,7 +197,8 @@ impl RangeTombstones {
             .partition_point(|f| !is_before(&range.start, f.range.end.as_ref()))
     }
 
-    /// Returns the range from the first to the last tombstone; `None` if there are none.
+    /// Returns the range from the start of the first fragment to the end of the last one; `None` if there are
+    /// none.
     pub(crate) fn bounds(&self) -> Option<KeyRange> {
         let (first, last) = (self.fragments.first()?, self.fragments.last()?);
         Some(first.range.hull(&last.range))

@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Delete = 2,
     /// The key's value changes by this operand of the table's merge operator.
     Merge = 3,
-    /// The key has a value until it expires: [`crate::key::expiry`] has the form of such values.
+    /// The key has a value until it expires: [`crate::key::expiry`] describes the form of such values.
     ExpiringPut = 5,
 }
 

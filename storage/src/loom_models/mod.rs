@@ -29,8 +29,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 
 const TABLE: TableId = TableId(1);
 
-/// Returns the models' table with its lifetime: the table exists since before the first
-/// commit.
+/// Returns the table of the models, with its lifetime. The table was created before the first commit.
 fn span() -> TableSpan<'static> {
     TableSpan {
         keyspace: "app",

@@ -207,7 +207,7 @@ mod tests {
     use crate::file_system::FileSystem;
     use crate::simulation::MemDisk;
 
-    /// Regression: the error was that of opening the manifest, with no advice.
+    /// Regression: the error was the system's error of opening the missing file, with no advice.
     #[test]
     fn a_missing_manifest_is_damage_that_names_it() {
         let (mem, dir) = (MemDisk::new(), Path::new("/db"));

@@ -26,7 +26,8 @@ use crate::mutation::{self, Mutation};
 /// a state of more than half of this size.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 
-/// The maximal number of times that CURRENT is read until the manifest that it names exists.
+/// The maximal number of times that CURRENT is read. Another process may begin a new manifest, and remove the
+/// one that CURRENT named, before that one is opened; then CURRENT is read again.
 const CURRENT_TRIES_MAX: usize = 100;
 
 /// The state of the database, and the manifest files that it is kept in.
@@ -36,7 +37,8 @@ pub(crate) struct Manifest {
     dir: PathBuf,
     id: DatabaseId,
     state: State,
-    /// The number of the manifest that CURRENT names; `None` in a new directory.
+    /// The number of the live manifest, the newest one that CURRENT and its copy name; `None` in a new
+    /// directory.
     current: Option<FileNumber>,
     next_number: FileNumber,
     /// The number of edits that were read after the manifest's first record, which is a whole
@@ -72,7 +74,8 @@ impl Manifest {
         Current::exists(log_store, dir)
     }
 
-    /// Reads the manifest that CURRENT names; `None` if the directory holds no database.
+    /// Reads the live manifest: the newest one that CURRENT and its copy name. `None` if the directory has
+    /// neither of them, and so no database.
     pub(crate) fn load(log_store: Arc<dyn LogStore>, dir: &Path) -> Result<Option<Self>> {
         if !Self::exists(&*log_store, dir)? {
             return Ok(None);
@@ -219,7 +222,8 @@ impl Manifest {
         self.next_number
     }
 
-    /// Returns the number of the manifest that CURRENT names; `None` if none was written yet.
+    /// Returns the number of the live manifest, which CURRENT or its copy names; `None` if none was written
+    /// yet.
     pub(crate) fn current(&self) -> Option<FileNumber> {
         self.current
     }

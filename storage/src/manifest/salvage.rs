@@ -26,11 +26,12 @@ pub(crate) struct SalvagedManifest {
     pub(crate) torn: Option<Error>,
 }
 
-/// Reads the manifest that CURRENT names, or the newest one of `manifests` if CURRENT names none.
+/// Reads the manifest that CURRENT or its copy names. If they name none, or nothing of that manifest can be
+/// read, reads the newest one of `manifests`.
 ///
 /// # Errors
-/// [`Error::Incomplete`] for a directory that was never completed;
-/// [`Error::UnsupportedFormat`]; [`Error::Io`] for a lack of descriptors, memory or permission.
+/// [`Error::Incomplete`] for a directory that was never completed; [`Error::UnsupportedFormat`];
+/// [`Error::Io`] for a lack of descriptors, memory or permission.
 pub(crate) fn salvage_manifest(
     log_store: &dyn LogStore,
     dir: &Path,

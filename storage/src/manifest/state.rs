@@ -130,9 +130,9 @@ pub(crate) enum Edit {
         file: FileNumber,
         quarantine: Quarantine,
     },
-    /// Replaces a damaged file by one that was restored from a backup: the same bytes, under
-    /// another number. Or keeps the number, and ends the quarantine, of a file that is whole after
-    /// all, or that was missing and is restored.
+    /// Replaces the damaged file `file` by `by`, which was restored from a backup: the same bytes, under
+    /// another number. If `by` has the same number, the file is whole after all, or was missing and is
+    /// restored; this ends its quarantine.
     Restore {
         table: TableId,
         file: FileNumber,

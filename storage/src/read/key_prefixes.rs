@@ -41,8 +41,8 @@ pub(crate) struct KeyPrefixes {
 }
 
 impl KeyPrefixes {
-    /// Creates the prefixes of a table; `None` if the table's filters have no prefixes, or those of
-    /// an unknown operator.
+    /// Returns the rule by which the prefixes in a table's filters are cut from keys; `None` if its filters
+    /// have no prefixes, or those of an operator that this process does not have.
     pub(crate) fn new(
         of: Option<FilterPrefix>,
         operator: Option<&Arc<dyn MergeOperator>>,

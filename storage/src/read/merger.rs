@@ -66,9 +66,9 @@ impl Merger {
         bounds_of(self.operator(), otherwise, key, kind, value).expiries
     }
 
-    /// Returns the bounds of expiries that hold for a file which records `recorded`. In a table
-    /// without a merge operator, only puts with an expiry of their own expire, and these are always
-    /// counted: there, [`ExpiryBounds::Unknown`] becomes [`ExpiryBounds::Never`].
+    /// Returns the bounds of the expiries in a file whose metadata has the bounds `recorded`. Without a merge
+    /// operator, only puts with an expiry of their own expire, and `recorded` always includes them: in such a
+    /// table, [`ExpiryBounds::Unknown`] becomes [`ExpiryBounds::Never`].
     pub(crate) fn expiries_in(&self, recorded: ExpiryBounds) -> ExpiryBounds {
         match recorded {
             ExpiryBounds::Unknown if self.name.is_none() => ExpiryBounds::Never,

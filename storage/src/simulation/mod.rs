@@ -105,8 +105,8 @@ pub enum FaultOp {
     /// A call of [`WriteFile::append`]. When it fails, it leaves a random part of its bytes in the
     /// file.
     Append,
-    /// A call of [`WriteFile::sync`] or [`SyncFile::sync`](crate::SyncFile::sync). When it fails, the bytes that it was to
-    /// write stay unsynced for good.
+    /// A call of [`WriteFile::sync`] or [`SyncFile::sync`](crate::SyncFile::sync). When it fails, the bytes
+    /// that it was to write stay unsynced for good.
     Sync,
     /// A call of [`FileSystem::sync_dir`]. When it fails, a later call that succeeds makes the same
     /// names durable.
@@ -136,7 +136,7 @@ impl MemDisk {
         }
     }
 
-    /// Returns the number of I/O calls since the disk was created, restarts included.
+    /// Returns the number of I/O calls since the disk was created. Restarts do not reset it.
     pub fn io_calls(&self) -> u64 {
         self.machine().io_calls
     }

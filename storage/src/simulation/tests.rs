@@ -33,8 +33,8 @@ fn kind<T>(result: io::Result<T>) -> ErrorKind {
     result.err().expect("an error").kind()
 }
 
-/// Returns every result of `look` after `history` and a power loss, over all
-/// seeds.
+/// Returns the different results of `look` after `history` and a power loss, over 200 seeds of the power
+/// loss.
 fn outcomes<T: Ord>(history: impl Fn(&MemDisk), look: impl Fn(&MemDisk) -> T) -> BTreeSet<T> {
     SEEDS
         .map(|seed| {

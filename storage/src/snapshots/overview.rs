@@ -208,7 +208,7 @@ mod tests {
         assert!(overview.of(other).has_any(SeqNo(20), SeqNo(20)));
     }
 
-    /// Regression: the snapshots of each table were copied for each table.
+    /// Regression: for the statistics of each table, the snapshots of its keyspace were copied.
     #[test]
     fn tables_share_the_commits_of_the_snapshots_of_their_keyspace() {
         let overview = with_snapshots().overview();

@@ -24,7 +24,7 @@ pub(crate) struct Link {
     pub(crate) from: PathBuf,
     /// The path of the link in the folder.
     pub(crate) to: PathBuf,
-    /// Whether the file may be missing. The folder is made without this link then.
+    /// Whether the file may be missing or unreadable. The folder is made without this link then.
     pub(crate) is_optional: bool,
 }
 

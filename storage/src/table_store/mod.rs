@@ -39,9 +39,9 @@ pub trait TableStore: Send + Sync + Debug {
     fn locator(&self) -> io::Result<String>;
     /// Returns the name of a table in errors. It need not be a path of the file system.
     fn name(&self, number: u64) -> PathBuf;
-    /// Begins a table. Its number was never used before, except perhaps by a half-written
-    /// table of an earlier opening that crashed, or by the same table: if its opening fails with
-    /// [`io::ErrorKind::NotFound`], it may be restored from a backup.
+    /// Begins a table. No other table ever had its number, except perhaps a half-written one that a crash
+    /// left. The same table may have had it: if its opening fails with [`io::ErrorKind::NotFound`], it may be
+    /// restored from a backup.
     fn create(&self, number: u64) -> io::Result<Box<dyn WriteFile>>;
     /// Imports an immutable file of the local disk as a table: by a hard link where that is
     /// possible, or else by a copy. The table's bytes are durable when this returns.

@@ -277,7 +277,8 @@ impl TableVersion {
         self.waiting_runs().chain(&self.runs)
     }
 
-    /// Returns the bytes on disk of the data blocks that may have keys of a range.
+    /// Returns the approximate size on disk, in bytes, of the data that a reader at `seq` may see in a range
+    /// of keys.
     pub(crate) fn approximate_bytes(&self, seq: SeqNo, range: &KeyRange) -> u64 {
         let pieces = self
             .tables(seq, range)

@@ -32,13 +32,13 @@ use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, s
 /// not occupy as much for ever.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
-/// A position in the log, in record bytes since its start (all segments).
+/// A position in the log, in bytes of records since the start of the log, over all its segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Lsn(pub(crate) u64);
 
-/// The end of a pushed record, in bytes ever pushed. Refused records count too, so that no two
-/// records share a position, though they may share an [`Lsn`]. The caller must wait for it once,
-/// with [`Wal::write_to`], [`Wal::sync_to`] or [`Wal::sync_group`].
+/// The end of a pushed record, counted in the bytes of all records that were ever pushed. Refused records
+/// count too, so that no two records share a position, though they may share an [`Lsn`]. The caller must wait
+/// for it once, with [`Wal::write_to`], [`Wal::sync_to`] or [`Wal::sync_group`].
 #[derive(Debug)]
 #[must_use = "no other thread waits for the record, or gets the error if it is refused"]
 pub(crate) struct Position(pub(crate) u64);

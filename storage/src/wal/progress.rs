@@ -32,8 +32,8 @@ pub(super) struct Progress {
     pub(super) failed: Option<Arc<str>>,
     /// The open segment; the writer takes it out while it writes.
     pub(super) segment: Option<OpenSegment>,
-    /// The segment that was last written to, and its length in bytes up to the end of the last
-    /// group that was written as a whole; also known while a writer is at work.
+    /// The segment that was last written to, and its length in bytes up to the end of the last group that was
+    /// written as a whole. It is set also while a writer has taken `segment` out.
     pub(super) written_segment: Option<(FileNumber, u64)>,
     /// The number of threads that wait for `progressed`.
     pub(super) waiting: usize,
@@ -46,7 +46,8 @@ pub(super) struct Progress {
     pub(super) next_segment: FileNumber,
 }
 
-/// Records that were refused: those that end in `from < position <= to`.
+/// Neighbouring records that were refused with the same error: those that end behind the position `from`, up
+/// to `to`.
 #[derive(Debug)]
 pub(super) struct Refused {
     from: u64,

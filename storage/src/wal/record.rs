@@ -21,7 +21,8 @@ pub(crate) const SEGMENT_HEADER_BYTES: usize = 32;
 pub(super) const RECORD_HEADER_BYTES: usize = 28;
 /// The longest payload that is accepted, in bytes: a full batch and its framing.
 pub(crate) const MAX_RECORD_BYTES: usize = (1 << 30) + (1 << 20);
-/// The size of the shortest operation, in bytes: a kind, and two numbers or lengths.
+/// The size of the shortest operation, in bytes: one byte each for the kind, for the table's id and for a
+/// length.
 pub(super) const OPERATION_BYTES_MIN: u64 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

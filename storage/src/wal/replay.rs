@@ -92,11 +92,12 @@ pub(crate) fn remove_segments(
 }
 
 /// Calls `commit(first, operations, payload, offset)` for each record of a segment, in order. With
-/// `last_segment`, a torn tail is no error; `base` is the position at which the segment before
-/// ended, if there was one.
+/// `last_segment`, a torn tail is no error; `base` is the position at which the segment before ended, if
+/// there was one.
 ///
 /// # Errors
-/// [`Error::Corruption`] with file and offset for everything but a torn tail.
+/// [`Error::Corruption`] for any damage but a torn tail, [`Error::UnsupportedFormat`], [`Error::Io`], and the
+/// errors of `commit`.
 pub(crate) fn replay_segment(
     log_store: &dyn LogStore,
     segment: &Segment,
@@ -361,9 +362,9 @@ pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<RecordHeader, String>
     Ok(header)
 }
 
-/// Returns the offset of a good record behind the bad one that `bytes` begins with, if that record
-/// was written when the bytes of the bad one were durable already; `None` if there is no such
-/// record. `bad_lsn` is the position of the bad one in the log, and `last` the last sequence number
+/// Returns the offset of a good record behind the bad one at the start of `bytes` whose header shows that the
+/// bad one was durable before: then the bad one was not torn by a crash, but is damaged. `None` if there is
+/// no such record. `bad_lsn` is the position of the bad one in the log, and `last` the last sequence number
 /// before it.
 fn later_record_that_counts_on(bytes: &[u8], bad_lsn: Lsn, last: SeqNo) -> Option<usize> {
     (1..bytes.len().saturating_sub(RECORD_HEADER_BYTES)).find(|&at| {

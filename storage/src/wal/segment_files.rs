@@ -36,8 +36,8 @@ pub(super) struct SegmentFiles {
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) segment: Option<OpenSegment>,
-    /// The number of the segment that was full, and is now closed and durable, and its length in
-    /// bytes; `None` if no segment was closed.
+    /// The number and the length in bytes of the segment that was closed, and is now durable; `None` if no
+    /// segment was closed.
     pub(super) closed: Option<(FileNumber, u64)>,
     pub(super) result: Result<(), WriteFailure>,
 }

@@ -438,7 +438,8 @@ fn the_log_of_an_older_backup_ends_where_it_ended_whatever_a_later_one_left() {
     assert_eq!(table.get(&[7]).unwrap().unwrap().to_vec(), [6; 1000]);
 }
 
-/// The disk writes one file while the next one is copied, so its failure shows only then.
+/// A backup syncs a copied file only after it has copied the next one, so that the disk writes meanwhile. So
+/// the failure of a sync is found only then.
 #[test]
 fn a_backup_copies_the_next_file_before_it_waits_for_the_disk() {
     let mem = MemDisk::new();
@@ -537,7 +538,8 @@ fn the_copy_of_a_damaged_sstable_has_all_of_its_bytes() {
     }
 }
 
-/// A check reads a block again if it fails to read the blocks around it, and must not write it again.
+/// The blocks of a file are copied while they are checked, so a failed write of the copy looks like a failed
+/// read to the check. The check then reads a block again, which must not be written to the copy again.
 #[test]
 fn a_backup_that_cannot_write_a_copy_fails_and_leaves_nothing() {
     for nth in 1..8 {

@@ -24,7 +24,8 @@ fn a_bounded_search_stops_among_deleted_keys_and_goes_on_behind_them() {
     assert_eq!(found, [Some(10), None, None, Some(0)]);
 }
 
-/// In a snapshot, keys that were written later have no entry.
+/// A snapshot shows no entry for keys that were written after it, but a search passes these keys, and counts
+/// them.
 #[test]
 fn a_bounded_search_stops_among_newer_keys_and_goes_on_behind_them() {
     let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
@@ -63,7 +64,8 @@ fn a_key_that_a_search_passes_before_it_ends_among_the_versions_of_another_is_kn
     }
 }
 
-/// A reader may begin anew behind this key, and must not miss an entry then.
+/// A reader that stops may begin a new search behind the passed key. So all versions of the passed key must
+/// have been read; otherwise the new search would miss its entry.
 #[test]
 fn the_passed_key_has_no_version_that_is_still_to_be_read() {
     let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
@@ -106,7 +108,8 @@ fn the_passed_key_has_no_version_that_is_still_to_be_read() {
     assert!(range.next_back_within(2).is_none());
 }
 
-/// The two ends of a range exclude the keys that the other end has passed.
+/// Searches from both ends of a range alternate. Neither may return a key that a search from the other end
+/// has passed.
 #[test]
 fn bounded_searches_from_both_ends_find_each_entry_once() {
     let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();
@@ -139,7 +142,8 @@ fn bounded_searches_from_both_ends_find_each_entry_once() {
     assert!(passed > 0, "17 keys are dead");
 }
 
-/// In a transaction, own deletions count as keys, and so do deleted keys of its view.
+/// The limit of a search in a transaction counts the keys that the transaction deleted itself, and the
+/// deleted keys of its view.
 #[test]
 fn a_bounded_search_of_a_transaction_stops_among_deleted_keys() {
     let db = Db::open(DIR, manual(&MemDisk::new())).unwrap();

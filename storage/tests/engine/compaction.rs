@@ -222,7 +222,7 @@ impl CompactionPicker for Pairs {
     }
 }
 
-/// Neither merge can end before the other has begun.
+/// Each merge waits until the other has begun, so the test ends only if both run at the same time.
 #[test]
 fn two_merges_of_one_table_go_on_beside_each_other() {
     must_end(|| {

@@ -48,7 +48,7 @@ fn small_flushed_database() -> (MemDisk, Everything) {
     (mem, expected)
 }
 
-/// Returns all files of the database that damage may hit.
+/// Returns all files of the database except its lock file, which has no content to be damaged.
 fn all_files(mem: &MemDisk) -> Vec<std::path::PathBuf> {
     let mut all = files(mem, "");
     all.retain(|path| path != &Path::new(DIR).join("LOCK"));

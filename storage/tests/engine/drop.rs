@@ -109,7 +109,7 @@ fn each_snapshot_sees_the_table_of_its_time() {
     assert_eq!(db.stats().tables.len(), 0);
 }
 
-/// A removed table must not keep the log; its writes in the log belong to no table.
+/// The log need not be kept for the writes of a removed table, and an opening skips these writes.
 #[test]
 fn the_log_of_a_forgotten_table_is_passed_over_and_goes() {
     let mem = MemDisk::new();

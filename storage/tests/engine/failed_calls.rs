@@ -88,7 +88,7 @@ fn what_a_reopening_found_after_a_failed_fsync_is_there_for_good() {
     }
 }
 
-/// Regression: the merged file stayed until the next opening.
+/// Regression: the output file of such a merge stayed until the next opening of the database.
 #[test]
 fn a_merge_that_cannot_sync_the_log_leaves_no_file() {
     let mem = MemDisk::new();
@@ -348,7 +348,8 @@ fn verify_and_repair_fail_if_the_directory_is_moved_meanwhile() {
     assert!(!disk.exists(&repaired).unwrap());
 }
 
-/// Regression: the pieces of a segment that were read before the failure no longer counted after it.
+/// Regression: once a segment of the log could not be read, the progress lost the pieces of the segment that
+/// had been read before.
 #[test]
 fn the_progress_of_a_verification_never_falls_if_the_log_cannot_be_read() {
     let mem = MemDisk::new();

@@ -18,8 +18,8 @@ const DAY_MS: u64 = 86_400_000;
 const MONTH: Duration = Duration::from_secs(30 * 86_400);
 const RUNS: u8 = 4;
 
-/// Creates a database whose table has [`RUNS`] runs of one file each. Also returns the clock of the
-/// database.
+/// Creates a database whose table has [`RUNS`] runs of one file each. Returns its disk, its clock and its
+/// options.
 fn database() -> (MemDisk, ManualClock, Options) {
     let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(1_000_000));
     let options = Options {

@@ -447,7 +447,8 @@ fn a_deletion_stays_beside_what_it_deletes_in_an_older_run() {
     }
 }
 
-/// The deletion is in the oldest run, and the deleted values came late.
+/// The deletion is in the oldest run. The values that it deletes were committed after it, with older
+/// timestamps.
 #[test]
 fn a_deletion_stays_beside_what_it_deletes_in_newer_runs_and_memtables() {
     for (head, flushed) in [("a1", true), ("a1", false), ("a-", true), ("a-", false)] {

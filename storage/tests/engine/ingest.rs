@@ -376,7 +376,7 @@ fn assert_layered(db: &Db) {
     assert_eq!(found, expected("new"));
 }
 
-/// The log names the files of an ingest, and only the log.
+/// Until the next flush, only the log names the files of an ingest.
 #[test]
 fn a_backup_has_what_was_ingested_and_not_flushed() {
     for installed in 0..3 {
@@ -520,8 +520,8 @@ fn tables_created_beside_a_verification_are_no_damage() {
     });
 }
 
-/// Ingests beside writers, flushes and merges of threads: readers see all of an ingest or nothing,
-/// and of each key the value of the last commit.
+/// Threads ingest, write, flush and merge at the same time. Readers see all of an ingest or nothing, and of
+/// each key the value of the last commit.
 #[test]
 fn threads_see_each_ingest_whole() {
     let mem = MemDisk::new();

@@ -36,8 +36,8 @@ const HOUR_MS: u64 = 3_600_000;
 enum Fault {
     /// Reads of the byte at `BAD_BYTE` fail with this error number of the operating system.
     Unreadable(i32),
-    /// The first reads of the bad byte, of this number, return in turn a wrong value and the right one;
-    /// later reads return the right one.
+    /// The next reads of the bad byte, as many as this number, return a wrong value and the right one in
+    /// turn; later reads return the right one.
     WrongEverySecondTime(u64),
     /// No SSTable can be created.
     NoOutput,
@@ -150,8 +150,8 @@ impl Fixture {
         self.db.flush().unwrap();
     }
 
-    /// Fills a memtable. Under `Maintenance::Manual` such a write looks for merges of all tables,
-    /// and ends no wait for a retry.
+    /// Fills a memtable. Under `Maintenance::Manual` such a write looks for merges of all tables, but does
+    /// not retry a run that waits for its next try.
     fn look_for_merges(&self) {
         self.other.put(b"k", &[0; MEMTABLE_BYTES]).unwrap();
     }
@@ -163,7 +163,7 @@ impl Fixture {
         (stats.runs.len(), stats.left_out_runs)
     }
 
-    /// Checks one file after the other, up to the one that [`Faults`] names.
+    /// Checks one file after the other, up to the file of `BAD_RUN`.
     fn check_up_to_bad_file(&self) {
         loop {
             // The file whose check is the longest ago comes next.

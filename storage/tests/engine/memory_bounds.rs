@@ -59,8 +59,8 @@ struct Sizes {
     quiet_memtable: u64,
 }
 
-/// Several threads write to many tables as fast as they can, on a disk on which a flush takes
-/// a while. All the time a reader holds the first memtable of one of the tables.
+/// Lets several threads write to `tables` tables as fast as they can, on a disk on which a flush takes a
+/// while. All the time a reader holds the first memtable of one of the tables. Returns the measured sizes.
 fn write_to_many(tables: usize, options: impl FnOnce(Options) -> Options) -> Sizes {
     let disk = HookedDisk::new(&MemDisk::new(), |call, path| {
         if call == Call::Create && is_sstable(path) {
@@ -200,8 +200,8 @@ fn a_budget_that_cannot_be_flushed_for_is_an_error() {
     }
 }
 
-/// Writers to one table wait for the memory of other tables, but not for that of a dropped table:
-/// it is free at once, even while a flush of the table is under way.
+/// Writers to one table wait for the memory of other tables, but not for that of a dropped table: such memory
+/// is free at once, even while a flush of the table is under way.
 #[test]
 fn writers_do_not_wait_for_the_memory_of_a_dropped_table() {
     must_end(|| {

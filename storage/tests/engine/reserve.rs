@@ -24,8 +24,8 @@ struct Full {
     table: Table,
 }
 
-/// Creates a database with a table that has data, another one, and perhaps a snapshot, on a disk on
-/// which not a byte is free.
+/// Creates a database on a disk on which not a byte is free. Its table `users` has one row, its table `old` a
+/// hundred. With `with_snapshot`, a snapshot covers both.
 fn full(maintenance: Maintenance, with_snapshot: bool) -> Full {
     let mem = MemDisk::new();
     let options = Options {
@@ -195,7 +195,7 @@ fn a_truncation_is_flushed_though_memtables_before_it_do_not_fit() {
     db.verify().unwrap();
 }
 
-/// The flush of a memtable leaves out what a later truncation hides, but for snapshots.
+/// The flush of a memtable drops what a later truncation hides, but keeps what a snapshot still sees.
 #[test]
 fn a_snapshot_keeps_what_a_later_truncation_hides() {
     let mem = MemDisk::new();
@@ -251,8 +251,8 @@ fn truncations_that_wait_for_space_are_refused_once_they_are_many() {
     assert!(all["app.users in s"].keys().eq([b"before"]));
 }
 
-/// CQL's catalog drops a keyspace in two steps: first it records that the keyspace is being
-/// dropped.
+/// CQL's catalog drops a keyspace in two steps: it first records that the keyspace is being dropped, and then
+/// drops it. Both steps must succeed on a full disk.
 #[test]
 fn a_keyspace_is_dropped_on_a_full_disk_after_a_record_of_that() {
     let full = full(Maintenance::Manual, true);

@@ -63,7 +63,7 @@ impl Shelf {
     }
 }
 
-/// An object that appears once it is whole.
+/// A writer of an object. The object appears in the store only when the writer is synced.
 #[derive(Debug)]
 struct Upload {
     shelf: Shelf,

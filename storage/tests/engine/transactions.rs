@@ -447,8 +447,8 @@ fn key(rng: &mut crate::common::Rng) -> Vec<u8> {
     format!("{:02}", rng.random_range(0..30)).into_bytes()
 }
 
-/// A transaction's ranges, from either end and both, equal those of a map to
-/// which the same was done.
+/// The test puts and deletes keys in a transaction and in a map. Then ranges of the transaction, read from
+/// either end and from both, must equal those of the map.
 #[test]
 fn ranges_with_own_writes_equal_those_of_a_model() {
     let test = "ranges_with_own_writes_equal_those_of_a_model";

@@ -27,8 +27,8 @@ pub const SPEEDUP_MIN: f64 = 1.5;
 /// - All others are regular: they queue for P_reg, and for P_acc with the slots that they still
 ///   lack after P_reg. Slots of P_acc that no job lacks go to accelerable jobs first.
 ///
-/// Jobs without a goal keep their place behind the needs of those with one. With one pool, as in
-/// the live runtime, this is the Adaptive Scheduler.
+/// Jobs without a goal get slots once the jobs with a goal have those that they need. With one
+/// pool, as in the live runtime, this is the Adaptive Scheduler.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AdaptiveHardware;
 
@@ -76,7 +76,8 @@ struct Pools<'a> {
     /// of the job's maps on accelerated machines, and those that run on regular machines do not count
     /// (the thesis's equation (2)). Other tasks count with their mean length (equation (1)).
     workloads: Vec<Workload>,
-    /// Number of map slots in the pool of machines with accelerators (the thesis's P_acc).
+    /// Number of map slots in the pool of machines with accelerators (the thesis's P_acc). A node
+    /// without typed slots counts as one slot for each core.
     accelerated_slots: f64,
 }
 
@@ -215,8 +216,8 @@ mod tests {
     use crate::model::{JobId, Node, NodeId};
     use crate::policy::example::{job, view};
 
-    /// Ten nodes with accelerators (the thesis's pool P_acc) and thirty regular ones (P_reg), one
-    /// slot each.
+    /// Returns a view of ten nodes with accelerators (the thesis's pool P_acc) and thirty regular
+    /// ones (P_reg), one slot each.
     fn two_pools(jobs: Vec<JobView>) -> ClusterView {
         let mut view = view(1, 4000.0, jobs);
         view.nodes = (0..40)

@@ -24,7 +24,8 @@ pub(super) enum Class {
     /// Jobs with enough slots; the smallest surplus first. They get slots that the classes above
     /// cannot use.
     Satisfied,
-    /// Jobs with enough slots, on hardware that other jobs have more use for.
+    /// Jobs with enough slots whose next tasks cannot use an accelerator, in the pool of machines
+    /// with accelerators: jobs whose tasks can use one come before them.
     Guest,
 }
 
@@ -64,9 +65,9 @@ impl Priority {
     }
 }
 
-/// Equation (1): the slots that a job needs beyond the `slots` that it holds; negative when the job
-/// holds more than it needs. As in [`required_slots`], the last task is assumed to take one task
-/// length (the thesis's k is 1).
+/// Returns the number of slots that a job needs beyond the `slots` that it holds, by equation (1);
+/// negative if the job holds more than it needs. As in [`required_slots`], the last task is assumed
+/// to take one task length (the thesis's k is 1).
 pub(super) fn lack(view: &ClusterView, workload: &Workload, goal_s: f64, slots: u32) -> f64 {
     let cap = f64::from(workload.left);
     required_slots(workload.work_s(), goal_s, workload.tail_s, view.now_s, cap) - f64::from(slots)

@@ -38,7 +38,7 @@ impl RangePartitioner {
         Self { cuts }
     }
 
-    /// First keys of all ranges but the first, ascending.
+    /// Returns the first key of each range except the first, ascending.
     #[must_use]
     pub fn cuts(&self) -> &[Vec<u8>] {
         &self.cuts
@@ -63,8 +63,8 @@ pub enum Partitioning {
     ///
     /// The first map that runs takes the sample, once per job: it maps about `records` records from
     /// splits all over the input ([`Input::sample`](crate::runtime::Input::sample)). The same input
-    /// gives the same ranges. A key with more records than an even part gets a range of its own,
-    /// and some ranges may stay empty.
+    /// gives the same ranges. A key with more than twice the records of an even part gets a range
+    /// of its own, and some ranges may stay empty.
     SampledRanges {
         /// The number of input records to sample.
         records: u32,

@@ -94,9 +94,9 @@ impl MeasuredProfile {
         }
     }
 
-    /// Returns whether the profile applies to splits of `split_bytes` bytes in total, 0 if unknown.
-    /// It does not if the measured splits were more than ten times as large or as small, or if
-    /// their size is unknown.
+    /// Returns whether the profile applies to splits of `split_bytes` bytes in total. It always
+    /// applies if this size is unknown (0). Otherwise the size of the measured splits must be
+    /// known, and at most ten times as large or as small.
     #[must_use]
     pub fn reaches(&self, split_bytes: u64) -> bool {
         match self.growth(split_bytes) {

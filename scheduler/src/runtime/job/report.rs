@@ -79,7 +79,8 @@ pub struct JobReport {
     pub bytes_in: u64,
     /// CPU time of all attempts in seconds.
     pub cpu_s: f64,
-    /// Totals over the job's successful attempts.
+    /// Totals over the job's successful attempts, and the numbers of its failed, retried and
+    /// speculative attempts.
     pub counters: Counters,
     /// The result.
     pub outcome: Outcome,
@@ -154,7 +155,7 @@ pub struct RuntimeStatus {
     pub scheduling_class: SchedulingClass,
     /// Memory that attempts have reserved for their records, in bytes.
     pub memory_bytes: u64,
-    /// All jobs that have not ended and the latest ones that have, by id.
+    /// All jobs and leases that have not ended, and the latest jobs that have ended; ordered by id.
     pub jobs: Vec<JobStatus>,
 }
 

@@ -154,7 +154,8 @@ impl JobSpec {
         self
     }
 
-    /// Returns estimates for tasks that read `splits`.
+    /// Returns estimates of the task lengths if maps read `splits`: from `measured` if it applies
+    /// to an input of this size, otherwise `profile`.
     pub(in crate::runtime) fn estimates(&self, splits: &[Split]) -> JobProfile {
         let bytes = splits.iter().map(|split| split.bytes).sum();
         self.measured.map_or(self.profile, |measured| {

@@ -21,8 +21,8 @@ const REPORT_BYTES_MAX: usize = 8 << 20;
 /// The longest payload of rows, and so of one row: twice the longest line that a job reads.
 pub(super) const ROWS_BYTES_MAX: usize = 128 << 20;
 
-/// The largest size of a payload's buffer before the first byte of the payload has arrived. Later
-/// the buffer at most doubles at a time.
+/// The largest size of a payload's buffer before the first byte of the payload has arrived, so that
+/// a false length causes no large allocation. Later the buffer at most doubles at a time.
 const GROW_BYTES: usize = 64 << 10;
 
 /// The kind of a payload.

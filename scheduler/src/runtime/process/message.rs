@@ -158,7 +158,7 @@ pub(super) struct Use {
     pub input: u64,
     /// The handled part of the input, in the unit of `input`.
     pub handled: u64,
-    /// Memory of the attempt's buffers.
+    /// Memory of the attempt's buffers, in bytes.
     pub memory_bytes: u64,
 }
 

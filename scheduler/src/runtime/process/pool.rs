@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 /// The time that the parent waits for a child before it checks whether the result is still needed.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// An upper bound of the number of cores of a machine.
+/// An upper bound of the number of cores of a machine. A process cannot report more CPU time than
+/// this number of cores had since the process was started.
 const CORES_MAX: u64 = 1024;
 
 /// Signal of a process that called `abort`, as Rust's allocator does when memory runs out.
@@ -26,8 +27,8 @@ const SIGABRT: i32 = 6;
 static CPU_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the CPU time of all processes that have run tasks for this process, in any of its
-/// runtimes, in seconds. It lags by up to 4 ms of each running process, or by 50 ms if that
-/// process sends no report.
+/// runtimes, in seconds. For each running process it may be too low by up to 4 ms, or by up to 50
+/// ms while that process sends no report.
 #[must_use]
 pub fn processes_cpu_s() -> f64 {
     CPU_NS.load(Ordering::Relaxed) as f64 / 1e9

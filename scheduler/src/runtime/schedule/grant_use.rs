@@ -40,7 +40,8 @@ pub(in crate::runtime) struct GrantUse {
 impl GrantUse {
     /// Adds the time from the last call to `now_s`. The job had the share `share_hundredths` in
     /// that time. `runnable_tasks` is the number of tasks that the job can run now. `used_cpu_s` is
-    /// the CPU time that the job has used since its start.
+    /// the CPU time that the job has used since its start. The time does not count if the share was
+    /// 0, or more than the runnable tasks can use.
     pub fn turn(
         &mut self,
         now_s: f64,

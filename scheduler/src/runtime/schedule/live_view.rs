@@ -74,9 +74,9 @@ impl LiveJob {
     }
 }
 
-/// The form in which policies, which distribute slots, see tasks: a slot is a fixed share of a
-/// core, and a running task consists of several equal pieces, each in a slot, which together are
-/// the share of a task at full speed.
+/// The size of a slot, and the number of slots of a task at full speed. Policies distribute slots,
+/// each a fixed share of a core. They see a task as this number of equal pieces, each in a slot of
+/// its own.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct Slot {
     share_hundredths: u32,

@@ -43,7 +43,8 @@ const OVERDUE_PART: f64 = 0.1;
 /// The shortest step, in seconds, so that rounding does not stop the model's clock.
 const MOMENT_S: f64 = 1e-9;
 
-/// The live jobs at one instant, with the policy and the options that decide their shares.
+/// The jobs and leases at one instant that need a share, with the policy and the options that
+/// decide their shares.
 #[derive(Clone)]
 pub struct Situation {
     /// The instant, in seconds of the runtime's time.

@@ -94,12 +94,12 @@ impl MemoryBudget {
         self.attempts = self.attempts.saturating_sub(1);
     }
 
-    /// Returns the reserved memory.
+    /// Returns the reserved memory, in bytes.
     pub fn reserved_bytes(&self) -> u64 {
         u64::from(self.attempts) * self.task_bytes
     }
 
-    /// Returns the most memory that was reserved at once since the last call.
+    /// Returns the most memory, in bytes, that was reserved at once since the last call.
     pub fn take_peak_bytes(&mut self) -> u64 {
         let peak = std::mem::replace(&mut self.attempts_peak, self.attempts);
         u64::from(peak) * self.task_bytes

@@ -53,10 +53,10 @@ pub(in crate::runtime) fn speculative_max(tasks: u32) -> u32 {
     tasks.div_ceil(TASKS_PER_SPECULATIVE)
 }
 
-/// Returns the number of the task that should get a second attempt: of the slow attempts that a new
-/// one would overtake, that with the latest expected end. `paces` are those of running first
-/// attempts at tasks of one kind, map or reduce, which typically take `typical_s` seconds. `None`
-/// if there is no such attempt.
+/// Returns the number of the task that should get a second attempt: the one whose attempt has the
+/// latest expected end, among the slow attempts that a new one would overtake. `paces` are those of
+/// running first attempts at tasks of one kind, map or reduce, which typically take `typical_s`
+/// seconds. `None` if a new attempt would overtake none of them.
 pub(in crate::runtime) fn straggler(
     paces: impl IntoIterator<Item = Pace>,
     typical_s: f64,

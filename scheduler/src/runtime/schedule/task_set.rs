@@ -275,10 +275,12 @@ impl TaskSet {
 
     /// Finds hanging attempts. Called `elapsed_s` seconds after the last call; `could_run` is true
     /// if the job had a share of CPU in that time. Returns the task and the number of each attempt
-    /// that made no progress during `stall_s` seconds in which it could run. Pauses of the job between
-    /// these seconds do not count, and do not begin the count anew: the guard pauses all jobs every few
-    /// seconds. An attempt that was stopped can always run: it should end and not wait. Also chooses
-    /// the straggler, the slow task that gets a second attempt.
+    /// that made no progress during `stall_s` seconds in which it could run. Pauses of the job
+    /// between these seconds do not count, and do not begin the count anew: a capacity source may
+    /// pause all jobs every few seconds. If an attempt waits for CPU, or for the keys that another
+    /// attempt samples, its count begins anew. An attempt that was stopped can always run: it
+    /// should end and not wait. Also chooses the straggler, the slow task that gets a second
+    /// attempt.
     ///
     /// An attempt that finishes its output is never returned: it is past the job's code, and if it
     /// were given up and finished all the same, its rows could appear twice.
@@ -341,9 +343,9 @@ impl TaskSet {
     }
 
     /// Returns the attempts at the task with the number `index` if all of them are stuck in the
-    /// idle class. None if one is on the floor (in the ordinary class with a high nice value),
-    /// moves there by itself (`can_move`), or is about to end: the task then needs no other
-    /// attempt.
+    /// idle class. Returns an empty list if one is on the floor (in the ordinary class with a high
+    /// nice value), moves there by itself (`can_move`), or is about to end: the task then needs no
+    /// other attempt.
     fn starved_attempts(&self, index: u32, can_move: bool) -> Vec<&AttemptState> {
         let slot = &self.slots[index as usize];
         let attempts = self.running.range((index, 0)..=(index, u32::MAX));

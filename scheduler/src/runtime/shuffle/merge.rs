@@ -14,10 +14,10 @@ use tempfile::TempDir;
 /// The most sources that are read at once, even with more memory: each is an open file.
 const FAN_IN_MAX: usize = 64;
 
-/// Returns how many of `segments` a task with `memory_bytes` merges at once. Each has a block in
-/// memory, compressed and raw, and together they may take half of the memory. At least two, because
-/// a merge of one would never end: no block is much longer than a tenth of the memory, so two and
-/// the one being written fit.
+/// Returns how many of `segments` a task with `memory_bytes` merges at once. A block of each,
+/// compressed and raw, is in memory, and together these blocks may take half of the memory. The
+/// result is at least two, because a merge of one segment would not reduce their number. No block
+/// is much longer than a tenth of the memory, so two blocks and the one being written fit.
 fn fan_in(memory_bytes: usize, segments: &[Segment]) -> usize {
     let longest = segments.iter().map(|segment| segment.block_bytes_max).max();
     let block_bytes = longest.unwrap_or(0).max(1);

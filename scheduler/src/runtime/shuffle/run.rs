@@ -75,7 +75,7 @@ pub(in crate::runtime) struct Segment {
     pub offset: u64,
     pub length: u64,
     pub records: u64,
-    /// Raw length of the longest block.
+    /// Length of the longest block before compression, in bytes.
     pub block_bytes_max: usize,
 }
 

@@ -55,7 +55,7 @@ pub(in crate::runtime) struct SortBuffer {
     entries: Vec<Entry>,
     budget_bytes: usize,
     chunk_bytes: usize,
-    /// Capacity of all chunks.
+    /// Total capacity of the chunks, in bytes.
     chunks_bytes: usize,
     keys: KeyIndex,
 }
@@ -261,7 +261,8 @@ impl SortBuffer {
         self.filling + usize::from(present.is_some_and(|chunk| !chunk.is_empty()))
     }
 
-    /// Returns the index of the present chunk or of the next one, the first where the record fits.
+    /// Returns the index of the chunk for a record: that of the present chunk if the record fits
+    /// there, otherwise that of the next one; `None` if it fits in neither.
     fn chunk_for(&self, record_bytes: usize) -> Option<usize> {
         let has_room = |at: &usize| {
             self.chunks

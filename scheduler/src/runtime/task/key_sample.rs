@@ -72,7 +72,8 @@ impl Claim<'_> {
         Ok(ranges)
     }
 
-    /// Returns whether no other attempt has taken over, and the sample is not finished.
+    /// Returns whether the sample is still to be taken by this attempt: it is not finished, and no
+    /// other attempt has claimed it.
     fn holds(&self, search: &Search) -> bool {
         matches!(search, Search::Claimed(by) if Arc::ptr_eq(by, &self.by))
     }
@@ -123,9 +124,10 @@ impl JobRanges {
         claim.set(ranges).map(Some)
     }
 
-    /// Waits while another attempt takes the sample of keys. Returns the ranges, or the claim of the attempt with the state `own` to take the sample, if the
-    /// other attempt failed, was stopped, or there is none. Fails if `is_needed` returns false during
-    /// the wait.
+    /// Waits while another attempt takes the sample of keys. Returns the ranges that were
+    /// determined from it. If that attempt failed or was stopped, or there is none, returns the
+    /// claim of the attempt with the state `own` to take the sample. Fails if `is_needed` returns
+    /// false during the wait.
     fn turn(
         &self,
         own: &Arc<AttemptState>,
@@ -301,8 +303,8 @@ mod tests {
         text.split(' ').map(|key| key.as_bytes().to_vec()).collect()
     }
 
-    /// Otherwise a map of the attempt that was stopped could count, and rows of one key would be in two
-    /// partitions.
+    /// If the ranges of the stopped attempt counted for one of its maps, rows of one key would be
+    /// in two partitions.
     #[test]
     fn ranges_of_an_attempt_that_another_has_replaced_do_not_count() {
         let ranges = JobRanges::default();

@@ -23,8 +23,8 @@ impl CapacitySource for OtherProcesses {
     }
 }
 
-/// Options under which tasks run in the idle class, or at a high nice value (on the
-/// floor) while `others` hold the cores, and slow tasks get second attempts.
+/// Returns options under which tasks run in the idle class, or at a high nice value (on the floor)
+/// while `others` hold the cores, and slow tasks get second attempts.
 fn floor_options(others: &Arc<OtherProcesses>, spill_dir: &Path) -> RuntimeOptions {
     RuntimeOptions {
         capacity: others.clone(),

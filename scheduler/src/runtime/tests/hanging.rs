@@ -78,7 +78,7 @@ fn fixture_with(options: RuntimeOptions) -> Fixture {
 }
 
 impl Fixture {
-    /// Counts the words of `text`; the first `hanging` attempts hang.
+    /// Submits a job that counts the words of `text`. Its first `hanging` attempts hang.
     fn submit(&self, text: &str, hanging: u32) -> JobHandle {
         let spec = word_count(text, 1, 1, &self.output);
         self.submit_hanging(spec, hanging)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const TASK_MEMORY_BYTES: usize = 1 << 20;
 
-/// Options of a runtime with memory for `tasks` tasks at a time.
+/// Returns options of a runtime with memory for `tasks` tasks at a time.
 fn memory_for(tasks: u32, spills: &Path) -> RuntimeOptions {
     RuntimeOptions {
         task_memory_bytes: TASK_MEMORY_BYTES,

@@ -68,8 +68,8 @@ pub const QUEUEING_SLOTS_MAX: u64 = 100_000_000;
 const RUNS_MAX: usize = 10_000;
 
 impl QueueingScenario {
-    /// Wang's cluster near the loads at which naive fair sharing and JSQ-MaxWeight become
-    /// unstable.
+    /// Returns Wang's cluster at loads near those at which naive fair sharing and JSQ-MaxWeight
+    /// become unstable.
     #[must_use]
     pub fn wang() -> Self {
         Self {

@@ -12,18 +12,18 @@ fn guard() -> Controller {
     Controller::allowing_all(OBJECTIVE_US)
 }
 
-/// A model of a server. Its tail grows with its utilisation as that of a queue does, and its
-/// service time grows with the analytics beside it.
+/// A model of a server with a queue. The tail latency grows with the utilisation, as in a queue, and the
+/// service time grows with the capacity of analytics.
 #[derive(Debug, Clone, Copy)]
 struct Queue {
-    /// The tail latency without load and analytics.
+    /// The tail latency when neither the load nor analytics run.
     base_us: f64,
-    /// Utilisation by the load, 0 to 1.
+    /// The utilisation of the server by the load when analytics do not run, 0 to 1.
     load: f64,
     /// The increase of the service time when analytics get everything that is left, as a fraction
     /// of the service time without analytics.
     interference: f64,
-    /// The noise of a window's percentile, as a fraction, to either side.
+    /// The maximal relative error of a window's measured percentile, upwards or downwards; 0 for none.
     noise: f64,
 }
 

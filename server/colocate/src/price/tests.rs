@@ -9,7 +9,8 @@ use super::*;
 const WINDOW_S: f64 = 0.1;
 const FACTOR: f64 = 1.1;
 
-/// A load with exponential latencies, whose scale differs between windows.
+/// A load whose latencies have an exponential distribution. The scale of the distribution differs between
+/// windows.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     requests_per_s: f64,
@@ -19,7 +20,8 @@ struct Load {
     /// The largest factor by which a window's latencies are scaled, up or down; the logarithm of
     /// the factor is drawn uniformly.
     noise: f64,
-    /// The interval between stalls of 20 times the latency, in windows; 0: none.
+    /// Latencies are 20 times as long in stalls, which come at random: on average, one window in this many is
+    /// a stall. 0 for none.
     stall_every: u32,
 }
 

@@ -107,7 +107,7 @@ export interface JobStatus {
   cause: string | null;
 }
 
-/** How far a backup or a verification is. */
+/** The progress of a backup or a verification. */
 export interface ByteProgress {
   bytes_done: number;
   bytes_total: number;

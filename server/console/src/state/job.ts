@@ -36,7 +36,7 @@ export interface Job {
   /** How a job that has ended stands towards its goal; `null` if it has none, has no report or was cancelled. */
   verdict: { met: boolean; slackS: number } | null;
   prediction: Prediction | null;
-  /** How far a backup or a verification is, while it runs. */
+  /** The progress of a backup or a verification, while it runs. */
   bytes: ByteProgress | null;
   cause: string | null;
 }

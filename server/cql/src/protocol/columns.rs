@@ -45,7 +45,7 @@ impl Version {
     }
 }
 
-/// A column to send, or the marker of a statement.
+/// A column to encode: a column of a result, or the bind marker of a prepared statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnSpec<'a> {
     pub keyspace: &'a str,
@@ -61,7 +61,7 @@ pub struct Column<'a> {
     pub keyspace: &'a str,
     pub table: &'a str,
     pub name: &'a str,
-    /// The type as an `[option]`.
+    /// The type, encoded as an `[option]` of the protocol.
     pub type_option: &'a [u8],
 }
 

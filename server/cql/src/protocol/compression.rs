@@ -8,7 +8,8 @@ use super::fault::{ProtocolError, Result};
 
 /// The minimal length of a body that is compressed: shorter bodies would hardly shrink.
 pub const COMPRESSED_BODY_BYTES_MIN: usize = 512;
-/// The maximal number of plain bytes per byte of a block: the LZ4 format cannot express more.
+/// The greatest ratio of plain to compressed bytes that the LZ4 format can express. It bounds the
+/// memory that is allocated for a received block.
 const EXPANSION_MAX: usize = 255;
 const LENGTH_BYTES: usize = 4;
 

@@ -26,8 +26,8 @@ impl Consistency {
         self as u16
     }
 
-    /// Returns whether the level is `SERIAL` or `LOCAL_SERIAL`, which apply only to conditional
-    /// writes.
+    /// Returns whether the level is `SERIAL` or `LOCAL_SERIAL`: the levels of serial reads, and of
+    /// the conditions of conditional writes.
     pub fn is_serial(self) -> bool {
         matches!(self, Self::Serial | Self::LocalSerial)
     }

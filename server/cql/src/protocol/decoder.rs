@@ -61,8 +61,8 @@ pub enum FrameError {
         body_bytes_max: usize,
         stream: i16,
     },
-    /// A body that should not be compressed, or cannot be decompressed. The frame is consumed, and
-    /// later frames can be decoded.
+    /// A body that is compressed without an agreement in STARTUP, or cannot be decompressed, or a
+    /// request with a negative stream. The frame is consumed, and later frames can be decoded.
     #[error("{error}")]
     Body { error: ProtocolError, stream: i16 },
 }
@@ -98,7 +98,7 @@ pub struct FrameDecoder {
     direction: Direction,
     body_bytes_max: usize,
     compression: Compression,
-    /// The version of the connection, once it is known.
+    /// The version that all frames must have; `None` until it is set.
     agreed: Option<Version>,
 }
 

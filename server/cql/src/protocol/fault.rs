@@ -1,9 +1,9 @@
 //! Errors in bytes that should follow the protocol.
 
-/// Bytes that violate the protocol.
+/// Bytes of a message that violate the protocol, by a fault of the sender.
 ///
-/// The sender is at fault. The error ends one request, not the connection, because the frame around
-/// the bytes was valid. In a response it is a protocol error (0x000A).
+/// The error ends one request, not the connection, because the frame around the bytes was valid.
+/// The server responds with a protocol error (0x000A).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// The body ends within an item, such as a string or a list.
@@ -25,14 +25,14 @@ pub enum ProtocolError {
     /// A number that the protocol does not define.
     #[error("{code:#06x} is no {what}")]
     UnknownCode {
-        /// The meaning of the numbers that are defined, such as `kind of a batch`.
+        /// The name for such numbers in messages, as in `kind of a batch`.
         what: &'static str,
         code: u32,
     },
     /// A word that the protocol does not define, where only certain words are valid.
     #[error("{word:?} is no {what}")]
     UnknownWord {
-        /// The meaning of the words that are valid, such as `type of an event`.
+        /// The name for such words in messages, as in `type of an event`.
         what: &'static str,
         /// The word as sent; long words are cut.
         word: String,

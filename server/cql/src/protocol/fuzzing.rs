@@ -34,7 +34,7 @@ fn frames(bytes: &[u8], direction: Direction, mut each: impl FnMut(&Frame)) {
     }
 }
 
-/// Encodes a message again, by `encode`, and returns the single frame that results.
+/// Returns the only frame that `encode` writes: a decoded message, encoded again.
 fn again(direction: Direction, encode: impl FnOnce(&mut BytesMut)) -> Frame {
     let mut out = BytesMut::new();
     encode(&mut out);

@@ -9,10 +9,10 @@ use super::response::Response;
 use super::version::{Coding, Version};
 use super::writer;
 
-/// The start of a response's body, before the response itself.
+/// The optional fields that precede the response in the body of a frame.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Head<'a> {
-    /// The id of the trace, if the request required one.
+    /// The id of the trace; `None` unless the request has the tracing flag.
     pub tracing_id: Option<[u8; 16]>,
     /// The warnings for the client, at most 65,535 ones, each cut after 65,535 bytes.
     pub warnings: &'a [String],
@@ -67,7 +67,7 @@ impl OpenFrame {
         frame
     }
 
-    /// Sets the flag by which a request requires a trace.
+    /// Sets the tracing flag of a request.
     pub fn trace(&self, out: &mut BytesMut) {
         out[self.start + 1] |= flag::TRACING;
     }

@@ -235,7 +235,7 @@ fn read_timestamp(reader: &mut Reader<'_>) -> Result<i64> {
     }
 }
 
-/// The last fields of the parameters, which statements and batches share.
+/// The last fields of the parameters of QUERY, EXECUTE and BATCH.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tail<'a> {
     serial_consistency: Option<super::Consistency>,

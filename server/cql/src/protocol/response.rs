@@ -12,7 +12,7 @@ use super::rows::Rows;
 use super::version::Version;
 use super::writer;
 
-/// The first number in the body of a RESULT.
+/// The kinds of RESULT: the first number in the body.
 pub(super) mod result_kind {
     pub const VOID: i32 = 1;
     pub const ROWS: i32 = 2;
@@ -76,7 +76,7 @@ pub struct Prepared {
 /// warnings precede the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The id of the trace, if the request required one.
+    /// The id of the trace; `None` unless the request has the tracing flag.
     pub tracing_id: Option<[u8; 16]>,
     pub warnings: Vec<String>,
     pub response: Response,

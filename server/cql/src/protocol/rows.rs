@@ -158,7 +158,7 @@ fn patch(out: &mut BytesMut, at: usize, number: i32) {
     out[at..at + 4].copy_from_slice(&number.to_be_bytes());
 }
 
-/// Received rows.
+/// The rows of a received RESULT. The cells stay encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rows {
     /// The columns; `None` if the response omits them.
@@ -190,7 +190,8 @@ impl Rows {
         Ok(rows)
     }
 
-    /// Reads the metadata before the rows. PREPARED contains it without rows.
+    /// Reads the metadata that precedes the rows in a RESULT. PREPARED contains the metadata of the
+    /// statement's result without rows.
     pub(super) fn read_metadata(
         reader: &mut Reader<'_>,
         body: &Bytes,

@@ -26,7 +26,8 @@ const LENGTH_BITS: usize = 17;
 const LENGTH_MASK: u64 = PAYLOAD_BYTES_MAX as u64;
 const CRC24_BYTES: usize = 3;
 const CRC32_BYTES: usize = 4;
-/// The maximal number of bytes that a segment adds to its payload.
+/// The maximal number of bytes that a segment adds to its payload: the header of a compressed
+/// segment, and two checksums.
 pub const SEGMENT_BYTES_MORE_MAX: usize = 5 + CRC24_BYTES + CRC32_BYTES;
 const CRC24_INITIAL: u32 = 0x87_50_60;
 const CRC24_POLYNOMIAL: u32 = 0x1_97_4F_0B;
@@ -53,7 +54,7 @@ pub enum SegmentError {
     TooLong { bytes: usize, bytes_max: usize },
 }
 
-/// Opens the segments of one connection, and seals frames into them.
+/// The encoding of one connection's segments: opens received ones, and seals frames into new ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segments {
     compression: Compression,
@@ -221,7 +222,8 @@ impl Segments {
 #[derive(Debug)]
 pub struct Sealer {
     segments: Segments,
-    /// The unsealed bytes of a frame that is longer than a segment; 0 between two frames.
+    /// The number of bytes that are left to seal of a frame that is longer than a segment; 0
+    /// between two frames.
     left_bytes: usize,
 }
 

@@ -6,7 +6,8 @@ use super::fault::Result;
 use super::reader::{Reader, Value};
 use super::writer;
 
-/// The values of one statement: validated once, read in place any number of times.
+/// The bound values of one statement. They are validated when the request is decoded. Iterations
+/// then read them from the bytes of the request, without a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Values<'a> {
     count: u16,
@@ -67,7 +68,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Values to send.
+/// A buffer for the encoded values of a request to send.
 #[derive(Debug, Clone, Default)]
 pub struct ValuesBuf {
     count: u16,

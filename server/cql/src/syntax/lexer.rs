@@ -374,8 +374,8 @@ fn iso_duration(bytes: &[u8]) -> Option<usize> {
     (end > 1).then_some(end)
 }
 
-/// Returns the length of the sequence of numbers with which `bytes` begin. Each is followed by one of
-/// the designators; they have this order, and any may be missing.
+/// Returns the length of the longest start of `bytes` like `1Y2M3D`: numbers, each followed by one
+/// of `designators`. The designators must have the given order; any of them may be missing.
 fn designated(bytes: &[u8], designators: &[u8]) -> usize {
     let mut at = 0;
     for &designator in designators {

@@ -28,8 +28,9 @@ mod tests;
 pub use error::{ParseError, ParseErrorKind};
 pub use masked::masked;
 
-/// The maximal nesting of expressions and types. Documents that drivers write have about ten
-/// levels; a level takes about a kilobyte of stack in a build without optimization.
+/// The maximal nesting of expressions and types. It bounds the stack of the recursive parser: a
+/// level takes about a kilobyte in a build without optimization. The nested values that drivers
+/// write have about ten levels.
 pub const NESTING_MAX: usize = 100;
 
 /// The maximal number of operators in one outermost expression. Each operator makes the tree one

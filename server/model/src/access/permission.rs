@@ -15,11 +15,12 @@ pub enum Permission {
     Select,
     /// Writing and removing rows.
     Modify,
-    /// Granting and revoking permissions on a resource, or roles.
+    /// Granting and revoking permissions on a resource, or, as a permission on roles, granting and
+    /// revoking these roles.
     Authorize,
     /// Listing all roles.
     Describe,
-    /// Calling functions. It cannot be granted, because ebb has no functions.
+    /// Calling functions. It cannot be granted, because ebb has no user-defined functions.
     Execute,
     /// Creating and dropping snapshots, a permission that Cassandra does not have. Reading a snapshot
     /// requires SELECT.

@@ -24,12 +24,12 @@ pub enum RoleError {
     /// No role has this identity.
     #[error("identity '{0}' doesn't exist")]
     NoIdentity(String),
-    /// The grant would change nothing, because the role is granted already, or it would close a
-    /// circle: the two roles are the same one, or the role to be granted is a member of the other
-    /// one.
+    /// The grant would change nothing or close a cycle: the member has the role already, directly
+    /// or by another role; both are the same role; or the role to be granted is a member of the
+    /// other one.
     #[error("{member} is a member of {role}")]
     IsMember {
-        /// The role that is a member of `role` already. If the grant would close a circle, this is
+        /// The role that is a member of `role` already. If the grant would close a cycle, this is
         /// the role that was to be granted.
         member: String,
         /// The role that is granted to `member`.
@@ -55,7 +55,7 @@ impl FromIterator<(Arc<str>, Role)> for Roles {
 }
 
 impl Roles {
-    /// Returns these roles, and those of `others` whose names do not occur among these.
+    /// Returns these roles, and those roles of `others` that have other names.
     #[must_use]
     pub fn joined(&self, others: Self) -> Self {
         let Self(mut all) = others;
@@ -157,8 +157,9 @@ impl Roles {
         }
     }
 
-    /// Returns the roles with one more. Grants of a dropped role of this name, and permissions on it,
-    /// are removed where a crash or a full disk has left some: they must not apply to the new role.
+    /// Returns the roles with the new role `name`. Grants of an earlier role of this name, and
+    /// permissions on it, are removed first. A crash or a full disk may have left them, and they
+    /// must not apply to the new role.
     ///
     /// # Errors
     /// If a role of this name exists.
@@ -169,7 +170,7 @@ impl Roles {
         }
     }
 
-    /// Returns the roles with one of them changed by `change`.
+    /// Returns the roles with the role `name` changed by `change`.
     ///
     /// # Errors
     /// If there is no such role.
@@ -185,7 +186,7 @@ impl Roles {
         next
     }
 
-    /// Returns the roles without one of them, its grants to others, and the permissions on it.
+    /// Returns the roles without the role `name`, its grants to others, and the permissions on it.
     ///
     /// # Errors
     /// If there is no such role.

@@ -13,9 +13,9 @@
 use super::murmur3::hash3_x64_128;
 use super::{ByteRange, KeyError, Token};
 
-/// The maximal length, in bytes, of an indexed value's ordered form that the key of an entry
-/// contains unchanged. Longer forms are hashed, so that the key of an entry stays below the
-/// engine's limit of 256 KiB, even with the longest key of a row in it.
+/// The maximal length, in bytes, of the ordered form of an indexed value (bytes that sort as the
+/// values do) in the key of an index entry. A hash replaces longer forms, so that the key stays
+/// below the engine's limit of 256 KiB, even with the longest key of a row in it.
 pub const FORM_LEN_MAX: usize = 64;
 
 /// The value of the length byte in front of an indexed value's ordered form if the key contains the

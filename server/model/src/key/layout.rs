@@ -163,7 +163,7 @@ impl KeyLayout {
         })
     }
 
-    /// Appends the ordered forms of clustering values, of all columns or the first few.
+    /// Appends the ordered forms of the values of all clustering columns, or of the first few.
     ///
     /// # Errors
     /// [`KeyError::ClusteringTooLong`]; [`KeyError::Value`] for a value that is invalid for its type,
@@ -237,8 +237,9 @@ impl KeyLayout {
         Ok(values)
     }
 
-    /// Returns the ordered form of the clustering column at `position`, as [`ordered::encode`] makes it.
-    /// Decodes no value: a decimal of a long key takes milliseconds.
+    /// Returns the ordered form of the clustering column at `position`, as [`ordered::encode`]
+    /// writes it. Does not decode the value, because this would take milliseconds for a long
+    /// decimal.
     ///
     /// # Errors
     /// [`KeyError::Corrupt`].

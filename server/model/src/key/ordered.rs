@@ -49,7 +49,7 @@ const POSITIVE: u8 = 3;
 // Every decimal that fits into a key, in whatever form, is comparable.
 const _: () = assert!(DECIMAL_BYTES_MAX == super::KEY_LEN_MAX);
 
-/// The reason why [`try_encode`] returns no form.
+/// An error of [`try_encode`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EncodeError<E> {
     /// The value is invalid for the type, or the type has no order.
@@ -66,7 +66,7 @@ impl<E> From<TypeError> for EncodeError<E> {
     }
 }
 
-/// The reason why a stored form is not decoded. `F` describes damaged bytes.
+/// An error of decoding stored bytes. `F` is the type that describes damage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecodeError<F, E> {
     /// The bytes are damaged.

@@ -29,7 +29,7 @@ impl ByteRange {
         self.to.as_ref().is_some_and(|to| *to <= self.from)
     }
 
-    /// Returns the length of both ends together.
+    /// Returns the number of bytes in the two ends of the range.
     pub fn size_bytes(&self) -> usize {
         self.from.len() + self.to.as_ref().map_or(0, Vec::len)
     }
@@ -49,8 +49,8 @@ pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Returns the range of the keys of partitions whose tokens lie between two bounds. It never
-/// contains the schema's key or entries of indexes: these begin with the encoding of the least
-/// token, which no partition has.
+/// contains the schema's key or entries of indexes: these sort before the keys of all partitions,
+/// because no partition has the least token.
 pub fn token_range(start: Bound<Token>, end: Bound<Token>) -> ByteRange {
     let after = |token: Token| end_of_prefix(&token.to_ordered());
     let from = match start {

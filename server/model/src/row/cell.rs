@@ -10,7 +10,8 @@
 
 use std::cmp::Ordering;
 
-/// A deletion of everything that is not newer, in a partition, a range, a row or a collection.
+/// A deletion of the content of a partition, a range of rows, a row or a collection, as far as that
+/// content is not newer.
 ///
 /// A deletion supersedes another one if its timestamp is greater, or if the timestamps are equal
 /// and its local time is greater.
@@ -128,8 +129,8 @@ impl Cell<'_> {
 /// One element of a collection that is not frozen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Element<'a> {
-    /// The key of a map's entry, the member of a set, the place in a list or the number of a field,
-    /// as bytes in the order of its type.
+    /// The key of a map's entry, the member of a set, the place of a list's element, or the index
+    /// of a field in a user-defined type: the bytes by which the elements are sorted.
     pub path: &'a [u8],
     /// The key or member as it was written, if it cannot be decoded from `path`: the decimals 1.0 and
     /// 1.00 have the same path.

@@ -13,7 +13,8 @@ use crate::types::CqlType;
 
 impl TableSchema {
     /// Returns the table with one more column. A column that was dropped before gets its old id
-    /// back, and so the cells that were written to it after [`DroppedColumn::dropped_us`].
+    /// back. Its stored cells with timestamps above [`DroppedColumn::dropped_us`] are then visible
+    /// again.
     ///
     /// # Errors
     /// If the name is taken or too long, or the column does not fit the table. Also if a column of
@@ -141,9 +142,10 @@ impl TableSchema {
         next.checked()
     }
 
-    /// Returns the table with key columns renamed, as pairs of old and new names. As in Cassandra,
-    /// the names of this table are taken even if the columns get other names at the same time, so
-    /// two columns cannot swap their names. If a column is renamed twice, the last name applies.
+    /// Returns the table with key columns renamed. `renames` are pairs of an old and a new name. As
+    /// in Cassandra, a new name must not be a current name of any column, even of one that is
+    /// renamed at the same time: two columns cannot swap their names. If a column is renamed twice,
+    /// the last name applies.
     ///
     /// # Errors
     /// If there is no such column, it is not part of the key or has an index, or a new name is
@@ -218,8 +220,9 @@ impl TableSchema {
     }
 }
 
-/// Returns whether cells of the type `old`, which the drop of the column [expanded](expand), are valid
-/// as cells of `ty`: Cassandra's `AbstractType.isSerializationCompatibleWith`.
+/// Returns whether the cells of a dropped column are valid as cells of the type `ty`: Cassandra's
+/// `AbstractType.isSerializationCompatibleWith`. `old` is the type of the dropped column as
+/// [`expand`] returned it.
 fn reads_cells_of(ty: &CqlType, old: &CqlType) -> bool {
     use CqlType::{
         Ascii, Bigint, Blob, Boolean, Counter, Double, Float, Int, Text, Timestamp, Timeuuid,

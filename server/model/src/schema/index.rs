@@ -33,7 +33,7 @@ pub enum IndexTarget {
 }
 
 impl IndexTarget {
-    /// Returns the name of this kind of target, as CQL and the stored schema have it.
+    /// Returns the word for this target in CQL and in stored records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Simple => "simple",
@@ -198,8 +198,9 @@ impl IndexedColumn<'_> {
     /// Calls `each` with the result of [`prefix_of`](Self::prefix_of) for every live value of the
     /// column in a row, static or not. Only for columns outside the primary key.
     ///
-    /// Leaves out decimals that are too long for a form: no statement can ask for one. They are older than the
-    /// index, or a job has written them. Statements that write them into an indexed column are refused.
+    /// Leaves out decimals that are too long for an ordered form, because no statement can search
+    /// for them. Such decimals are older than the index, or a job has written them: a statement
+    /// cannot write them into an indexed column.
     ///
     /// # Errors
     /// If the row is damaged; the error of `charge`.
@@ -464,8 +465,8 @@ impl TableSchema {
         next
     }
 
-    /// Returns the table with only those indexes that have an entry for each row. A snapshot can be
-    /// read by these only.
+    /// Returns the table without the indexes that are still being built. A read of a snapshot must
+    /// not use these, because rows without entries would be missing from its result.
     #[must_use]
     pub fn without_unbuilt_indexes(mut self) -> Self {
         self.indexes.retain(|index| !index.is_building);

@@ -231,8 +231,8 @@ impl TableOptions {
 }
 
 /// Checks a value, and returns it in its normal form. A number out of range is a configuration
-/// error, as in Cassandra. A value of the wrong form is an invalid one, which the server of CQL turns
-/// into Cassandra's syntax error.
+/// error, as in Cassandra. A value of the wrong form is [`SchemaError::Invalid`], which the CQL
+/// server turns into Cassandra's syntax error.
 fn normal(name: &str, kind: Kind, value: &OptionValue) -> Result<OptionValue, SchemaError> {
     let text = match (kind, value) {
         // The entries have no normal form here: the server of CQL checks and expands them.

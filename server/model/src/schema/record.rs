@@ -101,7 +101,7 @@ fn as_record(error: SchemaError) -> SchemaError {
     SchemaError::Record(error.reason())
 }
 
-/// Reads a record, which is JSON. Its field `format` is checked first, and must be `known`.
+/// Reads a record, which is JSON. Its field `format` is read first, and must be equal to `known`.
 ///
 /// # Errors
 /// [`SchemaError::Record`].

@@ -163,7 +163,7 @@ pub(super) fn check_key_type(
     Ok(())
 }
 
-/// Returns the error for a state that no statement causes.
+/// Returns the error for a violation that no statement can cause: the stored record is wrong.
 fn impossible(what: impl Into<String>) -> Result<(), SchemaError> {
     Err(SchemaError::Record(what.into()))
 }

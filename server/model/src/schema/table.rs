@@ -113,12 +113,12 @@ pub struct TableSchema {
     pub(super) indexes: Vec<IndexSchema>,
     pub(super) next_index_id: u32,
     layout: KeyLayout,
-    /// The indexes of `columns` in the order of the columns' ids.
+    /// Indexes into `columns`, sorted by the ids of the columns.
     by_id: Vec<usize>,
     dropped_cells: Vec<DroppedCells>,
     all_dropped_cells: Vec<DroppedCells>,
     ids_beside_dropped: Option<Vec<u32>>,
-    /// The indexes of `columns` in the order of the columns' names.
+    /// Indexes into `columns`, sorted by the names of the columns.
     by_name: Vec<usize>,
 }
 
@@ -351,8 +351,8 @@ impl TableSchema {
         self.ids_beside_dropped.as_deref()
     }
 
-    /// Returns the cells that are hidden for good, of all columns that were dropped, in the order of their
-    /// ids. Newer cells of a column are visible once the column is added again.
+    /// Returns, for each column that was ever dropped, the cells that stay hidden, in the order of
+    /// the columns' ids. Newer cells of a column become visible when the column is added again.
     pub fn all_dropped_cells(&self) -> &[DroppedCells] {
         &self.all_dropped_cells
     }

@@ -45,7 +45,7 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    /// Returns the entry of an unreadable keyspace.
+    /// Returns the description of an unreadable keyspace; `why` is the reason.
     pub fn keyspace(name: &str, why: &str) -> Self {
         Self {
             kind: ObjectKind::Keyspace,
@@ -56,7 +56,7 @@ impl Unreadable {
         }
     }
 
-    /// Returns the entry of an unreadable table.
+    /// Returns the description of an unreadable table; `why` is the reason.
     pub fn table(keyspace: &str, name: &str, why: &str) -> Self {
         Self {
             kind: ObjectKind::Table,
@@ -65,8 +65,8 @@ impl Unreadable {
         }
     }
 
-    /// Returns the entry of a role whose record in a keyspace is unreadable. The name is `None` if
-    /// not even the names of the roles can be read.
+    /// Returns the description of an unreadable role; `why` is the reason. `keyspace` contains the
+    /// records of the roles. The name is `None` if not even the names of the roles can be read.
     pub fn role(keyspace: &str, name: Option<&str>, why: &str) -> Self {
         Self {
             kind: ObjectKind::Role,
@@ -91,7 +91,7 @@ impl Unreadable {
         }
     }
 
-    /// Marks the entry as one of a snapshot.
+    /// Sets the name of the snapshot whose record is unreadable.
     #[must_use]
     pub fn at_snapshot(mut self, snapshot: &str) -> Self {
         self.snapshot = Some(snapshot.to_owned());
@@ -185,8 +185,8 @@ impl Schema {
         self
     }
 
-    /// Returns the error for a keyspace that exists but is unreadable, or for such a table of a
-    /// readable keyspace; `None` for readable and for missing objects.
+    /// Returns the error if the keyspace is unreadable, or if it has an unreadable table `table`.
+    /// Returns `None` if the object is readable or does not exist.
     pub fn unreadable(&self, keyspace: &str, table: Option<&str>) -> Option<SchemaError> {
         if let Some(why) = self.unreadable.get(keyspace) {
             return Some(Unreadable::keyspace(keyspace, why).into());

@@ -34,7 +34,8 @@ pub fn pairs(bytes: &[u8]) -> Result<Elements<'_>, TypeError> {
     Ok(parts)
 }
 
-/// Reads the components of a tuple or the fields of a user-defined type, as many as there are.
+/// Returns an iterator over the components of a tuple or the fields of a user-defined type that the
+/// bytes contain. The last ones may be missing.
 pub fn components(bytes: &[u8]) -> Components<'_> {
     Components { rest: bytes }
 }

@@ -105,12 +105,13 @@ pub fn is_word(text: &str) -> bool {
             .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
 }
 
-/// Returns whether `name` can stand in a statement without quotes.
+/// Returns whether `name` is printed without quotes.
 fn is_plain(name: &str) -> bool {
     is_word(name) && !is_reserved(name) && !QUOTED.contains(&name)
 }
 
-/// A name as a statement requires it: in quotes unless it is plain.
+/// Prints a name for a statement: in quotes if the parser requires them, or if Cassandra prints
+/// them.
 pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {

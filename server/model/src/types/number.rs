@@ -17,10 +17,9 @@ pub const DIGITS_BYTES_MAX: usize = 41_525;
 /// key. Comparing two such numbers takes some milliseconds; without a bound it would take minutes.
 pub const DECIMAL_BYTES_MAX: usize = 65_535;
 
-/// Returns the cost of printing a number of `bytes` bytes in decimal, beyond the cost that every
-/// value has, so that expensive values count against limits on work. The unit is one byte of a
-/// plain comparison; a byte of a printed number, a quarter of a microsecond, costs as much as 256
-/// of them.
+/// Returns the cost of printing a number of `bytes` bytes in decimal, for limits on work. The unit
+/// is the cost of a byte in a plain comparison, about a nanosecond. A byte of a printed number
+/// costs 256 units. The first 16 bytes cost nothing more than any value does.
 pub fn digits_bytes(bytes: usize) -> usize {
     256 * bytes.saturating_sub(16)
 }

@@ -7,8 +7,8 @@ use super::{CqlType, DEPTH_MAX, NODES_MAX, TypeError};
 
 /// A user-defined type with the types of its fields resolved.
 ///
-/// The value is immutable: `ALTER TYPE` creates a new one, and existing references keep the old
-/// one.
+/// A `UserType` is immutable: `ALTER TYPE` creates another one, and existing references keep the
+/// old one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UserType {
     // These values are stored, because computing them visits every use of every user-defined type.
@@ -20,7 +20,7 @@ pub struct UserType {
     keyspace: Arc<str>,
     name: Arc<str>,
     fields: Arc<[(Arc<str>, CqlType)]>,
-    /// The indexes of `fields` in the order of the fields' names.
+    /// Indexes into `fields`, sorted by the names of the fields.
     by_name: Arc<[usize]>,
 }
 

@@ -23,9 +23,9 @@ use ebb_storage::{Entries, Entry, Search};
 
 use super::error::{Result, TableError};
 
-/// The number of keys without an entry after which a search ends, or calls [`Pace::passed`]. The number
-/// is small, because each key may lie in a block of its own on the disk. In memory they take about two
-/// microseconds together.
+/// The number of keys that a search may pass without finding an entry. Then it ends, or calls
+/// [`Pace::passed`]. The number is small, because each key may lie in a block of its own on the
+/// disk. If all blocks are in memory, passing 32 keys takes about two microseconds.
 pub const PASSED_MAX: u32 = 32;
 
 /// The error with which a caller ends its read.
@@ -52,9 +52,9 @@ impl Pace for Unpaced {
     }
 }
 
-/// The work on values (encoding and decoding) that a read has reported since it last called its
-/// [`Pace`] for such work; calls by a search do not count. A row may have thousands of decimals, each of
-/// which takes milliseconds or only a part of one.
+/// The work on values (encoding and decoding) of a read since [`ValueWork::charge`] last called the
+/// [`Pace`]. A row may have thousands of decimals, each of which takes milliseconds or only a part
+/// of one.
 #[derive(Debug, Default)]
 pub struct ValueWork {
     bytes: Cell<usize>,
@@ -79,7 +79,7 @@ impl ValueWork {
     }
 }
 
-/// The outcome of a short search for the next entry of a range.
+/// The outcome of a short search (of at most [`PASSED_MAX`] keys) for the next entry of a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryStep {
     /// The next entry.

@@ -62,7 +62,7 @@ impl TableError {
         }))
     }
 
-    /// Returns the error for bytes under `key` that are not decoded.
+    /// Converts an error of decoding the bytes under `key`.
     #[cold]
     pub(super) fn of_decoding<F>(
         schema: &TableSchema,

@@ -130,8 +130,8 @@ impl<'p> Partition<'p> {
         is_live.map_err(|error| self.damaged_header(error))
     }
 
-    /// Returns whether the static columns are a row of their own. `has_rows` is true if the partition
-    /// has another row.
+    /// Returns whether the result has a row for the static columns alone: some of them have values,
+    /// and the partition has no other row. `has_rows` is true if it has one.
     ///
     /// # Errors
     /// If the header is damaged.
@@ -140,7 +140,8 @@ impl<'p> Partition<'p> {
         Ok(!has_rows && self.has_static_values()?)
     }
 
-    /// Returns the visible content of a row, which may be none, by its encoded clustering and its operand.
+    /// Returns the visible content of the row with this encoded clustering and operand (the stored
+    /// bytes). The content may be empty.
     ///
     /// # Errors
     /// If the operand is damaged.
@@ -169,7 +170,8 @@ impl<'p> Partition<'p> {
         Ok(view.without(self.schema.dropped_cells()))
     }
 
-    /// Returns a row, if it exists, by its encoded clustering and its operand.
+    /// Returns the visible content of the row with this encoded clustering and operand (the stored
+    /// bytes); `None` if the row does not exist for the reader.
     ///
     /// # Errors
     /// If the operand is damaged.
@@ -265,7 +267,7 @@ impl<'p> Partition<'p> {
         Ok(greatest.max(deletion))
     }
 
-    /// Returns the error for static columns that are not decoded.
+    /// Converts an error of decoding the static columns.
     #[cold]
     pub fn header_error<F>(&self, error: DecodeError<F, Ended>) -> TableError
     where
@@ -274,7 +276,7 @@ impl<'p> Partition<'p> {
         TableError::of_decoding(self.schema, &header_key(self.key.prefix), error)
     }
 
-    /// Returns the error for a row that is not decoded.
+    /// Converts an error of decoding the row with this clustering.
     #[cold]
     pub fn row_error<F>(&self, clustering: &[u8], error: DecodeError<F, Ended>) -> TableError
     where

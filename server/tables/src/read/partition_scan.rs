@@ -87,10 +87,10 @@ impl<'s> PartitionScan<'s> {
         Ok((reader.source.get(header_key)?, scan))
     }
 
-    /// Returns the next step, after at most one short search: a stored row (visible or not), the key of a
-    /// selected row that the table does not have, [`RowStep::Passed`] among keys that the reader does not
-    /// see, [`RowStep::Seek`] if the following step opens a range of keys, or the end.
-    ///
+    /// Returns the next step, after at most one short search (see [`EntryStep`]): a stored row
+    /// (visible or not), the key of a selected row that the table does not have,
+    /// [`RowStep::Passed`] among keys that the reader does not see, [`RowStep::Seek`] if the
+    /// following step opens a range of keys, or the end.
     /// # Errors
     /// If the store cannot read an entry.
     #[inline]

@@ -10,7 +10,7 @@ use super::error::Result;
 use super::partition::Partition;
 use super::source::Source;
 
-/// A reader of some columns of a table's rows. One time decides for all rows what has expired.
+/// A reader of some columns of a table's rows. All rows are read as of the same time.
 #[derive(Debug, Clone, Copy)]
 pub struct RowReader<'r> {
     /// The stored rows of the table, and the headers (deletions and static columns) of its partitions.

@@ -117,8 +117,8 @@ impl<'s> RowScan<'s> {
         }
     }
 
-    /// Searches for the next partition, in one short search. Rows of the current partition that were not
-    /// read are skipped.
+    /// Searches for the next partition, in one short search (see [`EntryStep`]). Skips rows of the
+    /// current partition that were not read.
     ///
     /// # Errors
     /// See [`RowScan::search_row`].
@@ -145,8 +145,9 @@ impl<'s> RowScan<'s> {
         self.row_of(entry)
     }
 
-    /// Searches for the next row of the current partition, visible or not, in one short search: returns
-    /// [`RowStep::Row`], [`RowStep::Passed`] with a key of the partition, or [`RowStep::Done`].
+    /// Searches for the next row of the current partition, visible or not, in one short search (see
+    /// [`EntryStep`]). Returns [`RowStep::Row`], [`RowStep::Passed`] with a key of the partition,
+    /// or [`RowStep::Done`].
     ///
     /// # Errors
     /// If the store cannot read an entry, or if a key is damaged.
@@ -168,8 +169,8 @@ impl<'s> RowScan<'s> {
         Ok(self.row_of(entry)?.map_or(RowStep::Done, RowStep::Row))
     }
 
-    /// Returns whether any unread row of the current partition exists. `partition` is the current
-    /// partition.
+    /// Reads on until it finds a visible row of the current partition, and returns whether there is
+    /// one. `partition` is the current partition.
     ///
     /// # Errors
     /// As [`RowScan::next_row`], and if an operand is damaged.
@@ -182,7 +183,8 @@ impl<'s> RowScan<'s> {
         Ok(false)
     }
 
-    /// Begins the partition of an entry, which is the partition's first entry in the range.
+    /// Makes the partition of `entry` the current one. The entry is the first one of the partition
+    /// in the range.
     fn begin_partition(&mut self, (key, operand): Entry) -> Result<PartitionStart> {
         let decoded = read_key(self.schema, &key)?;
         let header_before = self.header_before.take();

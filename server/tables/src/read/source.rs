@@ -8,8 +8,8 @@ use ebb_storage::{Cache, Entries, Entry, FoundSoFar, TableReader};
 use super::entries::{Pace, SourceEntries, Unpaced};
 use super::error::Result;
 
-/// A source of rows and of partition headers (deletions and static columns) at one instant. Both are
-/// encoded as merge operands, by keys of the engine.
+/// A source of rows and of partition headers (deletions and static columns) at one instant. Rows
+/// and headers are merge operands, under keys of the engine.
 #[derive(Debug, Clone, Copy)]
 pub enum Source<'s> {
     /// A table of the store. Reads of its ranges use the block cache as [`Cache`] states, and call the
@@ -47,8 +47,8 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// Returns the operands of two keys, the smaller one first, or only as much of them as satisfies
-    /// `enough`.
+    /// Returns the operands of two keys, the smaller key first. The read ends once `enough` returns
+    /// true; the operands then lack the older sources.
     ///
     /// # Errors
     /// If the store cannot read a key.
@@ -67,7 +67,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// Opens the keys and operands from `from` to before `to`.
+    /// Returns an iterator over the keys and operands from `from` to before `to`.
     ///
     /// # Errors
     /// If the store cannot open the range. An entry that cannot be read is an error of the iterator.

@@ -41,9 +41,9 @@ pub enum RowStep {
 }
 
 impl RowStep {
-    /// Returns what a scan returns for a selected row: the row with its key and operand (the stored
-    /// bytes), or its absence if there is no operand. `prefix_len` is the length of the prefix that all
-    /// keys of the partition share.
+    /// Creates the step for a selected row: the row with its key and operand (the stored bytes), or
+    /// its absence if there is no operand. `prefix_len` is the length of the prefix that all keys
+    /// of the partition share.
     pub fn of_key(key: Bytes, prefix_len: usize, operand: Option<Bytes>) -> Self {
         match operand {
             Some(operand) => Self::Row(StoredRow {

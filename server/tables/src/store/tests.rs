@@ -13,7 +13,7 @@ use crate::survey::{CREATIONS_TABLE, StoredTable};
 
 const SYSTEM: &str = "ebb_system";
 
-/// Keyspaces with their records, and the records of their tables.
+/// The expected content of the store: by keyspace, its record and the records of its tables.
 type Model = BTreeMap<String, (Vec<u8>, BTreeMap<String, Vec<u8>>)>;
 
 struct Fixture {

@@ -640,8 +640,8 @@ fn a_damaged_block_takes_only_the_table_out_of_service_whose_record_it_has() {
     assert!(catalog.state().table("app", "t").is_some());
 }
 
-/// Regression: a crash after the loss of a record was accepted, and before the record was written again,
-/// took the table out of service.
+/// Regression: an operator accepted the loss of a damaged block with a record, and the server
+/// crashed before it wrote the record again. The next start took the table out of service.
 #[test]
 fn records_are_written_again_before_a_loss_is_accepted() {
     let disk = MemDisk::new();
@@ -668,8 +668,8 @@ fn records_are_written_again_before_a_loss_is_accepted() {
     assert!(catalog.state().table("app", "t").is_some());
 }
 
-/// Regression: no loss could be accepted while the system refused to read a record, of the same table or of
-/// another one, as on a disk with bad sectors.
+/// Regression: an operator could not accept the loss of damaged blocks while the operating system
+/// failed to read a record, of the same table or of another one, as on a disk with bad sectors.
 #[test]
 fn records_that_the_system_refuses_to_read_are_written_again() {
     const READS_MAX: usize = 1_000;

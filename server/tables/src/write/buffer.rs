@@ -52,7 +52,7 @@ impl Column<'_> {
 }
 
 impl<'v> RowBuffer<'v> {
-    /// Begins a write that changes no column.
+    /// Creates the buffer of a write that changes no column yet.
     pub fn new(times: WriteTimes) -> Self {
         Self {
             times,
@@ -114,8 +114,9 @@ impl<'v> RowBuffer<'v> {
         elements.insert(path, Entry { original, value });
     }
 
-    /// Returns the elements that a collection will have after the write, as values by paths. `before`
-    /// contains its elements by ascending path. `charge` is called for each element.
+    /// Returns the elements that a collection will have after the write, as values by paths.
+    /// `before` contains the elements that the collection has now, by ascending path. `charge` is
+    /// called for each element.
     ///
     /// # Errors
     /// The error of `charge`.

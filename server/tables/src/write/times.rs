@@ -14,7 +14,8 @@ pub struct WriteTimes {
 }
 
 impl WriteTimes {
-    /// Returns the times of a write at its timestamp, with values that do not expire.
+    /// Returns the times of a write whose clock shows its timestamp, with values that do not
+    /// expire.
     pub fn at(timestamp_us: i64) -> Self {
         Self {
             timestamp_us,

@@ -447,7 +447,7 @@ fn is_disk_full(error: &LoadError) -> bool {
     }
 }
 
-/// Cancels at the first report of a phase.
+/// A control that cancels the load at the first report of a phase. The flag is set once it has cancelled.
 struct CancelIn(LoadPhase, AtomicBool);
 
 impl LoadControl for CancelIn {

@@ -26,7 +26,7 @@ pub(super) fn length(bytes: &[u8], at: usize, is_last: bool) -> Option<usize> {
 #[derive(Debug, Default)]
 struct Count {
     line_ends: u64,
-    /// The last byte was a CR.
+    /// True if the last byte was a CR.
     after_cr: bool,
 }
 

@@ -63,13 +63,12 @@ pub enum RecordError {
 pub struct Records<'a> {
     source: Box<dyn Read + 'a>,
     kind: RecordKind,
-    /// The number of unread bytes of the part of the text that is read; `None` if the whole text is
-    /// read.
+    /// The number of bytes of the part that were not read from the source yet; `None` if the text is read as
+    /// a whole.
     left_bytes: Option<u64>,
     read_bytes: usize,
     buffer: Vec<u8>,
-    /// The range of `buffer` that has been read from the source, but belongs to no returned record
-    /// yet.
+    /// The range of `buffer` with the bytes behind the last returned record.
     unread: Range<usize>,
     /// The offset of `unread` in the text.
     offset: u64,
@@ -124,7 +123,7 @@ impl Search {
         }
     }
 
-    /// Ends the record at the end of the text.
+    /// Ends the record at the end of the text. Returns an error if a quote is still open there.
     fn finish(&self) -> Result<(), Malformed> {
         match self {
             Self::Line { .. } => Ok(()),

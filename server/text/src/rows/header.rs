@@ -7,7 +7,7 @@ use crate::reader::Records;
 /// The columns of a CSV file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Columns {
-    /// The line of the header, or of the first record.
+    /// The line in which the header begins; without a header, that of the first record.
     pub(crate) line: u64,
     /// The names of the columns; `None` without a header.
     pub(crate) names: Option<Vec<String>>,

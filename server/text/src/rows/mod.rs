@@ -57,10 +57,10 @@ enum Key {
     Member(String),
 }
 
-/// Returns the rows of `file`, whose bytes come from `source`.
+/// Returns the rows of `file`. `source` returns its content, decompressed.
 ///
 /// # Errors
-/// If its header is malformed, or lacks the key column.
+/// If the header is malformed, or lacks the key column.
 pub(super) fn rows<'a>(
     file: &TextFile,
     format: TextFormat,

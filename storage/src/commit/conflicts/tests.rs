@@ -14,8 +14,8 @@ fn writes(keys: &[&str]) -> WriteSet {
     WriteSet::of_keys(keys.iter().map(|name| key(name)))
 }
 
-/// Checks a transaction that began at `since` and writes these keys, and guards none (requires that
-/// no other commit writes them).
+/// Checks whether a transaction that began at `since` and writes these keys can commit. The transaction
+/// guards no keys: it does not depend on other keys staying unchanged.
 fn check(conflicts: &Conflicts, since: u64, write_set: &WriteSet) -> Result<(), Clash> {
     conflicts.check(SeqNo(since), write_set, &WriteSet::default())
 }

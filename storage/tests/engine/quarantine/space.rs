@@ -8,7 +8,7 @@ use ebb_storage::{Db, FileSystem, Options, Table, TableStats};
 
 use super::{KEYS, key, paths, quarantine, tables};
 
-/// Two flags for each case: whether the file does not open at all, and whether a snapshot sees it.
+/// For each case: whether the damaged file does not open at all, and whether a snapshot sees the file.
 const CASES: [(bool, bool); 4] = [(true, true), (true, false), (false, true), (false, false)];
 
 fn options(mem: &MemDisk) -> Options {

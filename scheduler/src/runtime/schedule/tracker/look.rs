@@ -77,7 +77,9 @@ impl Tracker {
         &self.counters
     }
 
-    /// Returns the job in the policy's view; `None` if no more tasks will start.
+    /// Returns the job in the policy's view. Returns `None` if the job has no tasks at present (it
+    /// waits for other jobs or for its splits, or its tasks are done) or stops, and for a lease
+    /// that needs no share.
     pub fn live(&self) -> Option<LiveJob> {
         if let Some(lease) = &self.lease {
             return self.live_lease(lease);

@@ -142,7 +142,7 @@ fn an_attempt_without_a_step_is_given_up_and_its_late_result_has_no_effect() {
     assert!(matches!(tracker.claim(false, 23.0), Some(Work::Commit)));
 }
 
-/// Regression: each pause began the count anew. The guard of a server pauses jobs every ten seconds, so a
+/// Regression: each pause began the count anew. A server may pause its jobs every ten seconds, so a
 /// hanging attempt was never given up.
 #[test]
 fn an_attempt_that_hangs_is_given_up_although_its_job_pauses_again_and_again() {
@@ -191,7 +191,8 @@ fn a_job_whose_attempts_all_hang_fails_even_while_it_stops() {
     assert!(matches!(cancelled.claim(false, 9.0), Some(Work::Abort)));
 }
 
-/// Three maps: two took a second, and the last is at 10% after four.
+/// Returns a job of three maps, and the attempt at the last map. Two maps took a second; the last
+/// is at 10% after four seconds.
 fn with_a_straggler() -> (Tracker, HeldAttempt) {
     let mut tracker = tracker(3, 0);
     let quick = [claim_task(&mut tracker), claim_task(&mut tracker)];

@@ -309,7 +309,7 @@ fn the_other_implementation_decodes_the_types_of_columns() {
     assert_eq!(specs, expected);
 }
 
-/// Has bodies of its own, because the samples are too short for compression.
+/// The samples are too short for compression, so the test makes longer bodies.
 #[test]
 fn long_bodies_are_compressed_both_ways() {
     let text = "SELECT a FROM t ".repeat(1000);

@@ -171,8 +171,8 @@ fn columns_of_a_single_table_name_it_once() {
     assert_eq!(names(&Columns::default()), [""; 0]);
 }
 
-/// Regression: columns were encoded twice, also without durations, and nothing limited their size: a
-/// client's statement may name a type of thousands of fields 250,000 times.
+/// Regression: columns were encoded twice even if they contained no durations, and nothing limited
+/// their size: a client's statement may name a type of thousands of fields 250,000 times.
 #[test]
 fn encoding_columns_stops_at_the_error_of_the_charge() {
     let spec = |ty| ColumnSpec {

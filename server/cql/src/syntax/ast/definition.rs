@@ -13,7 +13,7 @@ pub struct Property {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PropertyValue {
-    /// A constant. Another word without quotes is parsed as a string in small letters.
+    /// A constant. An unquoted word that is no constant is parsed as a string in lower case.
     Constant(Constant),
     /// `{'class': 'SimpleStrategy', 'replication_factor': 1}`, as written; no repeated keys.
     Map(Vec<(Constant, Constant)>),

@@ -105,7 +105,7 @@ pub enum Selector {
     Map(Vec<(Selector, Selector)>),
     /// `-value`, for a value that is not a literal number.
     Negation(Box<Selector>),
-    /// `a + b`. An operand with an operator of lower precedence is a [`Selector::Tuple`] with one
+    /// `a + b`. An operand in parentheses, as in `(a + b) * c`, is a [`Selector::Tuple`] with one
     /// element.
     Arithmetic {
         left: Box<Selector>,

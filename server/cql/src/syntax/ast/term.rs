@@ -39,7 +39,7 @@ pub enum Term {
     },
     /// `-value`, for a value that is not a literal number.
     Negation(Box<Term>),
-    /// `a + b`. An operand with an operator of lower precedence is a [`Term::Tuple`] with one
+    /// `a + b`. An operand in parentheses, as in `(a + b) * c`, is a [`Term::Tuple`] with one
     /// element.
     Arithmetic {
         left: Box<Term>,
@@ -80,7 +80,7 @@ pub struct Constant {
     pub text: String,
 }
 
-/// A placeholder for a value in the request.
+/// A bind marker, `?` or `:name`. The request contains the value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Marker {
     /// The number of markers before this one in the statement; a batch is one statement.

@@ -165,7 +165,8 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Consumes all of these words, given with spaces between, or none.
+    /// Consumes the next words if they are `words`, which has spaces between the words, and returns
+    /// true. Otherwise consumes nothing.
     fn eat_words(&mut self, words: &str) -> bool {
         let mut each = words.split(' ').enumerate();
         let found = each.all(|(ahead, word)| self.word_ahead(ahead, word));
@@ -212,7 +213,7 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    /// Parses `item, item`, at least one.
+    /// Parses one or more items with commas between them.
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = vec![item(self)?];
         while self.eat(TokenKind::Comma) {
@@ -221,7 +222,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// Parses `(item, item)`, at least one.
+    /// Parses one or more items in parentheses, with commas between them.
     fn parenthesized<T>(&mut self, item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         self.expect(TokenKind::OpenParen)?;
         let items = self.list(item)?;
@@ -229,7 +230,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// Parses `item, item` up to `close`, possibly none.
+    /// Parses any number of items with commas between them, and the token `close` after them.
     fn until<T>(
         &mut self,
         close: TokenKind,

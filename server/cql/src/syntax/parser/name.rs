@@ -50,8 +50,8 @@ impl Parser<'_> {
         Ok(self.name_of(token))
     }
 
-    /// Parses `[ks.]name`. `what` is the kind of the object. The error for a marker, which is not
-    /// allowed here, contains it.
+    /// Parses `[ks.]name`. `what` is the kind of the object. It is part of the error for a bind
+    /// marker in place of the name.
     pub(super) fn qualified(&mut self, what: &str) -> Result<QualifiedName> {
         self.refuse_marker(match self.ahead(1).kind {
             TokenKind::Dot => "keyspace",
@@ -85,8 +85,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Returns the number of tokens of a function's name, if one comes next with a parenthesis
-    /// after it.
+    /// Returns the number of tokens in the function's name that comes next. Returns `None` unless a
+    /// function's name and an opening parenthesis come next.
     pub(super) fn function_tokens(&self) -> Option<usize> {
         let calls = |ahead: usize| {
             let token = self.ahead(ahead);

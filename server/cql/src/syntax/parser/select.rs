@@ -51,9 +51,9 @@ impl Parser<'_> {
         })
     }
 
-    /// Consumes `word`, which is `JSON` or `DISTINCT`, and returns true if the word is a modifier. If
-    /// the token after it cannot begin a selector, as in `SELECT json, a`, the word is the name of a
-    /// selected column, and stays.
+    /// Consumes `word` and returns true if the word, `JSON` or `DISTINCT`, is a modifier of SELECT.
+    /// Otherwise it is the name of a selected column, as in `SELECT json, a`, and nothing is
+    /// consumed: then no selector can begin with the token after the word.
     fn eat_modifier(&mut self, word: &str) -> bool {
         let column = match self.ahead(1).kind {
             TokenKind::Star => !self.word_ahead(2, "FROM"),
@@ -235,7 +235,7 @@ impl Parser<'_> {
         Ok(kind(Box::new(of)))
     }
 
-    /// Parses a `(type)` that a value follows.
+    /// Parses the `(type)` of a type hint. It is an error if no value follows it.
     fn type_before_selector(&mut self) -> Result<TypeName> {
         self.expect(TokenKind::OpenParen)?;
         let to = self.type_name()?;

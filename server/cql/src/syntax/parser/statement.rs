@@ -8,7 +8,7 @@ use crate::syntax::ast::{
 };
 use crate::syntax::lexer::TokenKind;
 
-/// Statements that ebb does not serve, as their first words and their names.
+/// The statements that ebb does not serve: the words with which each begins, and its name.
 const UNSUPPORTED: [(&str, &str); 12] = [
     ("CREATE AGGREGATE", "CREATE AGGREGATE"),
     ("CREATE FUNCTION", "CREATE FUNCTION"),

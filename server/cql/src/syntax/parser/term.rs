@@ -25,7 +25,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Returns whether `+ column` comes next.
+    /// Returns whether `+ column` comes next, as in `SET l = [1] + l`, which prepends to a list.
     pub(super) fn prepends(&self) -> bool {
         self.kind() == TokenKind::Plus
             && self.is_name(self.ahead(1))
@@ -98,7 +98,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses a `(type)` that a value follows.
+    /// Parses the `(type)` of a type hint. It is an error if no value follows it.
     fn type_before_term(&mut self) -> Result<crate::syntax::ast::TypeName> {
         self.expect(TokenKind::OpenParen)?;
         let to = self.type_name()?;
@@ -110,8 +110,9 @@ impl Parser<'_> {
         }
     }
 
-    /// Returns whether a value begins here, other than one that begins with a name. A sign belongs
-    /// to a number only without a space between: `(a) - 1` is a subtraction.
+    /// Returns whether a value begins with the next token, other than a column or the call of a
+    /// function. A minus sign begins a number only if no space follows it: `(a) - 1` is a
+    /// subtraction.
     pub(super) fn begins_literal(&self) -> bool {
         match self.kind() {
             TokenKind::Minus => self.negative_ahead() && self.here().end == self.ahead(1).start,

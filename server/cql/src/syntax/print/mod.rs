@@ -34,7 +34,7 @@ fn quoted(name: &Name) -> String {
     format!("\"{}\"", name.as_str().replace('"', "\"\""))
 }
 
-/// Items with a separator between them.
+/// Prints items with a separator between them.
 struct JoinedItems<'a, T>(&'a [T], &'static str);
 
 impl<T: Display> Display for JoinedItems<'_, T> {

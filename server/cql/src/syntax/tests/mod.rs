@@ -17,7 +17,7 @@ fn statement(text: &str) -> Statement {
         .statement
 }
 
-/// Returns the canonical form of `text`.
+/// Parses `text`, which must be a statement, and returns the statement as it is printed.
 fn canonical(text: &str) -> String {
     statement(text).to_string()
 }

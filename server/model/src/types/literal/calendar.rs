@@ -10,7 +10,8 @@ pub(super) const DAY_NS: i64 = DAY_MS * 1_000_000;
 /// The `date` of 1970-01-01: days are unsigned, with the epoch in the middle.
 const EPOCH: i64 = 1 << 31;
 
-/// Returns the days since 1970-01-01 of a date, by 400-year eras that begin in March.
+/// Returns the days since 1970-01-01 of a date. Computes with eras of 400 years that begin in
+/// March, so that leap days are the last days of their years.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);

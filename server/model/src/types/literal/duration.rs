@@ -44,7 +44,7 @@ impl Duration {
     ///
     /// # Errors
     /// Cassandra's messages: for a text that is no duration, repeated or misordered units, and
-    /// excess length.
+    /// amounts above the limits.
     pub fn parse(text: &str) -> Result<Self, TypeError> {
         let (negative, source) = match text.strip_prefix('-') {
             Some(source) => (true, source),

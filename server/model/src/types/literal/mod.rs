@@ -1,7 +1,7 @@
 //! Conversion between values and their text in CQL.
 //!
 //! ```text
-//! parse      a constant's text as a native type's bytes
+//! parse      a constant's text as the bytes of a native type or tuple
 //! print      any value as a literal
 //! read       any literal as a value
 //! calendar   dates, times of day and timestamps
@@ -86,8 +86,9 @@ impl ConstantKind {
         }
     }
 
-    /// Converts a constant for the column or marker `receiver`. `text` is the constant as it stands
-    /// in the statement; a string is without its quotes.
+    /// Returns the bytes of a constant as a value of the type `ty`. `text` is the constant as in
+    /// the statement, but a string is without its quotes. `receiver` is the column or marker that
+    /// gets the value, for error messages.
     ///
     /// # Errors
     /// Cassandra's messages, if the constant does not fit the type or is not a valid value of it.

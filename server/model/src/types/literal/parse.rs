@@ -1,4 +1,4 @@
-//! Parses text into the bytes of a native type, as Cassandra's `fromString` does.
+//! Parses text into the bytes of a native type or tuple, as Cassandra's `fromString` does.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;

@@ -146,7 +146,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Parses a field's name: quoted as it is, bare in lower case.
+    /// Parses a field's name. A name in quotes is returned unchanged, any other in lower case.
     fn name(&mut self) -> Result<String, TypeError> {
         match self.quoted(true)? {
             Some(name) => Ok(name),

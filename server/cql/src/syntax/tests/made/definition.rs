@@ -21,7 +21,7 @@ impl<R: Rng> Maker<R> {
         properties
     }
 
-    /// Returns constants with strings as keys, without repeated keys.
+    /// Returns a random map of constants, with different strings as keys.
     pub(super) fn property_map(&mut self) -> Vec<(Constant, Constant)> {
         let mut entries = self.many(0, |make| {
             let mut key = make.constant();
