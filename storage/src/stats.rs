@@ -64,6 +64,8 @@ impl Counters {
             self.runs_touched.add(reads.runs_touched);
             self.blocks_read.add(reads.blocks_read);
             self.blocks_cached.add(reads.blocks_cached);
+        }
+        if reads.filter_skips > 0 {
             self.filter_skips.add(reads.filter_skips);
         }
     }
@@ -103,7 +105,7 @@ pub struct Stats {
     pub runs_per_read: f64,
     /// The mean number of blocks that a point read needed, from files or the cache.
     pub blocks_per_read: f64,
-    /// Files that point reads skipped because of filters. Reads that searched no run are not included.
+    /// Files that point reads skipped because of filters.
     pub filter_skips: u64,
     /// Runs that scans skipped because of the prefixes in filters.
     pub prefix_skips: u64,

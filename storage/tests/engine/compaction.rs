@@ -433,6 +433,13 @@ fn writes_reads_and_merge_debt_are_counted() {
         (stats.reads, &stats.reads_by_runs[..3]),
         (2, &[1, 1, 0][..])
     );
+    // Regression: only reads that also searched a run were counted.
+    let skipped = stats.filter_skips;
+    for key in 0..20 {
+        let absent = format!("{key:03} is absent");
+        assert!(table.get(absent.as_bytes()).unwrap().is_none());
+    }
+    assert!(db.stats().filter_skips >= skipped + 40);
 
     db.compact().unwrap();
     let after = db.stats();
