@@ -40,8 +40,8 @@ pub struct Metrics {
     /// CPU that tasks held within the window, divided by f(t), the capacity left to analytics in
     /// that time. Tasks that drain while f(t) falls can bring it above 1. `None` if f(t) was zero.
     pub utilisation: Option<f64>,
-    /// Part of the attempts of maps that ran on a node with their input, 0 to 1; `None` if no map
-    /// ran.
+    /// The fraction of the attempts of maps that ran on a node with their input, 0 to 1. Maps whose
+    /// input is near to all nodes count as such. `None` if no map ran.
     pub locality: Option<f64>,
     /// Bytes that remote maps read over the network.
     pub remote_bytes: u64,

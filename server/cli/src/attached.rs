@@ -32,7 +32,8 @@ impl Attached {
     /// database open.
     ///
     /// # Errors
-    /// When neither exists, or the address is invalid.
+    /// When `--server` is not given and no server has the database open. When the address, the token or the
+    /// file of certificate authorities is invalid, or the system refuses the connection.
     pub(super) fn client(&self) -> Result<JobsClient> {
         let data = &self.location.data;
         let no_server = || {

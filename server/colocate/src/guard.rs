@@ -59,9 +59,11 @@ const ALLOWED_MIN: f64 = 0.02;
 /// after a window in which the latency objective was missed.
 const COOLDOWN_WINDOWS: u32 = 5;
 /// The number of good windows, with a slack of at least [`SLACK_SHRINK`], that must pass after the
-/// latency objective was in danger. Only then may analytics again use the fraction of the free
-/// capacity at which the danger began. The number doubles each time that the objective is in danger
-/// again, up to [`RETRY_WINDOWS_MAX`].
+/// latency objective was in danger, before analytics may again use the fraction of the free
+/// capacity at which the danger began. Windows of the cooldown ([`COOLDOWN_WINDOWS`]) do not count.
+/// The number doubles each time that the objective is in danger again, up to [`RETRY_WINDOWS_MAX`].
+/// If the request rate falls far enough ([`OTHER_LOAD`]), the wait ends at once, and the number is
+/// this again.
 const RETRY_WINDOWS: u32 = 100;
 /// The maximal number of good windows before analytics may again use the fraction of the free
 /// capacity at which the latency objective was last in danger: half an hour of windows of a tenth of

@@ -147,8 +147,9 @@ impl Ledger {
         }
     }
 
-    /// Returns the errors of the predictions: for each job, of the last one in the first half of
-    /// its time.
+    /// Returns the mean error of the predictions for the latest jobs that succeeded, [`ERRORS_MAX`]
+    /// at most, and the number of these jobs. For each job, the last prediction made in the first
+    /// half of its running time counts; jobs without one are left out.
     pub(super) fn error(&self) -> PredictionErrorView {
         let jobs = self.parts.len();
         PredictionErrorView {

@@ -97,8 +97,9 @@ use self::spills::Spills;
 pub use self::store::{StoreRequests, StoreWindows};
 use crate::jobs::Restart;
 
-/// A node: a runtime for jobs, and a database if it has one. Dropping it parks the running jobs, so that the
-/// next node can start them again: see [`shutdown`](Self::shutdown).
+/// A node: a runtime for jobs, and a database if it has one. Dropping it parks the running jobs:
+/// they stay unfinished, and the next node over the same database can start them again (without a
+/// database they are lost). See [`shutdown`](Self::shutdown).
 pub struct Node {
     registry: Arc<Registry>,
     history: OnceLock<History>,

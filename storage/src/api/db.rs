@@ -357,12 +357,13 @@ impl Db {
         maintenance::list_lost(&self.inner, keyspace, table)
     }
 
-    /// Gives up the data that [`Db::list_lost`] has listed: replaces each damaged file of the list
-    /// by new files with its readable part, while readers and writers go on. Afterwards no read
-    /// fails because of these files, and their runs are merged again. Every readable version stays,
-    /// for snapshots too. A key whose newest version is lost shows an older value, or none; if a
-    /// deletion is lost, the deleted value shows again. The [holds](Keyspace::hold_snapshot) of the
-    /// table are released first.
+    /// Gives up the data that [`Db::list_lost`] has listed, while readers and writers go on:
+    /// replaces each damaged file of the list by new files with its readable part, or takes it out
+    /// of the table if none of that is still needed. Afterwards no read fails because of these
+    /// files, and merges no longer leave out their runs. Every readable version stays, for
+    /// snapshots too. A key whose newest version is lost shows an older value, or none; if a
+    /// deletion is lost, the deleted value shows again. Before a file is replaced, the
+    /// [holds](Keyspace::hold_snapshot) of the table are released.
     ///
     /// A damaged file is kept in the folder `damaged` of the database's directory, if it can be
     /// linked there. Nothing reads the files of this folder; remove them at any time.

@@ -130,8 +130,9 @@ impl Conflicts {
         }
     }
 
-    /// Returns whether a commit has to record its keys. Exact under the order lock, a guess
-    /// elsewhere.
+    /// Returns whether a commit has to record its keys. Under the order lock, false is certain,
+    /// because transactions begin under it only; true may be out of date, because they end at any
+    /// time, and then [`record`](Self::record) does nothing. Without the lock, both are a guess.
     pub(crate) fn is_needed(&self) -> bool {
         self.living.load(Ordering::Relaxed) > 0
     }

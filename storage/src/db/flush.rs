@@ -41,7 +41,8 @@ pub(super) struct Written {
     /// The last sequence number of the memtable: once the runs are installed, the table is flushed
     /// up to it.
     end: SeqNo,
-    /// The runs, newest first, perhaps none.
+    /// The runs that hold what readers need of the memtable, newest first; empty if they need
+    /// nothing of it.
     runs: Vec<Arc<Run>>,
 }
 

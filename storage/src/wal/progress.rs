@@ -7,8 +7,9 @@ use super::segment_files::OpenSegment;
 use crate::error::{Error, Result};
 use crate::key::FileNumber;
 
-/// A position in the log, counted in two ways: the bytes of all records given to the log before it,
-/// also of those that the log refused; and the LSN, which counts those in the files.
+/// A position in the log, as two counts of bytes of records. `pushed` counts all records that were
+/// given to the log, refused ones too. `lsn` counts only records that are in the files. The two are
+/// equal when the log is opened, and differ from the first refusal on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) pushed: u64,

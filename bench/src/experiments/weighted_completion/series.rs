@@ -12,7 +12,8 @@ pub struct Numbers {
     pub numbers: Vec<f64>,
 }
 
-/// The numbers of a figure, or of a part without figures.
+/// The numbers behind one figure of the paper, or behind a part of the experiment that has no
+/// figures (`ratios`, `search`).
 #[derive(Debug, Serialize)]
 pub struct Series {
     pub title: String,

@@ -393,7 +393,8 @@ impl Tracker {
         std::mem::take(&mut self.records)
     }
 
-    /// Returns the totals over the finished tasks.
+    /// Returns what the finished tasks used and processed (CPU time, bytes, memory), as totals and
+    /// maxima over the maps and over the reduces. The size of the input, `split_bytes`, is not set.
     pub fn measured(&self) -> &MeasuredProfile {
         &self.measured
     }

@@ -396,10 +396,11 @@ fn scan(
     }
 }
 
-/// Reads partition headers (with the static columns) and rows of a table from one view of the
-/// store, beginning at the key `from`. Adds the index entries of each row or header to `entries`,
-/// then calls `goes_on` with them. Returns the key at which the next view has to begin: `None` at
-/// the end of the table, an empty key if `goes_on` returned false.
+/// Reads rows and partition headers (with the static columns) of a table from one view of the
+/// store: from the key `from` on, and at most [`ROWS_PER_VIEW`]. After each it adds the index
+/// entries to `entries`, and calls `goes_on` with all entries there, which it may take. Returns the
+/// key at which the next view has to begin, or `None` at the end of the table. The key is empty if
+/// `goes_on` returned false: then no view follows.
 fn scan_some(
     pace: &ScanPace<'_>,
     table: &CqlTable,

@@ -85,8 +85,9 @@ struct FloorLane {
 /// read hardly notice the limit: by default a user has no more such statements running at once.
 const SHARE_RESULTS: usize = 4;
 
-/// The size from which on a result takes memory from the pool of results, beyond the page that a
-/// scan takes before it runs. Other buffers of a connection are as large.
+/// Results smaller than this are not counted against the pool of results: other buffers of a
+/// connection are as large, too. A scan takes one page of the pool before it runs, however small
+/// its result is.
 const SMALL_BYTES: usize = 64 << 10;
 
 /// The slots of one connection for results that wait until its client reads them. Statements that

@@ -319,8 +319,9 @@ impl Probe {
     }
 
     /// Records a measurement: the probe was ready to run at `turn_began`, like a connection whose
-    /// bytes have arrived, and got its turn at `now`. Ends the measured interval of the [rule] if
-    /// its time is over. Returns whether requests still arrive.
+    /// bytes have arrived, and got its turn at `now`. If [`INTERVAL`] has passed since the last
+    /// decision, decides whether requests are rejected from now on. Returns false once no request
+    /// was noted for [`PROBE_FOR`]: the probe can sleep.
     fn step(&mut self, overload: &Overload, turn_began: Instant, now: Instant) -> bool {
         overload.note_turn(now.saturating_duration_since(turn_began));
         if overload.wakeup.take_requests() {

@@ -60,9 +60,10 @@ impl RequestAnalysis {
     }
 }
 
-/// Plans a statement on its table, and stores in `markers` the receiver of each marker: the column,
-/// argument or limit that its value is for. `json_plans` has the plans of earlier statements of the
-/// same request.
+/// Plans a statement on its table, and stores in `markers` what the value of each marker is for
+/// (its receiver): a column or a part of it, an argument, the timestamp, the TTL or the JSON text.
+/// `json_plans` has the keys and changes of the request's earlier INSERT JSON statements. If this
+/// one is an INSERT JSON, it takes those of its table from there, or adds its own.
 pub(super) fn prepare(
     write: &Write,
     table: &Arc<CqlTable>,

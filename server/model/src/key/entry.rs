@@ -77,7 +77,8 @@ pub struct EntryKey<'a> {
 }
 
 impl<'a> EntryKey<'a> {
-    /// Splits a key into its parts. The key of the row is not checked.
+    /// Splits the key of an index entry into its parts. The last part, the key of the row, is not
+    /// checked.
     ///
     /// # Errors
     /// [`KeyError::Corrupt`].

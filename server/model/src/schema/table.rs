@@ -95,7 +95,7 @@ pub struct TableDefinition {
     pub clustering: Vec<String>,
     /// The content of CLUSTERING ORDER BY; empty without one.
     pub order: Vec<(String, Order)>,
-    /// The other options of WITH.
+    /// The options of WITH, without CLUSTERING ORDER BY and ID.
     pub options: TableOptions,
 }
 
