@@ -58,7 +58,7 @@ use super::schema_statements;
 use super::snapshots;
 use super::system::{Facts, JobList, LocalNode, SystemTables};
 use super::targets::Target;
-use super::write::check_consistency;
+use super::write::{JsonPlans, check_consistency};
 
 /// The most time for computing the keys of the partitions that a statement reads and then writes:
 /// such statements take turns, partition by partition. The limit is short because the keys are
@@ -376,9 +376,11 @@ impl Service for Executor {
             }
             Statement::Write(_) | Statement::Batch(_) => {
                 let state = self.catalog.state();
-                let write = self.understand_write(&state, parsed, keyspace, analysis)?;
+                let json_plans = &mut analysis.json_plans;
+                let write = self.understand_write(&state, parsed, keyspace, json_plans)?;
                 // `None` is for other kinds of statements, so these two always have a meaning.
                 if let Some(write) = write {
+                    analysis.take(write.memory_bytes())?;
                     prepared.needs = Some(self.needs(parsed, keyspace)?);
                     prepared.needs_keyspace = write.needs_keyspace();
                     prepared.kind = StatementKind {
@@ -416,7 +418,7 @@ impl Service for Executor {
                 .target(&state, select, keyspace)
                 .and_then(|target| self.select_meaning(statement, select, schema_of(&target))),
             Statement::Write(_) | Statement::Batch(_) => {
-                self.write_meaning(&state, statement, &mut RequestAnalysis::default())
+                self.write_meaning(&state, statement, &mut JsonPlans::default())
             }
             // Other statements have no markers, and are analysed at each execution.
             _ => return true,

@@ -3,9 +3,9 @@
 //! A statement mentions columns and types by names, and each mention of a type with thousands of
 //! fields may take thousands of times the memory of the name. What the mentions can share is shared:
 //! types, and the keys and changes of INSERT JSON. [`Memory`] limits the rest: the names and types of
-//! markers and result columns, the columns of `*` and INSERT JSON, and the nulls of fields that a value
-//! omits. [`RequestAnalysis`](crate::write::RequestAnalysis) limits the sum over the statements of a
-//! batch.
+//! markers and result columns, the columns of `*` and INSERT JSON, the nulls of fields that a value
+//! omits, and the results of functions that an execution has at once.
+//! [`RequestAnalysis`](crate::write::RequestAnalysis) limits the sum over the texts of a batch.
 
 use ebb_cql::protocol::{ColumnSpec, Columns};
 
@@ -20,7 +20,7 @@ pub const BYTES_MAX: usize = 64 << 20;
 const NULL_BYTES: usize = 4;
 
 /// The bytes that a statement takes beyond its own words, so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Memory {
     bytes: usize,
 }

@@ -47,7 +47,8 @@ impl Collector for CqlCollector {
             ),
             (
                 "cql_requests_refused",
-                "Requests rejected with the error OVERLOADED",
+                "Requests rejected with the error OVERLOADED because they had waited too long; \
+                 cql_errors counts those for lack of memory, too",
                 counts.requests_refused,
             ),
             (

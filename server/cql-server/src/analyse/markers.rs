@@ -1,6 +1,7 @@
 //! The markers of a statement: the receiver of each, and the values bound to them.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -135,6 +136,10 @@ impl Markers {
     }
 }
 
+/// The bytes that a function's result may have for each byte of the arguments before the rest counts for
+/// the memory of the statement. The length of the request limits the arguments.
+const BYTES_PER_ARGUMENT_BYTE: usize = 4;
+
 /// The values bound to the markers of a statement, in the order of the markers.
 #[derive(Debug, Clone, Default)]
 pub struct Bound<'v> {
@@ -152,6 +157,9 @@ pub struct Bound<'v> {
     volatile: Option<&'v VolatileCalls>,
     /// The results of the calls in `volatile`, in order.
     called: Vec<Option<Vec<u8>>>,
+    /// The bytes of the results of functions that the execution has at present, as far as they are much
+    /// longer than the arguments: `fromJson` adds a null for each field that a JSON object omits.
+    results: Cell<Memory>,
 }
 
 impl<'v> Bound<'v> {
@@ -226,6 +234,7 @@ impl<'v> Bound<'v> {
                     values: Arc::clone(&self.values),
                     json: self.json.clone(),
                     now_us: self.now_us,
+                    results: self.results.clone(),
                     ..Self::default()
                 };
                 same.calling(volatile).map(Cow::Owned)
@@ -241,6 +250,29 @@ impl<'v> Bound<'v> {
             json: Some((markers, row.collect())),
             ..self.clone()
         }
+    }
+
+    /// Counts the result of a function, which has `bytes` bytes and was computed from arguments of
+    /// `args_bytes` bytes together. The result counts until the end of the innermost
+    /// [`dropping`](Self::dropping), or else of the execution.
+    ///
+    /// # Errors
+    /// If the results that the execution has at once take too much memory.
+    pub fn count_result(&self, bytes: usize, args_bytes: usize) -> Result<()> {
+        let mut results = self.results.get();
+        results.take(bytes.saturating_sub(BYTES_PER_ARGUMENT_BYTE * args_bytes))?;
+        self.results.set(results);
+        Ok(())
+    }
+
+    /// Runs `work`, at whose end the values that it evaluates are dropped, or are counted otherwise.
+    /// From then on the results of functions among them count no more: an execution may evaluate the
+    /// terms of each row, or of each attempt, anew.
+    pub fn dropping<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = self.results.get();
+        let done = work();
+        self.results.set(before);
+        done
     }
 
     pub fn value(&self, index: u16) -> Value<'v> {
@@ -333,6 +365,22 @@ mod tests {
         let repetitions = BYTES_MAX / value.len();
         assert!(is_bound(1 + repetitions));
         assert!(!is_bound(2 + repetitions));
+    }
+
+    #[test]
+    fn the_result_of_a_function_counts_until_it_is_dropped() {
+        let bound = Bound::default();
+        // The length of the request limits as many bytes as the arguments have, and more.
+        let (args_bytes, limited) = (10, 10 * BYTES_PER_ARGUMENT_BYTE);
+        (bound.count_result(limited + BYTES_MAX - 1, args_bytes)).unwrap();
+        for _ in 0..2 {
+            assert!(bound.dropping(|| bound.count_result(1, 0)).is_ok());
+        }
+        assert!(bound.dropping(|| bound.count_result(2, 0)).is_err());
+        // A copy for a part of the statement begins with what the statement has already.
+        assert!(bound.clone().count_result(2, 0).is_err());
+        bound.count_result(1, 0).unwrap();
+        assert!(bound.count_result(1, 0).is_err());
     }
 
     /// Returns the types of a tuple, or of the tuples in a list.

@@ -495,7 +495,7 @@ impl Term {
     ///
     /// # Errors
     /// Cassandra's errors: a bound value is invalid for the marker's type, or null in a place where
-    /// null is not permitted.
+    /// null is not permitted. Also an error if the results of functions take too much memory.
     pub fn evaluate<'v>(&'v self, bound: &Bound<'v>) -> Result<Evaluated<'v>> {
         match self {
             Self::Value(bytes) => Ok(Evaluated::Value(Cow::Borrowed(bytes))),
@@ -572,7 +572,11 @@ impl Term {
                 let args = nullable(args, bound, unset)?;
                 let args: Vec<Option<&[u8]>> = args.iter().map(Option::as_deref).collect();
                 Ok(match function.call(&args, Conditions::at(bound.now_us))? {
-                    Some(bytes) => owned(bytes),
+                    Some(bytes) => {
+                        let args_bytes = args.iter().flatten().map(|arg| arg.len()).sum();
+                        bound.count_result(bytes.len(), args_bytes)?;
+                        owned(bytes)
+                    }
                     None => Evaluated::Null,
                 })
             }

@@ -256,8 +256,8 @@ fn a_description_of_one_object_is_charged_for_no_other_object() {
     }
 }
 
-/// Regression: the rows of a virtual table were computed in full before the limit on the size of a
-/// result was checked.
+/// Regression: the rows of a virtual table were computed in full before the limit on their size was
+/// checked. Then its error spoke of the result, although that of `count(*)` is small.
 #[test]
 fn the_computed_rows_of_a_virtual_table_have_a_limited_size() {
     let server = server();
@@ -269,9 +269,9 @@ fn the_computed_rows_of_a_virtual_table_have_a_limited_size() {
     assert!(computed(1 << 20).is_ok());
     let (error, units) = charged(|| computed(1 << 10).unwrap_err());
     assert!(
-        error
-            .message
-            .starts_with("The result has more than 1024 bytes"),
+        error.message.starts_with(
+            "The rows that the server computes for the statement have more than 1024 bytes"
+        ),
         "{error:?}"
     );
     assert!(units < 20, "{units}");
@@ -449,6 +449,24 @@ fn the_texts_of_a_batch_have_a_limited_size_together() {
     assert!(most > 1, "{own}");
 }
 
+/// Regression: a batch that analysed prepared statements again, after a change of the schema, counted
+/// their memory, which the cache limits, and was refused once.
+#[test]
+fn a_batch_does_not_count_the_memory_of_prepared_statements() {
+    let (mut server, _) = nested_fields(4000, 0);
+    let (mut values, markers) = (ValuesBuf::new(), times(400, "?"));
+    for _ in 0..400 {
+        values.push(Value::Null);
+    }
+    let update =
+        |v: usize| format!("UPDATE t SET v = {v} WHERE k = 1 AND c = 1 IF u IN ({markers})");
+    let count = BYTES_MAX / memory_bytes(&server, &update(0)) + 1;
+    let prepared = (0..count).map(|v| Arc::new(server.prepare(&update(v)).unwrap()));
+    let statements: Vec<_> = prepared.map(|one| (one, values.as_values())).collect();
+    server.run("ALTER TABLE t ADD w int");
+    server.batch(BatchKind::Unlogged, &statements).unwrap();
+}
+
 /// Regression: each INSERT JSON among the texts of a batch had the keys and changes of all columns of
 /// its table, about 750 KB for 5,000 columns.
 #[test]
@@ -524,6 +542,21 @@ fn the_omitted_fields_of_literals_are_counted() {
         let [one, two] = [1, 2].map(|count| memory_bytes(&server, &insert(count, literal)));
         assert_eq!(two - one, 4 * 3999 + beside, "{literal}");
     }
+}
+
+/// Regression: each call of `fromJson` had a limit of its own for the nulls of omitted fields, and the
+/// results of a statement with many calls took gigabytes at once.
+#[test]
+fn the_results_of_the_calls_in_a_statement_have_a_limited_size_together() {
+    let (mut server, _) = nested_fields(4000, 2);
+    // An object becomes 16 KB of nulls, and one call half of the limit.
+    let call = format!("fromJson('[{}]')", times(2200, "{}"));
+    let lists = times(2, &call);
+    let refused = server.refused(&format!("INSERT INTO t (k, c, u) VALUES (1, 1, [{lists}])"));
+    assert!(
+        refused.starts_with("The statement takes more than 67108864 bytes"),
+        "{refused}"
+    );
 }
 
 /// Regression: ALTER TABLE and ALTER TYPE multiplied the memory of prepared statements, and the cache

@@ -17,7 +17,7 @@ use crate::interrupt;
 use crate::prepared::{Meaning, Prepared};
 use crate::targets;
 use crate::write::{
-    NOT_A_WRITE, RequestAnalysis, WriteContext, WriteStatement, Written, check_consistency,
+    JsonPlans, NOT_A_WRITE, WriteContext, WriteStatement, Written, check_consistency,
     check_list_reads, execute_batch,
 };
 
@@ -33,23 +33,27 @@ impl Executor {
         })
     }
 
-    /// Analyses a write of the request that `analysis` is for, under this schema. Returns `None` if the
-    /// statement does not write rows.
+    /// Analyses a write under this schema. Returns `None` if the statement does not write rows.
+    /// `json_plans` has the plans of earlier statements of the same request.
     pub(super) fn understand_write(
         &self,
         state: &CatalogState,
         parsed: &Parsed,
         keyspace: Option<&str>,
-        analysis: &mut RequestAnalysis,
+        json_plans: &mut JsonPlans,
     ) -> Result<Option<WriteStatement>> {
-        WriteStatement::analyse(parsed, analysis, |name| {
+        WriteStatement::analyse(parsed, json_plans, |name| {
             let table = (in_keyspace(name, keyspace)?, name.name.as_str());
             targets::writable(state, &self.system, table)
         })
     }
 
     /// Returns the analysis of a write under the current schema. Analyses the write again only if
-    /// the schema has changed since its last analysis. `analysis` is that of the request.
+    /// the schema has changed since its last analysis. `json_plans` has the plans of earlier statements
+    /// of the same request.
+    ///
+    /// The memory of the write counts since PREPARE, in the cache or for the texts of the request, and
+    /// [`Prepared::is_outgrown_by`] limits the growth.
     ///
     /// # Errors
     /// The error of the analysis. UNPREPARED, if the markers are not those of PREPARE, or if the
@@ -58,7 +62,7 @@ impl Executor {
         &self,
         state: &CatalogState,
         prepared: &Prepared,
-        analysis: &mut RequestAnalysis,
+        json_plans: &mut JsonPlans,
     ) -> Result<Arc<Meaning>> {
         let meaning = prepared.meaning.load_full();
         if let Meaning::Write(write) = &*meaning
@@ -67,7 +71,7 @@ impl Executor {
             return Ok(meaning);
         }
         let keyspace = prepared.keyspace.as_deref();
-        let write = self.understand_write(state, &prepared.parsed, keyspace, analysis)?;
+        let write = self.understand_write(state, &prepared.parsed, keyspace, json_plans)?;
         let Some(write) = write else {
             return invalid(NOT_A_WRITE);
         };
@@ -91,8 +95,8 @@ impl Executor {
         check_consistency(statement.kind.write_type, level, serial)?;
         // The state is held until the write is done: see `Catalog::earlier_states`.
         let state = self.catalog.state();
-        let analysis = &mut RequestAnalysis::default();
-        let meaning = self.write_meaning(&state, statement, analysis)?;
+        let json_plans = &mut JsonPlans::default();
+        let meaning = self.write_meaning(&state, statement, json_plans)?;
         let values_bytes = call.parameters.values.encoded_bytes();
         let writing = self.writing(call, values_bytes + statement.text.len())?;
         let warnings = writing.check_levels(level, serial)?;
@@ -119,12 +123,12 @@ impl Executor {
         // The state is held until the write is done, as for a single statement.
         let state = self.catalog.state();
         let mut meanings = Vec::with_capacity(statements.len());
-        let analysis = &mut RequestAnalysis::default();
+        let json_plans = &mut JsonPlans::default();
         // All statements are checked before one of them writes.
         for (prepared, _) in statements {
             interrupt::charge(1)?;
             self.check(prepared, call.user)?;
-            meanings.push(self.write_meaning(&state, prepared, analysis)?);
+            meanings.push(self.write_meaning(&state, prepared, json_plans)?);
         }
         let with_values = meanings.iter().zip(statements);
         let with_values =
@@ -145,11 +149,11 @@ impl Executor {
     pub(super) fn turns_of(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
         let state = self.catalog.state();
         let mut turns = Vec::new();
-        let analysis = &mut RequestAnalysis::default();
+        let json_plans = &mut JsonPlans::default();
         for (prepared, values) in statements {
             interrupt::charge(1)?;
             if prepared.kind.takes_turns() {
-                let meaning = self.write_meaning(&state, prepared, analysis)?;
+                let meaning = self.write_meaning(&state, prepared, json_plans)?;
                 turns.extend(meaning.as_write()?.turns(&self.catalog, *values)?);
             }
         }

@@ -105,7 +105,7 @@ impl Select {
         let partitions = plan.restrictions.partition.partitions(schema, bound)?;
         // Before the rows: a value that is too long for the index may be too long for a key, too.
         if let Some(relation) = &plan.restrictions.index {
-            relation.check_lens(bound)?;
+            bound.dropping(|| relation.check_lens(bound))?;
         }
         let rows = plan.restrictions.clustering.rows(schema, bound)?;
         let mut read = Read::default();
@@ -125,7 +125,7 @@ impl Select {
         let predicates = &plan.restrictions.predicates;
         let filter = Filter::new(predicates, &plan.slots, &types, name, bound)?;
         for output in plan.outputs.of_rows() {
-            check_keys(output, bound)?;
+            bound.dropping(|| check_keys(output, bound))?;
         }
         let metadata = Metadata::of(parameters, known, &plan.columns);
         let writer = RowsWriter::new(out, &plan.columns, metadata, call.version);

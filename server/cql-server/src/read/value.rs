@@ -39,6 +39,12 @@ pub type Value<'r> = Option<Cow<'r, [u8]>>;
 /// If the row is damaged, a function fails, computed values become too long, the key of an element or
 /// slice is null, or the statement's time is over.
 pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> {
+    // The keys are dropped, and the page counts the value.
+    context.bound.dropping(|| computed(output, context))
+}
+
+/// Computes the value of an output like [`value`].
+fn computed<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> {
     Ok(match output {
         Output::Column(slot) => match &context.cells[*slot] {
             None => None,

@@ -35,8 +35,15 @@ pub(super) fn create(context: &SchemaContext<'_>, create: &CreateTable) -> Done 
         if of.table(name).is_some() && create.if_not_exists {
             return Ok(None);
         }
-        let definition = define(of, create)?;
-        Ok(Some(schema.create_table(definition).map_err(of_schema)?))
+        let created = schema.create_table(define(of, create)?);
+        let created = created.map_err(of_schema)?;
+        // Once that table is readable, two tables would have the id. A random id is that of no table.
+        let mut properties = create.properties.iter();
+        let has_id = properties.any(|property| property.name.as_str() == "id");
+        if has_id && let Some(owner) = schema.unreadable_owner_of_id() {
+            return Err(of_schema(owner));
+        }
+        Ok(Some(created))
     })
 }
 

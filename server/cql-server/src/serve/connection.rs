@@ -345,6 +345,7 @@ impl<S: Service> Connection<S> {
             return Some((self, is_fatal));
         }
         let (shared, runtime) = (self.shared.clone(), Handle::current());
+        let (user, interrupt) = self.session.user_and_interrupt(self.received_at);
         let serve = move || {
             // Both calls spawn tasks.
             let _entered = runtime.enter();
@@ -357,7 +358,7 @@ impl<S: Service> Connection<S> {
             };
             (self, is_fatal)
         };
-        shared.lanes.run_large(serve).await
+        shared.lanes.run_large(&user, &interrupt, serve).await
     }
 
     fn is_large_next(&self) -> bool {

@@ -19,8 +19,9 @@ pub struct Counts {
     /// Connections that were closed at once, because too many connections were open, in all or from
     /// the address of the client.
     pub connections_refused: u64,
-    /// Requests that were rejected as OVERLOADED because they had waited too long. Rejections for
-    /// lack of memory are not included.
+    /// Requests that were rejected as OVERLOADED because they had waited too long. The other errors with
+    /// this code, for example for lack of memory, are only in [`Counters::errors`]: longer waits do not
+    /// help against them, and other settings do.
     pub requests_refused: u64,
     /// The number of passwords that were verified, which takes tens of milliseconds of CPU time
     /// each.

@@ -16,7 +16,6 @@ use super::lanes::{NORMAL_CLASS_CPU_MAX, PAGE_BYTES, ResultMemory, Share, Waitin
 use super::login::{self, EndedLogin};
 use super::replies::{in_protocol, killed, stopping};
 use super::requests::WaitingMemory;
-use super::scan_queue::ScanUser;
 use super::scan_threads::ClassControl;
 use super::traces::without_password;
 use super::work::{RequestStatements, SHARED_THREAD_CPU_MAX, Work};
@@ -186,16 +185,6 @@ impl<S: Service> LaneRequest<S> {
         }
     }
 
-    /// Returns the user of the request for the queue of its lane, which shares the threads of the
-    /// lane among users: the role or, without a role, the address.
-    fn scan_user(&self) -> ScanUser {
-        let sender = &self.work.sender;
-        match sender.user.name() {
-            Some(name) => ScanUser::Role(name.into()),
-            None => ScanUser::Address(sender.address.ip()),
-        }
-    }
-
     /// Returns a function that makes the reply at the deadline, while the thread still works on the
     /// request. The parameters of the function are the execution time so far, the error, and
     /// whether the thread has counted an error already.
@@ -336,7 +325,7 @@ pub(super) async fn run_in_lane<S: Service>(
     results: UnboundedSender<LaneResult>,
 ) {
     let shared = request.work.shared.clone();
-    let (stream, user) = (request.stream(), request.scan_user());
+    let (stream, user) = (request.stream(), request.work.sender.scan_user());
     let query = Arc::new(request.query(lane));
     let mut interrupt = request.work.interrupt.clone();
     if query.is_read {

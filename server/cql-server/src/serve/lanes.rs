@@ -16,7 +16,8 @@
 //!
 //! A statement that takes long on a thread on which others wait moves to other threads, which users
 //! share in the same way. It waits neither for scans of its user nor for memory for its result,
-//! because most such statements are writes and reads of one row.
+//! because most such statements are writes and reads of one row. Large requests, and those that take
+//! long to analyse, have further threads that users share.
 //!
 //! Passwords are verified on threads of lower priority than those that serve, but not in the idle
 //! class: even on a busy machine some clients can log in.
@@ -24,7 +25,8 @@
 //! No request runs in tokio's pool for blocking work, which starts a thread when a request needs one.
 //! If the system refuses the thread, tokio panics, or queues the request for a thread that may never
 //! come, and the client gets no response. So changes of the schema, KILL QUERY, logins and large
-//! requests have threads of their own, which exist from the start of the server.
+//! requests have threads of their own, which exist from the start of the server. Further threads for
+//! large requests are started for users who would wait for others.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -68,7 +70,7 @@ pub(super) struct Lanes {
     logins: LaneThreads,
     /// The threads that parse requests which are large or take long to analyse, and begin to execute
     /// them.
-    large: LaneThreads,
+    large: ScanThreads,
     results: Arc<ResultPool>,
 }
 
@@ -168,6 +170,11 @@ impl Lanes {
         } else {
             (ScanClass::Normal, ScanClass::Normal)
         };
+        // Half as many as serve connections, so that large requests leave CPU time to small ones. As
+        // many more for other users may start: an analysis may take until the deadline.
+        let large = (options.threads / 2).max(1);
+        let of_large = (ScanClass::Normal, None);
+        let large = ScanThreads::start("cql-large", large, 2 * large, SPARE_FOR, of_large, class)?;
         let results = options.lane_result_bytes_max.div_ceil(PAGE_BYTES);
         Ok(Self {
             floor: share.as_ref().map(floor).transpose()?,
@@ -179,8 +186,7 @@ impl Lanes {
             logins: LaneThreads::start("cql-login", options.logins_max.max(1), || {
                 nice_current_thread(LOGIN_NICE)
             })?,
-            // Half as many as serve connections, so that large requests leave CPU time to small ones.
-            large: LaneThreads::start("cql-large", (options.threads / 2).max(1), || ())?,
+            large,
             results: ResultPool::new(results.max(1)),
         })
     }
@@ -191,13 +197,15 @@ impl Lanes {
         self.results.is_short()
     }
 
-    /// Parses and begins a request, which is large or takes long to analyse, on a thread on which no
-    /// other connection waits. Returns `None` if `work` panicked.
+    /// Parses and begins a request of a user, which is large or takes long to analyse, on a thread on
+    /// which no other connection waits. Returns `None` if `work` panicked.
     pub(super) async fn run_large<T: Send + 'static>(
         &self,
+        user: &ScanUser,
+        interrupt: &Interrupt,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        self.large.run(work).await
+        self.large.run(user, interrupt, work).await
     }
 
     /// Runs the request `work` of a user on a thread of `lane`, once the queue of that group of
@@ -460,11 +468,39 @@ mod tests {
                 let ran = timeout(HANG, run(&lanes, lane, &share, || 7)).await;
                 assert_eq!(ran.unwrap().unwrap().value, 7, "{lane:?}");
             }
-            let large = timeout(HANG, lanes.run_large(|| 7)).await;
+            let large = timeout(HANG, lanes.run_large(&role("ada"), &never(), || 7)).await;
             assert_eq!(large.unwrap(), Some(7));
             drop(end);
             assert!(busy.await.unwrap());
         });
+    }
+
+    /// Regression: the large requests of all users had one queue, and the long analyses of one user
+    /// delayed those of others until the deadline.
+    #[tokio::test]
+    async fn large_requests_of_one_user_do_not_delay_those_of_others() {
+        let lanes = Arc::new(lanes(&ServeOptions {
+            threads: 2,
+            ..ServeOptions::default()
+        }));
+        let (begins, begun) = channel();
+        let (end, until) = channel::<()>();
+        let busy = tokio::spawn({
+            let lanes = lanes.clone();
+            async move {
+                let work = move || {
+                    begins.send(()).unwrap();
+                    until.recv().is_err()
+                };
+                lanes.run_large(&role("ada"), &never(), work).await
+            }
+        });
+        let begun = spawn_blocking(move || begun.recv());
+        begun.await.unwrap().unwrap();
+        let other = timeout(HANG, lanes.run_large(&role("eve"), &never(), || 7)).await;
+        assert_eq!(other.unwrap(), Some(7));
+        drop(end);
+        assert_eq!(busy.await.unwrap(), Some(true));
     }
 
     #[tokio::test]

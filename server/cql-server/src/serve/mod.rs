@@ -65,7 +65,7 @@
 //! | `lanes` | the threads that run scans, schema changes, logins and large requests |
 //! | `result_memory` | the memory for results of scans that wait for their clients |
 //! | `scan_queue` | the order of scans of different users |
-//! | `scan_threads` | the threads for scans and for moved statements, as many as their users need |
+//! | `scan_threads` | the threads for scans, moved statements and large requests, as many as their users need |
 //! | `commit` | the lane of writes that would wait for the disk |
 //! | `pace` | decides whether writes would wait |
 //! | `slow` | reports of slow requests |

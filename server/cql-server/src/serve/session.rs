@@ -19,6 +19,7 @@ use super::lane_request::LaneRequest;
 use super::login::{EndedLogin, LoginAttempt, recall};
 use super::replies::{in_protocol, panicked, supported};
 use super::requests::WaitingMemory;
+use super::scan_queue::ScanUser;
 use super::shared::Shared;
 use super::slow::{Sender, Spent, Unsent};
 use super::stages::ExecutionSpan;
@@ -603,6 +604,12 @@ impl<S: Service> Session<S> {
         let statement = interrupt::scope(&interrupt, time_out, prepare);
         self.spent.prepared += begun.elapsed();
         statement
+    }
+
+    /// Returns the user and the interrupt of a request that was received at `now`, for the queue of
+    /// large requests.
+    pub(super) fn user_and_interrupt(&self, now: Instant) -> (ScanUser, Interrupt) {
+        (self.sender.scan_user(), self.interrupt(now))
     }
 
     fn interrupt(&self, now: Instant) -> Interrupt {

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use ebb_cql::protocol::{Frame, Request, StatementRef};
 use ebb_cql::syntax::masked;
 
+use super::scan_queue::ScanUser;
 use super::statements::Statements;
 use crate::access::User;
 use crate::call::Statement;
@@ -93,6 +94,17 @@ pub(super) struct Sender {
     pub address: SocketAddr,
     pub user: Arc<User>,
     pub keyspace: Option<Arc<str>>,
+}
+
+impl Sender {
+    /// Returns the user for the queue of a lane that shares its threads among users: the role or,
+    /// without a role, the address.
+    pub(super) fn scan_user(&self) -> ScanUser {
+        match self.user.name() {
+            Some(name) => ScanUser::Role(name.into()),
+            None => ScanUser::Address(self.address.ip()),
+        }
+    }
 }
 
 /// A slow request whose response is not sent yet. The request is reported after the response was

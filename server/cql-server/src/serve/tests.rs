@@ -190,8 +190,9 @@ impl Service for Fake {
         // On a thread that serves connections, the analysis of this statement takes all the time that
         // it may.
         if text.starts_with("linger") {
-            let is_large = std::thread::current().name() == Some("cql-large");
-            while !is_large && interrupt::charge(1).is_ok() {}
+            let thread = std::thread::current();
+            let is_shared = !matches!(thread.name(), Some("cql-large" | "cql-moved"));
+            while is_shared && interrupt::charge(1).is_ok() {}
         }
         if text.starts_with("hold") {
             self.parsed_holds.fetch_add(1, Ordering::SeqCst);

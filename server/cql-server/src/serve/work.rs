@@ -243,27 +243,30 @@ impl<S: Service> Work<S> {
         batch: Option<&Batch<'_>>,
         call: &Call<'_>,
     ) -> Result<Option<RequestStatements<S::Statement>>, ErrorResponse> {
-        let mut analysis = RequestAnalysis::default();
+        let (service, mut analysis) = (&self.shared.service, RequestAnalysis::default());
         let mut analysed = |text: &str| -> Result<Arc<Entry<S::Statement>>, ErrorResponse> {
-            let service = &self.shared.service;
-            let prepare = || service.prepare(call.keyspace, text, &mut analysis);
-            let time_out = TimeOut::Read(self.consistency);
-            let statement = interrupt::scope(call.interrupt, time_out, prepare)?;
+            // The analysis of a short text may charge nothing.
+            interrupt::charge(1)?;
+            let statement = service.prepare(call.keyspace, text, &mut analysis)?;
             Ok(Entry::of_request(statement))
         };
-        Ok(match (text, batch, &self.statements) {
-            (Some(text), ..) => Some(RequestStatements::One(analysed(text)?)),
-            (None, Some(batch), RequestStatements::Batch(statements)) => {
-                let parts = batch.statements.iter().zip(statements);
-                let anew = parts.map(|(part, known)| match part.statement {
-                    StatementRef::Text(text) => analysed(text),
-                    StatementRef::Prepared(_) => Ok(known.clone()),
-                });
-                let anew = anew.collect::<Result<Vec<_>, ErrorResponse>>()?;
-                Some(RequestStatements::Batch(anew))
-            }
-            _ => None,
-        })
+        let analyse = || -> Result<Option<RequestStatements<S::Statement>>, ErrorResponse> {
+            Ok(match (text, batch, &self.statements) {
+                (Some(text), ..) => Some(RequestStatements::One(analysed(text)?)),
+                (None, Some(batch), RequestStatements::Batch(statements)) => {
+                    let parts = batch.statements.iter().zip(statements);
+                    let anew = parts.map(|(part, known)| match part.statement {
+                        StatementRef::Text(text) => analysed(text),
+                        StatementRef::Prepared(_) => Ok(known.clone()),
+                    });
+                    let anew = anew.collect::<Result<Vec<_>, ErrorResponse>>()?;
+                    Some(RequestStatements::Batch(anew))
+                }
+                _ => None,
+            })
+        };
+        // One scope for all texts: each scope permits some work before it reads the clock.
+        interrupt::scope(call.interrupt, TimeOut::Read(self.consistency), analyse)
     }
 
     /// Returns the locks of partitions ([turns](super::turns)) that the request has to take before

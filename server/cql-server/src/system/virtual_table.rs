@@ -10,7 +10,6 @@ use ebb_model::types::CqlType;
 use uuid::Uuid;
 
 use super::{Facts, Lookup, PageRows};
-use crate::error::result_too_large;
 use crate::interrupt;
 
 /// Computes the rows of a virtual table.
@@ -111,6 +110,15 @@ pub(super) fn no_rows(_: &Facts, _: &Lookup, _: &mut RowSet<'_>) -> Result<(), E
     Ok(())
 }
 
+/// Returns the error of a statement whose rows take more memory than `bytes_max` before they are read. They
+/// are computed in full and then sorted, even for `count(*)`.
+fn rows_too_large(bytes_max: usize) -> ErrorResponse {
+    ErrorResponse::invalid(format!(
+        "The rows that the server computes for the statement have more than {bytes_max} bytes, whatever \
+         it selects of them; name a keyspace or a table in WHERE, or ask for pages without aggregates"
+    ))
+}
+
 fn invalid(error: KeyError) -> ErrorResponse {
     ErrorResponse::server(error.to_string())
 }
@@ -205,7 +213,7 @@ impl RowSet<'_> {
         };
         self.bytes += cell_bytes + key.len() + size_of_val(&*cells);
         if self.bytes > self.bytes_max {
-            return Err(result_too_large(self.bytes_max));
+            return Err(rows_too_large(self.bytes_max));
         }
         self.rows.push(VirtualRow { key, cells });
         Ok(())

@@ -577,14 +577,17 @@ impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
     ) -> Result<RowBuffer<'v>> {
         let bound = self.bound.for_row(number)?;
         let mut row = RowBuffer::new(self.times);
-        for change in self.changes {
-            if change.is_static() == of_static {
-                let execution = &mut *self.execution;
-                let came = (execution.came_us, &mut execution.list_operations);
-                collection::apply(change, &bound, before, came, &mut row)?;
+        let (changes, execution) = (self.changes, &mut *self.execution);
+        // The row is dropped once it is in an operand, which `Execution::collect` counts.
+        bound.dropping(|| -> Result<()> {
+            for change in changes {
+                if change.is_static() == of_static {
+                    let came = (execution.came_us, &mut execution.list_operations);
+                    collection::apply(change, &bound, before, came, &mut row)?;
+                }
             }
-        }
-        let execution = &mut *self.execution;
+            Ok(())
+        })?;
         if execution.guards_values {
             let (guardrails, warnings) = (execution.guardrails, &mut execution.warnings);
             guarded::check_row(guardrails, self.schema, &row, warnings)?;

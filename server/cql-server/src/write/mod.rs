@@ -47,5 +47,5 @@ mod using;
 
 pub use batch::{NOT_A_WRITE, write_type_of};
 pub use consistency::{check_consistency, check_list_reads};
-pub use prepare::RequestAnalysis;
+pub use prepare::{JsonPlans, RequestAnalysis};
 pub use statement::{WriteContext, WriteStatement, Written, execute_batch};

@@ -97,7 +97,8 @@ impl WritePlan {
     }
 
     /// Calls `use_bound` with the values of the statement: the bound ones, followed by those in the
-    /// text of INSERT JSON.
+    /// text of INSERT JSON. The results of functions count until the end of `use_bound`, which
+    /// returns at most keys.
     ///
     /// # Errors
     /// The error of `use_bound`, or an error if the text is no row of the table.
@@ -106,13 +107,13 @@ impl WritePlan {
         bound: &Bound<'_>,
         use_bound: impl FnOnce(&Bound<'_>) -> Result<T>,
     ) -> Result<T> {
-        match &self.json {
+        bound.dropping(|| match &self.json {
             None => use_bound(bound),
             Some(json) => {
                 let values = json.read(self.table.schema(), bound)?;
                 use_bound(&json.bind(&values, bound))
             }
-        }
+        })
     }
 
     pub(super) fn writes_statics(&self) -> bool {

@@ -33,22 +33,22 @@ type KeysAndAction = (Arc<Keys>, Arc<Action>);
 /// of thousands of such statements has them once. Each has its table, so that the address of the table
 /// is that of no other one.
 #[derive(Debug, Default)]
-pub(super) struct JsonPlans(HashMap<(*const CqlTable, bool), (Arc<CqlTable>, KeysAndAction)>);
+pub struct JsonPlans(HashMap<(*const CqlTable, bool), (Arc<CqlTable>, KeysAndAction)>);
 
-/// The analyses of the writes in one request: the bytes that all of them take beyond their own words,
-/// and the plans that they share.
+/// The analyses of the texts in one request: the bytes that all writes among them take beyond their own
+/// words, and the plans that they share. Prepared statements count in their cache.
 #[derive(Debug, Default)]
 pub struct RequestAnalysis {
     memory_bytes: usize,
-    pub(super) json_plans: JsonPlans,
+    pub(crate) json_plans: JsonPlans,
 }
 
 impl RequestAnalysis {
-    /// Counts the bytes that one more write takes beyond its own words.
+    /// Counts the bytes that the write in one more text takes beyond its own words.
     ///
     /// # Errors
-    /// If the writes of the request take more than [`BYTES_MAX`] together.
-    pub(super) fn take(&mut self, bytes: usize) -> Result<()> {
+    /// If the texts of the request take more than [`BYTES_MAX`] together.
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<()> {
         self.memory_bytes = self.memory_bytes.saturating_add(bytes);
         if self.memory_bytes > BYTES_MAX {
             return invalid(format!(

@@ -10,7 +10,7 @@ use super::batch::{BatchPlan, BatchTerms, NOT_A_WRITE, check};
 use super::conditional::{self, ConditionalWrite, Part, Verdict};
 use super::execution::{Committed, Execution};
 use super::plan::WritePlan;
-use super::prepare::{RequestAnalysis, prepare, table_of};
+use super::prepare::{JsonPlans, prepare, table_of};
 use crate::analyse::markers::{Bound, Markers};
 use crate::error::{Result, invalid, of_catalog};
 use crate::guardrails::{Access, Guardrails};
@@ -34,14 +34,13 @@ enum Plan {
 }
 
 impl WriteStatement {
-    /// Analyses a statement of the request that `analysis` is for. Returns `None` if the statement does
-    /// not write rows. `table` returns the table with a name.
+    /// Analyses a statement. Returns `None` if the statement does not write rows. `json_plans` has the
+    /// plans of earlier statements of the same request, and `table` returns the table with a name.
     pub fn analyse(
         parsed: &Parsed,
-        analysis: &mut RequestAnalysis,
+        json_plans: &mut JsonPlans,
         mut table: impl FnMut(&QualifiedName) -> Result<Arc<CqlTable>>,
     ) -> Result<Option<Self>> {
-        let json_plans = &mut analysis.json_plans;
         let statement = match &parsed.statement {
             Statement::Write(write) => {
                 let table = table(table_of(write))?;
@@ -82,7 +81,6 @@ impl WriteStatement {
             }
             _ => return Ok(None),
         };
-        analysis.take(statement.memory_bytes)?;
         Ok(Some(statement))
     }
 

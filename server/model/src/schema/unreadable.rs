@@ -203,6 +203,14 @@ impl Schema {
         })
     }
 
+    /// Returns the error for an unreadable keyspace or table of the whole schema, which may have any
+    /// table id. `None` if the id of every table is known.
+    pub fn unreadable_owner_of_id(&self) -> Option<SchemaError> {
+        let mut all = self.all_unreadable().into_iter();
+        let owner = all.find(|found| found.kind != ObjectKind::Type)?;
+        Some(owner.into())
+    }
+
     /// Returns the names of the unreadable keyspaces.
     pub fn unreadable_keyspaces(&self) -> impl Iterator<Item = &Arc<str>> {
         self.unreadable.keys()

@@ -298,6 +298,39 @@ fn every_statement_on_an_unreadable_table_gets_the_reason() {
     assert_eq!(self::server(&disk).rows("SELECT p FROM k.t"), "");
 }
 
+/// Regression: CREATE TABLE accepted the id of an unreadable table. Once that table was readable again,
+/// two tables had the id.
+#[test]
+fn create_table_refuses_an_id_that_an_unreadable_table_may_have() {
+    let disk = MemDisk::new();
+    let server = with(&disk, &["CREATE TABLE k.t (p int PRIMARY KEY)"]);
+    let rows = stored(&server, "k", "t");
+    rows.delete(SCHEMA_KEY).unwrap();
+    drop((rows, server));
+
+    let mut server = self::server(&disk);
+    let create = |table: &str| {
+        let id = "5a1c395e-b41f-11e5-9f22-ba0be0483c18";
+        format!("CREATE TABLE {table} (p int PRIMARY KEY) WITH ID = {id}")
+    };
+    let refused = server.refused(&create("k.new"));
+    let reason = "the schema of table k.t cannot be read: ";
+    assert!(refused.starts_with(reason), "{refused}");
+    server.run("CREATE TABLE k.random (p int PRIMARY KEY)");
+    server.run("DROP TABLE k.t");
+    server.run(&create("k.new"));
+    server.run(&KEYSPACE.replace("KEYSPACE k", "KEYSPACE other"));
+    stored(&server, "ebb_system", "keyspaces")
+        .put(b"k", b"\x01{}")
+        .unwrap();
+    drop(server);
+
+    let mut server = self::server(&disk);
+    let refused = server.refused(&create("other.new"));
+    let reason = "the schema of keyspace k cannot be read: ";
+    assert!(refused.starts_with(reason), "{refused}");
+}
+
 #[test]
 fn every_statement_on_an_unreadable_keyspace_gets_the_reason() {
     let disk = MemDisk::new();

@@ -154,6 +154,10 @@ fn parsed_statements_of_waiting_requests_take_bounded_memory() {
         Response::Error(error) => assert_eq!(error.kind, ErrorKind::Overloaded),
         other => panic!("{other:?}"),
     }
+    // The error is no rejection by overload control.
+    let counters = server.counters();
+    assert_eq!(counters.counts().requests_refused, 0);
+    assert!(counters.errors().contains(&(0x1001, 1)));
     fake.gate.open();
     assert_eq!(client.receive().0, 1);
     let id = prepared(&mut client, &text);
@@ -496,6 +500,28 @@ fn no_text_of_a_batch_is_analysed_after_the_texts_before_it_took_too_long() {
     let texts = ["linger", "put"].map(StatementRef::Text);
     client.send(1, &Request::Batch(batch_of(&texts)));
     let keyspace = "cql-large".to_owned();
+    assert_eq!(
+        client.receive().1.response,
+        Response::SetKeyspace { keyspace }
+    );
+}
+
+/// Regression: after a change of the schema, each text of a batch was analysed again until its first look
+/// at the clock, so thousands of short ones held a thread that serves connections.
+#[test]
+fn the_texts_of_a_batch_that_are_analysed_again_have_one_limit_together() {
+    let (_, server) = server(options());
+    let mut client = Client::new(&server);
+    // In the cache of statements.
+    for text in ["linger marked", "put marked"] {
+        prepared(&mut client, text);
+    }
+    client.query(1, "alter a");
+    client.receive();
+    let mut texts = vec![StatementRef::Text("put marked"); 2 * interrupt::UNITS_PER_LOOK as usize];
+    texts[0] = StatementRef::Text("linger marked");
+    client.send(2, &Request::Batch(batch_of(&texts)));
+    let keyspace = "cql-moved".to_owned();
     assert_eq!(
         client.receive().1.response,
         Response::SetKeyspace { keyspace }

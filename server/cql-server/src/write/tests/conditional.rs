@@ -8,6 +8,7 @@ use super::harness::session;
 use crate::analyse::markers::Bound;
 use crate::executor::harness::Server;
 use crate::guardrails::Guardrails;
+use crate::memory::BYTES_MAX;
 use crate::testing::Session;
 use crate::write::WriteContext;
 use crate::write::conditional::{ConditionalWrite, Decision, Verdict};
@@ -589,6 +590,33 @@ fn decided<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> 
     let parts = statement.parts(bound).unwrap();
     let write = ConditionalWrite::new(&parts, text.starts_with("BEGIN")).unwrap();
     write.decide(context).unwrap()
+}
+
+/// A write that conflicts with others is evaluated again and again, and has the results of one attempt
+/// at once.
+#[test]
+fn an_attempt_counts_no_results_of_functions_of_earlier_attempts() {
+    let session = session(&[
+        "CREATE TYPE u (a int, b int, c int)",
+        "CREATE TABLE t (k int PRIMARY KEY, v frozen<u>)",
+    ]);
+    session.write("INSERT INTO t (k) VALUES (1)");
+    let text = "UPDATE t SET v = fromJson('{}') WHERE k = 1 IF EXISTS";
+    let context = WriteContext {
+        now_s: None,
+        request_bytes: 0,
+        catalog: &session.catalog,
+        guardrails: &Guardrails::default(),
+    };
+    let (statement, values) = (session.understand(text).unwrap(), ValuesBuf::new());
+    let bound = Bound::new(values.as_values(), &Columns::default(), 0).unwrap();
+    let parts = statement.parts(bound).unwrap();
+    let write = ConditionalWrite::new(&parts, false).unwrap();
+    for _ in 0..2 {
+        write.decide(context).unwrap();
+    }
+    let (_, bound) = &parts[0];
+    bound.count_result(BYTES_MAX, 0).unwrap();
 }
 
 /// Regression: both writes were applied, and the row had the value of the one that was committed

@@ -14,7 +14,7 @@ use ebb_tables::CqlTable;
 use crate::error::invalid;
 use crate::guardrails::Guardrails;
 use crate::testing::Session;
-use crate::write::{RequestAnalysis, WriteContext, WriteStatement, Written, execute_batch};
+use crate::write::{JsonPlans, WriteContext, WriteStatement, Written, execute_batch};
 
 type Result<T> = std::result::Result<T, ErrorResponse>;
 
@@ -48,7 +48,7 @@ impl Session {
     pub(super) fn understand(&self, text: &str) -> Result<WriteStatement> {
         let parsed = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let table = |name: &QualifiedName| self.table(name.name.as_str());
-        let statement = WriteStatement::analyse(&parsed, &mut RequestAnalysis::default(), table)?;
+        let statement = WriteStatement::analyse(&parsed, &mut JsonPlans::default(), table)?;
         Ok(statement.unwrap_or_else(|| panic!("{text} does not write")))
     }
 

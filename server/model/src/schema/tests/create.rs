@@ -187,6 +187,25 @@ fn invalid_tables_are_refused_in_cassandras_words() {
     }
 }
 
+/// Regression: a clustering column could be named twice in a row, and the second order was ignored.
+#[test]
+fn an_order_longer_than_the_clustering_is_invalid() {
+    for (clustering, message) in [
+        (
+            &["b"][..],
+            "Only clustering columns can be defined in CLUSTERING ORDER directive",
+        ),
+        (&["b", "c"], "Missing CLUSTERING ORDER for column c"),
+    ] {
+        let mut d = definition(&["a int", "b int", "c int"], &["a"], clustering);
+        d.order = [Order::Asc, Order::Desc]
+            .map(|order| ("b".to_owned(), order))
+            .to_vec();
+        let refused = TableSchema::create(d).unwrap_err().to_string();
+        assert_eq!(refused, message);
+    }
+}
+
 #[test]
 fn options_are_held_to_their_kind() {
     for (name, value, message) in [
