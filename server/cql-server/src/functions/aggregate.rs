@@ -1,5 +1,8 @@
 //! Aggregates over groups of rows: count, min, max, sum, avg.
 
+#[cfg(test)]
+mod tests;
+
 use std::cmp::Ordering;
 
 use bigdecimal::BigDecimal;
@@ -9,7 +12,9 @@ use ebb_cql::syntax::ast::QualifiedName;
 use ebb_model::types::CqlType;
 
 use super::cast::Number;
-use super::number_size::{Checked, check_decimal, check_integer, decimal_units, scale_units};
+use super::number_size::{
+    Checked, check_decimal, check_integer, decimal_units, integer_units, scale_units,
+};
 use super::{failure, wrong_count};
 use crate::error::{Result, invalid};
 use crate::interrupt;
@@ -64,63 +69,124 @@ pub struct State {
     count: i64,
     best: Option<Vec<u8>>,
     integer: i128,
-    float: f64,
+    float: FloatSum,
     big: BigInt,
-    decimal: DecimalSum,
+    /// The sum or the average of decimals. For an average of floating-point numbers: their sum, if
+    /// `float` has overflowed.
+    decimal: Option<DecimalTotal>,
 }
 
 impl State {
     pub fn bytes(&self) -> usize {
-        let bits = self.big.bits() + self.decimal.unscaled.bits();
+        let decimal = self.decimal.as_ref();
+        let bits = self.big.bits() + decimal.map_or(0, |total| total.unscaled.bits());
         self.best.as_ref().map_or(0, Vec::len) + (bits / 8) as usize
     }
 }
 
-/// A sum of decimals. The scale of the sum is the largest scale of its numbers, and at least 0, as
-/// for `BigDecimal.ZERO.add(...)` in Java.
+/// A sum of floating-point numbers by Kahan's algorithm, step by step as in Cassandra's
+/// `FloatSumAggregate`, so that the result has the same bits.
+#[derive(Debug, Default, Clone, Copy)]
+struct FloatSum {
+    sum: f64,
+    /// The rounding error of the last addition.
+    compensation: f64,
+    /// The sum without compensation.
+    simple: f64,
+}
+
+impl FloatSum {
+    fn add(&mut self, number: f64) {
+        self.simple += number;
+        let compensated = number - self.compensation;
+        let rounded = self.sum + compensated;
+        self.compensation = (rounded - self.sum) - compensated;
+        self.sum = rounded;
+    }
+
+    fn total(&self) -> f64 {
+        // Kahan's algorithm subtracts the compensation. Cassandra adds it.
+        let total = self.sum + self.compensation;
+        // An infinite number makes the compensation NaN.
+        if total.is_nan() && self.simple.is_infinite() {
+            self.simple
+        } else {
+            total
+        }
+    }
+}
+
+/// A sum or an average of decimals. Its scale is the largest scale of its numbers. For decimals
+/// Cassandra begins with `BigDecimal.ZERO`, whose scale is 0, and so does the default: the sum of 1e5
+/// and 2e5 is 300000, not 3e5.
 #[derive(Debug, Default, Clone)]
-struct DecimalSum {
+struct DecimalTotal {
     unscaled: BigInt,
     scale: i64,
 }
 
-impl DecimalSum {
+impl DecimalTotal {
+    fn of(number: BigDecimal) -> Self {
+        let (unscaled, scale) = number.into_bigint_and_exponent();
+        Self { unscaled, scale }
+    }
+
     /// Adds a number to the sum. The size of the sum has the same limit as the size of an operand
     /// of arithmetic.
     fn add(&mut self, number: BigDecimal) -> Checked {
+        let number = self.align(number)?;
+        self.unscaled += number;
+        check_integer(&self.unscaled)
+    }
+
+    /// Adds a number to the average, so that it becomes the average of `count` numbers. As in
+    /// Cassandra, the average moves by a rounded part of its difference from the number, so it
+    /// depends on the order of the numbers. Its size has the limit of a sum.
+    fn average(&mut self, number: BigDecimal, count: i64) -> Checked {
+        let difference = self.align(number)? - &self.unscaled;
+        self.unscaled += divided(&difference, count);
+        check_integer(&self.unscaled)
+    }
+
+    /// Gives the total the scale of a number, if that is larger. Returns the number's digits at the
+    /// scale of the total.
+    fn align(&mut self, number: BigDecimal) -> std::result::Result<BigInt, &'static str> {
         check_decimal(&number)?;
         let power = |places: u64| BigInt::from(10).pow(places as u32);
         let (unscaled, scale) = number.into_bigint_and_exponent();
         let places = scale.abs_diff(self.scale);
-        match scale.cmp(&self.scale) {
-            Ordering::Less => self.unscaled += unscaled * power(places),
-            Ordering::Equal => self.unscaled += unscaled,
+        Ok(match scale.cmp(&self.scale) {
+            Ordering::Less => unscaled * power(places),
+            Ordering::Equal => unscaled,
             Ordering::Greater => {
                 self.unscaled *= power(places);
-                self.unscaled += unscaled;
                 self.scale = scale;
+                unscaled
             }
-        }
-        check_integer(&self.unscaled)
+        })
     }
 
-    /// Divides the sum as Cassandra does: the quotient has the scale of the sum, and is rounded
-    /// half to even.
+    /// Divides the sum. The quotient has the scale of the sum.
     fn divided_by(&self, divisor: i64) -> BigDecimal {
-        let divisor = BigInt::from(divisor);
-        let (quotient, rest) = (&self.unscaled / &divisor, &self.unscaled % &divisor);
-        let rounds_away = match (rest.magnitude() * 2_u32).cmp(divisor.magnitude()) {
-            Ordering::Less => false,
-            Ordering::Equal => quotient.magnitude().bit(0),
-            Ordering::Greater => true,
-        };
-        let away: i32 = match (rounds_away, self.unscaled.sign()) {
-            (false, _) => 0,
-            (true, Sign::Minus) => -1,
-            (true, _) => 1,
-        };
-        BigDecimal::new(quotient + away, self.scale)
+        BigDecimal::new(divided(&self.unscaled, divisor), self.scale)
     }
+}
+
+/// Divides an integer by a positive one. The quotient is rounded half to even.
+fn divided(dividend: &BigInt, divisor: i64) -> BigInt {
+    let divisor = BigInt::from(divisor);
+    let (quotient, rest) = (dividend / &divisor, dividend % &divisor);
+    let rounds_away = match (rest.magnitude() * 2_u32).cmp(divisor.magnitude()) {
+        Ordering::Less => false,
+        Ordering::Equal => quotient.magnitude().bit(0),
+        Ordering::Greater => true,
+    };
+    let away: i32 = match (rounds_away, dividend.sign()) {
+        (false, _) => 0,
+        (true, Sign::Minus) => -1,
+        (true, _) => 1,
+    };
+    quotient + away
 }
 
 impl Aggregate {
@@ -181,7 +247,8 @@ impl Aggregate {
     /// in this row; a null adds nothing.
     ///
     /// # Errors
-    /// If a sum becomes too large, or the statement's time is over.
+    /// If a decimal is too large, a number that is not finite follows the overflow of an average, or
+    /// the statement's time is over.
     pub fn add(&self, state: &mut State, value: Option<&[u8]>) -> Result<()> {
         let Some(value) = value else {
             return Ok(());
@@ -212,16 +279,45 @@ impl Aggregate {
                 state.count += 1;
                 match number {
                     Number::Integer(n) => state.integer += i128::from(n),
-                    Number::Float(n) => state.float += n,
+                    Number::Float(n) => self.add_float(state, n)?,
                     Number::Big(n) => state.big += n,
-                    Number::Decimal(n) => {
-                        interrupt::charge(decimal_units(&n) + scale_units(state.decimal.scale))?;
-                        (state.decimal.add(n)).map_err(|why| self.failed(why))?;
-                    }
+                    Number::Decimal(n) => self.add_decimal(state, n)?,
                 }
             }
         }
         Ok(())
+    }
+
+    /// Adds a floating-point number. From the first overflow on, the numbers of an average are added
+    /// as decimals. Like Cassandra, this fails for a later number that is not finite.
+    fn add_float(&self, state: &mut State, number: f64) -> Result<()> {
+        let decimal = |n: f64| {
+            let n = Number::Float(n);
+            n.to_decimal().ok_or_else(|| self.failed(n.refusal()))
+        };
+        if state.decimal.is_none() {
+            let before = state.float.sum;
+            state.float.add(number);
+            let overflows = state.float.sum.is_infinite() && number.is_finite();
+            if self.kind != Kind::Avg || !overflows {
+                return Ok(());
+            }
+            state.decimal = Some(DecimalTotal::of(decimal(before)?));
+        }
+        self.add_decimal(state, decimal(number)?)
+    }
+
+    fn add_decimal(&self, state: &mut State, number: BigDecimal) -> Result<()> {
+        let total = state.decimal.get_or_insert_default();
+        // A step of an average divides all its digits, however short the number is.
+        let total_units = integer_units(&total.unscaled) + scale_units(total.scale);
+        interrupt::charge(decimal_units(&number) + total_units)?;
+        let added = if self.kind == Kind::Avg && self.ty == CqlType::Decimal {
+            total.average(number, state.count)
+        } else {
+            total.add(number)
+        };
+        added.map_err(|why| self.failed(why))
     }
 
     fn failed(&self, why: &str) -> ErrorResponse {
@@ -247,9 +343,15 @@ impl Aggregate {
 
     fn number(&self, state: &State, divisor: i64) -> Option<Vec<u8>> {
         let number = match self.ty {
-            CqlType::Float | CqlType::Double => Number::Float(state.float / divisor as f64),
+            CqlType::Float | CqlType::Double => match &state.decimal {
+                Some(sum) => Number::Decimal(sum.divided_by(divisor)),
+                None => Number::Float(state.float.total() / divisor as f64),
+            },
             CqlType::Varint => Number::Big(&state.big / divisor),
-            CqlType::Decimal => Number::Decimal(state.decimal.divided_by(divisor)),
+            CqlType::Decimal => {
+                let total = state.decimal.clone().unwrap_or_default();
+                Number::Decimal(BigDecimal::new(total.unscaled, total.scale))
+            }
             _ => Number::Integer((state.integer / i128::from(divisor)) as i64),
         };
         number.write(&self.ty)

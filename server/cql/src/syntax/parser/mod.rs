@@ -27,6 +27,8 @@ type Result<T> = std::result::Result<T, Fault>;
 struct Fault {
     kind: ParseErrorKind,
     at: usize,
+    /// The token that the snippet marks.
+    marked: usize,
     message: String,
 }
 
@@ -299,8 +301,18 @@ impl<'a> Parser<'a> {
 
     /// Returns the error for a token that no alternative begins with.
     fn no_viable(&self) -> Fault {
-        let input = self.shown(self.here());
-        self.error(format!("no viable alternative at input '{input}'"))
+        self.no_viable_after(0)
+    }
+
+    /// Returns the error for a token that no alternative has after the next `tokens` tokens. As in
+    /// Cassandra, the snippet marks the token at which the alternatives begin.
+    fn no_viable_after(&self, tokens: usize) -> Fault {
+        let at = (self.at + tokens).min(self.tokens.len() - 1);
+        let input = self.shown(self.tokens[at]);
+        Fault {
+            marked: self.at,
+            ..self.error_at(at, format!("no viable alternative at input '{input}'"))
+        }
     }
 
     /// Returns the error for a token other than the only expected one.
@@ -319,6 +331,7 @@ impl<'a> Parser<'a> {
         Fault {
             kind: ParseErrorKind::Syntax,
             at,
+            marked: at,
             message: message.into(),
         }
     }
@@ -331,20 +344,25 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Adds the position to an error, and to a syntax error the wrong token after the tokens before it.
+    /// Adds the position to an error, and to a syntax error the marked token after the tokens before it.
     fn report(&self, fault: Fault) -> ParseError {
-        let Fault { kind, at, message } = fault;
+        let Fault {
+            kind,
+            at,
+            marked,
+            message,
+        } = fault;
         let token = self.tokens[at];
         match kind {
             ParseErrorKind::Invalid => ParseError::invalid(self.text, token.start, message),
             ParseErrorKind::Syntax => {
-                let message = message + &self.snippet(at);
+                let message = message + &self.snippet(marked);
                 ParseError::syntax(self.text, token.start, message)
             }
         }
     }
 
-    /// Returns ` (...the tokens before [the wrong token]...)`.
+    /// Returns ` (...the tokens before [the token at]...)`.
     fn snippet(&self, at: usize) -> String {
         let token = self.tokens[at];
         if token.kind == TokenKind::End {

@@ -85,23 +85,38 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Returns the number of tokens in the function's name that comes next. Returns `None` unless a
-    /// function's name and an opening parenthesis come next.
-    pub(super) fn function_tokens(&self) -> Option<usize> {
-        let calls = |ahead: usize| {
+    /// Returns the number of tokens in the function's name that comes next with an opening parenthesis
+    /// after it.
+    ///
+    /// # Errors
+    /// The number of next tokens with which a call could begin, if the token after them is not part of
+    /// a call.
+    pub(super) fn function_tokens(&self) -> std::result::Result<usize, usize> {
+        let is_function = |ahead: usize| {
             let token = self.ahead(ahead);
-            let name = match token.kind {
+            match token.kind {
                 TokenKind::Word => words::is_function(self.source(token)),
                 TokenKind::QuotedName => self.source(token) != "\"\"",
                 _ => false,
-            };
-            name && self.ahead(ahead + 1).kind == TokenKind::OpenParen
+            }
         };
-        if calls(0) {
-            return Some(1);
+        let tokens = if self.at_name() && self.ahead(1).kind == TokenKind::Dot {
+            if !is_function(2) {
+                return Err(2);
+            }
+            3
+        } else if is_function(0) {
+            1
+        } else {
+            // A word that is no function's name could be the keyspace of a function.
+            let is_keyspace = self.kind() == TokenKind::Word && self.at_name();
+            return Err(usize::from(is_keyspace));
+        };
+        if self.ahead(tokens).kind == TokenKind::OpenParen {
+            Ok(tokens)
+        } else {
+            Err(tokens)
         }
-        let qualified = self.at_name() && self.ahead(1).kind == TokenKind::Dot && calls(2);
-        qualified.then_some(3)
     }
 
     /// Parses a function's name of `tokens` tokens, as counted by [`Self::function_tokens`], and

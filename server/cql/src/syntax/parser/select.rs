@@ -186,7 +186,7 @@ impl Parser<'_> {
         if self.eat_word("NULL") {
             return Ok(Selector::Null);
         }
-        if let Some(tokens) = self.function_tokens() {
+        if let Ok(tokens) = self.function_tokens() {
             return self.selector_call(tokens);
         }
         if self.kind() == TokenKind::Word && self.ahead(1).kind == TokenKind::OpenParen {
@@ -243,7 +243,7 @@ impl Parser<'_> {
         // Neither an alias nor the clause after GROUP BY is a value.
         let clause = self.at_word("AS") || (self.at_word("PER") && self.word_ahead(1, "PARTITION"));
         let value = self.begins_literal() || (self.at_name() && !clause);
-        if value || self.function_tokens().is_some() {
+        if value || self.function_tokens().is_ok() {
             Ok(to)
         } else {
             Err(self.no_viable())

@@ -65,11 +65,14 @@ impl Parser<'_> {
         if let Some(constant) = self.constant() {
             return Ok(Term::Constant(constant));
         }
-        if let Some(tokens) = self.function_tokens() {
-            let function = self.function_name(tokens);
-            let args = self.until(TokenKind::CloseParen, Self::term)?;
-            return Ok(Term::Call { function, args });
-        }
+        let before_wrong = match self.function_tokens() {
+            Ok(tokens) => {
+                let function = self.function_name(tokens);
+                let args = self.until(TokenKind::CloseParen, Self::term)?;
+                return Ok(Term::Call { function, args });
+            }
+            Err(tokens) => tokens,
+        };
         match self.kind() {
             TokenKind::Question | TokenKind::Colon => Ok(Term::Marker(self.marker()?)),
             TokenKind::OpenBracket => {
@@ -85,16 +88,16 @@ impl Parser<'_> {
                 None => Ok(Term::Tuple(self.parenthesized(Self::term)?)),
             },
             _ if self.eat_word("NULL") => Ok(Term::Null),
-            _ if self.at_word("CAST") => {
-                self.at += 1;
-                self.expect(TokenKind::OpenParen)?;
+            // Without a parenthesis, the word could only be the keyspace of a function.
+            _ if self.at_word("CAST") && self.ahead(1).kind == TokenKind::OpenParen => {
+                self.at += 2;
                 let term = Box::new(self.term()?);
                 self.expect_word("AS")?;
                 let to = self.type_name()?;
                 self.expect(TokenKind::CloseParen)?;
                 Ok(Term::Cast { term, to })
             }
-            _ => Err(self.no_viable()),
+            _ => Err(self.no_viable_after(before_wrong)),
         }
     }
 
@@ -103,7 +106,7 @@ impl Parser<'_> {
         self.expect(TokenKind::OpenParen)?;
         let to = self.type_name()?;
         self.expect(TokenKind::CloseParen)?;
-        if self.begins_literal() || self.function_tokens().is_some() {
+        if self.begins_literal() || self.function_tokens().is_ok() {
             Ok(to)
         } else {
             Err(self.no_viable())

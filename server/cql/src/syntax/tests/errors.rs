@@ -83,6 +83,49 @@ fn errors_read_as_those_of_cassandra() {
     }
 }
 
+/// Regression: the error for a word that is no value named the word. Cassandra, which expects the
+/// call of a function there, names the token after it.
+#[test]
+fn a_word_that_is_no_value_could_be_the_name_of_a_function() {
+    for (text, message) in [
+        (
+            "INSERT INTO t (a, b) VALUES (15, P)",
+            "line 1:34 no viable alternative at input ')' (...) VALUES (15, [P]...)",
+        ),
+        (
+            "SELECT * FROM t WHERE a = b",
+            "line 1:27 no viable alternative at input '<EOF>' (...FROM t WHERE a = [b])",
+        ),
+        (
+            "UPDATE t SET a = key WHERE k = 0",
+            "line 1:21 no viable alternative at input 'WHERE' (UPDATE t SET a = [key]...)",
+        ),
+        (
+            "INSERT INTO t (a) VALUES (\"P\", 1)",
+            "line 1:29 no viable alternative at input ',' (...(a) VALUES ([\"P\"]...)",
+        ),
+        (
+            "INSERT INTO t (a) VALUES (ks.f)",
+            "line 1:30 no viable alternative at input ')' (...(a) VALUES ([ks]...)",
+        ),
+        (
+            "INSERT INTO t (a) VALUES (ks.1)",
+            "line 1:29 no viable alternative at input '1' (...(a) VALUES ([ks]...)",
+        ),
+        (
+            "INSERT INTO t (a) VALUES (cast)",
+            "line 1:30 no viable alternative at input ')' (...(a) VALUES ([cast]...)",
+        ),
+        // A reserved word begins no call.
+        (
+            "INSERT INTO t (a) VALUES (select)",
+            "line 1:26 no viable alternative at input 'select' (...(a) VALUES ([select]...)",
+        ),
+    ] {
+        assert_eq!(error(text), message, "{text}");
+    }
+}
+
 #[test]
 fn repetitions_are_refused_by_name() {
     for (text, message) in [
