@@ -53,8 +53,8 @@ pub(super) fn end_at_next() {
     }
 }
 
-/// A listener for the first signal, for a command that serves until it is stopped. The second signal ends the
-/// process. A process has one listener at most.
+/// A listener for the first signal, for a command that serves until it is stopped. The next signal of those
+/// that stop the command ends the process. A process has one listener at most.
 pub(super) struct StopSignal(Signals);
 
 impl StopSignal {
@@ -68,7 +68,8 @@ impl StopSignal {
         self.0.handle()
     }
 
-    /// Waits for the first signal. With `on_hangup`, SIGHUP calls that function and does not end the wait.
+    /// Waits for the first signal. With `on_hangup`, SIGHUP calls that function and does not end the wait, and
+    /// after the wait it has no effect: a reload during a shutdown must not end the process.
     pub(super) fn wait(mut self, on_hangup: Option<&dyn Fn()>) -> Result<()> {
         for signal in self.0.forever() {
             match on_hangup {
@@ -76,14 +77,14 @@ impl StopSignal {
                 _ => break,
             }
         }
+        let hangup_ends = on_hangup.is_none();
         thread::Builder::new()
             .name("ebb-signals".to_owned())
             .spawn(move || {
-                let cancelled = AtomicBool::new(true);
-                wait(self.0, &cancelled, &|| ());
+                exit_at_signal(self.0, hangup_ends);
                 // A handle closed the signals, before the first one came or afterwards.
                 if let Ok(signals) = listen() {
-                    wait(signals, &cancelled, &|| ());
+                    exit_at_signal(signals, hangup_ends);
                 }
             })
             .context("cannot listen for an interrupt")?;
@@ -106,6 +107,16 @@ fn wait(mut signals: Signals, cancelled: &AtomicBool, before_exit: &dyn Fn()) {
     for signal in signals.forever() {
         if cancelled.swap(true, Ordering::Relaxed) {
             before_exit();
+            std::process::exit(EXIT_SIGNAL + signal);
+        }
+    }
+}
+
+/// Ends the process at the next signal, which is not SIGHUP unless `hangup_ends`. Returns if the signals are
+/// closed.
+fn exit_at_signal(mut signals: Signals, hangup_ends: bool) {
+    for signal in signals.forever() {
+        if signal != SIGHUP || hangup_ends {
             std::process::exit(EXIT_SIGNAL + signal);
         }
     }

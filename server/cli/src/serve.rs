@@ -95,7 +95,7 @@ superuser-password of the directory --data, which only its owner can read.
 
 SIGTERM and Ctrl-C stop the server within --grace. It takes no more requests, ends scans with an
 error, answers the other requests that run, stops jobs (the next server starts them again), and
-writes what is in memory to files. A second signal ends the process at once; nothing that was
+writes what is in memory to files. A second one ends the process at once; nothing that was
 acknowledged is lost.
 
 After a failed write or fsync the server stops in the same way, with exit code 1: the next start

@@ -271,9 +271,27 @@ fn revoke(args: &Revoke) -> Result<()> {
 
 /// Returns the tokens of a database, whether a server has it open or not.
 fn file_of(data: &Path) -> Result<TokenFile> {
-    if !ebb_storage::Db::exists(data, &ebb_storage::Options::default())? {
-        let path = data.to_path_buf();
-        return Err(ebb_storage::Error::NoDatabase { path }.into());
+    let options = ebb_storage::Options::default();
+    if !ebb_storage::Db::exists(data, &options)? {
+        // Fails with another error for an unfinished backup than for a directory without a database.
+        ebb_storage::Db::open_read_only(data, options)?;
     }
     Ok(TokenFile::of(data))
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_storage::Error;
+
+    use super::*;
+
+    /// Regression: the error for an unfinished backup was that for a missing database.
+    #[test]
+    fn the_error_for_an_unfinished_backup_is_not_that_for_a_missing_database() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = || file_of(dir.path()).err().unwrap().downcast::<Error>();
+        assert!(matches!(error(), Ok(Error::NoDatabase { .. })));
+        std::fs::write(dir.path().join("CURRENT"), "incomplete\n").unwrap();
+        assert!(matches!(error(), Ok(Error::Incomplete { .. })));
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
-use ebb_model::types::CqlType;
+use ebb_model::types::{Charge, CqlType};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
@@ -142,11 +142,11 @@ impl<W: Write + Send> DataFileWriter<W> {
         })
     }
 
-    /// Appends a row as [`append`](Self::append) does. `key` must be above the keys of all rows before it. It
-    /// must be the key that [`RowKeys`](crate::rows::RowKeys) returns when the row is read.
+    /// Appends a row as [`append_with`](Self::append_with) does. `key` must be above the keys of all rows before
+    /// it. It must be the key that [`RowKeys`](crate::rows::RowKeys) returns when the row is read.
     ///
     /// # Errors
-    /// If the key is not above the one before it, and those of [`append`](Self::append).
+    /// If the key is not above the one before it, and those of [`append_with`](Self::append_with).
     ///
     /// # Panics
     /// If there are more values than columns.
@@ -154,11 +154,12 @@ impl<W: Write + Send> DataFileWriter<W> {
         &mut self,
         key: &[u8],
         values: impl IntoIterator<Item = Option<&'v [u8]>>,
+        charge: Charge<'_, ValueError>,
     ) -> Result<(), DataFileError> {
         if !self.index.append(key) {
             return Err(DataFileError::Order);
         }
-        self.append(values)
+        self.append_with(values, charge)
     }
 
     /// Appends a row: the value of each column, in their order. `None` is null.
@@ -173,10 +174,26 @@ impl<W: Write + Send> DataFileWriter<W> {
         &mut self,
         values: impl IntoIterator<Item = Option<&'v [u8]>>,
     ) -> Result<(), DataFileError> {
+        self.append_with(values, &mut |_| Ok(()))
+    }
+
+    /// Appends a row as [`append`](Self::append) does. Reports long work on values to `charge`: see
+    /// [`ColumnBuilder::append_with`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`append`](Self::append), and that of `charge`, with the name of the column.
+    ///
+    /// # Panics
+    /// If there are more values than columns.
+    pub fn append_with<'v>(
+        &mut self,
+        values: impl IntoIterator<Item = Option<&'v [u8]>>,
+        charge: Charge<'_, ValueError>,
+    ) -> Result<(), DataFileError> {
         for (at, value) in values.into_iter().enumerate() {
             let (name, builder) = &mut self.columns[at];
             builder
-                .append(value)
+                .append_with(value, charge)
                 .map_err(|error| DataFileError::Value {
                     column: name.clone(),
                     error,
@@ -464,14 +481,18 @@ mod tests {
         );
     }
 
+    fn free(_: usize) -> Result<(), ValueError> {
+        Ok(())
+    }
+
     #[test]
     fn rows_that_do_not_come_in_the_order_of_their_keys_are_refused() {
         let row = || [None; 5];
         let mut keyed = writer();
-        keyed.append_keyed(b"a", row()).unwrap();
-        keyed.append_keyed(b"b", row()).unwrap();
+        keyed.append_keyed(b"a", row(), &mut free).unwrap();
+        keyed.append_keyed(b"b", row(), &mut free).unwrap();
         for key in [b"b", b"a"] {
-            let error = keyed.append_keyed(key, row()).unwrap_err();
+            let error = keyed.append_keyed(key, row(), &mut free).unwrap_err();
             assert!(error.to_string().contains("order"), "{error}");
         }
         let (_, file, index) = keyed.finish_keyed("/t/data/1.parquet".into()).unwrap();
@@ -479,7 +500,7 @@ mod tests {
         assert_eq!(index.unwrap().last(), b"b");
 
         let mut mixed = writer();
-        mixed.append_keyed(b"a", row()).unwrap();
+        mixed.append_keyed(b"a", row(), &mut free).unwrap();
         mixed.append(row()).unwrap();
         let (_, _, index) = mixed.finish_keyed("/t/data/2.parquet".into()).unwrap();
         assert_eq!(index, None);

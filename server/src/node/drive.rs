@@ -61,7 +61,8 @@ impl Steps {
             Work::Chain(chain) => {
                 steps.chain = Some(chain);
                 let first = steps.next(1, None)?;
-                first.ok_or_else(|| JobError::senseless("a chain without jobs"))?
+                let none = || JobError::senseless("a chain without jobs");
+                steps.submit(first.ok_or_else(none)?)?
             }
         };
         // As for a job of one step, the goal counts from behind the split of the input.
@@ -75,14 +76,10 @@ impl Steps {
         self.chain.as_ref().map_or(1, |chain| chain.length())
     }
 
-    /// Submits step `number`, the next job of the chain; `None` if there is none. `done` is the
+    /// Returns step `number`, the next job of the chain; `None` if there is none. `done` is the
     /// report of the step before. This step and each later one get an equal part of the time that
     /// is left until the goal.
-    fn next(
-        &mut self,
-        number: u32,
-        done: Option<&JobReport>,
-    ) -> Result<Option<JobHandle>, JobError> {
+    fn next(&mut self, number: u32, done: Option<&JobReport>) -> Result<Option<JobSpec>, JobError> {
         let Some(chain) = &mut self.chain else {
             return Ok(None);
         };
@@ -95,7 +92,7 @@ impl Steps {
             // A job that is late already gets a goal of 1 ms: as soon as possible.
             spec = spec.goal_s((left_s / left_steps).max(1e-3));
         }
-        self.submit(spec).map(Some)
+        Ok(Some(spec))
     }
 
     fn submit(&self, mut spec: JobSpec) -> Result<JobHandle, JobError> {
@@ -121,13 +118,15 @@ impl Steps {
             if last.outcome != Outcome::Succeeded {
                 break;
             }
-            if self.chain.is_some() && number <= self.length() && job.stopped().is_some() {
+            let Some(next) = self.next(number, Some(&last)).transpose() else {
+                break;
+            };
+            if job.stopped().is_some() {
                 whole.outcome = Outcome::Cancelled;
                 break;
             }
-            match self.next(number, Some(&last)) {
-                Ok(None) => break,
-                Ok(Some(handle)) => job.begin_step(handle, number),
+            match next.and_then(|spec| self.submit(spec)) {
+                Ok(handle) => job.begin_step(handle, number),
                 // The job was stopped after the check above.
                 Err(error) if error.is_transient() && job.stopped().is_some() => {
                     whole.outcome = Outcome::Cancelled;

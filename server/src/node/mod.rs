@@ -85,6 +85,7 @@ use ebb_jobs::{JobError, SPILLS};
 use ebb_scheduler::runtime::{JobSpec, Runtime};
 use ebb_storage::{Db, Options};
 use ebb_tables::{Catalog, GracePeriods, LazyCatalog, Unreadable, with_cql_tables};
+use tracing::warn;
 
 use self::backup::BackupTimes;
 pub use self::ended::EndedJobs;
@@ -261,12 +262,13 @@ impl Node {
     /// found whole, and puts those that can be read into service. Writes lost records of what is in service
     /// again. Does nothing if the catalog is not open.
     ///
-    /// # Errors
-    /// See [`Catalog::reread`].
-    pub fn reread_catalog(&self) -> Result<(), JobError> {
-        match self.opened_catalog() {
-            Some(catalog) => Ok(catalog.reread()?),
-            None => Ok(()),
+    /// An error is logged and not returned, because the caller has to report which files are whole.
+    pub fn reread_catalog(&self) {
+        let Some(catalog) = self.opened_catalog() else {
+            return;
+        };
+        if let Err(error) = catalog.reread() {
+            warn!(target: "storage", "the records of the schema and the roles: {error}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ebb_colocate::Governor;
 use ebb_jobs::history::JobRecord;
 use ebb_jobs::request::JobRequest;
-use ebb_scheduler::runtime::{JobHandle, JobReport};
+use ebb_scheduler::runtime::{JobHandle, JobReport, JobState};
 use tokio::sync::Notify;
 
 use super::Node;
@@ -53,6 +53,20 @@ struct Step {
     handle: JobHandle,
     number: u32,
     of: u32,
+}
+
+impl Step {
+    /// Returns whether another step follows if nothing stops the job: this step has succeeded or commits,
+    /// and is not the last one.
+    fn leads_to_next(&self) -> bool {
+        let is_complete = || {
+            matches!(
+                self.handle.status().state,
+                JobState::Committing | JobState::Succeeded
+            )
+        };
+        self.number < self.of && is_complete()
+    }
 }
 
 /// The reason why a job is stopped before its end.
@@ -244,23 +258,23 @@ impl RunningJob {
     }
 
     /// Requests the cancellation of the job. Returns false if that is too late: the job has ended, or commits
-    /// its output and so will succeed. Also returns false between two steps of a chain, although the next
-    /// step does not start then.
+    /// its output and so will succeed. A chain has no output before its last step, so it is not too late
+    /// while an earlier step commits, nor between two steps.
     pub fn cancel(&self) -> bool {
         self.stop(Stop::Cancel)
     }
 
     pub(super) fn stop(&self, how: Stop) -> bool {
-        let handle = {
+        let step = {
             let mut state = self.lock();
             if state.end.is_some() {
                 return false;
             }
             // The first reason stays: a shutdown does not park a job that a client has cancelled.
             state.stop.get_or_insert(how);
-            state.step.handle.clone()
+            state.step.clone()
         };
-        handle.cancel()
+        step.handle.cancel() || step.leads_to_next()
     }
 
     /// Returns the reason why the job is stopped, if it is.

@@ -1,6 +1,6 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, UNIX_EPOCH};
 
 use ebb_colocate::LoadSample;
@@ -375,15 +375,15 @@ fn a_restart_on_a_node_that_shuts_down_leaves_the_job_and_its_snapshots_for_the_
     assert_eq!(snapshots(&node), 0);
 }
 
-/// A chain of two jobs. Before it returns the second one, it shuts the runtime down.
-struct ClosingChain {
+/// A chain of two jobs. It calls `between` before it returns the second one.
+struct TwoJobs {
     job: JobSpec,
-    runtime: Arc<Runtime>,
+    between: Box<dyn FnMut() + Send>,
 }
 
-impl Chain for ClosingChain {
+impl Chain for TwoJobs {
     fn name(&self) -> &str {
-        "closing"
+        "two jobs"
     }
 
     fn length(&self) -> u32 {
@@ -392,7 +392,7 @@ impl Chain for ClosingChain {
 
     fn next(&mut self, done: Option<&JobReport>) -> Result<Option<JobSpec>, TaskError> {
         if done.is_some() {
-            self.runtime.shutdown();
+            (self.between)();
         }
         Ok(Some(self.job.clone()))
     }
@@ -406,29 +406,57 @@ impl Chain for ClosingChain {
     }
 }
 
-/// Regression: a chain failed for good if the runtime accepted no more jobs when its second job was to
-/// begin. The reasons are a shutdown, as here, and hanging tasks.
-#[test]
-fn a_chain_whose_second_job_is_not_accepted_is_left_for_the_next_node() {
-    let dir = tempfile::tempdir().unwrap();
-    let node = with_words(dir.path());
+/// Starts a chain of two jobs on a node over a table of words. `between` is called after the first one.
+fn start_two_jobs(node: &Node, between: impl FnMut() + Send + 'static) -> RunningJob {
     let request = wordcount(table("app.counts"));
     let mut open_job = OpenJob::open(&request, &[], &node.site).unwrap();
     let Some(Work::Job(mut spec)) = open_job.work.take() else {
         panic!("it is a single job");
     };
     spec.output = Arc::new(VecOutput::new());
-    open_job.work = Some(Work::Chain(Box::new(ClosingChain {
+    open_job.work = Some(Work::Chain(Box::new(TwoJobs {
         job: *spec,
-        runtime: Arc::clone(node.runtime()),
+        between: Box::new(between),
     })));
     let history = node.history().unwrap().unwrap();
     let begun = history.begin(&request, open_job.own_snapshots(), None);
-    let id = begun.unwrap().id;
-    let (record, claim) = node.claim(&id).unwrap();
-    let known = prospect(&node, &request, &open_job, None).unwrap();
-    let accepted = AcceptedJob::submit(&node, request, record, &mut open_job, known).unwrap();
-    let end = accepted.begin(&node, open_job, Arc::new(claim)).wait();
+    let (record, claim) = node.claim(&begun.unwrap().id).unwrap();
+    let known = prospect(node, &request, &open_job, None).unwrap();
+    let accepted = AcceptedJob::submit(node, request, record, &mut open_job, known).unwrap();
+    accepted.begin(node, open_job, Arc::new(claim))
+}
+
+/// Regression: a cancel between two jobs of a chain returned false ("too late"), and yet the job was
+/// cancelled.
+#[test]
+fn a_cancel_between_two_jobs_of_a_chain_is_in_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let (reached, is_between) = mpsc::channel();
+    let (resume, resumed) = mpsc::channel();
+    let job = start_two_jobs(&node, move || {
+        reached.send(()).unwrap();
+        resumed.recv().unwrap();
+    });
+    is_between.recv().unwrap();
+    assert!(node.cancel(job.id()).unwrap());
+    resume.send(()).unwrap();
+    assert_eq!(job.wait().report.outcome, Outcome::Cancelled);
+    assert_eq!(node.job(job.id()).unwrap().state, RecordState::Cancelled);
+}
+
+/// Regression: a chain failed for good if the runtime accepted no more jobs when its second job was to
+/// begin. The reasons are a shutdown, as here, and hanging tasks.
+#[test]
+fn a_chain_whose_second_job_is_not_accepted_is_left_for_the_next_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let runtime = Arc::clone(node.runtime());
+    let job = start_two_jobs(&node, move || {
+        runtime.shutdown();
+    });
+    let id = job.id().to_string();
+    let end = job.wait();
     assert!(end.parked, "{end:?}");
     let Outcome::Failed { cause } = &end.report.outcome else {
         panic!("the report lacks the reason: {end:?}");

@@ -28,9 +28,8 @@ impl Node {
     /// If the history cannot be written, the files are verified nevertheless.
     ///
     /// # Errors
-    /// As [`Db::verify_while`] and [`Node::reread_catalog`]; when the node has no database;
-    /// [`JobError::VerificationCancelled`], or [`SubmitError::ShuttingDown`], for a verification that ended
-    /// early.
+    /// As [`Db::verify_while`]; when the node has no database; [`JobError::VerificationCancelled`], or
+    /// [`SubmitError::ShuttingDown`], for a verification that ended early.
     pub fn verify(
         &self,
         options: &MaintenanceOptions,
@@ -51,10 +50,9 @@ impl Node {
         let pace = options.rate_bytes_per_s.map(Pace::new);
         let verified = self.read_files(db, &lease, &running, pace, is_wanted);
         // The verification may have ended quarantines, also one that ended early.
-        let reread = self.reread_catalog();
-        // If that failed, the findings are recorded nevertheless.
+        self.reread_catalog();
         self.end_verification(running.record(), is_recorded, &verified);
-        verified.and_then(|verified| reread.map(|()| verified))
+        verified
     }
 
     fn read_files(
@@ -138,13 +136,18 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::io;
     use std::num::NonZeroU64;
     use std::path::Path;
+    use std::sync::Arc;
     use std::time::Duration;
 
-    use ebb_jobs::history::RecordState;
+    use ebb_jobs::history::{RecordState, SYSTEM_KEYSPACE};
+    use ebb_model::access::{Role, RoleError};
     use ebb_scheduler::runtime::JobStatus;
-    use ebb_storage::{Options, TableOptions};
+    use ebb_storage::simulation::{FaultOp, MemDisk};
+    use ebb_storage::{Maintenance, Options, TableOptions};
+    use ebb_tables::{GracePeriods, with_cql_tables};
 
     use super::*;
     use crate::jobs::{Jobs, ReadJobs};
@@ -197,6 +200,43 @@ mod tests {
         assert_eq!(recorded.verify, Some(report));
         node.shutdown(Stop::Cancel);
         assert!(node.verify(&options(None), &|| true).is_err());
+    }
+
+    /// Regression: if a lost record of the schema could not be written again, the error replaced the report.
+    #[test]
+    fn verification_returns_its_report_if_a_lost_record_cannot_be_written_again() {
+        let disk = MemDisk::new();
+        let options_of_store = Options {
+            disk: Arc::new(disk.clone()),
+            maintenance: Maintenance::Manual,
+            ..with_cql_tables(Options::default(), &GracePeriods::default())
+        };
+        let db = Db::open("/db", options_of_store).unwrap();
+        let node = Node::start(Some(db), NodeOptions::for_tests()).unwrap();
+        let catalog = node.catalog().unwrap();
+        let created = (catalog.roles()).change(|roles| {
+            let roles = roles.with_new("ada", Role::default())?;
+            Ok::<_, RoleError>(Some(roles))
+        });
+        assert!(created.unwrap().unwrap());
+        let own = node
+            .db()
+            .unwrap()
+            .existing_keyspace(SYSTEM_KEYSPACE)
+            .unwrap();
+        own.existing_table("roles").unwrap().delete(b"ada").unwrap();
+        let is_armed = Cell::new(false);
+        let report = node.verify(&options(None), &|| {
+            // The record of the start is written by now.
+            if !is_armed.replace(true) {
+                disk.fail_next(FaultOp::Append, 1, io::ErrorKind::Other);
+            }
+            true
+        });
+        assert!(is_armed.get() && disk.armed_faults() == 0);
+        assert!(report.unwrap().findings.is_empty());
+        let refused = catalog.reread().unwrap_err().to_string();
+        assert!(refused.contains("no more writes"), "{refused}");
     }
 
     #[test]

@@ -136,14 +136,11 @@ impl CatalogState {
     }
 }
 
-/// Prepares a new read of the schema: replaces the stored records of the keyspace and the tables
-/// that are in service by those in memory, and puts these tables first. So they stay in service,
-/// whether their stored records are damaged by now, or another table that becomes readable has an
-/// index of the same name.
-fn keep(stored: &mut StoredKeyspace, state: &CatalogState) {
-    let Some(keyspace) = state.schema.keyspace(&stored.name) else {
-        return;
-    };
+/// Prepares a new read of the schema: replaces the stored records of a keyspace in service and of its
+/// tables by those in memory, and puts these tables first. So they stay in service, whether their
+/// stored records are damaged by now, or another table that becomes readable has an index of the same
+/// name.
+fn keep(stored: &mut StoredKeyspace, keyspace: &KeyspaceSchema) {
     stored.record = Ok(keyspace.encode().into());
     for table in &mut stored.tables {
         if let Some(schema) = keyspace.table(table.table.name()) {
@@ -152,6 +149,23 @@ fn keep(stored: &mut StoredKeyspace, state: &CatalogState) {
     }
     let is_unreadable = |of: &StoredTable| keyspace.table(of.table.name()).is_none();
     stored.tables.sort_by_key(is_unreadable);
+}
+
+/// Calls [`keep`] for all keyspaces in service. Adds those without tables whose record is lost, which
+/// nothing else shows, unless they were dropped without the catalog.
+fn keep_all(stored: &mut Vec<StoredKeyspace>, state: &CatalogState, db: &Db) {
+    for keyspace in state.schema.keyspaces() {
+        let name = keyspace.name();
+        if let Some(stored) = stored.iter_mut().find(|of| of.name == name) {
+            keep(stored, keyspace);
+        } else if db.existing_keyspace(name).is_ok() {
+            stored.push(StoredKeyspace {
+                name: name.to_owned(),
+                record: Ok(keyspace.encode().into()),
+                tables: Vec::new(),
+            });
+        }
+    }
 }
 
 impl Catalog {
@@ -383,18 +397,18 @@ impl Catalog {
     /// with an index of the same name, the next opening serves the first one in the order of their names.)
     ///
     /// # Errors
-    /// If the store failed. Tables may be in service all the same: roles are read after them.
+    /// If the store failed. What could be read is in service all the same, also if the store refuses writes.
     pub fn reread(&self) -> Result<()> {
-        // First: a keyspace without tables and without a record is not found below.
-        self.write_again(&|_: &Table| false)?;
-        let served = self.exclusively(|state| self.reread_schema(state))?;
-        for (keyspace, table) in &served {
+        let written = self.write_again(&|_: &Table| false);
+        let served = self.exclusively(|state| self.reread_schema(state));
+        for (keyspace, table) in served.iter().flatten() {
             self.announce_table(keyspace, table);
         }
-        self.roles.reread()?;
+        let of_roles = self.roles.reread();
         // A role that was unreadable may have permissions on objects that were dropped meanwhile.
         // Under the lock of changes: a permission on an object that is created meanwhile must not be removed.
-        self.exclusively(|state| self.roles.retain(state.schema()))
+        let retained = self.exclusively(|state| self.roles.retain(state.schema()));
+        written.and(served.map(drop)).and(of_roles).and(retained)
     }
 
     /// Writes the records of all objects in service again that the store's table `keyspace.table`
@@ -434,7 +448,7 @@ impl Catalog {
             return Ok(Vec::new());
         }
         let mut stored = Survey::of(&self.db)?.keyspaces;
-        stored.iter_mut().for_each(|of| keep(of, now));
+        keep_all(&mut stored, now, &self.db);
         for keyspace in stored.iter().filter(|of| of.record.is_ok()) {
             self.db.keyspace(&keyspace.name)?;
         }

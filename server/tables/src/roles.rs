@@ -309,7 +309,8 @@ impl RoleStore {
     /// that are in service stay unchanged.
     ///
     /// # Errors
-    /// If the store failed: the same roles are in service as before.
+    /// If the store failed. Roles that could be read are in service all the same, unless a list of
+    /// snapshots in their records could not be written elsewhere.
     pub(super) fn reread(&self) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.owned.reread()?;
@@ -328,11 +329,13 @@ impl RoleStore {
         }
         listed.retain(|(name, _)| now.roles.get(name).is_none());
         let next = now.roles.joined(roles);
-        // First, because it may fail: once the roles are in service, a change of one writes its record
-        // without the list.
-        self.tidy_snapshots(&next, listed)?;
-        self.publish(&now, next, unreadable);
-        Ok(())
+        let has_listed = !listed.is_empty();
+        let tidied = self.tidy_snapshots(&next, listed);
+        // Once the roles are in service, a change of one writes its record without the list.
+        if tidied.is_ok() || !has_listed {
+            self.publish(&now, next, unreadable);
+        }
+        tidied
     }
 
     /// Writes a record for each snapshot that is listed in a role's own record, as earlier versions stored
@@ -384,6 +387,9 @@ impl RoleStore {
     /// Changes the roles: `decide` gets the current ones and returns the next ones, or `None` for no
     /// change. The next ones are durable and in effect before this returns. The result is whether there was
     /// a change.
+    ///
+    /// A new role gets no earlier permissions on its name, except for those in the records of unreadable
+    /// roles: these apply once the records are readable.
     ///
     /// # Errors
     /// The inner error is that of `decide`: nothing is changed. The outer error is

@@ -41,14 +41,18 @@ impl NewDir {
             complete: false,
             _lock: lock,
         };
-        let current = files::current(dir);
+        let (current, [tmp, _]) = (files::current(dir), files::current_tmps(dir));
         let mut file = new
             .log_store
-            .create(&current)
-            .map_err(Error::no_space_or_io("create", &current))?;
+            .create(&tmp)
+            .map_err(Error::no_space_or_io("create", &tmp))?;
         file.append(files::INCOMPLETE)
             .and_then(|()| file.sync())
-            .map_err(Error::no_space_or_io("write", &current))?;
+            .map_err(Error::no_space_or_io("write", &tmp))?;
+        // A crash must not leave CURRENT without the mark: it would count as the damaged one of a database.
+        new.log_store
+            .rename(&tmp, &current)
+            .map_err(Error::no_space_or_io("rename", &tmp))?;
         new.sync()?;
         Ok(new)
     }
@@ -116,5 +120,39 @@ fn refuse_used(log_store: &dyn LogStore, dir: &Path) -> Result<()> {
             path.file_name().unwrap_or_default().to_string_lossy()
         ))),
         None => Ok(()),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::file_system::FileSystem;
+    use crate::simulation::MemDisk;
+
+    /// Regression: a crash could leave an empty CURRENT, and the directory counted as a backup.
+    #[test]
+    fn a_crash_leaves_current_with_the_mark_or_no_current() {
+        const SEEDS: u64 = 16;
+        let dir = Path::new("/copy");
+        for nth_call in 1.. {
+            let mut is_claimed = false;
+            for seed in 0..SEEDS {
+                let mem = MemDisk::new();
+                mem.crash_at(nth_call);
+                let claimed = NewDir::claim(Arc::new(mem.clone()), dir);
+                is_claimed |= claimed.is_ok();
+                // Without power, the drop removes no file.
+                drop(claimed);
+                mem.restart(seed);
+                let has_current = mem.exists(&files::current(dir)).unwrap();
+                assert!(
+                    !has_current || is_incomplete(&mem, dir),
+                    "call {nth_call}, seed {seed}"
+                );
+            }
+            if is_claimed {
+                break;
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The output of a job: all rows appear once it has succeeded, or none.
 
 use crate::runtime::error::TaskError;
+use crate::runtime::job::input::Checkpoint;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -50,6 +51,21 @@ pub trait OutputWriter: Send {
     /// # Errors
     /// If writing fails; the attempt fails.
     fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError>;
+
+    /// Adds a row like [`write`](Self::write). Tasks call this method. A writer that may work on a row for
+    /// long calls `checkpoint` meanwhile, and ends with its error.
+    ///
+    /// # Errors
+    /// Returns the errors of [`write`](Self::write), and that of `checkpoint`.
+    fn write_with_checkpoints(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        checkpoint: Checkpoint<'_>,
+    ) -> Result<(), TaskError> {
+        let _ = checkpoint;
+        self.write(key, value)
+    }
 
     /// Seals the partition for the commit.
     ///

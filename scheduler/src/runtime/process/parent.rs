@@ -149,7 +149,10 @@ impl Exchange<'_> {
                 FromChild::Message(message) => message,
                 FromChild::Rows(rows) => {
                     let writer = self.writer.as_mut().ok_or_else(unexpected_message)?;
-                    for_each_row(rows, |key, value| writer.write(key, value))?;
+                    let checkpoint = || attempt.look();
+                    for_each_row(rows, |key, value| {
+                        writer.write_with_checkpoints(key, value, &checkpoint)
+                    })?;
                     attempt.look()?;
                     continue;
                 }

@@ -70,9 +70,11 @@ impl<'a> RowEmit<'a> {
 impl Emit for RowEmit<'_> {
     fn emit(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
         let bytes = key.len() + value.len();
-        self.attempt.tick(bytes)?;
-        self.writer.write(key, value)?;
-        self.attempt.count(|counters| {
+        let attempt = self.attempt;
+        attempt.tick(bytes)?;
+        let checkpoint = || attempt.look();
+        (self.writer).write_with_checkpoints(key, value, &checkpoint)?;
+        attempt.count(|counters| {
             counters.output_records += 1;
             counters.output_bytes += bytes as u64;
         });

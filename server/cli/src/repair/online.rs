@@ -23,11 +23,12 @@ A lost version may be a deletion, an operand of a counter or a list, or the head
 older values of these keys may show, or none, and rows behind them that the header deleted. Snapshots
 lose the same. Indexes of the table may lack entries or have too many: drop and create them afterwards.";
 
-/// Printed if the record of a table's schema may be lost.
+/// Printed if the record of a table's schema may be lost. The report does not contain whether CQL created the
+/// table.
 const SCHEMA_LOST: &str = "\
-The lost keys may include the record of the table's schema. A server that runs now and serves the table writes
-it again. Without one, the table is out of service at the next start, or has an older schema: take the files
-from a backup.";
+If CQL created the table, the lost keys may include the record of its schema. A server that runs now and
+serves the table writes it again. Without one, the table is out of service at the next start, or has an older
+schema: take the files from a backup.";
 
 /// Printed if records of keyspaces or roles may be lost.
 const SYSTEM_LOST: &str = "\

@@ -293,6 +293,24 @@ fn a_server_that_waits_for_a_client_is_not_ready_and_ends_at_a_second_signal() {
     check_wide_table(&place);
 }
 
+/// Regression: a reload during a shutdown counted as the second signal, and ended the server.
+#[test]
+fn a_reload_has_no_effect_on_a_supervised_server_that_is_stopping() {
+    if !crate::signals::heard().contains(&"-HUP") {
+        return;
+    }
+    let place = Place::new();
+    let systemd = "unset NOTIFY_SOCKET && export SYSTEMD_EXEC_PID=$$";
+    let mut server = Server::start_after(&place, systemd, "");
+    wide_table(&mut server.client());
+    let _deaf = deaf(&server);
+    server.signal(Signal::TERM);
+    server.error_line_with("a second signal ends it at once");
+    server.signal(Signal::HUP);
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), Some(128 + 15));
+}
+
 #[test]
 fn a_client_that_does_not_read_is_cut_off_within_the_grace() {
     let place = Place::new();

@@ -248,9 +248,9 @@ fn run(shared: &Shared) {
 /// Builds the unfinished indexes of a table.
 fn build(shared: &Shared, what: &Building) -> Result<()> {
     let catalog = &shared.catalog;
-    let table = catalog.state().table(&what.keyspace, &what.name).cloned();
+    let table = catalog.state().current(&what.table).cloned();
     // If the table has other unfinished indexes by now, the next listing has them.
-    let is_listed = |table: &Arc<CqlTable>| Building::of(table.schema()).as_ref() == Some(what);
+    let is_listed = |table: &Arc<CqlTable>| Building::of(table).as_ref() == Some(what);
     let Some(table) = table.filter(is_listed) else {
         return Ok(());
     };

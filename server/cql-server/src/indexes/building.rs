@@ -1,17 +1,22 @@
 //! The tables with unfinished indexes.
 
-use ebb_model::schema::TableSchema;
-use ebb_tables::Catalog;
-use uuid::Uuid;
+use std::sync::Arc;
 
-/// A table with unfinished indexes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+use ebb_tables::{Catalog, CqlTable};
+
+/// A table with unfinished indexes. Equal values are of one table: a statement may give the id of a dropped
+/// table to a new one.
+#[derive(Debug, Clone)]
 pub(super) struct Building {
-    pub id: Uuid,
-    pub keyspace: String,
-    pub name: String,
+    pub table: Arc<CqlTable>,
     /// The ids of the unfinished indexes. A table never reuses an id.
     pub indexes: Vec<u32>,
+}
+
+impl PartialEq for Building {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_of_table(&other.table) && self.indexes == other.indexes
+    }
 }
 
 impl Building {
@@ -19,18 +24,24 @@ impl Building {
     pub(super) fn all(catalog: &Catalog) -> Vec<Self> {
         let state = catalog.state();
         let tables = state.schema().keyspaces().flat_map(|of| of.tables());
-        tables.filter_map(|table| Self::of(table)).collect()
+        tables
+            .filter_map(|table| Self::of(state.table(table.keyspace(), table.name())?))
+            .collect()
     }
 
-    pub(super) fn of(table: &TableSchema) -> Option<Self> {
-        let indexes = table.indexes().iter();
+    pub(super) fn of(table: &Arc<CqlTable>) -> Option<Self> {
+        let indexes = table.schema().indexes().iter();
         let indexes = indexes.filter(|index| index.is_building);
         let indexes: Vec<u32> = indexes.map(|index| index.id).collect();
         (!indexes.is_empty()).then(|| Self {
-            id: table.id(),
-            keyspace: table.keyspace().to_owned(),
-            name: table.name().to_owned(),
+            table: Arc::clone(table),
             indexes,
         })
+    }
+
+    /// Returns whether `table` is another form of this table. A table that was created under the name or
+    /// the id of this one is not.
+    pub(super) fn is_of_table(&self, table: &CqlTable) -> bool {
+        self.table.rows().is_same_table(table.rows())
     }
 }

@@ -26,7 +26,8 @@ struct Failure {
 
 impl Failure {
     fn words(&self) -> String {
-        let Building { keyspace, name, .. } = &self.of;
+        let table = self.of.table.schema();
+        let (keyspace, name) = (table.keyspace(), table.name());
         let error = &self.error;
         format!("the indexes of {keyspace}.{name} cannot be built, and are tried again: {error}")
     }
@@ -70,7 +71,7 @@ impl BuildFailures {
         let failure = Failure { of, error };
         let words = failure.words();
         let mut by_table = self.by_table();
-        by_table.insert(failure.of.id, failure);
+        by_table.insert(failure.of.table.schema().id(), failure);
         let report = self.report.get();
         drop(by_table);
         if let Some(report) = report {
@@ -80,8 +81,8 @@ impl BuildFailures {
 
     /// Removes the failures of all tables except for those in `building`.
     pub(super) fn keep(&self, building: &[Building]) {
-        let is_kept = |id: &Uuid| building.iter().any(|table| table.id == *id);
-        self.by_table().retain(|id, _| is_kept(id));
+        let is_kept = |of: &Building| building.iter().any(|one| one.is_of_table(&of.table));
+        self.by_table().retain(|_, failure| is_kept(&failure.of));
     }
 
     fn by_table(&self) -> MutexGuard<'_, BTreeMap<Uuid, Failure>> {

@@ -42,6 +42,8 @@ pub use files::{FileKind, FilesInput};
 pub use generator::Generator;
 pub use lenient_csv::LenientCsvInput;
 pub use snapshot::SnapshotInput;
+#[cfg(feature = "publish")]
+pub(crate) use task_pace::TaskPace;
 pub use union::{Side, Union};
 
 /// The least size of a split, in bytes of keys and values. Reading this many bytes costs about as

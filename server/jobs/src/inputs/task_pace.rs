@@ -9,7 +9,7 @@ use ebb_tables::read::{Ended, Pace, ValueWork};
 /// The pace of a task: calls a checkpoint of the task while a search passes keys without rows (deleted ones,
 /// or those that were written after the snapshot), and before long work on values. At a checkpoint the
 /// runtime can slow or cancel the task, and sees that it is not stalled.
-pub(super) struct TaskPace<'c> {
+pub(crate) struct TaskPace<'c> {
     checkpoint: Checkpoint<'c>,
     work: ValueWork,
 }
@@ -21,7 +21,7 @@ impl fmt::Debug for TaskPace<'_> {
 }
 
 impl<'c> TaskPace<'c> {
-    pub(super) fn new(checkpoint: Checkpoint<'c>) -> Self {
+    pub(crate) fn new(checkpoint: Checkpoint<'c>) -> Self {
         Self {
             checkpoint,
             work: ValueWork::default(),
@@ -35,7 +35,7 @@ impl<'c> TaskPace<'c> {
     /// Reports work on values that is about to be done, and takes as long as comparing `bytes` bytes. Calls
     /// the checkpoint if this work and the work since the last such call take long: see
     /// [`ValueWork::charge`].
-    pub(super) fn charge(&self, bytes: usize) -> Result<(), Ended> {
+    pub(crate) fn charge(&self, bytes: usize) -> Result<(), Ended> {
         self.work.charge(bytes, self)
     }
 }

@@ -9,13 +9,16 @@ use ebb_publish::data_file::{DataFileError, DataFileWriter};
 use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::rows::{PositionalDeletes, Positions};
 use ebb_publish::target::{Target, Upload};
-use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
+use ebb_publish::types::ValueError;
+use ebb_scheduler::runtime::{Checkpoint, Output, OutputWriter, TaskError};
+use ebb_tables::read::TableError;
 
 use super::job::{PublicationJob, lock};
 use super::plan::TablePlan;
 use super::previous::of_rows;
 use super::records::{RowCounts, TaskRecord};
-use crate::inputs::{Cells, Change, RowKey};
+use crate::error::of_table;
+use crate::inputs::{Cells, Change, RowKey, TaskPace};
 
 pub(super) struct PublicationOutput(pub(super) Arc<PublicationJob>);
 
@@ -166,6 +169,15 @@ impl OpenTable {
 
 impl OutputWriter for TaskWriter {
     fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        self.write_with_checkpoints(key, value, &|| Ok(()))
+    }
+
+    fn write_with_checkpoints(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        checkpoint: Checkpoint<'_>,
+    ) -> Result<(), TaskError> {
         let job = &self.job;
         let row = RowKey::decode(key);
         let row = row.and_then(|row| Some((row, job.tables.get(row.table as usize)?)));
@@ -193,7 +205,20 @@ impl OutputWriter for TaskWriter {
                 open.file.insert(OpenFile::create(job, table, &unique)?)
             }
         };
-        match file.writer.append_keyed(row.key, Cells(value)) {
+        // A collection may have thousands of long decimals, which take milliseconds each.
+        let pace = TaskPace::new(checkpoint);
+        let mut ended = None;
+        let charge = &mut |bytes: usize| {
+            pace.charge(bytes).map_err(|error| {
+                ended = Some(error);
+                ValueError::Ended
+            })
+        };
+        let appended = file.writer.append_keyed(row.key, Cells(value), charge);
+        if let Some(error) = ended {
+            return Err(of_table(TableError::Ended(error)));
+        }
+        match appended {
             Ok(()) if file.writer.is_full() => open.end_file(&job.target),
             Ok(()) => Ok(()),
             Err(DataFileError::Value { column, error }) => {

@@ -317,6 +317,46 @@ fn run_tasks(spec: &JobSpec) -> Result<(), TaskError> {
     splits.iter().try_for_each(|split| run_task(spec, split))
 }
 
+/// An emitter that passes rows to the writer of an output, whose task was cancelled.
+struct ToCancelled<'w>(&'w mut dyn OutputWriter);
+
+impl Emit for ToCancelled<'_> {
+    fn emit(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        let checkpoint = || Err(TaskError::Cancelled);
+        self.0.write_with_checkpoints(key, value, &checkpoint)
+    }
+
+    fn checkpoint(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+/// Regression: a task published all numbers of a row before it noticed that it was cancelled. A collection
+/// may have thousands of long ones.
+#[test]
+fn a_cancelled_task_ends_before_it_publishes_a_long_number() {
+    let store = Store::new();
+    let written = store.create("t", &[("k", "int", false), ("v", "decimal", false)]);
+    // A scale of zero, then 2,001 bytes of the number.
+    let long = [&[0; 4][..], &[1], &[0; 2000]].concat();
+    written.insert(&[("k", int(1)), ("v", long)], at(0));
+    store.keyspace.create_snapshot("monday").unwrap();
+    let request = store.request(&["t"], "monday", PublishRequest::default());
+    let spec = store.spec(&request).unwrap();
+    let splits = spec.input.splits().unwrap();
+    let published = splits.iter().try_for_each(|split| {
+        let mut writer = spec.output.open(split.index, 1)?;
+        spec.input.read(split, &mut |key, value| {
+            let mut emit = ToCancelled(&mut *writer);
+            spec.mapper.map(key, value, &mut emit)
+        })
+    });
+    assert!(
+        matches!(published, Err(TaskError::Cancelled)),
+        "{published:?}"
+    );
+}
+
 /// Creates a table of partitions with static columns, so large that splits cut one of the partitions. Also
 /// returns its rows.
 fn large(store: &Store) -> (Written, Vec<String>) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::unreadable::UnreadableType;
+use super::unreadable::{Cause, UnreadableType};
 use super::{SchemaError, TableSchema, UserType, check_name};
 use crate::types::{CqlType, TypeError};
 
@@ -18,7 +18,7 @@ pub struct KeyspaceSchema {
     /// The unreadable types, by name.
     pub(super) unreadable_types: BTreeMap<Arc<str>, UnreadableType>,
     /// The names of the unreadable tables, with the reasons.
-    pub(super) unreadable_tables: BTreeMap<Arc<str>, Arc<str>>,
+    pub(super) unreadable_tables: BTreeMap<Arc<str>, Cause>,
     /// The snapshot that the tables belong to; `None` for the current tables.
     pub(super) snapshot: Option<Arc<str>>,
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::unreadable::Cause;
 use super::{KeyspaceSchema, Schema, SchemaError, TableSchema, UserType, invalid};
 use crate::types::identifier::Quoted;
 
@@ -41,32 +42,33 @@ impl KeyspaceSchema {
     /// unreadable.
     #[must_use]
     pub fn with_record(mut self, name: &str, record: Result<&[u8], String>) -> Self {
-        let opened = record.and_then(|record| {
-            let opened = TableSchema::open((&self.name, name), record);
-            let opened = opened.and_then(|table| self.fitting(table));
-            opened.map_err(|error| error.reason())
+        let opened = record.map_err(Cause::new).and_then(|record| {
+            let table = TableSchema::open((&self.name, name), record)?;
+            self.fitting(table)
         });
         match opened {
             Ok(table) => {
                 self.tables.insert(name.into(), Arc::new(table));
-                self
             }
-            Err(why) => self.with_unreadable_table(name, &why),
+            Err(cause) => {
+                self.unreadable_tables.insert(name.into(), cause);
+            }
         }
+        self
     }
 
     /// Returns a decoded table if it fits the other records of the keyspace. One commit writes a
     /// type and the tables that use it, so a table with another form of the type proves that one of
     /// the records is stale. A type that is missing or unreadable in the keyspace is no
     /// contradiction: the table's record contains all types that its rows need.
-    fn fitting(&self, table: TableSchema) -> Result<TableSchema, SchemaError> {
+    fn fitting(&self, table: TableSchema) -> Result<TableSchema, Cause> {
         let differs = |(name, used): &(&str, &Arc<UserType>)| {
             let own = self.types.get(*name);
             own.is_some_and(|own| own != *used)
         };
         let other = table.used_types().into_iter().find(differs);
         if let Some((name, _)) = other {
-            return Err(SchemaError::Record(format!(
+            return Err(Cause::new(format!(
                 "it uses another version of type {name} than its keyspace has"
             )));
         }
@@ -74,12 +76,16 @@ impl KeyspaceSchema {
             let owner = self.table_of_index(&index.name);
             if let Some(owner) = owner.filter(|owner| owner.name != table.name) {
                 let name = Quoted(&index.name);
-                return Err(SchemaError::Record(format!(
-                    "its index {name} has the name of an index of table {}; DROP INDEX {}.{name} and a \
-                     restart bring it back",
-                    owner.name,
-                    Quoted(&self.name)
-                )));
+                return Err(Cause {
+                    why: format!(
+                        "its index {name} has the name of an index of table {}",
+                        owner.name
+                    ),
+                    remedy: Some(format!(
+                        "DROP INDEX {}.{name} and a restart bring it back",
+                        Quoted(&self.name)
+                    )),
+                });
             }
         }
         Ok(table)
@@ -143,7 +149,11 @@ fn check_keyspace(keyspace: &KeyspaceSchema) -> Result<(), SchemaError> {
 fn check_table(keyspace: &KeyspaceSchema, table: &TableSchema) -> Result<(), SchemaError> {
     let what = format!("table {}.{}", keyspace.name(), table.name());
     let read = TableSchema::open((keyspace.name(), table.name()), &table.encode());
-    is_same(&what, read.and_then(|read| keyspace.fitting(read)), table)
+    let fitting = |read| {
+        let fitting = keyspace.fitting(read);
+        fitting.map_err(|cause| SchemaError::Record(cause.why))
+    };
+    is_same(&what, read.and_then(fitting), table)
 }
 
 fn is_same<T: PartialEq>(

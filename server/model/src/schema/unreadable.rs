@@ -42,6 +42,30 @@ pub struct Unreadable {
     pub snapshot: Option<String>,
     /// The reason why the object cannot be read.
     pub why: String,
+    /// The remedy, if it is another one than a backup or DROP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// The reason why a table cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cause {
+    pub(super) why: String,
+    /// See [`Unreadable::remedy`].
+    pub(super) remedy: Option<String>,
+}
+
+impl Cause {
+    /// Returns a cause without a remedy of its own.
+    pub(super) fn new(why: String) -> Self {
+        Self { why, remedy: None }
+    }
+}
+
+impl From<SchemaError> for Cause {
+    fn from(error: SchemaError) -> Self {
+        Self::new(error.reason())
+    }
 }
 
 impl Unreadable {
@@ -53,6 +77,7 @@ impl Unreadable {
             name: None,
             snapshot: None,
             why: why.to_owned(),
+            remedy: None,
         }
     }
 
@@ -137,15 +162,12 @@ impl fmt::Display for Unreadable {
         if let Some(snapshot) = &self.snapshot {
             write!(f, " at snapshot {snapshot}")?;
         }
-        let remedy = match self.snapshot {
-            None => "DROP it",
-            Some(_) => "drop the snapshot",
-        };
-        let why = &self.why;
-        write!(
-            f,
-            " cannot be read: {why}; restore it from a backup or {remedy}"
-        )
+        write!(f, " cannot be read: {}; ", self.why)?;
+        match (&self.snapshot, &self.remedy) {
+            (Some(_), _) => f.write_str("restore it from a backup or drop the snapshot"),
+            (None, None) => f.write_str("restore it from a backup or DROP it"),
+            (None, Some(remedy)) => f.write_str(remedy),
+        }
     }
 }
 
@@ -240,20 +262,22 @@ impl KeyspaceSchema {
     /// Returns the keyspace with one more unreadable table.
     #[must_use]
     pub fn with_unreadable_table(mut self, name: &str, why: &str) -> Self {
-        self.unreadable_tables.insert(name.into(), why.into());
+        let cause = Cause::new(why.to_owned());
+        self.unreadable_tables.insert(name.into(), cause);
         self
     }
 
     /// Returns the error for an existing but unreadable table.
     pub fn unreadable_table(&self, name: &str) -> Option<SchemaError> {
-        let why = self.unreadable_tables.get(name)?;
-        Some(self.as_unreadable_table(name, why).into())
+        let cause = self.unreadable_tables.get(name)?;
+        Some(self.as_unreadable_table(name, cause).into())
     }
 
-    fn as_unreadable_table(&self, name: &str, why: &str) -> Unreadable {
+    fn as_unreadable_table(&self, name: &str, cause: &Cause) -> Unreadable {
         Unreadable {
             snapshot: self.snapshot.as_deref().map(str::to_owned),
-            ..Unreadable::table(&self.name, name, why)
+            remedy: cause.remedy.clone(),
+            ..Unreadable::table(&self.name, name, &cause.why)
         }
     }
 
@@ -273,7 +297,7 @@ impl KeyspaceSchema {
         let types = self.unreadable_types.iter();
         let types = types.map(|(name, ty)| Unreadable::user_type(&self.name, name, &ty.why));
         let tables = self.unreadable_tables.iter();
-        let tables = tables.map(|(name, why)| self.as_unreadable_table(name, why));
+        let tables = tables.map(|(name, cause)| self.as_unreadable_table(name, cause));
         types.chain(tables).collect()
     }
 

@@ -20,9 +20,14 @@ use crate::views;
 /// The greatest number of rows of a batch.
 const BATCH_ROWS_MAX: u64 = 1024;
 
-/// The size of a batch, in uncompressed bytes, as estimated from the mean size of rows. A value that rows share in a
-/// dictionary counts once, as it also does in the memory of the batch.
+/// The size of a batch, as estimated from the mean size of rows: the uncompressed bytes, and
+/// [`VALUE_BYTES`] for each value. A value that rows share in a dictionary counts once, as it also does in the
+/// memory of the batch.
 const BATCH_BYTES: u64 = 1 << 20;
+
+/// The memory of a value in a batch besides the bytes of texts and blobs: 16 bytes for the view of a text, and not
+/// more for any other type. The file may take far less: a run of equal elements of lists takes a few bytes.
+const VALUE_BYTES: u64 = 16;
 
 /// A reader of columns of a data file, in batches of rows.
 pub(super) struct Batches {
@@ -184,10 +189,14 @@ fn batch_rows(metadata: &ArrowReaderMetadata, mask: &ProjectionMask) -> usize {
     let row_bytes = groups.map(|group| {
         let columns = group.columns().iter().enumerate();
         let read = columns.filter(|(place, _)| mask.leaf_included(*place));
-        let bytes = read.map(|(_, column)| column.uncompressed_size());
-        let bytes = bytes.fold(0, i64::saturating_add);
+        let bytes = read.map(|(_, column)| {
+            let values = u64::try_from(column.num_values()).unwrap_or(0);
+            let bytes = u64::try_from(column.uncompressed_size()).unwrap_or(0);
+            bytes.saturating_add(values.saturating_mul(VALUE_BYTES))
+        });
+        let bytes = bytes.fold(0, u64::saturating_add);
         let rows = u64::try_from(group.num_rows()).unwrap_or(0);
-        u64::try_from(bytes).unwrap_or(0) / rows.max(1)
+        bytes / rows.max(1)
     });
     let row_bytes = row_bytes.max().unwrap_or(0).max(1);
     (BATCH_BYTES / row_bytes).clamp(1, BATCH_ROWS_MAX) as usize
@@ -196,11 +205,12 @@ fn batch_rows(metadata: &ArrowReaderMetadata, mask: &ProjectionMask) -> usize {
 #[cfg(test)]
 mod tests {
     use arrow_array::Array;
+    use ebb_model::types::elements;
 
     use super::*;
     use crate::data_file::{DataFileWriter, ROW_GROUP_BYTES_MAX};
     use crate::rows::testing::columns;
-    use crate::types::OnEmpty;
+    use crate::types::{FieldIds, OnEmpty, TypeOptions, field};
 
     /// Regression: a batch held a copy of the value for each of its rows, so with values of 500 kB it took 500 MB.
     #[test]
@@ -230,5 +240,38 @@ mod tests {
         let values = batches.values(&batch, batch.rows - 1).unwrap();
         assert_eq!(values[0], Some(1_523_i32.to_be_bytes().to_vec()));
         assert!(values[2].as_deref() == Some(text.as_bytes()));
+    }
+
+    /// Regression: batches were measured by their size in the file alone, where equal elements of lists take
+    /// next to nothing.
+    #[test]
+    fn a_batch_of_long_lists_of_equal_elements_has_few_rows() {
+        const ELEMENTS: usize = 10_000;
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::folder(dir.path()).unwrap();
+        let ty = CqlType::list(CqlType::Int);
+        let mut ids = FieldIds::default();
+        let columns = [Column {
+            field: field("l", &ty, false, &TypeOptions::default(), None, &mut ids),
+            ty,
+        }];
+        let list = elements::build([&[0; 4][..]; ELEMENTS]);
+        let mut writer =
+            DataFileWriter::new(Vec::new(), &columns, OnEmpty::Refuse, ROW_GROUP_BYTES_MAX)
+                .unwrap();
+        for _ in 0..200 {
+            writer.append([Some(&list[..])]).unwrap();
+        }
+        let (bytes, file) = writer.finish(target.url("lists.parquet")).unwrap();
+        assert!(bytes.len() < 64 << 10, "{} bytes", bytes.len());
+        assert!(target.create("lists.parquet", bytes.into()).unwrap());
+
+        let mut batches = Batches::open(&target, &file, &columns).unwrap();
+        let batch = batches.next_batch().unwrap().unwrap();
+        let held: usize = (batch.arrays.iter())
+            .map(|array| array.get_array_memory_size())
+            .sum();
+        assert!(held < 4 << 20, "{held} bytes of {} rows", batch.rows);
+        assert_eq!(batches.values(&batch, 0).unwrap(), [Some(list)]);
     }
 }

@@ -9,9 +9,9 @@ use arrow_array::builder::{
 use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, FieldRef, Fields};
-use ebb_model::types::CqlType;
 use ebb_model::types::elements::{components, elements, pairs};
 use ebb_model::types::literal::Duration;
+use ebb_model::types::{Charge, CqlType};
 
 use super::arrow::{arrow_field, data_type, entries};
 use super::iceberg::{IcebergType, NestedField};
@@ -46,11 +46,25 @@ impl ColumnBuilder {
     /// If the value cannot be converted exactly, or if the array would have too many elements. The builder
     /// cannot be used afterwards.
     pub fn append(&mut self, value: Option<&[u8]>) -> Result<(), ValueError> {
-        let mut empties = Empties {
+        self.append_with(value, &mut |_| Ok(()))
+    }
+
+    /// Appends a value as [`append`](Self::append) does. Reports the work to `charge` before it computes the
+    /// digits of a number, because a collection may have thousands of long ones.
+    ///
+    /// # Errors
+    /// Returns the errors of [`append`](Self::append), and that of `charge`.
+    pub fn append_with(
+        &mut self,
+        value: Option<&[u8]>,
+        charge: Charge<'_, ValueError>,
+    ) -> Result<(), ValueError> {
+        let mut with = Appending {
             rule: self.on_empty,
             seen: &mut self.empty_values,
+            charge,
         };
-        self.values.append(&self.ty, value, &mut empties)
+        self.values.append(&self.ty, value, &mut with)
     }
 
     /// Returns the number of empty values that became null so far.
@@ -71,11 +85,13 @@ impl ColumnBuilder {
     }
 }
 
-/// The rule for empty values (of no bytes, in types such as `int`), and the number of those that
-/// became null.
-struct Empties<'a> {
+/// The state that all parts of a value share while it is appended.
+struct Appending<'a> {
+    /// The rule for empty values (of no bytes, in types such as `int`).
     rule: OnEmpty,
+    /// The number of empty values that became null.
     seen: &'a mut u64,
+    charge: Charge<'a, ValueError>,
 }
 
 /// The values of a column or of a part of a nested type.
@@ -254,16 +270,16 @@ impl Values {
         &mut self,
         ty: &CqlType,
         value: Option<&[u8]>,
-        empties: &mut Empties<'_>,
+        with: &mut Appending<'_>,
     ) -> Result<(), ValueError> {
         let Some(bytes) = value else {
             return self.append_null();
         };
         if bytes.is_empty() && OnEmpty::applies_to(ty) {
-            return match empties.rule {
+            return match with.rule {
                 OnEmpty::Refuse => Err(ValueError::Empty(ty.to_string())),
                 OnEmpty::Null => {
-                    *empties.seen += 1;
+                    *with.seen += 1;
                     self.append_null()
                 }
             };
@@ -290,11 +306,11 @@ impl Values {
             }
             Self::Decimal(builder, form) => builder.append_value(match ty {
                 CqlType::Varint => scalar::unscaled_of_varint(bytes)?,
-                _ => scalar::unscaled_of_decimal(bytes, *form)?,
+                _ => scalar::unscaled_of_decimal(bytes, *form, with.charge)?,
             }),
             Self::Binary(builder) => builder.append_value(bytes),
             Self::Text { builder, buffer } => {
-                builder.append_value(scalar::write_text(ty, bytes, buffer)?);
+                builder.append_value(scalar::write_text(ty, bytes, buffer, with.charge)?);
             }
             Self::Duration {
                 nulls,
@@ -317,7 +333,7 @@ impl Values {
                 };
                 let mut count = 0;
                 for part in elements(bytes).map_err(|_| malformed())? {
-                    element.append(ty, part.map_err(|_| malformed())?, empties)?;
+                    element.append(ty, part.map_err(|_| malformed())?, with)?;
                     count += 1;
                 }
                 ends.append(Some(count))?;
@@ -339,9 +355,10 @@ impl Values {
                     let part = part.map_err(|_| malformed())?;
                     // An empty key would become null, which a key cannot be. So both rules refuse it, with
                     // the error of a null key.
-                    let mut of_key = Empties {
+                    let mut of_key = Appending {
                         rule: OnEmpty::Refuse,
-                        seen: empties.seen,
+                        seen: with.seen,
+                        charge: with.charge,
                     };
                     let part = part.ok_or(ValueError::NullKey)?;
                     let appended = key.append(key_type, Some(part), &mut of_key);
@@ -350,7 +367,7 @@ impl Values {
                         error => error,
                     })?;
                     let part = parts.next().ok_or_else(malformed)?;
-                    value.append(value_type, part.map_err(|_| malformed())?, empties)?;
+                    value.append(value_type, part.map_err(|_| malformed())?, with)?;
                     count += 1;
                 }
                 ends.append(Some(count))?;
@@ -360,7 +377,7 @@ impl Values {
                 // Components that are missing at the end are null.
                 for (part, ty) in parts.iter_mut().zip(component_types(ty)) {
                     let value = values.next().transpose().map_err(|_| malformed())?;
-                    part.append(ty, value.flatten(), empties)?;
+                    part.append(ty, value.flatten(), with)?;
                 }
                 if !values.rest().is_empty() {
                     return Err(malformed());

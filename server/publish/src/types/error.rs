@@ -54,6 +54,9 @@ pub enum ValueError {
     /// More elements in one batch than Arrow's offsets of 32 bits reach.
     #[error("a batch has more than 2^31 elements of a collection; publish it in smaller batches")]
     TooManyElements,
+    /// The caller ended the work on the value.
+    #[error("the conversion of a value was ended")]
+    Ended,
 }
 
 impl ValueError {

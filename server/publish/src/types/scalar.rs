@@ -1,7 +1,7 @@
 //! Conversions of values that are not just bytes of the same width.
 
-use ebb_model::types::CqlType;
 use ebb_model::types::number::{self, Digits};
+use ebb_model::types::{Charge, CqlType};
 use num_bigint::{BigInt, Sign};
 
 use super::{DecimalForm, ValueError};
@@ -59,14 +59,21 @@ pub(super) fn unscaled_of_varint(bytes: &[u8]) -> Result<i128, ValueError> {
 /// Returns a `decimal` that is not empty as the unscaled value of a decimal of the form `form`.
 ///
 /// # Errors
-/// If the number does not fit without rounding, or if the bytes are no `decimal`.
-pub(super) fn unscaled_of_decimal(bytes: &[u8], form: DecimalForm) -> Result<i128, ValueError> {
+/// If the number does not fit without rounding, or if the bytes are no `decimal`; the error of `charge`.
+pub(super) fn unscaled_of_decimal(
+    bytes: &[u8],
+    form: DecimalForm,
+    charge: Charge<'_, ValueError>,
+) -> Result<i128, ValueError> {
     let Some((scale, unscaled)) = number::split_decimal(bytes) else {
         return Err(ValueError::Malformed(CqlType::Decimal.to_string()));
     };
     let value = match small_integer(unscaled) {
         Some(value) if scale == i32::from(form.scale) => Some(value),
-        _ => rescaled(bytes, form),
+        _ => {
+            charge(number::digits_bytes(bytes.len()))?;
+            rescaled(bytes, form)
+        }
     };
     let value = value.filter(|value| has_digits(*value, form.precision));
     value.ok_or_else(|| does_not_fit(&CqlType::Decimal, bytes, form))
@@ -147,11 +154,13 @@ pub(super) fn decimal(unscaled: i128, scale: i32) -> Vec<u8> {
 /// published as text.
 ///
 /// # Errors
-/// If the bytes are not a value of the type, or if the number has too many digits to write them.
+/// If the bytes are not a value of the type, or if the number has too many digits to write them; the error of
+/// `charge`.
 pub(super) fn write_text<'a>(
     ty: &CqlType,
     value: &'a [u8],
     out: &'a mut Vec<u8>,
+    charge: Charge<'_, ValueError>,
 ) -> Result<&'a str, ValueError> {
     let malformed = || ValueError::Malformed(ty.to_string());
     if matches!(ty, CqlType::Text | CqlType::Ascii) {
@@ -159,7 +168,7 @@ pub(super) fn write_text<'a>(
     }
     ty.validate(value).map_err(|_| malformed())?;
     out.clear();
-    ty.write_text(value, out);
+    ty.try_write_text(value, out, charge)?;
     // The literal of a number that is too long to be written is hexadecimal.
     if matches!(ty, CqlType::Decimal | CqlType::Varint) && out.starts_with(b"0x") {
         return Err(ValueError::TooLong(ty.to_string()));

@@ -6,9 +6,10 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{Field, Schema};
 use bytes::Bytes;
 use ebb_model::types::generate::value as any_value;
-use ebb_model::types::number::compare_decimals;
-use ebb_model::types::{CqlType, UserType};
+use ebb_model::types::number::{self, compare_decimals};
+use ebb_model::types::{CqlType, UserType, elements};
 use ebb_test_support::seed::for_seeds;
+use num_bigint::BigInt;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
@@ -617,4 +618,35 @@ fn types_survive_their_json() {
     assert_eq!(decimal["type"], "decimal(38, 0)");
     assert_eq!(DecimalForm::new(39, 0), None);
     assert_eq!(DecimalForm::new(3, 4), None);
+}
+
+/// Regression: the numbers of a collection became text, or were brought to another scale, without a look at
+/// the cancellation of the job between them.
+#[test]
+fn the_digits_of_each_long_number_are_charged_before_they_are_computed() {
+    // One, with 3,000 digits after the point.
+    let one = number::decimal(3000, &BigInt::from(10).pow(3000));
+    let ty = CqlType::list(CqlType::Decimal);
+    let list = elements::build([&one[..]; 3]);
+    for decimal in [None, Some(DecimalForm::INTEGER)] {
+        let options = TypeOptions {
+            decimal,
+            varint_as_text: false,
+        };
+        let field = made(&ty, &options);
+        let append = |charges_max: usize| {
+            let mut builder = ColumnBuilder::new(&ty, &field, OnEmpty::Refuse).unwrap();
+            let mut charges = 0;
+            let appended = builder.append_with(Some(&list), &mut |bytes| {
+                charges += usize::from(bytes >= number::digits_bytes(1000));
+                if charges > charges_max {
+                    return Err(ValueError::Ended);
+                }
+                Ok(())
+            });
+            (appended, charges)
+        };
+        assert_eq!(append(3), (Ok(()), 3), "{decimal:?}");
+        assert_eq!(append(1), (Err(ValueError::Ended), 2), "{decimal:?}");
+    }
 }

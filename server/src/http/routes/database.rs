@@ -106,7 +106,7 @@ async fn restore(
     let report = served.work(WorkKind::Long, move |node| {
         let goes_on = || !node.is_closed();
         let restored = database(node, "a backup")?.restore_while(dir, goes_on)?;
-        node.reread_catalog()?;
+        node.reread_catalog();
         restored.ok_or_else(|| SubmitError::ShuttingDown.into())
     });
     report.await.map(Json)

@@ -195,6 +195,45 @@ fn lost_records_of_objects_in_service_are_written_again() {
     assert_eq!(table(&catalog, "app", "t").get(ROW).unwrap().unwrap(), "1");
 }
 
+/// Regression: while the store refused writes, a lost record of an object in service kept restored objects
+/// out of service.
+#[test]
+fn restored_objects_are_in_service_although_lost_records_cannot_be_written_again() {
+    let disk = MemDisk::new();
+    let catalog = with_rows(&disk);
+    add_role(&catalog, "bad");
+    let damaged = |catalog: &Catalog| {
+        [
+            (table(catalog, "app", "t"), SCHEMA_KEY),
+            (table(catalog, "ebb_system", "roles"), &b"bad"[..]),
+        ]
+    };
+    let records = damaged(&catalog).map(|(table, key)| {
+        let record = table.get(key).unwrap().unwrap();
+        table.put(key, b"{}").unwrap();
+        record
+    });
+    drop(catalog);
+    let catalog = open(&disk).unwrap();
+    assert_eq!(catalog.unreadable().len(), 2);
+    for ((table, key), record) in damaged(&catalog).into_iter().zip(&records) {
+        table.put(key, record).unwrap();
+    }
+    // The records of a keyspace without tables and of a table, which are in service.
+    let keyspaces = table(&catalog, "ebb_system", "keyspaces");
+    keyspaces.delete(b"other").unwrap();
+    table(&catalog, "app", "u").delete(SCHEMA_KEY).unwrap();
+    disk.fail_next(FaultOp::Append, 1, io::ErrorKind::Other);
+    let refused = catalog.reread().unwrap_err().to_string();
+    assert_eq!(disk.armed_faults(), 0, "{refused}");
+
+    assert_eq!(catalog.unreadable(), []);
+    let state = catalog.state();
+    assert!(state.table("app", "t").is_some() && state.table("app", "u").is_some());
+    assert!(state.schema().keyspace("other").is_some());
+    assert!(catalog.roles().state().roles().get("bad").is_some());
+}
+
 #[test]
 fn records_of_unreadable_objects_are_never_written_again() {
     let disk = MemDisk::new();
@@ -270,7 +309,8 @@ fn no_table_goes_out_of_service_for_an_index_of_a_table_that_becomes_readable() 
     let state = catalog.state();
     assert!(state.table("app", "u").is_some() && state.table("app", "t").is_none());
     let found = catalog.unreadable();
-    assert!(found[0].why.contains("DROP INDEX app.i"), "{found:?}");
+    let remedy = found[0].remedy.as_deref();
+    assert_eq!(remedy, Some("DROP INDEX app.i and a restart bring it back"));
     assert!(apply(&catalog, drop_index).unwrap());
     drop((state, catalog));
     let catalog = open(&disk).unwrap();

@@ -20,7 +20,7 @@ const STEPS_MAX: usize = 500_000;
 /// The depth of the PCT scheduler: a schedule has one place less than this at which the running
 /// thread gets the lowest priority, so that another thread goes first. Few such places find bugs
 /// that need a long delay.
-const CHANGES_MAX: usize = 4;
+const PCT_DEPTH: usize = 4;
 
 /// Runs scenarios over a whole database under random schedules of its threads.
 #[derive(Debug, Parser)]
@@ -97,7 +97,7 @@ fn explore(scenario: &'static Scenario, args: &Args) -> Outcome {
     if outcome.failure.is_none() && delayed > 0 {
         run(
             &mut outcome,
-            PctScheduler::new_from_seed(args.seed, CHANGES_MAX, delayed),
+            PctScheduler::new_from_seed(args.seed, PCT_DEPTH, delayed),
             persistence(),
         );
     }

@@ -366,6 +366,36 @@ fn a_failed_build_is_logged_and_displayed() {
     assert_eq!(server.rows(BUILDS), format!("t t_v_idx {error}"));
 }
 
+/// Damages the first row of a table, so that no index of the table can be built.
+fn damage_first_row(server: &Server, table: &str) {
+    let catalog = server.executor.catalog();
+    let rows = catalog.state().table("ks", table).unwrap().rows().clone();
+    let stored = rows.range::<&[u8], _>(PARTITIONS_START..).next();
+    let (key, _) = stored.unwrap().unwrap();
+    let mut damage = WriteBatch::new();
+    damage.put(&rows, &key, b"no row");
+    catalog.db().write(damage).unwrap();
+}
+
+/// Regression: after a failed build of a table, the build of a new table with the same id waited for up to
+/// a minute.
+#[test]
+fn a_failed_build_does_not_delay_a_later_table_with_the_same_id() {
+    let table = format!("{TABLE} WITH ID = 5a1c395e-b41f-11e5-9f22-ba0be0483c18");
+    let mut server = Server::with(&[table.as_str()]);
+    insert(&mut server, &[(1, 1, "7")]);
+    damage_first_row(&server, "t");
+    server.run("CREATE INDEX ON t (v)");
+    until_failed(&mut server);
+    server.run("DROP TABLE t");
+    server.run(&table);
+    insert(&mut server, &[(2, 1, "7")]);
+    server.run("CREATE INDEX ON t (v)");
+    server.wait_until_built("ks", "t");
+    assert_eq!(server.rows("SELECT k FROM t WHERE v = 7"), "2");
+    assert_eq!(server.rows(BUILDS), "");
+}
+
 /// A row of the first table is damaged: the index of that table cannot be built, but the index of
 /// the second table can.
 #[test]
@@ -378,13 +408,7 @@ fn a_failed_build_does_not_delay_other_tables() {
     for table in ["first", "second"] {
         server.run(&format!("INSERT INTO {table} (k, v) VALUES (1, 7)"));
     }
-    let catalog = Arc::clone(server.executor.catalog());
-    let first = catalog.state().table("ks", "first").unwrap().rows().clone();
-    let stored = first.range::<&[u8], _>(PARTITIONS_START..).next();
-    let (key, _) = stored.unwrap().unwrap();
-    let mut damage = WriteBatch::new();
-    damage.put(&first, &key, b"no row");
-    catalog.db().write(damage).unwrap();
+    damage_first_row(&server, "first");
     server.run("CREATE INDEX ON first (v)");
     until_failed(&mut server);
     server.run("CREATE INDEX ON second (v)");
@@ -394,7 +418,7 @@ fn a_failed_build_does_not_delay_other_tables() {
     // A new table of the same name has no failure, and its build starts at once.
     server.run("DROP TABLE first");
     server.run(TABLES[0]);
-    let earlier = catalog.state();
+    let earlier = server.executor.catalog().state();
     server.run("CREATE INDEX ON first (v)");
     assert_eq!(server.rows(BUILDS), "first first_v_idx null");
     drop(earlier);
