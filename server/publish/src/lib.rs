@@ -11,6 +11,7 @@
 //! | [`rows`] | the rows that a published table has, by their keys, and deletes of them |
 //! | [`source`] | rows of Parquet files and Iceberg tables that any engine wrote |
 //! | `object` | an object of a target as Parquet's library reads it |
+//! | `batch_rows` | the number of rows in the batches in which a Parquet file is read |
 //! | `views` | texts and blobs as views into the pages of a Parquet file |
 //! | [`iceberg`] | metadata, manifests and lists of manifests |
 //! | [`types`] | CQL types and values as those of Iceberg, Arrow and Parquet, in both directions |
@@ -24,6 +25,7 @@
     )
 )]
 
+mod batch_rows;
 mod bounds;
 pub mod catalog;
 pub mod commit;

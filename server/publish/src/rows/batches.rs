@@ -10,6 +10,7 @@ use parquet::arrow::{PARQUET_FIELD_ID_META_KEY, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
 
 use super::{Result, RowsError};
+use crate::batch_rows::batch_rows;
 use crate::data_file::Column;
 use crate::iceberg::manifest::DataFile;
 use crate::object::{ObjectReader, Window};
@@ -17,17 +18,8 @@ use crate::target::Target;
 use crate::types::read_published_value;
 use crate::views;
 
-/// The greatest number of rows of a batch.
-const BATCH_ROWS_MAX: u64 = 1024;
-
-/// The size of a batch, as estimated from the mean size of rows: the uncompressed bytes, and
-/// [`VALUE_BYTES`] for each value. A value that rows share in a dictionary counts once, as it also does in the
-/// memory of the batch.
+/// The size of a batch in memory, in bytes, as estimated from the mean size of rows.
 const BATCH_BYTES: u64 = 1 << 20;
-
-/// The memory of a value in a batch besides the bytes of texts and blobs: 16 bytes for the view of a text, and not
-/// more for any other type. The file may take far less: a run of equal elements of lists takes a few bytes.
-const VALUE_BYTES: u64 = 16;
 
 /// A reader of columns of a data file, in batches of rows.
 pub(super) struct Batches {
@@ -105,7 +97,7 @@ impl Batches {
         let mut batches = Self {
             url: url.clone(),
             object,
-            batch_rows: batch_rows(&metadata, &mask),
+            batch_rows: batch_rows(&metadata, &mask, BATCH_BYTES),
             columns,
             mask,
             metadata,
@@ -183,25 +175,6 @@ impl Batches {
     }
 }
 
-/// Returns the number of rows of a batch, from the mean size of rows in the row group where they are largest.
-fn batch_rows(metadata: &ArrowReaderMetadata, mask: &ProjectionMask) -> usize {
-    let groups = metadata.metadata().row_groups().iter();
-    let row_bytes = groups.map(|group| {
-        let columns = group.columns().iter().enumerate();
-        let read = columns.filter(|(place, _)| mask.leaf_included(*place));
-        let bytes = read.map(|(_, column)| {
-            let values = u64::try_from(column.num_values()).unwrap_or(0);
-            let bytes = u64::try_from(column.uncompressed_size()).unwrap_or(0);
-            bytes.saturating_add(values.saturating_mul(VALUE_BYTES))
-        });
-        let bytes = bytes.fold(0, u64::saturating_add);
-        let rows = u64::try_from(group.num_rows()).unwrap_or(0);
-        bytes / rows.max(1)
-    });
-    let row_bytes = row_bytes.max().unwrap_or(0).max(1);
-    (BATCH_BYTES / row_bytes).clamp(1, BATCH_ROWS_MAX) as usize
-}
-
 #[cfg(test)]
 mod tests {
     use arrow_array::Array;
@@ -233,7 +206,7 @@ mod tests {
         let mut batches = Batches::open(&target, &file, &columns).unwrap();
         batches.seek(500).unwrap();
         let batch = batches.next_batch().unwrap().unwrap();
-        assert_eq!((batch.first, batch.rows as u64), (500, BATCH_ROWS_MAX));
+        assert_eq!((batch.first, batch.rows as u64), (500, 1024));
         let arrays = batch.arrays.iter();
         let held: usize = arrays.map(|array| array.get_array_memory_size()).sum();
         assert!(held < 4 << 20, "{held} bytes");

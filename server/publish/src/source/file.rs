@@ -18,15 +18,12 @@ use super::columns::{self, Matching, ReadColumn};
 use super::panics::caught;
 use super::place::Place;
 use super::{Result, SourceError, SourceFile, int96, metadata};
+use crate::batch_rows::batch_rows;
 use crate::data_file::is_of_ebb;
 use crate::types::{ValueError, read_published_value, read_value};
 
-/// The size of a batch of rows, in uncompressed bytes.
+/// The size of a batch in memory, in bytes, as estimated from the mean size of rows.
 const BATCH_BYTES: u64 = 8 << 20;
-
-/// The greatest number of rows of a batch, for files whose rows have few bytes. A value of fixed length that
-/// a dictionary contains once takes memory for each row of a batch that has it.
-const BATCH_ROWS_MAX: u64 = 1024;
 
 /// A function that returns the value in a row of an array, converted to a CQL type.
 type ReadValue =
@@ -277,9 +274,10 @@ fn reader(
         }
     }
     let file = place.open(leaves.len())?;
+    let rows = batch_rows(metadata, &mask, BATCH_BYTES);
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone())
         .with_projection(mask)
-        .with_batch_size(batch_rows(metadata));
+        .with_batch_size(rows);
     builder.build().map_err(SourceError::file(place.path()))
 }
 
@@ -305,18 +303,6 @@ fn check_compression(
          with Snappy, zstd or gzip, or uncompressed",
         column.string()
     ))
-}
-
-/// Returns the number of rows of a batch, from the mean size of rows in the row group where they are largest.
-fn batch_rows(metadata: &ArrowReaderMetadata) -> usize {
-    let groups = metadata.metadata().row_groups().iter();
-    let row_bytes = groups.map(|group| {
-        let rows = u64::try_from(group.num_rows()).unwrap_or(0);
-        let bytes = u64::try_from(group.total_byte_size()).unwrap_or(0);
-        bytes / rows.max(1)
-    });
-    let row_bytes = row_bytes.max().unwrap_or(0).max(1);
-    (BATCH_BYTES / row_bytes).clamp(1, BATCH_ROWS_MAX) as usize
 }
 
 #[cfg(test)]
