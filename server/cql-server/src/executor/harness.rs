@@ -286,6 +286,19 @@ impl Server {
         })
     }
 
+    /// Limits the rows of a statement's result to `bytes` bytes.
+    #[cfg(test)]
+    pub(crate) fn limit_results(&mut self, bytes: usize) {
+        let limits = Limits {
+            empty_page: Duration::MAX,
+            page_time: Duration::MAX,
+            result_bytes: bytes,
+            ..Limits::default()
+        };
+        let catalog = self.executor.catalog().clone();
+        self.executor = Executor::at_normal_priority(catalog, local_node(), limits);
+    }
+
     /// Makes each page end when the read first checks how long the page has taken.
     #[cfg(test)]
     pub(crate) fn end_pages_at_each_look(&mut self) {

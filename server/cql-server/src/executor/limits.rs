@@ -1,14 +1,12 @@
 //! The limits of a statement: its time, its memory, and the size of numbers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ebb_cql::protocol::{
     BatchKind, Consistency, ErrorKind, ErrorResponse, QueryParameters, Value, ValuesBuf,
 };
 use ebb_model::types::elements;
 
-use super::Executor;
 use super::harness::Server;
 use crate::analyse::selection::ResultColumn;
 use crate::call::{RequestAnalysis, Service, Statement};
@@ -16,9 +14,8 @@ use crate::functions::digits_units;
 use crate::interrupt::tests::{cancelled, charged};
 use crate::interrupt::{self, TimeOut};
 use crate::memory::BYTES_MAX;
-use crate::read::Limits;
 use crate::system::Lookup;
-use crate::testing::{local_node, never};
+use crate::testing::never;
 
 /// The most units of work (about a microsecond each) that a statement does after its deadline: the
 /// work until the clock is read next, or a single operation.
@@ -988,15 +985,7 @@ fn small() -> Server {
             "INSERT INTO t (a, b, v) VALUES (1, {b}, '{text}')"
         ));
     }
-    let catalog = server.executor.catalog().clone();
-    // Pages must not depend on the speed of the machine.
-    let limits = Limits {
-        empty_page: Duration::MAX,
-        page_time: Duration::MAX,
-        result_bytes: 4096,
-        ..Limits::default()
-    };
-    server.executor = Executor::at_normal_priority(catalog, local_node(), limits);
+    server.limit_results(4096);
     server
 }
 

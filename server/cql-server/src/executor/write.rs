@@ -30,6 +30,7 @@ impl Executor {
             guardrails: self.guardrails(call)?,
             now_s: call.parameters.now_s.map(i64::from),
             request_bytes,
+            result_bytes: self.limits.result_bytes,
         })
     }
 
@@ -52,8 +53,8 @@ impl Executor {
     /// the schema has changed since its last analysis. `json_plans` has the plans of earlier statements
     /// of the same request.
     ///
-    /// The memory of the write counts since PREPARE, in the cache or for the texts of the request, and
-    /// [`Prepared::is_outgrown_by`] limits the growth.
+    /// The memory of the write is not counted here. It was counted at PREPARE, by the cache or for the
+    /// texts of the request, and [`Prepared::is_outgrown_by`] limits its growth since then.
     ///
     /// # Errors
     /// The error of the analysis. UNPREPARED, if the markers are not those of PREPARE, or if the
@@ -161,8 +162,8 @@ impl Executor {
     }
 }
 
-/// Returns the length of the values in a batch, and of its statements. The text of each statement counts
-/// once.
+/// Returns the total length of a batch's values and of the texts of its statements. The text of a
+/// statement counts once, however often the batch mentions the statement.
 fn batch_bytes(statements: &[(Arc<Prepared>, Values<'_>)]) -> usize {
     let mut known = HashSet::new();
     let bytes = statements.iter().map(|(prepared, values)| {

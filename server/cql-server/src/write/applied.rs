@@ -18,8 +18,8 @@ use ebb_storage::TransactionRange;
 use ebb_tables::read::{Partition, ProjectedPartition, ProjectedRow, Projection};
 
 use super::condition::Conditions;
-use super::conditional::check_rows_bytes;
 use super::plan::WritePlan;
+use super::statement::WriteContext;
 use crate::analyse::selection::Slots;
 use crate::error::{Result, of_key, of_store, of_table};
 use crate::interrupt;
@@ -168,10 +168,12 @@ impl<'a> Answer<'a> {
     /// of the row. If none is live, returns at most one row, that of the static columns.
     ///
     /// # Errors
-    /// If a row is damaged, or if the response is too long: each row has a copy of the static columns.
+    /// If a row is damaged, or if the rows are too long together. Each has a copy of the static
+    /// columns.
     pub(super) fn rows<'k>(
         &self,
         rows: impl Iterator<Item = (&'k [u8], Option<&'k [u8]>)>,
+        context: &WriteContext<'_>,
     ) -> Result<Vec<Cells>> {
         let (mut shown, mut bytes) = (Vec::new(), 0);
         for (key, operand) in rows {
@@ -182,9 +184,7 @@ impl<'a> Answer<'a> {
                 interrupt::charge_bytes(cells_bytes)?;
                 bytes += cells_bytes;
                 shown.push(cells);
-                if shown.len() > 1 {
-                    check_rows_bytes(bytes)?;
-                }
+                context.check_rows_bytes(shown.len(), bytes)?;
             }
         }
         self.or_statics(shown)

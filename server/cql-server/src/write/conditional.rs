@@ -52,24 +52,6 @@ use crate::interrupt;
 use crate::listing::Listing;
 use crate::memory::Memory;
 
-/// The most bytes of stored rows that a conditional batch reads, and the most bytes of its response: those
-/// of a SELECT's result by default. Any single row may be read.
-const READ_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { 256 << 20 };
-
-/// Checks the bytes of several rows that a conditional batch has read, or of its response.
-///
-/// # Errors
-/// If they are too many.
-pub(super) fn check_rows_bytes(bytes: usize) -> Result<()> {
-    if bytes > READ_BYTES_MAX {
-        return invalid(format!(
-            "The batch reads or returns more than {READ_BYTES_MAX} bytes of stored rows; write fewer \
-             rows with each conditional batch"
-        ));
-    }
-    Ok(())
-}
-
 pub(super) type Part<'v> = (&'v WritePlan, Bound<'v>);
 
 /// Statements that write to one partition, with evaluated terms. At least one of them has a
@@ -258,7 +240,7 @@ impl<'v> ConditionalWrite<'v> {
         let catalog = context.catalog;
         let mut transaction = catalog.db().begin();
         let now_s = context.now_s(transaction.read_time_ms());
-        let found = self.read(&mut transaction)?;
+        let found = self.read(&mut transaction, &context)?;
         let schema = self.table.schema();
         let header_key = self.partition.header_key();
         let answer = Answer::new(
@@ -283,7 +265,7 @@ impl<'v> ConditionalWrite<'v> {
                         .map_err(of_store)?,
                 )?
             } else {
-                answer.rows(rows)?
+                answer.rows(rows, &context)?
             };
             return Ok(Decision {
                 execution: None,
@@ -312,7 +294,11 @@ impl<'v> ConditionalWrite<'v> {
         })
     }
 
-    fn read(&self, transaction: &mut Transaction) -> Result<Found> {
+    /// Reads the stored header and rows, so that the commit depends on them.
+    ///
+    /// # Errors
+    /// If the store fails, or if the rows are too long together.
+    fn read(&self, transaction: &mut Transaction, context: &WriteContext<'_>) -> Result<Found> {
         let table = self.table.rows();
         let header_key = self.partition.header_key();
         // The header is read before the rows: see the purge race in `ebb_tables::read`.
@@ -330,9 +316,7 @@ impl<'v> ConditionalWrite<'v> {
             interrupt::charge_bytes(row_bytes)?;
             bytes += row_bytes;
             rows.insert(key.clone(), row);
-            if rows.len() > 1 {
-                check_rows_bytes(bytes)?;
-            }
+            context.check_rows_bytes(rows.len(), bytes)?;
         }
         Ok(Found { header, rows })
     }

@@ -38,9 +38,10 @@ pub fn check_consistency(
     }
 }
 
-/// Checks that statements which read lists before they change them have a consistency level of reads.
-/// `statements` are executed together. Conditional writes are exempt: their conditions are read at
-/// the serial level, and the lists with them.
+/// Checks that the consistency level is not ANY if a statement has to read a list before it changes
+/// the list: reads have no such level. `statements` are executed together. If one of them has a
+/// condition, all are exempt, because the lists are then read at the serial level, as the conditions
+/// are.
 pub fn check_list_reads<'s>(
     level: Consistency,
     mut statements: impl Iterator<Item = &'s WriteStatement> + Clone,
@@ -51,10 +52,9 @@ pub fn check_list_reads<'s>(
     let mut write_types = statements.clone().map(WriteStatement::write_type);
     let is_conditional = write_types.any(|write_type| write_type == WriteType::Cas);
     if !is_conditional && statements.any(WriteStatement::reads_lists) {
-        return invalid(format!(
-            "Write operation require a read but consistency {} is not supported on reads",
-            level.name()
-        ));
+        return invalid(
+            "Write operation require a read but consistency ANY is not supported on reads",
+        );
     }
     Ok(())
 }

@@ -27,16 +27,17 @@ use crate::interrupt;
 /// The approximate microseconds for looking up one key.
 pub(super) const READ_UNITS: u64 = 4;
 
-/// The most bytes of keys, operands and index entries that a write collects, beside
-/// [`BYTES_PER_REQUEST_BYTE`]: four times the longest request by default. A batch may mention a prepared
-/// statement with long constants thousands of times, so that a short request might take gigabytes.
+/// The most bytes of keys, operands and index entries that a write collects, in addition to
+/// [`BYTES_PER_REQUEST_BYTE`] for each byte of the request. The number is four times the default limit
+/// on the length of a request. Without a limit, a short request could take gigabytes: a batch may
+/// mention a prepared statement with long constants thousands of times.
 const BYTES_MAX: usize = 64 << 20;
 
-/// The bytes that a write may collect more for each byte of its statements and bound values. Each index
-/// of a column has a copy of the value.
+/// The bytes by which each byte of a write's statements and bound values raises the limit
+/// [`BYTES_MAX`]. More than one, because each index of a column has a copy of the value.
 const BYTES_PER_REQUEST_BYTE: usize = 4;
 
-/// The memory, in bytes, of an operation in a transaction beside its key and its operand.
+/// The memory, in bytes, that an operation in a transaction takes in addition to its key and operand.
 const TRANSACTION_BYTES: usize = size_of::<(Table, Vec<u8>, Vec<u8>)>();
 
 #[derive(Debug)]
@@ -80,8 +81,9 @@ pub(super) struct Execution<'c> {
     list_operations: u32,
     /// The bytes of keys and operands so far, without index entries.
     bytes: usize,
-    /// The bytes of keys, operands and index entries so far, with the memory that each takes in a
-    /// transaction, and of keys and ranges that are kept beside these operations.
+    /// The bytes so far of keys, operands and index entries, of the guards of ranges and of keys that
+    /// get no operand, and of the keys in `batch_size`. In a transaction, each of these counts
+    /// [`TRANSACTION_BYTES`] more.
     collected_bytes: usize,
     /// The most bytes in `collected_bytes`.
     collected_bytes_max: usize,
@@ -197,8 +199,8 @@ impl<'c> Execution<'c> {
     /// Adds the writes of a statement with these values.
     ///
     /// # Errors
-    /// Cassandra's error for an invalid value, or the timeout of the statement. After an error this
-    /// execution must not be committed.
+    /// Cassandra's error for an invalid value, an error if the write takes too much memory, or the
+    /// timeout of the statement. After an error this execution must not be committed.
     pub(super) fn add(&mut self, plan: &WritePlan, bound: &Bound<'_>) -> Result<()> {
         interrupt::charge(1)?;
         guarded::check_statement(self.guardrails, plan)?;
@@ -386,7 +388,8 @@ impl<'c> Execution<'c> {
             Rows::Ranges(ranges) if ranges.is_empty() => Ok(()),
             Rows::Ranges(ranges) => {
                 interrupt::charge(ranges.len() as u64)?;
-                // Only a transaction has guards. Each range has two copies of the partition's key.
+                // Without a transaction there are no guards. The ranges need not be built then: each of
+                // them has two copies of the partition's key.
                 if self.transaction().is_some() {
                     for range in ranges {
                         self.guard_range(table, &partition.rows_in(range))?;
@@ -418,15 +421,16 @@ impl<'c> Execution<'c> {
         Ok(())
     }
 
-    /// Counts the memory of a guard with `bytes` bytes of keys, which only a transaction has.
+    /// Counts the memory of a guard with `bytes` bytes of keys. Without a transaction there are no
+    /// guards, and this method counts nothing.
     ///
     /// # Errors
     /// The error of [`Execution::collect`].
     fn collect_guard(&mut self, bytes: usize) -> Result<()> {
-        match self.sink {
-            Sink::Batch(_) => Ok(()),
-            Sink::Transaction { .. } | Sink::Counters { .. } => self.collect(bytes),
+        if self.transaction().is_none() {
+            return Ok(());
         }
+        self.collect(bytes)
     }
 
     /// Writes the operand of a key. `write` appends the operand to a buffer.

@@ -28,15 +28,16 @@ pub(super) fn table_of(write: &Write) -> &QualifiedName {
 /// The keys and the changes of a write.
 type KeysAndAction = (Arc<Keys>, Arc<Action>);
 
-/// The keys and changes of the INSERT JSON statements in a request, by the table and whether the
-/// statement has a condition. They name all columns of the table, and do not depend on the JSON: a batch
-/// of thousands of such statements has them once. Each has its table, so that the address of the table
-/// is that of no other one.
+/// The keys and changes of the INSERT JSON statements in a request, by the address of the table and
+/// whether the statement has a condition. Keys and changes name all columns of the table, and do not
+/// depend on the JSON text, so thousands of such statements in a batch share them. Each entry keeps its
+/// table alive, so that no other table can get the same address.
 #[derive(Debug, Default)]
 pub struct JsonPlans(HashMap<(*const CqlTable, bool), (Arc<CqlTable>, KeysAndAction)>);
 
-/// The analyses of the texts in one request: the bytes that all writes among them take beyond their own
-/// words, and the plans that they share. Prepared statements count in their cache.
+/// The state that the analyses of all texts in one request share: the bytes that the writes among them
+/// take beyond their own words, and the plans of INSERT JSON. The memory of prepared statements is
+/// counted by their cache instead.
 #[derive(Debug, Default)]
 pub struct RequestAnalysis {
     memory_bytes: usize,
@@ -90,15 +91,15 @@ pub(super) fn prepare(
             (Statement::Delete, using, None)
         }
     };
-    let known = (Arc::as_ptr(table), conditions.is_some());
-    let earlier = (json.as_ref()).and_then(|_| json_plans.0.get(&known));
+    let place = (Arc::as_ptr(table), conditions.is_some());
+    let earlier = (json.as_ref()).and_then(|_| json_plans.0.get(&place));
     let (keys, action) = match earlier {
-        Some((_, earlier)) => earlier.clone(),
+        Some((_, shared)) => shared.clone(),
         None => {
             let planned = keys_and_action(write, statement, &conditions, schema, markers)?;
             if json.is_some() {
                 let of_table = (Arc::clone(table), planned.clone());
-                json_plans.0.insert(known, of_table);
+                json_plans.0.insert(place, of_table);
             }
             planned
         }

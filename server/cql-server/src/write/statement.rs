@@ -203,6 +203,9 @@ pub struct WriteContext<'c> {
     /// The length, in bytes, of all bound values of the request, and of the texts of its statements. The
     /// text of a prepared statement counts once, however often a batch mentions the statement.
     pub request_bytes: usize,
+    /// The most bytes of the rows that a conditional batch reads, and of those in its response: those of
+    /// the result of a SELECT. A single row may be longer.
+    pub result_bytes: usize,
 }
 
 impl WriteContext<'_> {
@@ -214,6 +217,21 @@ impl WriteContext<'_> {
     pub(super) fn now_s(&self, read_time_ms: u64) -> i64 {
         let read_time_s = i64::try_from(read_time_ms / 1000).unwrap_or(i64::MAX);
         self.now_s.unwrap_or(read_time_s)
+    }
+
+    /// Checks the total size, `bytes`, of the rows that a conditional batch has read, or returns.
+    ///
+    /// # Errors
+    /// If several rows have more than `result_bytes`.
+    pub(super) fn check_rows_bytes(&self, rows: usize, bytes: usize) -> Result<()> {
+        if rows > 1 && bytes > self.result_bytes {
+            return invalid(format!(
+                "The batch reads or returns more than {} bytes of stored rows; write fewer rows with \
+                 each conditional batch",
+                self.result_bytes
+            ));
+        }
+        Ok(())
     }
 
     /// Checks the consistency levels of a request, and returns its warnings. The default of the

@@ -10,7 +10,6 @@ use crate::executor::harness::Server;
 use crate::guardrails::Guardrails;
 use crate::memory::BYTES_MAX;
 use crate::testing::Session;
-use crate::write::WriteContext;
 use crate::write::conditional::{ConditionalWrite, Decision, Verdict};
 
 const STATICS: &str = "CREATE TABLE t (id int, k int, version int STATIC, v int, \
@@ -544,9 +543,10 @@ fn a_conditional_batch_reads_and_returns_a_bounded_number_of_bytes() {
         "CREATE TABLE wide (id int, k int, v blob, PRIMARY KEY (id, k))",
         "CREATE TABLE shared (id int, k int, s blob STATIC, v int, PRIMARY KEY (id, k))",
     ]);
+    server.limit_results(40_000);
     let blob = |bytes: usize| format!("0x{}", "00".repeat(bytes));
     for k in 0..5 {
-        let blob = blob(1 << 20);
+        let blob = blob(10_000);
         server.run(&format!(
             "INSERT INTO wide (id, k, v) VALUES (0, {k}, {blob})"
         ));
@@ -554,7 +554,7 @@ fn a_conditional_batch_reads_and_returns_a_bounded_number_of_bytes() {
             "INSERT INTO shared (id, k, s, v) VALUES (0, {k}, {blob}, 0)"
         ));
     }
-    let begin = "The batch reads or returns more than 4194304 bytes of stored rows";
+    let begin = "The batch reads or returns more than 40000 bytes of stored rows";
     for update in [
         "UPDATE wide SET v = 0x01 WHERE id = 0 AND k = # IF v = 0x02",
         "UPDATE shared SET v = 1 WHERE id = 0 AND k = # IF v = 1 AND s != 0x01",
@@ -570,7 +570,7 @@ fn a_conditional_batch_reads_and_returns_a_bounded_number_of_bytes() {
     // A single row has no limit.
     let insert = format!(
         "INSERT INTO wide (id, k, v) VALUES (1, 1, {})",
-        blob(5 << 20)
+        blob(50_000)
     );
     server.run(&insert);
     let update = "UPDATE wide SET v = 0x01 WHERE id = 1 AND k = 1 IF EXISTS";
@@ -579,21 +579,15 @@ fn a_conditional_batch_reads_and_returns_a_bounded_number_of_bytes() {
 
 /// Evaluates the conditions of a write, which the caller may commit later.
 fn decided<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> Decision<'c> {
-    let context = WriteContext {
-        now_s: None,
-        request_bytes: 0,
-        catalog: &session.catalog,
-        guardrails,
-    };
     let (statement, values) = (session.understand(text).unwrap(), ValuesBuf::new());
     let bound = Bound::new(values.as_values(), &Columns::default(), 0).unwrap();
     let parts = statement.parts(bound).unwrap();
     let write = ConditionalWrite::new(&parts, text.starts_with("BEGIN")).unwrap();
-    write.decide(context).unwrap()
+    write.decide(session.write_context(guardrails)).unwrap()
 }
 
-/// A write that conflicts with others is evaluated again and again, and has the results of one attempt
-/// at once.
+/// A write that conflicts with others is evaluated anew at each attempt. Only the results of the
+/// current attempt are in memory.
 #[test]
 fn an_attempt_counts_no_results_of_functions_of_earlier_attempts() {
     let session = session(&[
@@ -602,18 +596,13 @@ fn an_attempt_counts_no_results_of_functions_of_earlier_attempts() {
     ]);
     session.write("INSERT INTO t (k) VALUES (1)");
     let text = "UPDATE t SET v = fromJson('{}') WHERE k = 1 IF EXISTS";
-    let context = WriteContext {
-        now_s: None,
-        request_bytes: 0,
-        catalog: &session.catalog,
-        guardrails: &Guardrails::default(),
-    };
+    let guardrails = Guardrails::default();
     let (statement, values) = (session.understand(text).unwrap(), ValuesBuf::new());
     let bound = Bound::new(values.as_values(), &Columns::default(), 0).unwrap();
     let parts = statement.parts(bound).unwrap();
     let write = ConditionalWrite::new(&parts, false).unwrap();
     for _ in 0..2 {
-        write.decide(context).unwrap();
+        write.decide(session.write_context(&guardrails)).unwrap();
     }
     let (_, bound) = &parts[0];
     bound.count_result(BYTES_MAX, 0).unwrap();

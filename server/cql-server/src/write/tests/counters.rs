@@ -9,7 +9,6 @@ use crate::analyse::markers::Bound;
 use crate::executor::harness::Server;
 use crate::guardrails::Guardrails;
 use crate::testing::Session;
-use crate::write::WriteContext;
 use crate::write::execution::{Committed, Execution};
 
 const T: &str = "CREATE TABLE t (k int, r int, s counter STATIC, c counter, d counter, \
@@ -123,12 +122,7 @@ fn a_deletion_wins_over_the_increments_of_its_batch() {
 
 /// Executes a write of counters up to its commit, which the caller may do later.
 fn begun<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> Execution<'c> {
-    let context = WriteContext {
-        now_s: None,
-        request_bytes: 0,
-        catalog: &session.catalog,
-        guardrails,
-    };
+    let context = session.write_context(guardrails);
     let transaction = session.catalog.db().begin();
     let mut execution = Execution::of_counters(context, transaction, 0, None).unwrap();
     let (statement, values) = (session.understand(text).unwrap(), ValuesBuf::new());

@@ -52,19 +52,26 @@ impl Session {
         Ok(statement.unwrap_or_else(|| panic!("{text} does not write")))
     }
 
+    /// Returns the context of a request that has no time of its own and does not raise the limit on
+    /// the bytes that a write collects.
+    pub(super) fn write_context<'c>(&'c self, guardrails: &'c Guardrails) -> WriteContext<'c> {
+        WriteContext {
+            now_s: None,
+            request_bytes: 0,
+            result_bytes: usize::MAX,
+            catalog: &self.catalog,
+            guardrails,
+        }
+    }
+
     pub(super) fn try_bound(
         &self,
         text: &str,
         values: &[Value<'_>],
         timestamp_us: Option<i64>,
     ) -> Result<Vec<String>> {
-        let bound = bound(values);
-        let context = WriteContext {
-            now_s: None,
-            request_bytes: 0,
-            catalog: &self.catalog,
-            guardrails: &Guardrails::default(),
-        };
+        let (bound, guardrails) = (bound(values), Guardrails::default());
+        let context = self.write_context(&guardrails);
         self.understand(text)?
             .execute(context, bound.as_values(), timestamp_us)
             .map(warnings)
@@ -100,15 +107,10 @@ impl Session {
 
     /// Executes analysed statements, which have no markers, as one batch of the protocol.
     pub(super) fn batch_of(&self, statements: &[&WriteStatement]) -> Result<Written> {
-        let none = bound(&[]);
+        let (none, guardrails) = (bound(&[]), Guardrails::default());
         let statements = statements.iter().map(|s| (*s, none.as_values()));
         let statements: Vec<_> = statements.collect();
-        let context = WriteContext {
-            now_s: None,
-            request_bytes: 0,
-            catalog: &self.catalog,
-            guardrails: &Guardrails::default(),
-        };
+        let context = self.write_context(&guardrails);
         execute_batch(context, BatchKind::Logged, &statements, None)
     }
 
