@@ -8,7 +8,8 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Decodes hexadecimal digits; `None` if `text` is not what [`encode`] returns.
+/// Decodes hexadecimal digits, in lower or upper case; `None` if `text` has other characters, or an
+/// odd number of digits.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let (pairs, odd) = text.as_bytes().as_chunks::<2>();

@@ -155,9 +155,9 @@ impl Metering {
         self.meters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the stride so that [`MEASURED_PER_S`] requests per second are measured, and less than twice as
-    /// many, if the rate stays that of the last window (`requests` in `length_s` seconds), and [`STRIDE_MAX`]
-    /// permits it.
+    /// Sets the stride for the rate of the last window (`requests` in `length_s` seconds). At this rate, at
+    /// least [`MEASURED_PER_S`] requests per second are measured, or all if there are fewer; and fewer than
+    /// twice as many, unless that needs a stride above [`STRIDE_MAX`].
     fn set_stride(&self, requests: u64, length_s: f64) {
         let measured = MEASURED_PER_S * length_s.max(WINDOW_S_MIN);
         let stride = (requests as f64 / measured) as u32;

@@ -296,7 +296,7 @@ impl Preparation {
         simulated.unwrap_or_else(|| vec![None; record.jobs.len()])
     }
 
-    /// Runs a day. `run` is the name of the day's output, see [`day_name`].
+    /// Runs a day. `run` is the name of the folder for its output: see [`day_name`].
     fn run_day(
         &self,
         run: &str,

@@ -84,8 +84,8 @@ impl<'a> Backtest<'a> {
     /// methods) of the same days. So a method that lacked a forecast on difficult days gains
     /// nothing by it. The methods with a score within a tenth of the best are combined, at most
     /// `COMBINED_MAX` of them. A method is left out if it has no forecast now, or had one on fewer
-    /// than `DAYS_MIN` past days (than all, if the series has fewer). If no method is left, chooses
-    /// the naive method that repeats the last day.
+    /// than `DAYS_MIN` past days (if fewer days are scored: on fewer than all of them). If no method
+    /// is left, chooses the naive method that repeats the last day.
     pub(super) fn choose(&mut self, now: usize) -> Choice {
         let origins = self.origins(now);
         let enough = origins.len().clamp(1, DAYS_MIN);

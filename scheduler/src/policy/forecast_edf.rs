@@ -35,8 +35,9 @@ use crate::model::TaskKind;
 pub struct ForecastEdf;
 
 /// Part of the CPU that stays idle as long as no goal needs it, for jobs that may arrive and have
-/// to start at once; 0 where tasks can be paused. Chosen together with `GIVEN_UP_MAX` among 0,
-/// 0.05, 0.1, 0.2 and 0.3 on seeds 1001 and 1002 of the scenarios of the thesis's figure 5.21.
+/// to start at once. Where tasks can be paused, nothing is reserved. Chosen together with
+/// `GIVEN_UP_MAX` among 0, 0.05, 0.1, 0.2 and 0.3 on seeds 1001 and 1002 of the scenarios of the
+/// thesis's figure 5.21.
 pub const RESERVE: f64 = 0.1;
 
 /// Jobs that were given up start tasks only while at most this part of the CPU is taken by them and

@@ -112,7 +112,7 @@ fn wait(mut signals: Signals, cancelled: &AtomicBool, before_exit: &dyn Fn()) {
     }
 }
 
-/// Ends the process at the next signal, which is not SIGHUP unless `hangup_ends`. Returns if the signals are
+/// Ends the process at the next signal; SIGHUP counts only if `hangup_ends`. Returns if the signals are
 /// closed.
 fn exit_at_signal(mut signals: Signals, hangup_ends: bool) {
     for signal in signals.forever() {

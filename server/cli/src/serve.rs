@@ -95,8 +95,8 @@ superuser-password of the directory --data, which only its owner can read.
 
 SIGTERM and Ctrl-C stop the server within --grace. It takes no more requests, ends scans with an
 error, answers the other requests that run, stops jobs (the next server starts them again), and
-writes what is in memory to files. A second one ends the process at once; nothing that was
-acknowledged is lost.
+writes what is in memory to files. A second signal of this kind ends the process at once;
+nothing that was acknowledged is lost.
 
 After a failed write or fsync the server stops in the same way, with exit code 1: the next start
 finds out what is on the disk. With --on-failed-write read-only it goes on answering reads, until
@@ -212,8 +212,8 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 /// Waits for the signal or the failed write that stops the server. With TLS, SIGHUP reads the files of TLS again.
-/// Without TLS, SIGHUP stops a server whose terminal is gone. It does not stop a server that systemd supervises:
-/// a unit sends SIGHUP to reload, and systemd would not restart a server that ends with 0.
+/// Without TLS, SIGHUP stops the server, because its terminal is gone. It does not stop a server that systemd
+/// supervises: a unit sends SIGHUP to reload, and systemd would not restart a server that ends with 0.
 fn wait_for_stop(stop: StopSignal, tls: Option<&Tls>) -> Result<()> {
     match tls {
         Some(tls) => stop.wait(Some(&|| tls::reload(tls))),

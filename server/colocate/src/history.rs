@@ -29,7 +29,8 @@ pub struct LoadHistory {
 /// The reason why there is no forecast.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum HistoryError {
-    /// The step between the slots is invalid, or a measurement is not finite.
+    /// The history has no measurement, the step between the slots is not positive and finite, or a mean is
+    /// more than 1e100 cores.
     #[error("the measured load makes no series: {0}")]
     Series(#[from] SeriesError),
     /// There are too few measurements, or so many gaps that no method can forecast, or a day is not a whole

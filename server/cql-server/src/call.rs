@@ -62,8 +62,8 @@ pub trait Service: Send + Sync + 'static {
     ) -> Result<Self::Statement, ErrorResponse>;
 
     /// Returns whether a statement is valid under the current schema, with markers of the same
-    /// names and types as when it was prepared. Otherwise its clients have to prepare it again.
-    /// True also for a statement that only its execution can check.
+    /// names and types as when it was prepared, and takes about as much memory as then. Otherwise its
+    /// clients have to prepare it again. True also for a statement that only its execution can check.
     fn is_current(&self, _statement: &Self::Statement) -> bool {
         true
     }
@@ -240,8 +240,8 @@ pub trait Statement: Send + Sync + 'static {
     /// [`Lane::Schema`] or [`Lane::Control`]. `None` for all others.
     fn administration(&self) -> Option<Administration<'_>>;
 
-    /// Whether a BATCH of the protocol may contain the statement: it is a single INSERT, UPDATE or
-    /// DELETE.
+    /// Returns whether a BATCH of the protocol may contain the statement: it is a single INSERT, UPDATE
+    /// or DELETE.
     fn may_be_in_batch(&self) -> bool;
 
     /// Returns the row writes of the statement: several for a batch, none for other kinds of

@@ -54,11 +54,11 @@ pub fn describe(
     };
     let columns = ["keyspace_name", "type", "name", "create_statement"];
     let columns = columns.map(|name| (name, CqlType::Text));
-    let mut charged = Ok(());
-    let row = |element: &Element| element.cells()[..column_count].to_vec();
-    let rows = interrupt::charge_each(&elements, &mut charged).map(row);
-    let rows = rows.collect();
-    charged?;
+    let mut rows = Vec::with_capacity(elements.len());
+    for element in &elements {
+        interrupt::charge(1)?;
+        rows.push(element.cells()[..column_count].to_vec());
+    }
     Ok(Listing::new(TABLE, &columns[..column_count], rows))
 }
 
@@ -394,7 +394,7 @@ impl Describer<'_> {
         Ok(types)
     }
 
-    /// The tables of a keyspace, each followed by its indexes. Unreadable tables come last.
+    /// Returns the tables of a keyspace, each followed by its indexes. Unreadable tables come last.
     fn tables(&self, keyspace: &Found) -> Result<Vec<Element>, ErrorResponse> {
         let mut elements = Vec::new();
         match keyspace {

@@ -1,8 +1,8 @@
 //! The memory that a statement takes beyond its own words.
 //!
 //! A statement mentions columns and types by names, and each mention of a type with thousands of
-//! fields may take thousands of times the memory of the name. What the mentions can share is shared:
-//! types, and the keys and changes of INSERT JSON. [`Memory`] limits the rest: the names and types of
+//! fields may take thousands of times the memory of the name. Mentions share types, and the keys and
+//! changes of INSERT JSON. [`Memory`] limits the parts that they cannot share: the names and types of
 //! markers and result columns, the columns of `*` and INSERT JSON, the nulls of fields that a value
 //! omits, and the results of functions that an execution has at once.
 //! [`RequestAnalysis`](crate::write::RequestAnalysis) limits the sum over the texts of a batch.
@@ -12,8 +12,9 @@ use ebb_cql::protocol::{ColumnSpec, Columns};
 use crate::error::{Result, invalid};
 use crate::interrupt;
 
-/// The most bytes that a statement takes beyond its own words. Trees of the longest statements take
-/// about as much, and the names and types of 65,535 markers have a kilobyte each.
+/// The most bytes that a statement takes beyond its own words. The syntax trees of the longest
+/// statements take about as much. The limit is a kilobyte for each of the 65,535 markers that a
+/// statement may have.
 pub const BYTES_MAX: usize = 64 << 20;
 
 /// The length of a null in a tuple or in a value of a user-defined type.

@@ -56,10 +56,9 @@ impl Prepared {
         memory_bytes > self.memory_bytes + GROWTH_BYTES_MAX
     }
 
-    /// The error of an execution after a change of the schema that gave the markers other names or
-    /// types, or the analysis much more memory. The server would take values that a client encoded
-    /// before the change for values of another type, so the client has to prepare the statement
-    /// again.
+    /// Returns the error of an execution after a change of the schema by which the markers have other
+    /// names or types, or the analysis takes much more memory. The client has to prepare the statement
+    /// again: with other types, the server would misread values that were encoded before the change.
     pub(super) fn unprepared(&self) -> ErrorResponse {
         let keyspace = self.keyspace.as_deref().filter(|_| self.needs_keyspace);
         ErrorResponse::unprepared(&prepared_id(keyspace, &self.text))

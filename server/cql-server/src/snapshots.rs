@@ -32,7 +32,7 @@ use super::error::{of_catalog, of_schema, of_store};
 use super::interrupt;
 use super::listing::Listing;
 use super::outcome::Outcome;
-use super::system::{SnapshotRow, snapshot_rows};
+use super::system::snapshot_rows;
 
 /// The separator of keyspace and snapshot for drivers that reject `@`.
 pub(super) const AT_ALIAS: &str = "__at__";
@@ -474,21 +474,19 @@ pub fn list(context: &SchemaContext<'_>, list: &ListSnapshots) -> Result<Listing
     let state = context.catalog.state();
     let on = list.on.as_ref();
     let on = on.map(|on| scope(context, &state, on)).transpose()?;
-    let mut rows = snapshot_rows(context.catalog.db(), &state);
-    rows.retain(|row| {
+    let mut listed = snapshot_rows(context.catalog.db(), &state);
+    listed.retain(|row| {
         on.is_none_or(|(keyspace, table)| {
             let covers = |table: &str| row.info.tables.iter().any(|name| name == table);
             row.keyspace == keyspace && table.is_none_or(covers)
         })
     });
-    let cells = |row: &SnapshotRow| -> Vec<Option<Bytes>> {
+    let mut rows = Vec::with_capacity(listed.len());
+    for row in &listed {
+        interrupt::charge(1)?;
         let cells: BTreeMap<&str, Bytes> = row.cells().into_iter().collect();
-        LISTED.iter().map(|name| cells.get(name).cloned()).collect()
-    };
-    let mut charged = Ok(());
-    let rows = interrupt::charge_each(&rows, &mut charged).map(cells);
-    let rows = rows.collect();
-    charged?;
+        rows.push(LISTED.map(|name| cells.get(name).cloned()).to_vec());
+    }
     let (keyspace, name) = TABLE;
     let table = context.system.table(keyspace, name);
     let schema = table.expect("snapshots have a table").schema();

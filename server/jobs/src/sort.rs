@@ -232,8 +232,8 @@ pub fn spec(
 }
 
 /// The mapper of a sort. Emits each row under its sort key. The emitted value has the parts of the row that
-/// the result needs: its key, its value, or both. The row's value is left out if it is the same as the sort
-/// key. Key and value together have this form:
+/// the result needs: its key, its value, both or neither. The row's value is left out if it is the same as
+/// the sort key. Key and value together have this form:
 ///
 /// ```text
 ///   length of the key, u32 LE | key | value

@@ -142,11 +142,13 @@ impl<W: Write + Send> DataFileWriter<W> {
         })
     }
 
-    /// Appends a row as [`append_with`](Self::append_with) does. `key` must be above the keys of all rows before
-    /// it. It must be the key that [`RowKeys`](crate::rows::RowKeys) returns when the row is read.
+    /// Appends a row as [`append`](Self::append) does, and reports long work on values to `charge`: see
+    /// [`ColumnBuilder::append_with`]. `key` must be above the keys of all rows before it. It must be the key that
+    /// [`RowKeys`](crate::rows::RowKeys) returns when the row is read.
     ///
     /// # Errors
-    /// If the key is not above the one before it, and those of [`append_with`](Self::append_with).
+    /// If the key is not above the one before it; the errors of [`append`](Self::append), and that of `charge`,
+    /// with the name of the column.
     ///
     /// # Panics
     /// If there are more values than columns.
@@ -177,15 +179,7 @@ impl<W: Write + Send> DataFileWriter<W> {
         self.append_with(values, &mut |_| Ok(()))
     }
 
-    /// Appends a row as [`append`](Self::append) does. Reports long work on values to `charge`: see
-    /// [`ColumnBuilder::append_with`].
-    ///
-    /// # Errors
-    /// Returns the errors of [`append`](Self::append), and that of `charge`, with the name of the column.
-    ///
-    /// # Panics
-    /// If there are more values than columns.
-    pub fn append_with<'v>(
+    fn append_with<'v>(
         &mut self,
         values: impl IntoIterator<Item = Option<&'v [u8]>>,
         charge: Charge<'_, ValueError>,

@@ -113,7 +113,7 @@ impl JobsClient {
     ///
     /// # Errors
     /// When `url` has another form, or is `https` without `authorities`. Also when the token cannot be part
-    /// of a header, or the file cannot be read.
+    /// of a header, the file cannot be read or has no certificate, or the system lacks a resource.
     pub fn at(url: &str, token: Option<String>, authorities: Option<&Path>) -> Result<Self> {
         let port = Port::at(url, token, authorities).map(Some);
         Self::new(Path::new(&shown(url)), port)

@@ -89,7 +89,9 @@ pub trait Jobs: ReadJobs {
     /// When the job has ended. The error names the state in which it ended.
     fn cancel(&self, id: &str) -> Result<bool, Self::Error>;
 
-    /// Starts an unfinished job again. The job reads the snapshots that an earlier start made for it.
+    /// Starts an unfinished job again. The job reads the snapshots that an earlier start made for it. A job
+    /// whose output is in place is recorded as succeeded instead. A job that must not start again, for example
+    /// because it was started too often, is recorded as failed; the result has the reason.
     ///
     /// # Errors
     /// When the job runs or has ended, another job writes to its table, or this build does not know its

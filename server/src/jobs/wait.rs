@@ -39,7 +39,8 @@ pub enum Wait {
     Load {
         /// Cores that the load uses.
         used_cores: f64,
-        /// Cores that the server may run on, or the limit of its cgroup if that is less.
+        /// The limit of the server's cgroup, if it is used up, or less than the cores that other processes
+        /// leave; otherwise the cores that the server may run on.
         cores: f64,
     },
     /// The guard, which limits jobs to keep the latency objective of the load, keeps them off cores that are

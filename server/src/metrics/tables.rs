@@ -54,8 +54,8 @@ const DAMAGE: [Figure; 2] = figures! { table:
 /// The labels of a time series: the name of the keyspace, then that of the table.
 type Labels<'t> = [(&'static str, &'t str); 2];
 
-/// The tables whose sums share their labels: a live table and the dropped ones of its name, or the
-/// [`OTHERS`].
+/// The tables whose sums share their labels: all tables of one name (dropped ones, and the live one if there is
+/// one), or the [`OTHERS`].
 struct Group<'t> {
     labels: Labels<'t>,
     tables: Vec<&'t TableStats>,

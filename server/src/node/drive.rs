@@ -387,8 +387,8 @@ fn drive(
     job.set_end(end);
 }
 
-/// Logs how a job ended. The time in the line runs from the submission of the job to the runtime of this
-/// process.
+/// Logs how a job ended. The time in the line begins when this process submitted the job to its runtime: for a
+/// job that was started again, that is the latest start.
 fn log_end(job: &RunningJob, word: &str, end: &JobEnd) {
     let (id, application) = (job.id(), &job.record().application);
     let took_s = end.report.finished_s - end.report.submitted_s;

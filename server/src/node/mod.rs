@@ -272,8 +272,9 @@ impl Node {
         }
     }
 
-    /// Writes the records of the schema and the roles again that the table `KEYSPACE.TABLE` of the store has,
-    /// before the loss of a part of its files is accepted. Does nothing if the catalog is not open.
+    /// Writes again those records of the schema and the roles that are in the table `keyspace.table` of the
+    /// store. Call it before the loss of a part of the table's files is accepted: otherwise a crash could lose
+    /// records that the catalog has in memory. Does nothing if the catalog is not open.
     ///
     /// # Errors
     /// See [`Catalog::write_before_loss`].

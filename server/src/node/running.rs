@@ -59,13 +59,8 @@ impl Step {
     /// Returns whether another step follows if nothing stops the job: this step has succeeded or commits,
     /// and is not the last one.
     fn leads_to_next(&self) -> bool {
-        let is_complete = || {
-            matches!(
-                self.handle.status().state,
-                JobState::Committing | JobState::Succeeded
-            )
-        };
-        self.number < self.of && is_complete()
+        let state = self.handle.status().state;
+        self.number < self.of && matches!(state, JobState::Committing | JobState::Succeeded)
     }
 }
 

@@ -151,8 +151,8 @@ fn keep(stored: &mut StoredKeyspace, keyspace: &KeyspaceSchema) {
     stored.tables.sort_by_key(is_unreadable);
 }
 
-/// Calls [`keep`] for all keyspaces in service. Adds those without tables whose record is lost, which
-/// nothing else shows, unless they were dropped without the catalog.
+/// Calls [`keep`] for all keyspaces in service. Adds those that `stored` lacks, because they have no tables
+/// and their record is lost, unless they were dropped without the catalog.
 fn keep_all(stored: &mut Vec<StoredKeyspace>, state: &CatalogState, db: &Db) {
     for keyspace in state.schema.keyspaces() {
         let name = keyspace.name();
@@ -393,11 +393,13 @@ impl Catalog {
     /// Reads the records of unreadable keyspaces, tables and roles again, after damaged files were
     /// replaced. What can be read now is in service when this returns, and its tables are
     /// [announced](Self::on_announcement). What was in service stays as it is, also at the next opening: if
-    /// its records are lost, damaged or replaced by older ones, they are written again. (Only of two tables
-    /// with an index of the same name, the next opening serves the first one in the order of their names.)
+    /// its records are lost, damaged or replaced by older ones, they are written again. There is one exception:
+    /// if two tables have an index of the same name, the next opening serves the first table by name, although
+    /// the other one may be in service now.
     ///
     /// # Errors
-    /// If the store failed. What could be read is in service all the same, also if the store refuses writes.
+    /// If the store failed. If it only failed to write the records of objects in service again, what could be
+    /// read is in service all the same.
     pub fn reread(&self) -> Result<()> {
         let written = self.write_again(&|_: &Table| false);
         let served = self.exclusively(|state| self.reread_schema(state));
@@ -411,8 +413,9 @@ impl Catalog {
         written.and(served.map(drop)).and(of_roles).and(retained)
     }
 
-    /// Writes the records of all objects in service again that the store's table `keyspace.table`
-    /// contains. Call it before damaged files of this table are rewritten without their lost parts:
+    /// Writes again the records of objects in service: all records in the store's table
+    /// `keyspace.table`, and those in other tables from which the next opening could not read the
+    /// objects. Call it before damaged files of this table are rewritten without their lost parts:
     /// otherwise a crash right after that would lose the records, before [`reread`](Self::reread)
     /// writes them again. Even a record that can still be read may be lost, if it is read from the
     /// cache and its block on disk is damaged.
@@ -424,14 +427,12 @@ impl Catalog {
     }
 
     /// Writes the record of a keyspace, table or role in service again if the next opening could
-    /// not read the same object from the stored record. Also writes all records in tables of the
-    /// store for which `is_at_risk` returns true.
+    /// not read the same object from the stored record, or if `is_at_risk` returns true for the
+    /// table of the store that contains the record.
     fn write_again(&self, is_at_risk: &dyn Fn(&Table) -> bool) -> Result<()> {
-        let state = self.state();
-        let names: Vec<String> = (state.schema().keyspaces())
+        let names: Vec<String> = (self.state().schema().keyspaces())
             .map(|keyspace| keyspace.name().to_owned())
             .collect();
-        drop(state);
         for name in names {
             // The lock is released after each keyspace, because every record is read.
             let stores = (&self.db, &self.store);

@@ -10,12 +10,13 @@ use super::catalog::CatalogState;
 use super::error::Result;
 use super::store::SchemaStore;
 
-/// Writes those records of the keyspace `name` and of its tables again from which the next opening would
-/// not read what is in service, and all in tables of the store for which `is_at_risk` returns true. One
-/// commit has them, because a keyspace and its tables must have the same version of a type. Leaves the
-/// records of unreadable objects, and those of objects that were dropped without the catalog. A record
-/// whose read fails for any reason is written again: what is in service is never older. The caller holds
-/// the lock of changes of the schema.
+/// Writes the record of the keyspace `name`, and of each of its tables, again if the next opening could
+/// not read the same object from the stored record, or if `is_at_risk` returns true for the table of the
+/// store that contains the record. One commit contains all of them, because a keyspace and its tables must
+/// have the same version of a type; it may use the space that is reserved for a full disk. The records of
+/// unreadable objects, and of objects that were dropped without the catalog, stay unchanged. A record whose
+/// read fails for any reason is written again: the object in memory is never older. The caller holds the
+/// lock of changes of the schema.
 ///
 /// # Errors
 /// If the write fails.
@@ -32,12 +33,8 @@ pub(super) fn write_again(
         return Ok(());
     };
     let mut lost = Vec::new();
-    for table in state
-        .tables()
-        .get(name)
-        .into_iter()
-        .flat_map(|of| of.values())
-    {
+    let tables = state.tables().get(name).into_iter();
+    for table in tables.flat_map(|of| of.values()) {
         let rows = table.rows();
         let existing = keyspace.existing_table(rows.name());
         if existing.is_ok_and(|existing| existing.is_same_table(rows))
@@ -46,8 +43,8 @@ pub(super) fn write_again(
             lost.push((rows.clone(), table.schema().encode()));
         }
     }
-    let has_record = store.has_keyspace(name, |it| schema.is_read_from(it));
-    let record = (is_at_risk(store.keyspaces()) || !has_record).then(|| schema.encode());
+    let has_keyspace = store.has_keyspace(name, |record| schema.is_read_from(record));
+    let record = (is_at_risk(store.keyspaces()) || !has_keyspace).then(|| schema.encode());
     store.write_again(name, record.as_deref(), &lost)
 }
 

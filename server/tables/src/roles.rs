@@ -309,8 +309,9 @@ impl RoleStore {
     /// that are in service stay unchanged.
     ///
     /// # Errors
-    /// If the store failed. Roles that could be read are in service all the same, unless a list of
-    /// snapshots in their records could not be written elsewhere.
+    /// If the store failed. If only a write failed, the roles that could be read are in service all
+    /// the same, unless one of their records has a list of snapshots, as earlier versions wrote it:
+    /// that list was to be written elsewhere first.
     pub(super) fn reread(&self) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.owned.reread()?;
@@ -331,7 +332,8 @@ impl RoleStore {
         let next = now.roles.joined(roles);
         let has_listed = !listed.is_empty();
         let tidied = self.tidy_snapshots(&next, listed);
-        // Once the roles are in service, a change of one writes its record without the list.
+        // If the lists could not be written, no role comes into service: a change of a role would write its
+        // record without its list.
         if tidied.is_ok() || !has_listed {
             self.publish(&now, next, unreadable);
         }
@@ -388,8 +390,8 @@ impl RoleStore {
     /// change. The next ones are durable and in effect before this returns. The result is whether there was
     /// a change.
     ///
-    /// A new role gets no earlier permissions on its name, except for those in the records of unreadable
-    /// roles: these apply once the records are readable.
+    /// Permissions on an earlier role of the same name do not apply to a new role, except for those in
+    /// the records of unreadable roles: these apply once the records are readable.
     ///
     /// # Errors
     /// The inner error is that of `decide`: nothing is changed. The outer error is

@@ -128,8 +128,7 @@ impl SchemaStore {
         tables: &[ChangedTable],
     ) -> Result<()> {
         let mut batch = WriteBatch::new();
-        let value = [&[PRESENT], record].concat();
-        batch.put(&self.keyspaces, name.as_bytes(), &value);
+        self.put_keyspace(&mut batch, name, record);
         for changed in tables {
             batch.put(&changed.table, SCHEMA_KEY, &changed.record);
             for &(from, to) in &changed.ids_of_no_index {
@@ -143,6 +142,11 @@ impl SchemaStore {
             return Ok(self.db.write_freeing(batch, SYNC)?);
         }
         Ok(self.db.write_with(batch, SYNC)?)
+    }
+
+    fn put_keyspace(&self, batch: &mut WriteBatch, name: &str, record: &[u8]) {
+        let value = [&[PRESENT], record].concat();
+        batch.put(&self.keyspaces, name.as_bytes(), &value);
     }
 
     /// Returns the table with the records of keyspaces.
@@ -159,8 +163,8 @@ impl SchemaStore {
         value.strip_prefix(&[PRESENT]).is_some_and(is_right)
     }
 
-    /// Writes the record of a keyspace, if there is one, and of tables in it by one commit, also on a full
-    /// disk. Does nothing if there are none.
+    /// Writes the record of a keyspace, unless `record` is `None`, and the records of `tables` in it, all by
+    /// one commit, also on a full disk. Does nothing if there is no record to write.
     pub(super) fn write_again(
         &self,
         keyspace: &str,
@@ -169,8 +173,7 @@ impl SchemaStore {
     ) -> Result<()> {
         let mut batch = WriteBatch::new();
         if let Some(record) = record {
-            let value = [&[PRESENT], record].concat();
-            batch.put(&self.keyspaces, keyspace.as_bytes(), &value);
+            self.put_keyspace(&mut batch, keyspace, record);
         }
         for (table, record) in tables {
             batch.put(table, SCHEMA_KEY, record);

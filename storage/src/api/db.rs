@@ -10,9 +10,8 @@ use crate::db::{DbInner, Event, FileCheck, Health, LargeGroup, SnapshotPins};
 use crate::error::{Error, Result};
 use crate::maintenance::{
     self, Backup, BackupInfo, LossReport, MaintenanceProgress, RestoreReport, VerifyReport,
-    is_incomplete, verify_state,
+    has_database, verify_state,
 };
-use crate::manifest::Manifest;
 use crate::meter::Meter;
 use crate::options::{Options, WriteOptions};
 use crate::stats::Stats;
@@ -47,15 +46,14 @@ pub struct Db {
 }
 
 impl Db {
-    /// Returns whether a directory has a database, which may be damaged or in use. The unfinished copy of a
-    /// backup or a repair, running or interrupted, is no database: opening it fails with
-    /// [`Error::Incomplete`].
+    /// Returns whether a directory has a database, which may be damaged or in use. The unfinished copy that
+    /// a backup or a repair makes is no database: opening it fails with [`Error::Incomplete`], or with
+    /// [`Error::Locked`] while the backup or the repair goes on.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn exists(dir: impl AsRef<Path>, options: &Options) -> Result<bool> {
-        let (disk, dir) = (&*options.disk, dir.as_ref());
-        Ok(Manifest::exists(disk, dir)? && !is_incomplete(disk, dir))
+        has_database(&*options.disk, dir.as_ref())
     }
 
     /// Opens the database of a directory, or creates one there ([`Options::create_if_missing`]),
@@ -326,9 +324,9 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is no such directory; [`Error::InvalidRequest`] for one that is no
-    /// backup; [`Error::Io`], [`Error::DiskFull`]: files that were restored before stay restored. It is no
-    /// error if the backup lacks a file, or if the backup's copy is damaged or cannot be read: the report
-    /// lists the file.
+    /// backup; [`Error::Io`], [`Error::DiskFull`], [`Error::ReadOnly`]: files that were restored before stay
+    /// restored. It is no error if the backup lacks a file, or if the backup's copy is damaged or cannot be
+    /// read: the report lists the file.
     pub fn restore(&self, backup: impl AsRef<Path>) -> Result<RestoreReport> {
         let restored = self.restore_while(backup, || true);
         Ok(restored?.expect("nothing stops it"))

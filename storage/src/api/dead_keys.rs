@@ -16,7 +16,7 @@ const IN_STEP_MAX: u32 = 4096;
 #[derive(Debug)]
 pub(super) struct DeadKeys {
     table: Arc<TableCore>,
-    /// The number of dead keys that `next` has passed since the last entry that it returned.
+    /// The number of dead keys that the iterator has passed since the last entry that it found.
     in_step: u32,
 }
 

@@ -174,11 +174,11 @@ impl DetachedTable {
     /// Opens the table that a [`PinnedTable`] describes.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] if `description` is malformed, if the options lack the described
-    /// table store, or if another database is now in the place of the described one, for example a
-    /// restored copy; [`Error::Io`] if a file is missing, as after the pin was dropped;
-    /// [`Error::Corruption`]. A read may fail with the last two, because a file that was closed to
-    /// make room for others is opened again.
+    /// [`Error::InvalidRequest`] if `description` is malformed or has another format version, if the
+    /// options lack the described table store, or if another database is now in the place of the
+    /// described one, for example a restored copy; [`Error::Io`] if a file is missing, as after the
+    /// pin was dropped; [`Error::Corruption`]. A read may fail with the last two, because a file
+    /// that was closed to make room for others is opened again.
     pub fn open(description: &str, options: DetachedOptions) -> Result<Self> {
         let description = Description::parse(description)?;
         let files = OpenFiles::new(options.max_open_files);

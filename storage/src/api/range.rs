@@ -62,12 +62,12 @@ pub struct Range {
     upper: Bound<Vec<u8>>,
     front: Option<Merge<Source, false>>,
     back: Option<Merge<Source, true>>,
-    /// Whether `front` is still at a version of the key that was read last. It is moved to the next
-    /// key only by the next step: the move may load a block, in vain if the caller takes no further
+    /// Whether `front` is still at a version of the key that was read last. Only the next step moves
+    /// `front` to the next key: the move may load a block, in vain if the caller takes no further
     /// entry.
     front_lingers: bool,
-    /// A reused buffer for the key of a version that is skipped, because it was written after the
-    /// range began.
+    /// A reused buffer for the key of a version that is skipped, because it is newer than the
+    /// instant that the range shows.
     newer_key: Vec<u8>,
     done: bool,
     /// The measurement of the range as a request; `None` while no meter measures requests.

@@ -159,9 +159,9 @@ impl Table {
     /// changed afterwards; else they are copied. Their names stay and may be removed.
     ///
     /// # Errors
-    /// [`InvalidRequest`](crate::Error::InvalidRequest) for no files, files whose keys overlap, or
-    /// a file that no [`SortedWriter`](crate::SortedWriter) wrote, such as one of a database;
-    /// [`Corruption`](crate::Error::Corruption) for a damaged one; as
+    /// [`InvalidRequest`](crate::Error::InvalidRequest) for no files, or files whose keys overlap;
+    /// [`Corruption`](crate::Error::Corruption) for a damaged file, or one that no
+    /// [`SortedWriter`](crate::SortedWriter) wrote, such as one of a database; as
     /// [`Db::write`](crate::Db::write).
     pub fn ingest(&self, files: &[impl AsRef<Path>]) -> Result<IngestInfo> {
         let paths: Vec<_> = files.iter().map(AsRef::as_ref).collect();

@@ -166,7 +166,7 @@ impl Conflicts {
         Ok(())
     }
 
-    /// Records the keys of the commit that starts at `seq`. Called under the order lock. Returns the older
+    /// Records the keys of the commit that starts at `seq`. Called under the order lock. Returns the
     /// commits that it removes from the index, to be freed without the lock.
     pub(crate) fn record(&self, seq: SeqNo, write_set: WriteSet) -> Pruned {
         let mut index = self.index.lock().unwrap();

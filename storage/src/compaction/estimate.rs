@@ -79,8 +79,8 @@ pub(super) struct Overwritten {
 }
 
 /// Estimates the versions that a merge of `runs` would drop: those that newer runs overwrite and,
-/// if `is_bottom` (no run lies below), the tombstones of all runs but the oldest. (The merge that
-/// wrote the oldest run kept its tombstones for snapshots or views.) `None` if a run does not list
+/// if `is_bottom` (no run lies below), the tombstones of all runs but the oldest. (Tombstones in the
+/// oldest run were kept for snapshots or views when it was written.) `None` if a run does not list
 /// the keys that it overwrites.
 pub(super) fn overwritten(runs: &[RunShape], is_bottom: bool) -> Option<Overwritten> {
     let mut all = KeySketch::default();

@@ -36,8 +36,8 @@ pub(crate) fn ask(
 /// a single run drops the versions that no reader needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pick {
-    /// The ids of the runs, in any order, each once. The runs must be neighbours in the table's
-    /// list, and none may be busy (see [`RunShape::is_busy`]).
+    /// The ids of the runs, at least one, in any order, each once. The runs must be neighbours in
+    /// the table's list, and none may be busy (see [`RunShape::is_busy`]).
     pub runs: Vec<RunId>,
 }
 

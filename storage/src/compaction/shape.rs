@@ -37,7 +37,8 @@ pub struct RunShape {
     /// The number of tombstones among the versions.
     pub tombstones: u64,
     /// A sketch of the keys whose versions in this run hide older versions in older runs. `None` if
-    /// the run hides other versions, too (by range tombstones), or if values in it expire.
+    /// the run may hide other versions, too (by range tombstones, or in files that do not open), or
+    /// if values in it expire.
     pub overwrites: Option<Arc<KeySketch>>,
     /// About how many of the bytes were kept for snapshots and views that are gone:
     /// rewriting the run gives them back.

@@ -36,9 +36,9 @@ pub struct TieredPicker {
     /// more is written. Default: 1.2.
     pub size_ratio: f64,
     /// The newest stratum (neighbouring runs that the same snapshots see) is merged for the sake of
-    /// reads when it has this many runs. The merge then takes at least half of this number of runs,
-    /// and at least two. A higher number means less writing, and slower reads of recent writes.
-    /// Default: 8.
+    /// reads when it has this many runs. The merge then takes at least half of this number of runs
+    /// (rounded down), and at least two. A higher number means less writing, and slower reads of
+    /// recent writes. Default: 8.
     pub runs_before_merge: usize,
     /// A stratum (neighbouring runs that the same snapshots see) is merged when the size of its
     /// runs is at least this multiple of their estimated size as one run; above 1. A smaller factor

@@ -14,8 +14,8 @@ use crate::runs::Run;
 pub(crate) struct Rest(pub(crate) Option<Arc<Run>>);
 
 impl Engine {
-    /// Calls `work` under a lock: until it returns, no file that failed to open is opened again,
-    /// and no quarantine ends.
+    /// Calls `work` under a lock: until it returns, no other thread opens a file again that failed
+    /// to open, ends a quarantine, restores a file from a backup, or gives up a part of a file.
     pub(crate) fn while_none_reopens<T>(&self, work: impl FnOnce() -> T) -> T {
         let reopening = self.reopening.lock().unwrap();
         let done = work();

@@ -51,8 +51,9 @@ impl Failures {
     }
 }
 
-/// The pause before the next attempt of work that found no space, or no file descriptor; `None` if
-/// the last attempt succeeded.
+/// The pause before the next attempt of work that found no space, or no file descriptor. Flushes have
+/// a pause also while writes are refused below the low-water mark, because each flush looks whether
+/// there is space again. `None` if no attempt is due.
 #[derive(Debug, Default)]
 struct Retry {
     after: Option<Duration>,

@@ -62,7 +62,8 @@ use crate::wal::{SegmentHold, Wal};
 /// Flushes do their I/O while they hold no lock but `flushing` and `manifest`, and merges while they
 /// hold none but `manifest` (they claim their runs instead). No reader takes these two locks, and no
 /// writer either, except under `Maintenance::Manual`. Writers take the lock inside `signal` while they
-/// hold that of the write stall; a thread that reports the end of work holds neither of the two.
+/// hold that of the write stall. A thread that reports the end of work takes the two one after the
+/// other, and never holds both.
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// An id that no other database opened by this process has.
@@ -111,10 +112,11 @@ pub(crate) struct Engine {
     /// The round of flushes that is under way, if one is: several threads write memtables of
     /// different tables, and the new runs are installed together.
     pub(super) flush_round: FlushRound,
-    /// The lock for opening a file again that did not open, for ending a quarantine, and for giving
-    /// up the lost part of a file. Without it, two threads could make two objects for one file, and
-    /// the drop of the first would remove the file; or a file that has just become whole could be
-    /// given up.
+    /// The lock for opening a file again that did not open, for ending a quarantine, for restoring a
+    /// file from a backup, and for giving up the lost part of a file. Without this lock, two threads
+    /// could make two objects for one file, and the drop of the first would remove the file; a file
+    /// that has just become whole could be given up; or a thread could open a file of which only a
+    /// part is restored.
     pub(super) reopening: Mutex<()>,
     /// The runs that are being merged.
     pub(super) claims: Claims,
@@ -133,8 +135,8 @@ pub(crate) struct Engine {
     pub(super) check_record: Mutex<Option<CheckRecord>>,
     /// The lock that is held during a check of a file. No thread waits for it.
     pub(super) checking_file: Mutex<()>,
-    /// The number of backups since the opening that made a folder of hard links. It numbers these
-    /// folders.
+    /// The last number that a backup has tried, since the opening, for the name of its folder of
+    /// hard links.
     pub(crate) backups: AtomicU64,
     /// The lock of the directory, released with the engine. `None` if the caller holds it, or if a
     /// database that was opened for reading could not be locked.

@@ -193,10 +193,10 @@ impl Engine {
         }
     }
 
-    /// Replaces a damaged file by a whole one, and removes the damaged one once no reader needs it.
-    /// `whole` may also have the number of the damaged file, which stays then: the file was found to be
-    /// whole after all, or was missing and is restored. If the damaged file has left the table meanwhile,
-    /// the whole file is removed, and the result is false.
+    /// Replaces a damaged file by a whole one, and removes the damaged one once no reader needs it. If
+    /// `whole` has the number of the damaged file, no file is removed: the file was found to be whole
+    /// after all, or was missing and is restored. If the damaged file has left the table meanwhile, the
+    /// whole file is removed, and the result is false.
     pub(crate) fn replace_damaged(
         &self,
         table: &TableCore,

@@ -11,7 +11,7 @@ mod rewrite;
 mod verify;
 
 pub use backup::{Backup, BackupInfo};
-pub(crate) use new_dir::is_incomplete;
+pub(crate) use new_dir::has_database;
 pub use progress::MaintenanceProgress;
 pub use repair::{Lost, RepairReport, RepairedTable, repair};
 pub(crate) use restore::restore;

@@ -96,8 +96,14 @@ impl Drop for NewDir {
     }
 }
 
+/// Returns whether a directory has a database, which may be damaged or in use. An unfinished copy is no
+/// database.
+pub(crate) fn has_database(log_store: &dyn LogStore, dir: &Path) -> Result<bool> {
+    Ok(Manifest::exists(log_store, dir)? && !is_incomplete(log_store, dir))
+}
+
 /// Returns whether CURRENT marks the directory as incomplete.
-pub(crate) fn is_incomplete(log_store: &dyn LogStore, dir: &Path) -> bool {
+fn is_incomplete(log_store: &dyn LogStore, dir: &Path) -> bool {
     let read = || {
         let current = log_store.open_read(&files::current(dir))?;
         let mut bytes = vec![0; files::INCOMPLETE.len()];

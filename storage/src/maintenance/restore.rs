@@ -134,8 +134,8 @@ fn restore_if_damaged(
 /// The SSTables of a backup.
 struct BackupFiles {
     by_id: HashMap<FileId, PathBuf>,
-    /// The error of a file whose header could not be read. Whether the database needs this file is
-    /// unknown.
+    /// The error of a file whose header could not be read; `None` if there is no such file. Whether
+    /// the database needs the file is unknown.
     unreadable: Option<Error>,
 }
 
@@ -179,7 +179,7 @@ impl BackupFiles {
     fn reason_of_lack(&self) -> String {
         match &self.unreadable {
             None => "the backup does not have it".to_string(),
-            Some(error) => format!("no file that can be read in the backup is it: {error}"),
+            Some(error) => format!("the readable files of the backup do not include it: {error}"),
         }
     }
 }

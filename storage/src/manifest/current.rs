@@ -40,7 +40,7 @@ pub(super) struct Live {
 }
 
 impl Current {
-    /// Returns whether a directory has CURRENT or its copy, and so a database.
+    /// Returns whether a directory has CURRENT or its copy, and so a database, or the unfinished copy of one.
     pub(super) fn exists(log_store: &dyn LogStore, dir: &Path) -> Result<bool> {
         any_exists(log_store, &files::currents(dir))
     }

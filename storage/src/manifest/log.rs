@@ -26,8 +26,8 @@ use crate::mutation::{self, Mutation};
 /// a state of more than half of this size.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 
-/// The maximal number of times that CURRENT is read. Another process may begin a new manifest, and remove the
-/// one that CURRENT named, before that one is opened; then CURRENT is read again.
+/// The maximal number of times that [`read_database_id`] reads CURRENT. Another process may begin a new
+/// manifest, and remove the one that CURRENT named, before that one is opened; then CURRENT is read again.
 const CURRENT_TRIES_MAX: usize = 100;
 
 /// The state of the database, and the manifest files that it is kept in.
@@ -37,8 +37,8 @@ pub(crate) struct Manifest {
     dir: PathBuf,
     id: DatabaseId,
     state: State,
-    /// The number of the live manifest, the newest one that CURRENT and its copy name; `None` in a new
-    /// directory.
+    /// The number of the live manifest, the newest one that exists of those that CURRENT and its copy name;
+    /// `None` in a new directory.
     current: Option<FileNumber>,
     next_number: FileNumber,
     /// The number of edits that were read after the manifest's first record, which is a whole
@@ -69,13 +69,13 @@ struct OpenCopies {
 }
 
 impl Manifest {
-    /// Returns whether a directory has CURRENT or its copy, and so a database.
+    /// Returns whether a directory has CURRENT or its copy, and so a database, or the unfinished copy of one.
     pub(crate) fn exists(log_store: &dyn LogStore, dir: &Path) -> Result<bool> {
         Current::exists(log_store, dir)
     }
 
-    /// Reads the live manifest: the newest one that CURRENT and its copy name. `None` if the directory has
-    /// neither of them, and so no database.
+    /// Reads the live manifest: the newest one that exists of those that CURRENT and its copy name. `None` if
+    /// the directory has neither CURRENT nor its copy, and so no database.
     pub(crate) fn load(log_store: Arc<dyn LogStore>, dir: &Path) -> Result<Option<Self>> {
         if !Self::exists(&*log_store, dir)? {
             return Ok(None);

@@ -316,8 +316,8 @@ impl Run {
         self.sum(|properties| properties.expiring) > 0
     }
 
-    /// Returns whether the timestamps in the values of a file are known, so that merges may find
-    /// some of the values to be garbage.
+    /// Returns whether the timestamps in the values of any file of the run are known, so that merges
+    /// may find some of the values to be garbage.
     pub(crate) fn has_timestamps(&self) -> bool {
         let mut tables = self.sorted.iter();
         tables.any(|table| table.properties().timestamps.is_some())

@@ -142,7 +142,8 @@ impl RunStore {
         let _ = self.tables.delete(number.0);
     }
 
-    /// Returns whether a file does not exist. A file that does not open for another reason exists.
+    /// Returns whether a file does not exist. A file that fails to open for any other reason counts as
+    /// existing.
     pub(crate) fn is_missing(&self, number: FileNumber) -> bool {
         let opened = self.tables.open(number.0);
         opened.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

@@ -21,7 +21,8 @@ pub(crate) struct Properties {
     pub(crate) format_version: u32,
     /// Number of the file within its database.
     pub(crate) file_number: u64,
-    /// The id of the table of the database whose versions the file contains.
+    /// The id of the database's table whose versions the file contains; 0 if the file was written
+    /// outside of a database, to be ingested.
     pub(crate) table_id: u32,
     /// Number of versions, tombstones included; range tombstones are no versions.
     /// 0 when there are range tombstones only; then the keys are empty.

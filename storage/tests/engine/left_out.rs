@@ -37,7 +37,7 @@ enum Fault {
     /// Reads of the byte at `BAD_BYTE` fail with this error number of the operating system.
     Unreadable(i32),
     /// The next reads of the bad byte, as many as this number, return a wrong value and the right one in
-    /// turn; later reads return the right one.
+    /// turn; later reads return the right one, if the number is even.
     WrongEverySecondTime(u64),
     /// No SSTable can be created.
     NoOutput,

@@ -34,8 +34,8 @@ pub struct Ratios {
     /// The fraction of the time of the windows that was left out because the machine paused; `None`
     /// if pauses could not be observed.
     pub paused: Option<f64>,
-    /// The ratio of the block cache's hit rate with jobs to that of the load alone; `None` if no
-    /// block was read.
+    /// The ratio of the block cache's hit rate for point reads with jobs to that of the load alone;
+    /// `None` if there is a window in which no point read needed a block.
     pub cache_hits: Option<f64>,
 }
 

@@ -74,8 +74,9 @@ pub struct Window {
 }
 
 impl Window {
-    /// Returns whether the window is left out of the results: because other processes or the host
-    /// used too much of the machine, or because the machine paused for most of the window.
+    /// Returns whether the window is spoiled: other processes or the host used too much of the
+    /// machine, or the machine paused for most of the window. Spoiled windows are left out of the
+    /// results, unless a condition has no others.
     pub fn is_spoiled(&self) -> bool {
         self.disturbance.spoils() || self.paused.is_some_and(|paused| paused > HIDDEN_MAX)
     }
@@ -96,7 +97,8 @@ pub fn play(setup: &Setup, load: &Load, length: Duration, beside: &Beside) -> Re
         Some(analytics) => analytics.watch_store(&setup.db)?,
         None => None,
     };
-    // The lead passes unmeasured: threads get warm, and the governor measures the load.
+    // CPU time and bytes are measured after the lead: until then threads get warm, and the governor measures
+    // the load.
     driver.wait_for_end(load.lead);
     let before = setup.db.stats();
     let read_bytes = || analytics.as_ref().and_then(Analytics::read_bytes);

@@ -28,8 +28,8 @@ use crate::experiments::colocation::text::write_text;
 const JOBS: usize = 3;
 const REDUCES: u32 = 1;
 
-/// Hosts a CQL server, and starts and stops jobs beside it at commands (lines of the standard
-/// input), until the input ends.
+/// Hosts a CQL server until the standard input ends. The lines of the input are commands: to start
+/// and stop jobs beside the server, and to measure who uses the CPU.
 pub fn run_host(args: &HostArgs) -> Result<()> {
     let node = Node::open(&args.data, Options::default(), NodeOptions::default())?;
     let db = node.db().context("the node has a database")?;

@@ -20,10 +20,10 @@ const OTHER_CPU_S: std::ops::Range<f64> = 0.5..3.0;
 const OTHER_GOAL_FACTOR: std::ops::Range<f64> = 1.2..4.0;
 /// The fraction of the machine that jobs get if nothing else runs.
 const CAPACITY: f64 = 0.95;
-/// A run is given up after this multiple of the time that it takes on an otherwise idle machine,
-/// plus [`LIMIT_MORE_S`].
+/// Each run of a trial is given up after this multiple of the time that the run with the additional
+/// job takes on an otherwise idle machine, plus [`LIMIT_MORE_S`].
 const LIMIT_FACTOR: f64 = 3.0;
-/// The seconds after which a run is given up, in addition to [`LIMIT_FACTOR`] times its duration.
+/// The seconds that are added to the limit that [`LIMIT_FACTOR`] gives.
 const LIMIT_MORE_S: f64 = 3.0;
 
 /// CPU time and goal of a job, in seconds.

@@ -24,8 +24,8 @@ pub(super) enum Class {
     /// Jobs with enough slots; the smallest surplus first. They get slots that the classes above
     /// cannot use.
     Satisfied,
-    /// Jobs with enough slots whose next tasks cannot use an accelerator, in the pool of machines
-    /// with accelerators: jobs whose tasks can use one come before them.
+    /// Jobs with enough slots whose next tasks gain little or nothing from an accelerator, in the
+    /// pool of machines with accelerators: accelerable jobs come before them.
     Guest,
 }
 

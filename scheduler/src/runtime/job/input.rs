@@ -20,9 +20,9 @@ pub struct Split {
 /// A callback for the key and value of each record of a split. Its error stops the reading.
 pub type RecordSink<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> Result<(), TaskError> + 'a);
 
-/// A callback that an input calls now and then while it reads without finding a record. In this
-/// call the runtime paces the task, and notices that the task makes progress. Its error stops the
-/// reading.
+/// A callback that an input calls now and then while it reads without finding a record, and an
+/// output writer while it works on one row for long. In this call the runtime paces the task, and
+/// notices that the task makes progress. Its error stops the reading or the writing.
 pub type Checkpoint<'a> = &'a (dyn Fn() -> Result<(), TaskError> + 'a);
 
 /// A source of key-value records.
@@ -41,8 +41,8 @@ pub trait Input: Send + Sync {
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError>;
 
     /// Reads a split as [`Input::read`] does, and calls `checkpoint` now and then where many steps
-    /// give no record: among deleted rows, say. The runtime reads only by this function, so an
-    /// input that wraps another one must forward the call.
+    /// give no record: among deleted rows, say. The runtime calls this function, and not
+    /// [`Input::read`], so an input that wraps another one must forward the call.
     ///
     /// The default calls no checkpoint, for inputs that find a record at each step.
     ///

@@ -52,8 +52,8 @@ pub trait OutputWriter: Send {
     /// If writing fails; the attempt fails.
     fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError>;
 
-    /// Adds a row like [`write`](Self::write). Tasks call this method. A writer that may work on a row for
-    /// long calls `checkpoint` meanwhile, and ends with its error.
+    /// Adds a row like [`write`](Self::write). Tasks call only this method. A writer that may work on a row
+    /// for long overrides it, calls `checkpoint` during the work, and returns the error of `checkpoint`.
     ///
     /// # Errors
     /// Returns the errors of [`write`](Self::write), and that of `checkpoint`.

@@ -303,8 +303,8 @@ mod tests {
         text.split(' ').map(|key| key.as_bytes().to_vec()).collect()
     }
 
-    /// If the ranges of the stopped attempt counted for one of its maps, rows of one key would be
-    /// in two partitions.
+    /// If the stopped attempt used ranges of its own, and the other maps those of the attempt that
+    /// replaced it, rows of one key would be in two partitions.
     #[test]
     fn ranges_of_an_attempt_that_another_has_replaced_do_not_count() {
         let ranges = JobRanges::default();

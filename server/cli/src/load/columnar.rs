@@ -183,7 +183,8 @@ fn input(path: &Path) -> Option<Input> {
 }
 
 /// Parses a URL of S3. An `@` in the last part of the key begins a tag, unless the part is the name of a
-/// file. An `@` before the last part is an error: the text before it may be credentials.
+/// Parquet file or of a metadata file. An `@` before the last part is an error: the text before it may be
+/// credentials.
 fn in_bucket(url: &str) -> Result<Input, CliError> {
     if let Some((folder, name)) = url.rsplit_once('/')
         && folder.len() > BUCKET.len()

@@ -39,7 +39,7 @@ are gone or older at the next start: take the files from a backup.";
 /// rewritten.
 ///
 /// # Errors
-/// When a file is damaged, because its loss is not accepted, or because it could not be rewritten.
+/// When a file is still damaged at the end: its loss is not accepted, or it could not be rewritten.
 pub(super) fn run(
     attached: &Attached,
     table: &TableName,
@@ -145,7 +145,8 @@ fn tell(
     Ok(())
 }
 
-/// Returns whether a lost part of a file may have the record of the table's schema, if CQL created the table.
+/// Returns whether a lost part of a file may contain the record of the table's schema. Only tables that CQL
+/// created have such a record.
 fn may_lose_schema(file: &FileLoss) -> bool {
     let mut lost = file.lost.iter();
     lost.any(|lost| lost.concerns(&file.table, SCHEMA_KEY))

@@ -300,8 +300,7 @@ fn a_reload_has_no_effect_on_a_supervised_server_that_is_stopping() {
         return;
     }
     let place = Place::new();
-    let systemd = "unset NOTIFY_SOCKET && export SYSTEMD_EXEC_PID=$$";
-    let mut server = Server::start_after(&place, systemd, "");
+    let mut server = Server::start_after(&place, crate::supervised::AS_SYSTEMD, "");
     wide_table(&mut server.client());
     let _deaf = deaf(&server);
     server.signal(Signal::TERM);

@@ -12,6 +12,10 @@ use rustix::process::Signal;
 use crate::place::{Place, Running};
 use crate::serving::{Server, query};
 
+/// Commands of a shell that then executes a server. The server has the process id of the shell, so it finds
+/// that systemd started it, without a socket for notifications, as with `Type=simple`.
+pub const AS_SYSTEMD: &str = "unset NOTIFY_SOCKET && export SYSTEMD_EXEC_PID=$$";
+
 /// The socket of a supervisor, for notifications.
 struct Supervisor(UnixDatagram);
 
@@ -89,9 +93,7 @@ fn sighup_without_tls_stops_only_a_server_that_systemd_did_not_start() {
     let server = Server::start_after(&place, "unset NOTIFY_SOCKET SYSTEMD_EXEC_PID", "");
     server.signal(Signal::HUP);
     assert_eq!(server.wait(), Some(0));
-    // The server has the process id of the shell.
-    let systemd = "unset NOTIFY_SOCKET && export SYSTEMD_EXEC_PID=$$";
-    let mut server = Server::start_after(&place, systemd, "");
+    let mut server = Server::start_after(&place, AS_SYSTEMD, "");
     server.signal(Signal::HUP);
     server.error_line_with("SIGHUP has no effect");
     assert_eq!(server.stop(), Some(0));

@@ -319,22 +319,23 @@ fn list(context: &AccessContext<'_>, list: &ListRoles, out: &mut BytesMut) -> Re
         (None, Some(own)) if !sees_all => roles.of(own, list.directly),
         (None, _) => roles.iter().map(|(name, _)| &**name).collect(),
     };
-    let mut charged = Ok(());
-    let rows = interrupt::charge_each(shown, &mut charged).filter_map(|name| {
-        let role = roles.get(name)?;
+    let mut rows = Vec::new();
+    for name in shown {
+        interrupt::charge(1)?;
+        let Some(role) = roles.get(name) else {
+            continue;
+        };
         let options = role
             .snapshots_max
             .map(|max| (text(SNAPSHOTS_MAX), text(&max.to_string())));
-        Some(vec![
+        rows.push(vec![
             Some(text(name)),
             Some(boolean(role.is_superuser)),
             Some(boolean(role.can_login)),
             Some(map(options)),
             Some(text("ALL")),
-        ])
-    });
-    let rows = rows.collect();
-    charged?;
+        ]);
+    }
     let columns = [
         ("role", CqlType::Text),
         ("super", CqlType::Boolean),
@@ -353,18 +354,18 @@ fn list_users(context: &AccessContext<'_>, out: &mut BytesMut) -> Result<Outcome
         Some(own) if !sees_all(context)? => roles.of(own, false),
         _ => roles.iter().map(|(name, _)| &**name).collect(),
     };
-    let mut charged = Ok(());
-    let rows = interrupt::charge_each(shown, &mut charged).filter_map(|name| {
-        let role = roles.get(name).filter(|role| role.can_login)?;
-        let is_superuser = boolean(role.is_superuser);
-        Some(vec![
-            Some(text(name)),
-            Some(is_superuser),
-            Some(text("ALL")),
-        ])
-    });
-    let rows = rows.collect();
-    charged?;
+    let mut rows = Vec::new();
+    for name in shown {
+        interrupt::charge(1)?;
+        if let Some(role) = roles.get(name).filter(|role| role.can_login) {
+            let is_superuser = boolean(role.is_superuser);
+            rows.push(vec![
+                Some(text(name)),
+                Some(is_superuser),
+                Some(text("ALL")),
+            ]);
+        }
+    }
     let columns = [
         ("name", CqlType::Text),
         ("super", CqlType::Boolean),

@@ -52,7 +52,7 @@ impl GroupBy {
         let mut next = 0;
         let mut function = None;
         for selector in &select.group_by {
-            // A statement may have hundreds of thousands of these.
+            // A key may have thousands of columns.
             interrupt::charge(1)?;
             let (at, of_column) = element(selector, outputs, markers)?;
             if function.is_some() {

@@ -136,8 +136,8 @@ impl Markers {
     }
 }
 
-/// The bytes that a function's result may have for each byte of the arguments before the rest counts for
-/// the memory of the statement. The length of the request limits the arguments.
+/// The bytes of a function's result, for each byte of the arguments, that do not count towards the
+/// memory of the statement: the limit on the length of a request limits them, too.
 const BYTES_PER_ARGUMENT_BYTE: usize = 4;
 
 /// The values bound to the markers of a statement, in the order of the markers.
@@ -157,8 +157,9 @@ pub struct Bound<'v> {
     volatile: Option<&'v VolatileCalls>,
     /// The results of the calls in `volatile`, in order.
     called: Vec<Option<Vec<u8>>>,
-    /// The bytes of the results of functions that the execution has at present, as far as they are much
-    /// longer than the arguments: `fromJson` adds a null for each field that a JSON object omits.
+    /// The bytes of the results of functions that the execution has in memory at present. Only results
+    /// count that are much longer than their arguments: `fromJson` adds a null for each field that a
+    /// JSON object omits.
     results: Cell<Memory>,
 }
 
@@ -265,9 +266,10 @@ impl<'v> Bound<'v> {
         Ok(())
     }
 
-    /// Runs `work`, at whose end the values that it evaluates are dropped, or are counted otherwise.
-    /// From then on the results of functions among them count no more: an execution may evaluate the
-    /// terms of each row, or of each attempt, anew.
+    /// Runs `work`, and afterwards no longer counts the results of functions that `work` has added. By
+    /// then `work` must have dropped these results, or another limit must count them. An execution may
+    /// evaluate terms anew for each row or for each attempt, but has the results of one of them at a
+    /// time.
     pub fn dropping<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = self.results.get();
         let done = work();
@@ -370,7 +372,7 @@ mod tests {
     #[test]
     fn the_result_of_a_function_counts_until_it_is_dropped() {
         let bound = Bound::default();
-        // The length of the request limits as many bytes as the arguments have, and more.
+        // Only what a result has beyond `limited` bytes counts.
         let (args_bytes, limited) = (10, 10 * BYTES_PER_ARGUMENT_BYTE);
         (bound.count_result(limited + BYTES_MAX - 1, args_bytes)).unwrap();
         for _ in 0..2 {

@@ -40,11 +40,12 @@ pub const REQUIRES_ALLOW_FILTERING: &str = "Cannot execute this query as it migh
      filtering and thus may have unpredictable performance. If you want to execute this query \
      despite the performance unpredictability, use ALLOW FILTERING";
 
-/// The most keys, or ranges of keys, that a statement may name in all. Each value of an IN relation
-/// is combined with the values of the other columns, so the number is a product of the lengths of
-/// the IN lists.
+/// The most partition keys that a statement may name, and the most rows (or ranges of rows) of each
+/// partition. For a write, also the most rows in all partitions together. Each value of an IN
+/// relation is combined with the values of the other columns, so the number is a product of the
+/// lengths of the IN lists.
 const PRODUCT_MAX: usize = 65_536;
-/// The most bytes of all keys that a statement names by such combinations of IN values.
+/// The most bytes of the keys that [`PRODUCT_MAX`] limits.
 const PRODUCT_BYTES_MAX: usize = 64 << 20;
 
 /// The analysed WHERE clause of a statement.

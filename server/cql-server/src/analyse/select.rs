@@ -249,7 +249,7 @@ fn order(
     }
     let mut orderings = Vec::with_capacity(select.order_by.len());
     for (name, order) in last_of_each(&select.order_by) {
-        // A statement may have hundreds of thousands of these.
+        // A table may have thousands of columns.
         interrupt::charge(1)?;
         orderings.push((column(schema, name.as_str())?, order));
     }

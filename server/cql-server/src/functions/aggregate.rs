@@ -349,6 +349,7 @@ impl Aggregate {
             },
             CqlType::Varint => Number::Big(&state.big / divisor),
             CqlType::Decimal => {
+                // For `avg` this is the average already, so nothing is divided.
                 let total = state.decimal.clone().unwrap_or_default();
                 Number::Decimal(BigDecimal::new(total.unscaled, total.scale))
             }

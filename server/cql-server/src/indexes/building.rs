@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ebb_tables::{Catalog, CqlTable};
 
-/// A table with unfinished indexes. Equal values are of one table: a statement may give the id of a dropped
-/// table to a new one.
+/// A table with unfinished indexes. Values of two tables are never equal, even if the tables have the same
+/// id: a statement may give the id of a dropped table to a new one.
 #[derive(Debug, Clone)]
 pub(super) struct Building {
     pub table: Arc<CqlTable>,
@@ -39,8 +39,8 @@ impl Building {
         })
     }
 
-    /// Returns whether `table` is another form of this table. A table that was created under the name or
-    /// the id of this one is not.
+    /// Returns whether `table` is the same table, whatever its schema is by now. A later table with the
+    /// name or the id of a dropped one is another table.
     pub(super) fn is_of_table(&self, table: &CqlTable) -> bool {
         self.table.rows().is_same_table(table.rows())
     }

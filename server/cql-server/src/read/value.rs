@@ -39,7 +39,7 @@ pub type Value<'r> = Option<Cow<'r, [u8]>>;
 /// If the row is damaged, a function fails, computed values become too long, the key of an element or
 /// slice is null, or the statement's time is over.
 pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> {
-    // The keys are dropped, and the page counts the value.
+    // The keys of elements and slices are dropped by then, and the page counts the value itself.
     context.bound.dropping(|| computed(output, context))
 }
 

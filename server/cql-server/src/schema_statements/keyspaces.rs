@@ -154,7 +154,7 @@ const PACKAGE: &str = "org.apache.cassandra.locator.";
 const FACTOR: &str = "replication_factor";
 
 impl Replication {
-    /// Checks the options `options` in a statement about a keyspace, and completes them as Cassandra's
+    /// Checks the replication options in a statement about a keyspace, and completes them as Cassandra's
     /// strategies do (`prepareOptions`). `previous` are the present options of a keyspace that is
     /// altered; empty for a new one.
     fn new(
@@ -185,7 +185,7 @@ impl Replication {
                 }
             }
             "NetworkTopologyStrategy" => {
-                // There is no option but the class.
+                // With the class alone, the number of copies is the previous one or the default.
                 if options.len() == 1 {
                     options.insert(FACTOR.to_string(), copies());
                 }

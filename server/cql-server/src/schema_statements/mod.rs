@@ -153,8 +153,9 @@ impl SchemaContext<'_> {
     }
 
     /// Replaces the schema by the one that `decide` returns, together with a description of the
-    /// change. Returns this change, and adds it to [`changes`](Self::changes), where it stays if a
-    /// later step fails. `None` if `decide` left the schema unchanged.
+    /// change. Returns this change, and adds it to [`changes`](Self::changes): also if the schema has
+    /// changed and a later step fails, whose error is returned then. `None` if `decide` left the schema
+    /// unchanged.
     fn change_by(
         &self,
         decide: impl FnOnce(&Schema) -> Result<Option<(Schema, SchemaChange)>, ErrorResponse>,

@@ -101,7 +101,8 @@ fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
 fn check(option: &str, text: &str) -> Result<(), ErrorResponse> {
     match option {
         "additional_write_policy" | "speculative_retry" => retry_policy(text),
-        // Cassandra has the configurations of its file cassandra.yaml, and without one the default.
+        // In Cassandra a table may use any configuration of the file cassandra.yaml. ebb has no such file,
+        // and only the default.
         "memtable" if text != "default" => Err(ErrorResponse::config(format!(
             "Memtable configuration \"{text}\" not found."
         ))),

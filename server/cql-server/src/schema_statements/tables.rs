@@ -37,7 +37,8 @@ pub(super) fn create(context: &SchemaContext<'_>, create: &CreateTable) -> Done 
         }
         let created = schema.create_table(define(of, create)?);
         let created = created.map_err(of_schema)?;
-        // Once that table is readable, two tables would have the id. A random id is that of no table.
+        // An unreadable table may have the id that the statement gives, and once it is readable again, two
+        // tables would have that id. A random id is that of no other table.
         let mut properties = create.properties.iter();
         let has_id = properties.any(|property| property.name.as_str() == "id");
         if has_id && let Some(owner) = schema.unreadable_owner_of_id() {

@@ -25,8 +25,8 @@ pub(super) const STUCK: Duration = Duration::from_millis(1);
 /// The interval, while there are writes, at which the watchdog (the thread that notices stuck
 /// writes) checks them.
 const WATCH_EVERY: Duration = Duration::from_millis(2);
-/// The time after the start of the last write at which the watchdog stops checking, if that write
-/// has ended. The watchdog then sleeps until the next write begins.
+/// The time after the start of the last write at which the watchdog stops checking, if no write runs
+/// any more. The watchdog then sleeps until the next write begins.
 const WATCH_FOR: Duration = Duration::from_secs(1);
 
 /// The record of the current and recent writes that shows whether writes are slow at the moment.

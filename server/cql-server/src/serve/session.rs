@@ -618,9 +618,10 @@ impl<S: Service> Session<S> {
     }
 }
 
-/// Checks that an EXECUTE or a BATCH has a value for each marker of a statement. The error begins with
-/// `there`, which Cassandra writes differently for the two, and it has other words for a QUERY. Values
-/// with names are checked where they are bound to the markers.
+/// Checks that an EXECUTE or a BATCH has one value for each marker of a statement. The error begins
+/// with `there`: Cassandra writes "there" for an EXECUTE and "There" for a BATCH. A QUERY is not checked
+/// here, because Cassandra has another error for it. Values with names are not checked here either. Both
+/// are checked when the values are bound to the markers.
 fn check_value_count(
     statement: &impl Statement,
     values: &Values<'_>,

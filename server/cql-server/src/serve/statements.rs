@@ -44,7 +44,7 @@ impl<S> Entry<S> {
 /// first, and half of the memory is for statements that were used more than once.
 pub(super) struct Statements<S> {
     cache: Cache<Id, Arc<Entry<S>>, BySize>,
-    /// The number of schema changes after which outdated statements were dropped.
+    /// The number of schema changes after which outdated statements were dropped or are being dropped.
     schema_changes: AtomicU64,
     /// The largest statement that the cache keeps, in bytes.
     statement_bytes_max: u64,
@@ -149,7 +149,8 @@ impl<S: Statement> Statements<S> {
             return Err(too_large(bytes, self.statement_bytes_max, text));
         }
         self.cache.insert(id, entry.clone());
-        // Read after the insertion: of a later change, `drop_outdated` sees the statement.
+        // Read after the insertion: if the schema changes later, `drop_outdated` finds the statement in
+        // the cache.
         if self.schema_changes() != schema_changes {
             self.drop_if_outdated(&id, &entry, CHECK_TIME_MAX, is_current);
         }
@@ -159,7 +160,7 @@ impl<S: Statement> Statements<S> {
     /// Drops the statements that are not current after a schema change, and those for which
     /// `is_current` takes too long. Their clients get UNPREPARED, and prepare them again.
     pub(super) fn drop_outdated(&self, is_current: impl Fn(&S) -> bool) {
-        // Before the statements are read, so that no statement is overlooked by both sides.
+        // Before the statements are read, so that either this loop or `insert` checks each statement.
         self.schema_changes.fetch_add(1, Ordering::SeqCst);
         let end = Instant::now() + CHECKS_TIME_MAX;
         // No lock of the cache is held while a statement is checked, which may take long.

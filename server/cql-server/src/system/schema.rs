@@ -82,14 +82,25 @@ pub(super) fn for_each_table(
     let users = users(facts, lookup, |table| lookup.has_table(table))?;
     let of_users = users.iter();
     let of_users = of_users.map(|(name, keyspace)| (&name[..], tables_of(keyspace, lookup)));
-    let own = LOCAL_KEYSPACES.iter();
-    let own = own.filter(|name| lookup.has_keyspace(name)).map(|name| {
-        let tables = facts.system.tables_of(slice::from_ref(name));
-        let is_read = |table: &&TableSchema| lookup.has_table(table.name());
-        let tables: Vec<&TableSchema> = tables.filter(is_read).collect();
-        (*name, tables)
-    });
+    let own = own_tables(facts, lookup, LOCAL_KEYSPACES);
     rows.for_each_table(of_users.chain(own), compute)
+}
+
+/// Returns those of the server's own keyspaces `keyspaces` whose rows a statement reads, each with
+/// its tables whose rows the statement reads, in the order of their names.
+pub(super) fn own_tables<'f>(
+    facts: &'f Facts,
+    lookup: &'f Lookup,
+    keyspaces: &'static [&'static str],
+) -> impl Iterator<Item = (&'f str, Vec<&'f TableSchema>)> {
+    let read = keyspaces
+        .iter()
+        .filter(move |name| lookup.has_keyspace(name));
+    read.map(move |name| {
+        let tables = facts.system.tables_of(slice::from_ref(name));
+        let tables = tables.filter(|table| lookup.has_table(table.name()));
+        (*name, tables.collect::<Vec<_>>())
+    })
 }
 
 fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Bytes {

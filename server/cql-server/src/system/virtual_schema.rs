@@ -1,11 +1,9 @@
 //! `system_virtual_schema`: the tables in its own keyspace and in `system_views`.
 
-use std::slice;
-
 use ebb_cql::protocol::ErrorResponse;
 
 use super::cells::text;
-use super::schema::{COLUMN_COLUMNS, column_rows};
+use super::schema::{COLUMN_COLUMNS, column_rows, own_tables};
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup, VIRTUAL_KEYSPACES};
 
@@ -55,12 +53,7 @@ pub(super) const COLUMNS: Definition = Definition {
 };
 
 fn columns(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    let read = VIRTUAL_KEYSPACES.iter();
-    let read = read.filter(|name| lookup.has_keyspace(name));
-    let keyspaces = read.map(|name| {
-        let tables = facts.system.tables_of(slice::from_ref(name));
-        (*name, tables.collect::<Vec<_>>())
-    });
+    let keyspaces = own_tables(facts, lookup, VIRTUAL_KEYSPACES);
     rows.for_each_table(keyspaces, |rows, keyspace, table| {
         column_rows(keyspace, table, rows)
     })

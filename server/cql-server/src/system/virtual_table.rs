@@ -110,12 +110,13 @@ pub(super) fn no_rows(_: &Facts, _: &Lookup, _: &mut RowSet<'_>) -> Result<(), E
     Ok(())
 }
 
-/// Returns the error of a statement whose rows take more memory than `bytes_max` before they are read. They
-/// are computed in full and then sorted, even for `count(*)`.
+/// Returns the error of a statement for which the server computes rows of more than `bytes_max` bytes. All
+/// of them are computed and sorted before the statement reads the first one, even for `count(*)`.
 fn rows_too_large(bytes_max: usize) -> ErrorResponse {
     ErrorResponse::invalid(format!(
-        "The rows that the server computes for the statement have more than {bytes_max} bytes, whatever \
-         it selects of them; name a keyspace or a table in WHERE, or ask for pages without aggregates"
+        "The rows that the server computes for the statement have more than {bytes_max} bytes before \
+         they are filtered or counted; name a keyspace or a table in WHERE, or read the rows in pages \
+         and without aggregates"
     ))
 }
 
@@ -169,14 +170,14 @@ impl RowSet<'_> {
         Ok(())
     }
 
-    /// Whether the page needs no more rows, if further rows have greater keys.
+    /// Returns whether the page needs no more rows, if further rows have greater keys.
     pub(super) fn is_full(&self) -> bool {
         (self.page.rows_max).is_some_and(|rows_max| self.rows.len() >= rows_max)
     }
 
     /// Adds a row, unless it lies before the page. Columns without a cell are null; key columns must
-    /// have one. Leaves out a row whose key is too long, which only a name of an earlier version can
-    /// cause: an error would keep drivers, which read all rows about the schema, from connecting.
+    /// have one. Leaves out a row whose key is too long, because of a name that only an earlier version
+    /// accepted: an error would keep drivers, which read all rows about the schema, from connecting.
     ///
     /// # Errors
     /// If a key column has an invalid value, the rows take too much memory, or the statement's time is

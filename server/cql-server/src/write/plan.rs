@@ -97,8 +97,8 @@ impl WritePlan {
     }
 
     /// Calls `use_bound` with the values of the statement: the bound ones, followed by those in the
-    /// text of INSERT JSON. The results of functions count until the end of `use_bound`, which
-    /// returns at most keys.
+    /// text of INSERT JSON. The results of functions count until `use_bound` returns, so it must not
+    /// return values that contain them, except keys, which have a limit of their own.
     ///
     /// # Errors
     /// The error of `use_bound`, or an error if the text is no row of the table.

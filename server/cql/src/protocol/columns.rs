@@ -50,7 +50,8 @@ impl Version {
 pub struct ColumnSpec<'a> {
     pub keyspace: &'a str,
     pub table: &'a str,
-    /// The name, the alias, or the expression of the column. Only the first 65,535 bytes are sent.
+    /// The name, the alias, or the expression of the column. Like the other names, it is cut at the
+    /// last character that fits into 65,535 bytes.
     pub name: &'a str,
     pub ty: &'a CqlType,
 }
@@ -79,7 +80,8 @@ impl Columns {
     /// mention of a column repeats its type, which may have thousands of fields.
     ///
     /// # Errors
-    /// The error of `charge`, which is called with the bytes of each column once it is encoded.
+    /// The error of `charge`, which is called with the number of bytes of each column once it is
+    /// encoded. If a type contains durations, columns are encoded for each version of the protocol.
     ///
     /// # Panics
     /// Panics in the same cases as [`new`](Self::new).

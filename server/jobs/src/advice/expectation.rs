@@ -81,8 +81,8 @@ pub struct Expected<'a> {
     pub name: &'a str,
     /// The job or chain to run.
     pub work: &'a Work,
-    /// The profile of an earlier execution: `Some(None)` if the database has none, `None` if the job uses no
-    /// database.
+    /// The profile of an earlier execution: `Some(None)` if the node's database has none, `None` if the node
+    /// has no database.
     pub known: Option<Option<&'a KnownProfile>>,
     /// The number of cores that the job may use.
     pub cores: u32,

@@ -124,7 +124,7 @@ impl History {
     /// this record without its end.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When the store fails, or a row is not a job.
     pub fn begin_backup(&self, request: &BackupRequest, started_unix_ms: u64) -> Result<JobRecord> {
         let make = |id, _| JobRecord::of_backup(id, request, started_unix_ms);
         let added = self.add(|_| Some(()), make);

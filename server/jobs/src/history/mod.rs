@@ -209,9 +209,10 @@ impl History {
         Ok(again)
     }
 
-    /// Records that a process has parked a job, so that the next process starts it again. A process parks a
-    /// job when it shuts down, or accepts no jobs. This works on a full disk, too: without the record, the
-    /// start would count against [`STARTS_MAX`], like one whose process ended while the job ran.
+    /// Records that a process has parked a job, so that the job can start again. A process parks a job when
+    /// it shuts down, when it accepts no jobs, and when a restart of the job fails for a reason that may
+    /// pass, such as a full disk. So this works on a full disk, too: without the record, the start would
+    /// count against [`STARTS_MAX`], like one whose process ended while the job ran.
     ///
     /// # Errors
     /// When the store fails.
@@ -294,7 +295,7 @@ impl History {
     /// estimate, if it had an estimate.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When the store fails, or a row is not a profile.
     pub fn record_profile(
         &self,
         job: &JobRecord,

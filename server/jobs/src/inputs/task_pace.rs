@@ -32,7 +32,7 @@ impl<'c> TaskPace<'c> {
         (self.checkpoint)()
     }
 
-    /// Reports work on values that is about to be done, and takes as long as comparing `bytes` bytes. Calls
+    /// Reports work on values that is about to be done and takes as long as comparing `bytes` bytes. Calls
     /// the checkpoint if this work and the work since the last such call take long: see
     /// [`ValueWork::charge`].
     pub(crate) fn charge(&self, bytes: usize) -> Result<(), Ended> {

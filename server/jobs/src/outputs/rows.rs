@@ -42,7 +42,7 @@ impl RowFormat {
         }
     }
 
-    /// Returns the extension of the files of partitions.
+    /// Returns the extension of the files, one per partition, in an output folder.
     pub(super) fn extension(self) -> &'static str {
         match self {
             Self::Text => "tsv",

@@ -32,7 +32,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 const READ_BYTES: usize = 64 << 10;
 
 /// A writer of rows to a file. The rows come in any order, and the writer sorts as many at a time
-/// as fit into its buffer: such a sorted part of the file is a run. A writer of
+/// as fit into its buffer, so that the file consists of sorted runs. A writer of
 /// [`create_unsorted`](Self::create_unsorted) does not sort.
 #[derive(Debug)]
 pub(super) struct StagingWriter {

@@ -94,8 +94,8 @@ impl<F, E> DecodeError<F, E> {
 /// Appends the ordered form of a value.
 ///
 /// # Errors
-/// If the type has no order, or the value is invalid in a way that affects its form (text is not
-/// validated).
+/// If the type has no order, the value is invalid in a way that affects its form (text is not
+/// validated), or the value is or contains a decimal of more than [`DECIMAL_BYTES_MAX`] bytes.
 pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
     match try_encode(ty, value, out, &mut |_| Ok::<_, Infallible>(())) {
         Ok(()) => Ok(()),

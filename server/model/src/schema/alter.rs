@@ -225,20 +225,19 @@ impl TableSchema {
 /// [`expand`] returned it.
 fn reads_cells_of(ty: &CqlType, old: &CqlType) -> bool {
     use CqlType::{
-        Ascii, Bigint, Blob, Boolean, Counter, Double, Float, Int, Text, Timestamp, Timeuuid,
+        Ascii, Bigint, Blob, Boolean, Counter, Double, Float, Int, Text, Timestamp, Timeuuid, Uuid,
     };
     // A user-defined type that is not frozen becomes a tuple by the expansion, and so a single cell.
     if ty.is_multi_cell() != old.is_multi_cell() {
         return false;
     }
     match (&expand(ty), old) {
-        (Blob, old) => {
-            // Cassandra stores the values of these types without a length.
-            let is_fixed = matches!(old, Bigint | Boolean | Double | Float | Int | Timestamp);
-            !is_fixed && !matches!(old, Counter | Timeuuid | CqlType::Uuid)
-        }
+        (Blob, Counter) => false,
+        // Cassandra stores the values of these types without a length.
+        (Blob, Bigint | Boolean | Double | Float | Int | Timestamp | Timeuuid | Uuid) => false,
+        (Blob, _) => true,
         (Text, Ascii) | (Bigint, Timestamp) | (Timestamp, Bigint) => true,
-        (CqlType::Uuid, Timeuuid) => true,
+        (Uuid, Timeuuid) => true,
         (ty, old) => ty == old,
     }
 }

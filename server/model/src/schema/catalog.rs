@@ -199,9 +199,9 @@ impl Schema {
     /// consists of the names of table and column.
     ///
     /// # Errors
-    /// If there is no such table, the name is taken, or an equal index exists;
-    /// [`SchemaError::Unreadable`] if an unreadable table may have an index of the name; the errors of
-    /// [`TableSchema::check_index`].
+    /// If there is no such table, the table has counters, the name is taken, or an equal index
+    /// exists; [`SchemaError::Unreadable`] if an unreadable table may have an index of the name; the
+    /// errors of [`TableSchema::create_index`].
     pub fn create_index(
         &self,
         (keyspace, table): (&str, &str),
@@ -245,8 +245,8 @@ impl Schema {
                 ))
             };
         }
-        // Once that table is readable, one of two tables with an index of the same name would be out of
-        // service.
+        // An unreadable table may have an index of this name. Once it is readable, one of the two tables would
+        // be out of service.
         if let Some(owner) = self.unreadable_owner_of_index(keyspace) {
             return Err(owner);
         }

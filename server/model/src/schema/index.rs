@@ -198,9 +198,9 @@ impl IndexedColumn<'_> {
     /// Calls `each` with the result of [`prefix_of`](Self::prefix_of) for every live value of the
     /// column in a row, static or not. Only for columns outside the primary key.
     ///
-    /// Leaves out decimals that are too long for an ordered form, because no statement can search
-    /// for them. Such decimals are older than the index, or a job has written them: a statement
-    /// cannot write them into an indexed column.
+    /// Leaves out values that are or contain a decimal that is too long for an ordered form, because
+    /// no statement can search for them. Such values are older than the index, or a job has written
+    /// them: a statement cannot write them into an indexed column.
     ///
     /// # Errors
     /// If the row is damaged; the error of `charge`.
@@ -408,7 +408,7 @@ impl TableSchema {
     /// Returns the table with one more index, which has yet to be built.
     ///
     /// # Errors
-    /// The errors of [`check_index`](Self::check_index), and one for an invalid name.
+    /// The errors of [`check_index`](Self::check_index), and one for an invalid or too long name.
     pub fn create_index(
         &self,
         name: &str,

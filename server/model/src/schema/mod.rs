@@ -50,9 +50,9 @@ pub const NAME_LEN_MAX: usize = 48;
 
 /// The maximal length in bytes of the names for which Cassandra has no limit: those of columns, types,
 /// fields, indexes, roles and identities. Such a name is part of the key of a row in `system_schema`
-/// or `system_auth`, and of strings of the protocol. Both end at 65,535 bytes, also with the names of
-/// a keyspace and a table before it. 4,096 bytes leave room for two such names, and for the 2,048 of
-/// a SPIFFE ID.
+/// or `system_auth`, and of strings of the protocol. The limit of both is 65,535 bytes, and such a key
+/// also contains the names of a keyspace and a table. 4,096 bytes leave room for two long names in one
+/// key, and for the longest identity, a SPIFFE ID of 2,048 bytes.
 pub const LONG_NAME_BYTES_MAX: usize = 4096;
 
 /// The error of a rejected change or an unreadable record.
@@ -79,7 +79,8 @@ pub enum SchemaError {
     /// support.
     #[error("schema record: {0}")]
     Record(String),
-    /// The statement names an object that exists but whose record cannot be read.
+    /// The statement concerns, or may concern, an object that exists but whose record cannot be
+    /// read.
     #[error("{0}")]
     Unreadable(Box<Unreadable>),
 }

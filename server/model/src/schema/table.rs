@@ -445,7 +445,7 @@ fn check_order(clustering: &[String], order: &[(String, Order)]) -> Result<(), S
             invalid(format!("Missing CLUSTERING ORDER for column {column}"))
         };
     }
-    // A clustering column is named twice.
+    // All names are those of clustering columns, so one is named twice.
     if order.len() > clustering.len() {
         return invalid("Only clustering columns can be defined in CLUSTERING ORDER directive");
     }

@@ -129,8 +129,10 @@ impl CqlType {
         }
     }
 
-    /// Returns the type as `frozen<...>` makes it: one cell, with all nested types frozen too.
-    /// A type of one cell contains frozen types only, so it is returned as it is, without a copy.
+    /// Returns the type as `frozen<...>` makes it: one cell, with all nested types frozen too. (The
+    /// definitions of user-defined types stay unchanged: their fields may have types that are not
+    /// frozen.) A type of one cell is returned as it is, without a copy: its nested types are frozen
+    /// already.
     #[must_use]
     pub fn freeze(self) -> Self {
         if !self.is_multi_cell() {

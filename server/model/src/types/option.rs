@@ -98,8 +98,8 @@ impl CqlType {
     }
 }
 
-/// Appends a `[string]`: a length of 16 bits and as many bytes. A longer text would be cut; names are far
-/// shorter than that.
+/// Appends a `[string]`: a length of 16 bits and as many bytes. A longer text is cut at the last character
+/// that fits: earlier versions accepted names of any length.
 fn write_string(text: &str, out: &mut Vec<u8>) {
     let len = text.floor_char_boundary(usize::from(u16::MAX));
     out.extend((len as u16).to_be_bytes());

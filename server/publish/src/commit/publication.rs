@@ -34,7 +34,8 @@ pub struct Publication {
     /// Whether the tag with the name of the snapshot, if it exists and names another Iceberg
     /// snapshot, is moved to the new one.
     pub replaces_tag: bool,
-    /// The table properties that the commit sets.
+    /// The table properties that the commit sets for the caller, in addition to those of the commit itself
+    /// (the origin, and `gc.enabled`).
     pub properties: BTreeMap<String, String>,
 }
 

@@ -180,7 +180,7 @@ fn view(entry: &DirEntry) -> io::Result<Option<BackupView>> {
     let created = entry.metadata()?.modified()?.duration_since(UNIX_EPOCH);
     let mut bytes = 0;
     for file in fs::read_dir(entry.path())? {
-        // A newer backup in this folder removes the files that only the older one needed.
+        // The file may be gone: a newer backup in this folder removes files that only the older one needed.
         bytes += file?.metadata().map_or(0, |found| found.len());
     }
     Ok(Some(BackupView {

@@ -131,7 +131,7 @@ impl<'p> Partition<'p> {
     }
 
     /// Returns whether the result has a row for the static columns alone: some of them have values,
-    /// and the partition has no other row. `has_rows` is true if it has one.
+    /// and the partition has no other row. `has_rows` is true if the partition has another row.
     ///
     /// # Errors
     /// If the header is damaged.

@@ -91,6 +91,7 @@ impl<'s> PartitionScan<'s> {
     /// (visible or not), the key of a selected row that the table does not have,
     /// [`RowStep::Passed`] among keys that the reader does not see, [`RowStep::Seek`] if the
     /// following step opens a range of keys, or the end.
+    ///
     /// # Errors
     /// If the store cannot read an entry.
     #[inline]

@@ -4,8 +4,8 @@ use memchr::{memchr, memchr2, memchr3};
 
 use super::{CsvDialect, CsvProblem};
 
-/// Splits records into fields, one record at a time. Its buffers are used again for each record, so that it
-/// allocates nothing per record.
+/// A splitter of records into fields, one record at a time. Its buffers are used again for each record, so
+/// that it allocates nothing per record.
 #[derive(Debug, Clone, Default)]
 pub struct CsvFields {
     dialect: CsvDialect,

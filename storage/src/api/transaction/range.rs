@@ -194,8 +194,8 @@ impl<I: DoubleEndedIterator> Ends<I> {
 
 impl Ends<Range> {
     /// Searches, in at most `keys_max` keys, for the item that the next `peek` or `take` at this
-    /// end returns. Returns false if the search stopped before it found the item or came to the end
-    /// of the range.
+    /// end returns. Returns false if the search stopped at this limit, and another call has to go
+    /// on with it.
     fn search(&mut self, end: End, keys_max: u32) -> bool {
         let slot = match end {
             End::Front => &mut self.front,

@@ -12,9 +12,10 @@ use crate::runs::RunMeta;
 use crate::sync::Ordering;
 use crate::table_store::{Link, LinkFolder, Way, link};
 
-/// Links the files of a capture into a folder beside the database. `None` if the disk has no links,
-/// if the SSTables are no files of this disk, or if the database was opened only to be read. Files
-/// that the database could not open are linked if they exist.
+/// Links the files of a capture into a folder beside the database. `None` if the disk cannot link
+/// them or has no space for a link ([`LinkFolder::make`]), if the SSTables are no files of this
+/// disk, or if the database was opened only to be read. Files that the database could not open are
+/// linked if possible.
 pub(super) fn link_all(
     engine: &Engine,
     capture: &Capture<'_>,

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::files::FileKind;
 use crate::key::FileNumber;
 use crate::log_store::{self, LockGuard};
-use crate::maintenance::new_dir::{NewDir, is_incomplete};
+use crate::maintenance::new_dir::{NewDir, has_database};
 use crate::manifest::{DatabaseId, Manifest, State};
 use crate::mutation::{self, Mutation};
 use crate::runs::RunMeta;
@@ -47,7 +47,7 @@ impl BackupDir {
     /// [`Error::Corruption`] if the manifest of the older backup is damaged.
     pub(super) fn claim(disk: Arc<dyn Disk>, dir: &Path, source: DatabaseId) -> Result<Self> {
         // What an interrupted backup or repair left is refused there.
-        if !Manifest::exists(&*disk, dir)? || is_incomplete(&*disk, dir) {
+        if !has_database(&*disk, dir)? {
             return NewDir::claim(disk, dir).map(Self::New);
         }
         OlderBackup::claim(disk, dir, source).map(Self::Older)

@@ -21,8 +21,8 @@ type LostKeys = (Option<Vec<u8>>, Option<Vec<u8>>);
 #[derive(Debug, Clone, Default)]
 pub(super) struct Extent {
     /// The range of sequence numbers of which the source has all versions that are still needed, so
-    /// that it replaces the versions with these numbers in older sources; `None` if the range is
-    /// not known.
+    /// that it replaces the versions with these numbers in older sources; `None` if the source
+    /// replaces none.
     pub(super) origin: Option<(SeqNo, SeqNo)>,
     /// The smallest and the largest sequence number of the source's versions.
     pub(super) seqs: (SeqNo, SeqNo),

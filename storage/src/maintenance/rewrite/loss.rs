@@ -18,9 +18,10 @@ pub(super) struct Reading<'a> {
     pub(super) has_tombstones: bool,
 }
 
-/// Returns the parts of a file that cannot be read, each with the range of the keys that it may
-/// have had and that are still needed. `counting` is the key range of the file's run: no reader
-/// needs keys outside of it from this file. `None`: all keys of the file may be needed.
+/// Returns the parts of a file that cannot be read, each with the range of the keys that readers may
+/// still need from the part, as versions or in range tombstones. Leaves out parts without such keys.
+/// `counting` is the key range of the file's run: no reader needs keys outside of this range from
+/// the file. `None`: all keys of the file may be needed.
 ///
 /// The result is empty if as many entries were read as the file has: then at most a filter or an
 /// index is lost, and everything can be read without it.

@@ -149,8 +149,8 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// Returns the WAL segments with these numbers, and their lengths. If one is missing, adds a
-    /// finding, and returns none.
+    /// Returns the WAL segments with these numbers, and their lengths. If one is missing, or the
+    /// directory cannot be listed, adds a finding, and returns no segment at all.
     fn segments(&mut self, numbers: Range<FileNumber>) -> Vec<(Segment, u64)> {
         match wal::segments(self.log_store, self.dir, numbers) {
             Ok(segments) => segments

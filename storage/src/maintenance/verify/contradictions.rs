@@ -6,7 +6,7 @@ use crate::key::SeqNo;
 use crate::manifest::State;
 
 /// Returns the contradictions in the manifest's state. Of those that keep the database from
-/// opening, it has only the first that [`State::check`] finds.
+/// opening, returns only the first, which [`State::check`] finds.
 pub(super) fn contradictions(state: &State) -> Vec<String> {
     let mut found: Vec<_> = state.check().err().into_iter().collect();
     let mut names = HashSet::new();

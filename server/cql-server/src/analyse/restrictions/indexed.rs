@@ -40,7 +40,7 @@ pub struct IndexedRelation {
 #[derive(Debug, Clone)]
 enum Lookup {
     Term(Term),
-    /// The value at the index `at` of a bound tuple, which has the values of `columns` columns.
+    /// The value at position `at` of a bound tuple with a value for each of `columns` columns.
     Component {
         tuple: Term,
         columns: usize,
@@ -125,29 +125,24 @@ impl Usable {
                 has_several_of_one |=
                     !is_new && matches!(restriction.kind, RestrictionKind::Other(_));
             }
-            let columns_of_relation = restriction.columns.len();
-            let mut by_index = restriction
-                .columns
-                .iter()
-                .enumerate()
-                .flat_map(|(at, &column)| {
-                    let of_column = indexes.get(&columns[column].id).into_iter().flatten();
-                    of_column.filter_map(move |&indexed| {
-                        let of_relation = (at, columns_of_relation);
-                        let (lookups, rank) = served(indexed, &restriction.kind, of_relation)?;
-                        Some(IndexedRelation {
-                            id: indexed.index.id,
-                            column,
-                            target: indexed.index.target,
-                            lookups,
-                            predicate: None,
-                            rank,
-                        })
+            let width = restriction.columns.len();
+            let mut of_relation = restriction.columns.iter().enumerate();
+            // Only the first index: all indexes that serve a tuple have the same rank, and each would
+            // have a copy of the whole tuple.
+            relations.extend(of_relation.find_map(|(at, &column)| {
+                let of_column = indexes.get(&columns[column].id)?;
+                of_column.iter().find_map(|&indexed| {
+                    let (lookups, rank) = served(indexed, &restriction.kind, at, width)?;
+                    Some(IndexedRelation {
+                        id: indexed.index.id,
+                        column,
+                        target: indexed.index.target,
+                        lookups,
+                        predicate: None,
+                        rank,
                     })
-                });
-            // Only the first: all indexes that serve a tuple have the same rank, and each would have a
-            // copy of the whole tuple.
-            relations.extend(by_index.next());
+                })
+            }));
         }
         let of = |kind| seen.iter().filter(|&&at| columns[at].kind == kind).count();
         Self {
@@ -166,7 +161,7 @@ impl Usable {
         !self.relations.is_empty()
     }
 
-    /// Chooses the index to use; `None` if the statement needs none.
+    /// Chooses the index to use; `None` if the statement uses none.
     ///
     /// # Errors
     /// Cassandra's errors: the statement needs ALLOW FILTERING, or has an IN on the partition key
@@ -224,14 +219,17 @@ const VALUE_LEN_MAX: usize = 65_535;
 const RANK_OF_KEY: u8 = 5;
 
 /// Returns the values that an index looks up for a relation, and the rank of the index; `None` if
-/// the index does not serve the relation. `columns` is the number of columns in the relation, and
-/// `at` the index of the indexed column among them. Whole values have lower, that is better, ranks
-/// than elements, because usually fewer rows have them. Indexes of rows have lower ranks than indexes
-/// of partitions, because reading a row costs less.
+/// the index does not serve the relation. `at` is the position of the indexed column among the
+/// columns of the relation, and `columns` is their number.
+///
+/// Whole values have lower, that is better, ranks than elements, because usually fewer rows have
+/// them. Indexes of rows have lower ranks than indexes of partitions, because reading a row costs
+/// less.
 fn served(
     indexed: IndexedColumn<'_>,
     kind: &RestrictionKind,
-    (at, columns): (usize, usize),
+    at: usize,
+    columns: usize,
 ) -> Option<(Vec<Lookup>, u8)> {
     let target = indexed.index.target;
     let by = |terms: &[&Term], rank| {
@@ -335,8 +333,8 @@ mod tests {
     use crate::analyse::markers::Markers;
     use crate::executor::harness::Server;
 
-    /// Regression: each index on a column of a tuple had a copy of the tuple, which may have megabytes, and a
-    /// table may have thousands of indexes.
+    /// Regression: each index on a column of a tuple had a copy of the tuple, which may have megabytes,
+    /// and a table may have thousands of indexes.
     #[test]
     fn several_indexes_on_the_columns_of_a_tuple_have_one_copy_of_it() {
         let server = Server::with(&[

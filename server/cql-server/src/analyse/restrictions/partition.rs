@@ -126,7 +126,8 @@ impl PartitionRestrictions {
     /// Computes the partitions from the bound values.
     ///
     /// # Errors
-    /// If a value is null, a key is empty or too long, or there are too many keys.
+    /// Cassandra's errors: a value is null or unset, or a key is empty or too long. Also an error if
+    /// there are too many keys, or the timeout of the statement.
     pub fn partitions(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Partitions> {
         match self {
             Self::All => Ok(Partitions::Range(token_range(

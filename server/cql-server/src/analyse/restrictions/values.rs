@@ -1,7 +1,6 @@
-//! The values of relations.
+//! The values of relations: their evaluation, with Cassandra's errors for nulls and unset values.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 
 use ebb_model::types::elements;
 
@@ -11,16 +10,17 @@ use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_type};
 use crate::interrupt;
 
-/// The use of the values of a relation. Cassandra words an error about a null or unset value accordingly.
+/// The purpose of a relation's values, on which the words of Cassandra's errors for null and unset
+/// values depend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Keys, by `=`.
+    /// The value names a key, with `=`.
     Equal,
-    /// Keys, by IN.
+    /// The values name keys, with IN.
     In,
-    /// Keys, by `<`, `<=`, `>` or `>=`.
+    /// The value is an end of a range of keys, with `<`, `<=`, `>` or `>=`.
     Slice,
-    /// Each row that is read.
+    /// The value is compared with each row that is read.
     Filter,
 }
 
@@ -44,16 +44,15 @@ impl Related<'_> {
             Evaluated::Unset if self.names.len() > 1 => {
                 invalid(format!("Invalid unset value for tuple field number {at}"))
             }
-            Evaluated::Unset if self.role == Role::Filter => {
-                let column = self.names[at];
-                invalid(format!("Unsupported unset value for column {column}"))
-            }
             Evaluated::Unset => {
-                invalid(format!("Invalid unset value for column {}", self.names[at]))
+                let is_filter = self.role == Role::Filter;
+                let fault = if is_filter { "Unsupported" } else { "Invalid" };
+                invalid(format!("{fault} unset value for column {}", self.names[at]))
             }
         }
     }
 
+    /// Returns Cassandra's error for a null as the value of the column with the index `at`.
     fn null<T>(&self, at: usize) -> Result<T> {
         let column = self.names[at];
         let is_tuple = self.names.len() > 1;
@@ -136,7 +135,10 @@ impl Related<'_> {
         elements.map(one).collect()
     }
 
-    /// Returns the values of a bound tuple.
+    /// Splits a bound tuple into the values of the columns.
+    ///
+    /// # Errors
+    /// The errors of [`tuple`](Self::tuple).
     fn split<'v>(&self, bytes: &[u8]) -> Result<Vec<Cow<'v, [u8]>>> {
         let columns = self.names.len();
         let mut values: Vec<Cow<'v, [u8]>> = Vec::with_capacity(columns);
@@ -146,12 +148,12 @@ impl Related<'_> {
                 None => return self.null(at.min(columns - 1)),
             }
         }
-        match values.len().cmp(&columns) {
-            Ordering::Equal => Ok(values),
-            _ => invalid(format!(
+        if values.len() != columns {
+            return invalid(format!(
                 "Expected {columns} elements in value tuple, but got {}",
                 values.len()
-            )),
+            ));
         }
+        Ok(values)
     }
 }

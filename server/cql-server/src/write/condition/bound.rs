@@ -158,13 +158,13 @@ impl BoundCondition<'_> {
             && column.ty.is_multi_cell();
         self.any(|value| match (value, found) {
             (Some(value), found) if is_unfrozen && self.is_empty_collection(value) => {
-                empty(self.operator, &column.ty, found.is_none())
+                null(self.operator, found.is_none(), empty(&column.ty))
             }
             (Some(value), Some(found)) => {
                 satisfies(self.operator, &self.condition.ty, found, value)
             }
             (Some(_), None) => Ok(self.operator == Operator::NotEqual),
-            (None, found) => null(self.operator, found.is_none()),
+            (None, found) => null(self.operator, found.is_none(), "null"),
         })
     }
 
@@ -204,35 +204,29 @@ fn list_index(bytes: &[u8]) -> Result<usize> {
     }
 }
 
-fn null(operator: Operator, is_null: bool) -> Result<bool> {
+/// Returns whether a value satisfies the operator with null, or with an empty unfrozen collection,
+/// which is stored as null. `is_null` is true if the value is null. `operand` is the operand in
+/// errors: "null" or the result of [`empty`].
+///
+/// # Errors
+/// Cassandra's error for a comparison by order.
+fn null(operator: Operator, is_null: bool, operand: &str) -> Result<bool> {
     match operator {
         Operator::Equal => Ok(is_null),
         Operator::NotEqual => Ok(!is_null),
         other => invalid(format!(
-            "Invalid comparison with null for operator \"{}\"",
+            "Invalid comparison with {operand} for operator \"{}\"",
             other.text()
         )),
     }
 }
 
-/// Returns whether an unfrozen collection of type `ty` satisfies the operator with an empty
-/// collection. An empty unfrozen collection is stored as null, so `is_null` is true for it.
-///
-/// # Errors
-/// Cassandra's error for a comparison by order.
-fn empty(operator: Operator, ty: &CqlType, is_null: bool) -> Result<bool> {
-    let kind = match ty {
-        CqlType::List { .. } => "list",
-        CqlType::Set { .. } => "set",
-        _ => "map",
-    };
-    match operator {
-        Operator::Equal => Ok(is_null),
-        Operator::NotEqual => Ok(!is_null),
-        other => invalid(format!(
-            "Invalid comparison with an empty {kind} for operator \"{}\"",
-            other.text()
-        )),
+/// Returns the words for an empty collection of this type in Cassandra's errors.
+fn empty(ty: &CqlType) -> &'static str {
+    match ty {
+        CqlType::List { .. } => "an empty list",
+        CqlType::Set { .. } => "an empty set",
+        _ => "an empty map",
     }
 }
 

@@ -26,15 +26,16 @@ type Result<T> = std::result::Result<T, Fault>;
 /// these errors are dropped: the parser tries an alternative, and then another one.
 struct Fault {
     kind: ParseErrorKind,
+    /// The token at which the error is; its position is in the message.
     at: usize,
-    /// The token that the snippet marks.
+    /// The token that the snippet of the text in the message marks.
     marked: usize,
     message: String,
 }
 
-/// The number of tokens before the wrong one that an error shows.
+/// The number of tokens before the marked one that an error shows.
 const SNIPPET_TOKENS: usize = 5;
-/// The maximal number of bytes that an error shows of the wrong token, and of the text before it.
+/// The maximal number of bytes that an error shows of the marked token, and of the text before it.
 const SNIPPET_BYTES_MAX: usize = 256;
 
 /// Parses the statement in `text`, and returns the number of its tokens, too.
@@ -362,7 +363,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Returns ` (...the tokens before [the token at]...)`.
+    /// Returns the token `at` in brackets, with the tokens before it, in the form ` (...a = [b]...)`;
+    /// empty if it is the end of the text.
     fn snippet(&self, at: usize) -> String {
         let token = self.tokens[at];
         if token.kind == TokenKind::End {

@@ -89,8 +89,8 @@ impl Parser<'_> {
     /// after it.
     ///
     /// # Errors
-    /// The number of next tokens with which a call could begin, if the token after them is not part of
-    /// a call.
+    /// If no call comes next: the number of the next tokens that a call could begin with. The token
+    /// after these is the one that no call has there.
     pub(super) fn function_tokens(&self) -> std::result::Result<usize, usize> {
         let is_function = |ahead: usize| {
             let token = self.ahead(ahead);

@@ -59,12 +59,13 @@ impl Parser<'_> {
             }
         };
         if created.primary_key.is_some() {
-            let keyspace = created.table.keyspace.iter();
+            let table = &created.table;
+            let keyspace = table.keyspace.as_ref();
             let keyspace = keyspace.map(|name| format!("{}.", name.as_str()));
             let message = format!(
                 "Multiple PRIMARY KEY specified for table '{}{}' (exactly one required)",
-                keyspace.collect::<String>(),
-                created.table.name.as_str()
+                keyspace.unwrap_or_default(),
+                table.name.as_str()
             );
             return Err(self.invalid_at(at, message));
         }

@@ -51,9 +51,9 @@ impl Parser<'_> {
         })
     }
 
-    /// Consumes `word` and returns true if the word, `JSON` or `DISTINCT`, is a modifier of SELECT.
-    /// Otherwise it is the name of a selected column, as in `SELECT json, a`, and nothing is
-    /// consumed: then no selector can begin with the token after the word.
+    /// Consumes `word`, `JSON` or `DISTINCT`, if it comes next as a modifier of SELECT, and returns
+    /// whether it did. If no selector can begin after the word, as in `SELECT json, a`, the word is
+    /// the name of a selected column, and is not consumed.
     fn eat_modifier(&mut self, word: &str) -> bool {
         let column = match self.ahead(1).kind {
             TokenKind::Star => !self.word_ahead(2, "FROM"),

@@ -152,7 +152,7 @@ impl<'r> KeysToCompare<'r> {
         ))
     }
 
-    /// Removes all keys up to `key`: no snapshot shows a row for the keys before `key`. Returns whether the
+    /// Removes all keys up to `key`: neither snapshot shows a row for those before `key`. Returns whether the
     /// row of `key` must be written again even if it has not changed.
     fn is_rewritten(&mut self, key: &[u8]) -> Result<bool, TaskError> {
         let mut is_rewritten = false;

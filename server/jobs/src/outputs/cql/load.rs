@@ -147,7 +147,7 @@ impl CqlLoad {
     /// # Errors
     /// [`TaskError::Invalid`] if rows of a partition have different values of a static column, or if two rows
     /// have the same primary key and `duplicates` does not allow that; [`TaskError::Cancelled`] if `control`
-    /// is cancelled; an error if the table was changed meanwhile, or of the store. After an error nothing is
+    /// is cancelled; or an error if the table was changed meanwhile or the store fails. After an error nothing is
     /// loaded, unless only the sync at the end failed: then the rows can be read, a loss of power may remove
     /// them, and the store rejects further writes.
     pub fn commit(

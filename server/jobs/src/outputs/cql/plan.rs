@@ -176,7 +176,8 @@ impl RowPlan {
     /// regular columns, only the static columns are written.
     ///
     /// # Errors
-    /// If a field is not a valid value of its column; the error is the reason.
+    /// If a field is not a valid value of its column, or if a value of the primary key is missing or too
+    /// long; the error is the reason.
     pub(super) fn row(&self, fields: &(impl RowValues + ?Sized)) -> Result<WaitingRow, String> {
         let mut row = WaitingRow::default();
         let layout = self.schema.layout();
