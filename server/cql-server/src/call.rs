@@ -1,6 +1,7 @@
 //! The interface between the sockets and the execution of statements: the service, its statements
 //! and one call.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -265,6 +266,16 @@ pub trait Statement: Send + Sync + 'static {
     fn size_bytes(&self) -> usize;
 }
 
+/// The memory for the response to a request. All responses that are written, or wait for their clients,
+/// share a limited amount.
+pub trait ResponseMemory: Debug {
+    /// Takes memory for a response that grows to `bytes` bytes.
+    ///
+    /// # Errors
+    /// OVERLOADED, if there is too little memory at the moment.
+    fn grow(&self, bytes: usize) -> Result<(), ErrorResponse>;
+}
+
 /// The parameters of one execution.
 #[derive(Debug, Clone)]
 pub struct Call<'a> {
@@ -282,4 +293,6 @@ pub struct Call<'a> {
     /// The schema changes that the call has made so far. The caller publishes them, also after an
     /// error.
     pub changes: &'a SchemaChanges,
+    /// The memory for the response; `None` without a limit.
+    pub memory: Option<&'a dyn ResponseMemory>,
 }

@@ -98,7 +98,7 @@ fn the_hot_path_allocates_nothing_and_false_lengths_little() {
             rows.end_row();
         }
         rows.finish(Some(b"state"));
-        frame.finish(&mut out, Compression::None);
+        frame.finish(&mut out, Compression::None).unwrap();
     });
     assert_eq!(peak, 0);
 

@@ -178,13 +178,14 @@ impl Server {
             interrupt: &self.interrupt,
             user: &self.user,
             changes: &changes,
+            memory: None,
         };
         let mut out = BytesMut::new();
         let frame = OpenFrame::response(&mut out, version, 1, Opcode::Result, &Head::default());
         let done = execute(&call, &mut out);
         self.changes.lock().unwrap().extend(changes.take());
         let outcome = done?;
-        frame.finish(&mut out, Compression::None);
+        frame.finish(&mut out, Compression::None).unwrap();
         if outcome.is_outdated {
             return Ok((Response::Void, outcome));
         }

@@ -9,7 +9,7 @@ use ebb_model::types::elements;
 
 use super::harness::Server;
 use crate::analyse::selection::ResultColumn;
-use crate::call::{RequestAnalysis, Service, Statement};
+use crate::call::{Call, RequestAnalysis, ResponseMemory, Service, Statement};
 use crate::functions::digits_units;
 use crate::interrupt::tests::{cancelled, charged};
 use crate::interrupt::{self, TimeOut};
@@ -423,6 +423,29 @@ fn the_metadata_of_a_statement_have_a_limited_size() {
         refused.starts_with("The statement takes more than 67108864 bytes"),
         "{refused}"
     );
+}
+
+/// Regression: selecting a field passes all fields before it, and was charged for none of them.
+/// Statements with hundreds of thousands of such selectors ran past their time-outs.
+#[test]
+fn a_selected_field_is_charged_for_the_fields_before_it() {
+    let (mut server, literal) = nested_fields(1000, 0);
+    server.run(&format!("INSERT INTO t (k, c, u) VALUES (1, 1, {literal})"));
+    let select =
+        |field: &str| format!("SELECT {} FROM t WHERE k = 1 AND c = 1", times(1000, field));
+    let of_last = units_of(&mut server, &select("u.f999"), &[]);
+    assert!(of_last >= 1000 * 1000 / 512, "{of_last}");
+    let of_first = units_of(&mut server, &select("u.f0"), &[]);
+    assert!(of_last >= of_first + 900, "{of_last} and {of_first}");
+    let prepared = server.prepare(&select("u.f999")).unwrap();
+    server.interrupt = cancelled();
+    let (ended, units) = charged(|| server.execute(&prepared, QueryParameters::default()));
+    let error = ended.unwrap_err();
+    assert!(
+        matches!(error.kind, ErrorKind::ReadTimeout { .. }),
+        "{error:?}"
+    );
+    assert!(units < 100, "{units}");
 }
 
 /// Regression: only the memory of each text of a batch was limited, not that of all texts together.
@@ -1029,6 +1052,72 @@ fn a_read_that_needs_too_much_memory_is_rejected() {
     assert_eq!(server.rows(sorted).split(" | ").count(), 3);
     let page = server.page("SELECT v FROM t", &[], Some(2), None).unwrap();
     assert_eq!((page.rows.len(), page.state.is_some()), (2, true));
+}
+
+/// Regression: only the bytes of values were compared with the limit, not the four bytes before each
+/// value. A result of nulls grew to 2 GiB, where the server panicked.
+#[test]
+fn nulls_and_empty_values_count_towards_the_size_of_a_result() {
+    let mut server = small();
+    let select =
+        |count: usize| format!("SELECT {} FROM t WHERE a = 1 AND b = 1", times(count, "v"));
+    for value in ["null", "''"] {
+        server.run(&format!("UPDATE t SET v = {value} WHERE a = 1 AND b = 1"));
+        assert_eq!(
+            server.refused(&select(1025)),
+            "The result has more than 4096 bytes; ask for fewer rows or columns, or for pages",
+            "{value}"
+        );
+        let page = server.page(&select(1024), &[], None, None).unwrap();
+        assert_eq!(page.rows[0].len(), 1024, "{value}");
+    }
+}
+
+/// Regression: the bytes that a read copies into its response were not charged. A statement that
+/// selects a long value 255 times copied 255 MiB between two looks at the clock.
+#[test]
+fn a_read_is_charged_for_each_copy_of_a_value() {
+    let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, v text)"]);
+    let text = "x".repeat(64 << 10);
+    server.run(&format!("INSERT INTO t (k, v) VALUES (1, '{text}')"));
+    let select = |count: usize| format!("SELECT {} FROM t WHERE k = 1", times(count, "v"));
+    let once = units_of(&mut server, &select(1), &[]);
+    let often = units_of(&mut server, &select(16), &[]);
+    assert!(often >= once + 15 * 64, "{often} and {once}");
+}
+
+/// The memory for a response of at most 8 KiB.
+#[derive(Debug)]
+struct EightKib;
+
+impl ResponseMemory for EightKib {
+    fn grow(&self, bytes: usize) -> Result<(), ErrorResponse> {
+        if bytes > 8 << 10 {
+            return Err(ErrorResponse::overloaded("no memory"));
+        }
+        Ok(())
+    }
+}
+
+/// Regression: a response took memory only when it was finished, with up to 256 MiB.
+#[test]
+fn a_read_without_memory_ends_while_it_writes_its_response() {
+    let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, v text)"]);
+    let text = "x".repeat(1000);
+    server.run(&format!("INSERT INTO t (k, v) VALUES (1, '{text}')"));
+    let select = format!("SELECT {} FROM t WHERE k = 1", times(100, "v"));
+    let prepared = server.prepare(&select).unwrap();
+    let ended = server.answer(QueryParameters::default(), |call, out| {
+        let memory: Option<&dyn ResponseMemory> = Some(&EightKib);
+        let call = Call {
+            memory,
+            ..call.clone()
+        };
+        let ended = server.executor.execute(&prepared, &call, out);
+        assert!(out.len() < 20_000, "{}", out.len());
+        ended
+    });
+    assert_eq!(ended.unwrap_err().kind, ErrorKind::Overloaded);
 }
 
 #[test]

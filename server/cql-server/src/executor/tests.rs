@@ -1271,6 +1271,7 @@ fn durations_have_the_type_name_of_the_protocol_version() {
             interrupt: &never(),
             user: &server.user,
             changes: &SchemaChanges::default(),
+            memory: None,
         };
         let mut out = BytesMut::new();
         let prepared = server.prepare(text).unwrap();

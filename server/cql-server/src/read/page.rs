@@ -14,6 +14,7 @@ use super::value::{self, Context};
 use crate::analyse::markers::Bound;
 use crate::analyse::select::SelectPlan;
 use crate::analyse::selection::Output;
+use crate::call::ResponseMemory;
 use crate::error::{Result, result_too_large};
 use crate::functions::State;
 use crate::functions::json::RowWriter;
@@ -69,6 +70,13 @@ const KEPT_BYTES: usize = 64;
 /// [`interrupt::charge`] counts.
 const CELLS_PER_UNIT: usize = 32;
 
+/// The length of a cell's length in a response, which a null has, too.
+const CELL_LENGTH_BYTES: usize = 4;
+
+/// The number of copied bytes from which on they are charged to the statement, and the response takes
+/// memory for them, so that small cells cost no call each.
+const COPIED_BYTES_MIN: usize = 4096;
+
 /// A live row, or the static columns of a partition as a row of their own, before the filter and
 /// the limits are applied.
 #[derive(Debug)]
@@ -114,6 +122,10 @@ pub struct Page<'s> {
     groups: Option<Groups>,
     sorted: Vec<SortedRow>,
     sorted_bytes: usize,
+    /// The bytes of cells that were copied into the response, and not charged yet.
+    copied_bytes: usize,
+    /// The memory for the response; `None` without a limit.
+    memory: Option<&'s dyn ResponseMemory>,
 }
 
 /// A row or group that is buffered for sorting: its sort key (the encoded clustering columns of
@@ -173,7 +185,15 @@ impl<'s> Page<'s> {
             prefix: prefix.to_vec(),
             sorted: Vec::new(),
             sorted_bytes: 0,
+            copied_bytes: 0,
+            memory: None,
         })
+    }
+
+    /// Makes the page take memory for its response from `memory` while the response grows.
+    #[must_use]
+    pub fn within(self, memory: Option<&'s dyn ResponseMemory>) -> Self {
+        Self { memory, ..self }
     }
 
     /// Adds a row, unless the page is full or the row is beyond a limit. Returns where the
@@ -282,7 +302,15 @@ impl<'s> Page<'s> {
 
     /// Appends a cell to the response.
     fn cell(&mut self, value: Option<&[u8]>) -> Result<()> {
-        self.check_room(value.map_or(0, <[u8]>::len))?;
+        let bytes = CELL_LENGTH_BYTES + value.map_or(0, <[u8]>::len);
+        self.check_room(bytes)?;
+        self.copied_bytes += bytes;
+        if self.copied_bytes >= COPIED_BYTES_MIN {
+            interrupt::charge_bytes(std::mem::take(&mut self.copied_bytes))?;
+            if let Some(memory) = self.memory {
+                memory.grow(self.writer.bytes() + bytes)?;
+            }
+        }
         self.writer.cell(value);
         Ok(())
     }

@@ -130,6 +130,7 @@ impl Select {
         let metadata = Metadata::of(parameters, known, &plan.columns);
         let writer = RowsWriter::new(out, &plan.columns, metadata, call.version);
         let page = Page::new(plan, &types, bound, writer, limits, row_limits, resume)?;
+        let page = page.within(call.memory);
         // IN may have no values. And the client may have forged a paging state with 0 rows left, from
         // which the page would count down. States of the server have rows left, because at LIMIT the
         // result ends.

@@ -13,6 +13,10 @@ use crate::error::{Result, invalid, of_decoding, of_type, result_too_large};
 use crate::functions::Conditions;
 use crate::interrupt;
 
+/// The number of fields of a user-defined type that are passed in about a microsecond, the unit of
+/// work that [`interrupt::charge`] counts.
+const FIELDS_PER_UNIT: usize = 512;
+
 /// The values from which the outputs of a row or a group are computed.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'r> {
@@ -86,13 +90,20 @@ fn computed<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> 
         }
         Output::Field(of, at) => match value(of, context)? {
             None => None,
-            Some(udt) => match elements::components(&udt).nth(*at) {
-                // The last fields may be missing, for example those that ALTER TYPE added later.
-                None => None,
-                Some(field) => field
-                    .map_err(of_type)?
-                    .map(|field| Cow::Owned(field.to_vec())),
-            },
+            Some(udt) => {
+                interrupt::charge(1 + (*at / FIELDS_PER_UNIT) as u64)?;
+                match elements::components(&udt).nth(*at) {
+                    // The last fields may be missing, for example those that ALTER TYPE added later.
+                    None => None,
+                    Some(field) => match field.map_err(of_type)? {
+                        None => None,
+                        Some(field) => {
+                            interrupt::charge_bytes(field.len())?;
+                            Some(Cow::Owned(field.to_vec()))
+                        }
+                    },
+                }
+            }
         },
         Output::Element { of, name, ty, key } => {
             let key = element_key(key, name, context.bound)?;

@@ -506,7 +506,7 @@ impl<S: Service> Connection<S> {
     /// Handles a request: appends its response, passes it to other threads, or leaves it in `long`
     /// for the next turn.
     fn handle(&mut self, frame: Frame, may_refuse: bool, is_thread_shared: bool) {
-        let (received_at, out) = (self.received_at, self.out.frames());
+        let (received_at, out) = (self.received_at, &mut self.out);
         match (self.session).handle(frame, may_refuse, is_thread_shared, received_at, out) {
             HandleResult::Answered {
                 is_point,

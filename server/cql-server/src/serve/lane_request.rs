@@ -14,12 +14,12 @@ use super::commit::QueuedWrite;
 use super::lane_result::{LaneResult, Reply, RequestResult, is_in_conflict};
 use super::lanes::{NORMAL_CLASS_CPU_MAX, PAGE_BYTES, ResultMemory, Share, Waiting};
 use super::login::{self, EndedLogin};
-use super::replies::{in_protocol, killed, stopping};
+use super::replies::{in_protocol, killed, no_memory, stopping};
 use super::requests::WaitingMemory;
 use super::scan_threads::ClassControl;
 use super::traces::without_password;
 use super::work::{RequestStatements, SHARED_THREAD_CPU_MAX, Work};
-use crate::call::{Interrupt, Lane, Service, Statement, StatementKind};
+use crate::call::{Interrupt, Lane, ResponseMemory, Service, Statement, StatementKind};
 use crate::outcome::Outcome;
 use crate::queries::Query;
 
@@ -34,6 +34,9 @@ pub(super) struct LaneRequest<S: Service> {
     pub frame: Frame,
     /// The memory charged for the request: for its frame and its statements.
     pub memory: WaitingMemory,
+    /// The memory of the response to a read that waits for a sync; `None` before the read has run, and
+    /// for small responses.
+    pub of_response: Option<ResultMemory>,
 }
 
 /// A scan that ended without a reply, and has to begin anew on another thread: the kernel does not
@@ -71,7 +74,9 @@ impl<S: Service> LaneRequest<S> {
         if may_begin_anew {
             interrupt = interrupt.ending_if_left_behind();
         }
-        let mut ended = self.try_run(&interrupt);
+        // A finished write must not be reported as rejected, and its response is small.
+        let of_read = is_read.then_some(&*memory as &dyn ResponseMemory);
+        let mut ended = self.try_run(&interrupt, of_read);
         if may_begin_anew && interrupt.may_go_on(&ended) {
             progress.wait_anew();
             return Err(LeftBehind(self));
@@ -80,7 +85,7 @@ impl<S: Service> LaneRequest<S> {
         // instead. So this thread repeats a write after a conflict, as those would have. Each run first
         // checks the deadline, so the loop ends then at the latest.
         while is_in_conflict(&ended) {
-            ended = self.try_run(&interrupt);
+            ended = self.try_run(&interrupt, of_read);
         }
         let syncs = match kind.lane {
             Lane::Write => shared.service.commits_wait_for_sync(),
@@ -96,15 +101,11 @@ impl<S: Service> LaneRequest<S> {
             ended = ended.and_then(|ended| shared.service.sync().map(|()| ended));
             self.work.spent.synced += begun.elapsed();
         }
-        // A finished write must not be reported as rejected, and its response is small.
         if is_read {
-            ended = ended.and_then(|(frame, outcome)| {
-                if memory.try_hold(frame.len()) {
-                    Ok((frame, outcome))
-                } else {
-                    Err(no_memory(frame.len()))
-                }
-            });
+            let bytes = ended.as_ref().map_or(0, |(frame, _)| frame.len());
+            if !memory.try_hold(bytes) {
+                ended = Err(no_memory(bytes));
+            }
         }
         let is_answered = if ended.is_err() {
             progress.end_with_error()
@@ -118,18 +119,27 @@ impl<S: Service> LaneRequest<S> {
         })
     }
 
-    /// Executes the request, which `interrupt` may end, and measures the time.
-    fn try_run(&mut self, interrupt: &Interrupt) -> RequestResult {
+    /// Executes the request, which `interrupt` may end, and measures the time. The response of a read
+    /// takes `memory` while it grows.
+    fn try_run(
+        &mut self,
+        interrupt: &Interrupt,
+        memory: Option<&dyn ResponseMemory>,
+    ) -> RequestResult {
         let begun = Instant::now();
         if let Some(trace) = &mut self.work.trace {
             trace.note("Executing on a thread of its lane");
         }
-        let ended = self.execute(interrupt);
+        let ended = self.execute(interrupt, memory);
         self.work.spent.executed += begun.elapsed();
         ended
     }
 
-    fn execute(&mut self, interrupt: &Interrupt) -> RequestResult {
+    fn execute(
+        &mut self,
+        interrupt: &Interrupt,
+        memory: Option<&dyn ResponseMemory>,
+    ) -> RequestResult {
         let Self { work, frame, .. } = self;
         // The session has decoded the frame already, but the request borrows from it and could not
         // come along.
@@ -157,7 +167,7 @@ impl<S: Service> LaneRequest<S> {
         // The request may have waited for its turn past its deadline.
         interrupt.check(Instant::now(), work.time_out())?;
         let (shared, sender, statements) = (&work.shared, &work.sender, &work.statements);
-        let execute = || work.run(request, frame.stream, interrupt, &mut out);
+        let execute = || work.run(request, frame.stream, interrupt, memory, &mut out);
         let outcome = match statements {
             RequestStatements::One(one) => shared.audited(sender, &one.statement, execute),
             RequestStatements::Login(_) | RequestStatements::Batch(_) => execute(),
@@ -265,8 +275,23 @@ impl<S: Service> QueuedWrite for LaneRequest<S> {
 
     fn try_run_briefly(&mut self) -> Option<RequestResult> {
         let brief = (self.work.interrupt).capped(Instant::now(), SHARED_THREAD_CPU_MAX);
-        let ended = self.try_run(&brief);
-        (!self.work.interrupt.may_go_on(&ended)).then_some(ended)
+        let shared = self.work.shared.clone();
+        let memory = shared.lanes.inline_memory(self.work.may_refuse);
+        // A serial read waits for a sync, as a write does. A finished write must not be reported as
+        // rejected, and its response is small.
+        let is_read = self.work.kind.lane != Lane::Write;
+        let of_read = is_read.then_some(&memory as &dyn ResponseMemory);
+        let mut ended = self.try_run(&brief, of_read);
+        if self.work.interrupt.may_go_on(&ended) {
+            return None;
+        }
+        if is_read && let Ok((frame, _)) = &ended {
+            match memory.finish(frame.len()) {
+                Ok(of_response) => self.of_response = of_response,
+                Err(no_memory) => ended = Err(no_memory),
+            }
+        }
+        Some(ended)
     }
 
     fn begin_anew(self: Box<Self>, lane: Lane, results: UnboundedSender<LaneResult>) {
@@ -280,8 +305,11 @@ impl<S: Service> QueuedWrite for LaneRequest<S> {
 
     fn end(mut self: Box<Self>, ended: Option<RequestResult>, synced: Duration) -> LaneResult {
         self.work.spent.synced += synced;
-        let stream = self.stream();
-        let reply = ended.map(|ended| Waiting::small(self.reply(ended, false)));
+        let (stream, _memory) = (self.stream(), self.of_response.take());
+        let reply = ended.map(|ended| Waiting {
+            value: self.reply(ended, false),
+            _memory,
+        });
         LaneResult { stream, reply }
     }
 }
@@ -296,15 +324,6 @@ fn is_cut_off(lane: Lane) -> bool {
 /// A write goes on, because an error would mean to the client that nothing was written.
 fn is_read(lane: Lane, kind: StatementKind) -> bool {
     is_cut_off(lane) && kind.lane != Lane::Write
-}
-
-/// Returns the error of a read whose result does not fit into the memory for results.
-fn no_memory(bytes: usize) -> ErrorResponse {
-    let mib = bytes.div_ceil(1 << 20);
-    ErrorResponse::overloaded(format!(
-        "the result has {mib} MiB, and results that other clients have not read leave less: read in \
-         pages, or try again later"
-    ))
 }
 
 /// Runs a request on a thread of `lane` (a queue with threads for one kind of request), and sends

@@ -28,6 +28,7 @@
 //! requests have threads of their own, which exist from the start of the server. Further threads for
 //! large requests are started for users who would wait for others.
 
+use std::cell::OnceCell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -36,18 +37,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ebb_colocate::FloorShare;
+use ebb_cql::protocol::ErrorResponse;
 use ebb_threads::nice_current_thread;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::options::ServeOptions;
-use super::result_memory::{ResultPages, ResultPool};
+use super::replies::no_memory;
+use super::result_memory::{PAGE_UNITS, ResultPages, ResultPool, UNIT_BYTES};
 use super::scan_queue::ScanUser;
 use super::scan_threads::{ClassControl, SPARE_FOR, ScanClass, ScanThreads};
-use crate::call::{Interrupt, Lane};
+use crate::call::{Interrupt, Lane, ResponseMemory};
 use crate::queries::Progress;
 
-/// The size at which a page of a scan ends, and the unit of the memory for results.
-pub(super) const PAGE_BYTES: usize = 1 << 20;
+/// The size at which a page of a scan ends.
+pub(super) const PAGE_BYTES: usize = PAGE_UNITS * UNIT_BYTES;
 
 /// The CPU time that a scan may use in the normal scheduling class: twice the time of a page of
 /// 5,000 rows. After that its thread enters the idle class, the class of all reads of ranges.
@@ -90,7 +93,7 @@ const SHARE_RESULTS: usize = 4;
 /// Results smaller than this are not counted against the pool of results: other buffers of a
 /// connection are as large, too. A scan takes one page of the pool before it runs, however small
 /// its result is.
-const SMALL_BYTES: usize = 64 << 10;
+pub(super) const SMALL_BYTES: usize = UNIT_BYTES;
 
 /// The slots of one connection for results that wait until its client reads them. Statements that
 /// moved to other threads because they ran for long have separate slots, because they must not wait
@@ -111,7 +114,7 @@ impl Default for Share {
     }
 }
 
-/// The memory that a result has taken from the pool of all connections, and the slot that it has
+/// The memory that a result takes from the pool of all connections, and the slot that it has
 /// taken from its connection.
 #[derive(Debug)]
 pub(super) struct ResultMemory {
@@ -119,11 +122,91 @@ pub(super) struct ResultMemory {
     pages: ResultPages,
 }
 
+/// Returns the units of memory that a result of `bytes` bytes takes. From a page on these are whole
+/// pages, without the begun one, because a page of a scan ends after the row that fills it.
+fn units(bytes: usize) -> usize {
+    if bytes < PAGE_BYTES {
+        bytes / UNIT_BYTES
+    } else {
+        bytes / PAGE_BYTES * PAGE_UNITS
+    }
+}
+
 impl ResultMemory {
-    /// Takes the memory of a result of `bytes` bytes. Returns false if there is too little memory
-    /// at the moment; then the caller has to drop the result.
-    pub(super) fn try_hold(&mut self, bytes: usize) -> bool {
-        bytes < SMALL_BYTES || self.pages.try_grow((bytes / PAGE_BYTES).max(1))
+    /// Takes the memory of a finished result of `bytes` bytes, and frees pages after the first that the
+    /// result took while it grew and does not need: it may be compressed, or an error. Returns false
+    /// if there is too little memory at the moment; then the caller has to drop the result.
+    pub(super) fn try_hold(&self, bytes: usize) -> bool {
+        let units = units(bytes);
+        self.pages.shrink(units.max(PAGE_UNITS));
+        self.pages.try_grow(units)
+    }
+}
+
+impl ResponseMemory for ResultMemory {
+    fn grow(&self, bytes: usize) -> Result<(), ErrorResponse> {
+        if self.pages.try_grow(units(bytes)) {
+            Ok(())
+        } else {
+            Err(no_memory(bytes))
+        }
+    }
+}
+
+/// The memory of a response that the thread of a connection writes. A small response takes none, and
+/// does not touch the pool of all connections.
+#[derive(Debug)]
+pub(super) struct InlineMemory<'l> {
+    pool: &'l Arc<ResultPool>,
+    memory: OnceCell<ResultMemory>,
+    /// Whether the request may be rejected in an overload. If not, because it reads the schema for a
+    /// driver, say, its response of at most a page is sent even if there is no memory.
+    may_refuse: bool,
+}
+
+impl InlineMemory<'_> {
+    fn memory(&self) -> &ResultMemory {
+        self.memory.get_or_init(|| ResultMemory {
+            _of_share: None,
+            pages: ResultPages::none(self.pool),
+        })
+    }
+
+    /// Returns whether a response of this many bytes is sent although there is no memory for it.
+    fn is_exempt(&self, bytes: usize) -> bool {
+        // A page ends with the row that makes it full.
+        !self.may_refuse && bytes < 2 * PAGE_BYTES
+    }
+
+    /// Returns the memory of the finished response, which has `bytes` bytes; `None` if the response is
+    /// small, or sent without memory.
+    ///
+    /// # Errors
+    /// OVERLOADED, if there is too little memory at the moment.
+    pub(super) fn finish(self, bytes: usize) -> Result<Option<ResultMemory>, ErrorResponse> {
+        if bytes < SMALL_BYTES {
+            return Ok(None);
+        }
+        if self.memory().try_hold(bytes) {
+            Ok(self.memory.into_inner())
+        } else if self.is_exempt(bytes) {
+            Ok(None)
+        } else {
+            Err(no_memory(bytes))
+        }
+    }
+}
+
+impl ResponseMemory for InlineMemory<'_> {
+    fn grow(&self, bytes: usize) -> Result<(), ErrorResponse> {
+        if bytes < PAGE_BYTES {
+            return Ok(());
+        }
+        let grown = self.memory().grow(bytes);
+        if self.is_exempt(bytes) {
+            return Ok(());
+        }
+        grown
     }
 }
 
@@ -195,6 +278,16 @@ impl Lanes {
     /// results.
     pub(super) fn is_short(&self) -> bool {
         self.results.is_short()
+    }
+
+    /// Returns the memory of a response that the thread of a connection is about to write. `may_refuse`
+    /// is true if overload control may reject the request.
+    pub(super) fn inline_memory(&self, may_refuse: bool) -> InlineMemory<'_> {
+        InlineMemory {
+            pool: &self.results,
+            memory: OnceCell::new(),
+            may_refuse,
+        }
     }
 
     /// Parses and begins a request of a user, which is large or takes long to analyse, on a thread on
@@ -650,5 +743,52 @@ mod tests {
         };
         assert!(moved(SMALL_BYTES - 1).await);
         assert!(!moved(SMALL_BYTES).await);
+    }
+
+    /// Regression: a result took its memory when it was finished. Until then each of many scans at once
+    /// wrote up to 256 MiB.
+    #[tokio::test]
+    async fn a_result_takes_memory_while_it_grows_and_frees_what_it_does_not_need() {
+        let lanes = Arc::new(lanes(&ServeOptions {
+            lane_result_bytes_max: 8 * PAGE_BYTES,
+            ..ServeOptions::default()
+        }));
+        let others = lanes.clone();
+        let work = move |memory: &mut ResultMemory| {
+            // Two of the eight pages are reserved, and a scan has one from its start.
+            assert!(memory.grow(2 * PAGE_BYTES - 1).is_ok());
+            assert!(memory.grow(5 * PAGE_BYTES).is_ok());
+            assert!(memory.grow(7 * PAGE_BYTES).is_err());
+            let other = others.inline_memory(true);
+            assert!(other.grow(PAGE_BYTES - 1).is_ok() && other.memory.get().is_none());
+            assert_eq!(other.grow(2 * PAGE_BYTES), Err(no_memory(2 * PAGE_BYTES)));
+            // The finished result is compressed.
+            assert!(memory.try_hold(2 * PAGE_BYTES));
+            assert!(other.grow(2 * PAGE_BYTES).is_ok());
+            let other = other.finish(SMALL_BYTES).unwrap();
+            other.is_some_and(|other| other.grow(3 * PAGE_BYTES).is_ok())
+        };
+        let ran = run_as(&lanes, Lane::Scan, "ada", &Share::default(), work).await;
+        assert!(ran.unwrap().value);
+        assert!(!lanes.is_short());
+    }
+
+    /// Regression: while clients that did not read held all memory, a driver did not get the schema,
+    /// and dropped the node.
+    #[tokio::test]
+    async fn a_page_of_a_request_that_must_not_be_rejected_needs_no_memory() {
+        let lanes = lanes(&ServeOptions {
+            lane_result_bytes_max: PAGE_BYTES,
+            ..ServeOptions::default()
+        });
+        let held = lanes.inline_memory(true).finish(PAGE_BYTES);
+        assert!(held.is_ok() && lanes.is_short());
+        let page = |may_refuse| lanes.inline_memory(may_refuse).finish(PAGE_BYTES);
+        assert!(page(true).is_err());
+        assert!(page(false).unwrap().is_none());
+        let memory = lanes.inline_memory(false);
+        assert!(memory.grow(2 * PAGE_BYTES - 1).is_ok());
+        assert!(memory.grow(2 * PAGE_BYTES).is_err());
+        drop(held);
     }
 }

@@ -18,8 +18,9 @@
 //! - The analysis of a statement never delays other connections for long: it moves to the threads
 //!   for large requests.
 //! - A scan is answered at its deadline, whatever its thread does.
-//! - Results that wait for their client are bounded, per connection and in all. The server does not
-//!   read from a client that does not read, and closes its connection after a while.
+//! - Results that are written or wait for their client are bounded in all, and those of scans per
+//!   connection. The server does not read from a client that does not read, and closes its
+//!   connection after a while.
 //! - Partially received and waiting requests are bounded over all connections. Large ones are
 //!   parsed a few at a time, beside the threads that serve connections, and do not delay small
 //!   ones.
@@ -63,7 +64,7 @@
 //! | `replies` | RESULT around the body of a statement, and common errors |
 //! | `traces` | traces of requests, if their clients request them |
 //! | `lanes` | the threads that run scans, schema changes, logins and large requests |
-//! | `result_memory` | the memory for results of scans that wait for their clients |
+//! | `result_memory` | the memory for results that are written or wait for their clients |
 //! | `scan_queue` | the order of scans of different users |
 //! | `scan_threads` | the threads for scans, moved statements and large requests, as many as their users need |
 //! | `commit` | the lane of writes that would wait for the disk |

@@ -54,10 +54,10 @@ pub struct ServeOptions {
     /// requests that wait for another thread (in a lane): those with bodies of 4 KiB or more, and parsed
     /// statements of 64 KiB or more. If it is full, the request is rejected at once.
     pub request_bytes_max: usize,
-    /// The most bytes of results, over all connections, that wait for their clients. Only requests
-    /// that run on other threads than that of their connection (in a lane), such as scans, count.
-    /// At the limit scans wait, and a result that is larger than a page and finds no room is
-    /// rejected as OVERLOADED. A quarter of the memory is for results of at most a page. Rounded up
+    /// The most bytes of results, over all connections, that are written or wait for their clients.
+    /// Results of less than 64 KiB do not count, except for those of scans. At the limit scans wait,
+    /// and another result, or one that is larger than a page, is rejected as OVERLOADED. A quarter
+    /// of the memory is for results of at most a page, and half of that for scans alone. Rounded up
     /// to whole MiB. By default the largest possible response fits into the other three quarters.
     pub lane_result_bytes_max: usize,
     /// The most bytes of prepared statements. Beyond that the cache drops statements, mostly those

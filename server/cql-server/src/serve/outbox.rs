@@ -4,10 +4,12 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use ebb_cql::protocol::{PAYLOAD_BYTES_MAX, SEGMENT_BYTES_MORE_MAX, Sealer, Segments};
+use ebb_cql::protocol::{
+    ErrorResponse, PAYLOAD_BYTES_MAX, SEGMENT_BYTES_MORE_MAX, Sealer, Segments,
+};
 use tokio::io::AsyncWriteExt;
 
-use super::lanes::Waiting;
+use super::lanes::{InlineMemory, Waiting};
 use super::stream::{Stream, within};
 
 /// The number of unsent bytes from which on a connection sends responses before it serves more
@@ -47,6 +49,34 @@ impl Outbox {
     /// Returns whether the frames should be sent before more are appended.
     pub(super) fn is_full(&self) -> bool {
         self.frames.len() >= FULL_BYTES
+    }
+
+    /// Keeps the memory of the response that begins at `start`, and ends the buffer, until the response
+    /// is sent.
+    ///
+    /// # Errors
+    /// OVERLOADED, if there is too little memory at the moment. The response stays in the buffer.
+    pub(super) fn hold(
+        &mut self,
+        start: usize,
+        memory: InlineMemory<'_>,
+    ) -> Result<(), ErrorResponse> {
+        if let Some(memory) = memory.finish(self.frames.len() - start)? {
+            self.unsent.push(Waiting {
+                value: (),
+                _memory: Some(memory),
+            });
+        }
+        Ok(())
+    }
+
+    /// Removes all bytes from `start` on. If they were many, frees their memory, because the bytes
+    /// before them may wait long for the client.
+    pub(super) fn truncate(&mut self, start: usize) {
+        self.frames.truncate(start);
+        if self.frames.capacity() - self.frames.len() > FULL_BYTES {
+            self.frames = BytesMut::from(&self.frames[..]);
+        }
     }
 
     /// Appends the response to a request that ran on another thread than that of the connection.
@@ -145,6 +175,9 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::serve::ServeOptions;
+    use crate::serve::lanes::{Lanes, SMALL_BYTES};
+    use crate::serve::replies::no_memory;
 
     async fn connected() -> (Stream, net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -194,6 +227,32 @@ mod tests {
         let sent = outbox.flush(&mut stream, patience, || false).await;
         assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert!(!outbox.frames.is_empty() && frame.ends_with(&outbox.frames));
+    }
+
+    #[test]
+    fn a_large_response_takes_memory_and_frees_its_buffer_if_there_is_none() {
+        let lanes = Lanes::new(&ServeOptions {
+            idle_class: false,
+            lane_result_bytes_max: 8 << 20,
+            ..ServeOptions::default()
+        });
+        let lanes = lanes.unwrap();
+        let mut outbox = Outbox::default();
+        outbox.frames().extend_from_slice(b"first");
+        outbox.frames().resize(5 + SMALL_BYTES - 1, 0);
+        assert_eq!(outbox.hold(5, lanes.inline_memory(true)), Ok(()));
+        assert!(outbox.unsent.is_empty());
+        outbox.truncate(5);
+        outbox.frames().resize(5 + (9 << 20), 0);
+        let refused = outbox.hold(5, lanes.inline_memory(true));
+        assert_eq!(refused, Err(no_memory(9 << 20)));
+        assert!(outbox.unsent.is_empty());
+        outbox.truncate(5);
+        assert_eq!(outbox.frames[..], b"first"[..]);
+        assert!(outbox.frames.capacity() <= 5 + FULL_BYTES);
+        outbox.frames().resize(5 + SMALL_BYTES, 0);
+        assert_eq!(outbox.hold(5, lanes.inline_memory(true)), Ok(()));
+        assert_eq!(outbox.unsent.len(), 1);
     }
 
     #[tokio::test]

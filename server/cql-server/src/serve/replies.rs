@@ -17,6 +17,16 @@ pub(super) fn overloaded() -> ErrorResponse {
     ErrorResponse::overloaded(OVERLOADED)
 }
 
+/// Returns the error of a request whose response has grown to `bytes` bytes, and does not fit into the
+/// memory for results.
+pub(super) fn no_memory(bytes: usize) -> ErrorResponse {
+    let kib = bytes >> 10;
+    ErrorResponse::overloaded(format!(
+        "the result has {kib} KiB or more, and results that other clients have not read leave less: \
+         read in pages, or try again later"
+    ))
+}
+
 /// Returns the error of a request during which a thread panicked.
 pub(super) fn panicked() -> ErrorResponse {
     ErrorResponse::server("the request failed by a bug of the server; see its log")
@@ -59,8 +69,8 @@ pub(super) fn supported() -> Response {
     }
 }
 
-/// Appends a RESULT with the body that `write` appends. Appends nothing if `write` fails or its
-/// outcome has no body.
+/// Appends a RESULT with the body that `write` appends. Appends nothing if `write` fails, its
+/// outcome has no body, or the body is too long for a frame.
 pub(super) fn respond(
     stream: i16,
     coding: Coding,
@@ -84,8 +94,9 @@ pub(super) fn respond(
             return without_body;
         }
     };
+    let too_long = |error: ProtocolError| ErrorResponse::invalid(error.to_string());
     if outcome.warnings.is_empty() {
-        frame.finish(out, coding.compression);
+        frame.finish(out, coding.compression).map_err(too_long)?;
         return Ok(outcome);
     }
     // Warnings precede the body, but are known only after it. They are rare, so copying the body is
@@ -94,6 +105,6 @@ pub(super) fn respond(
     frame.abandon(out);
     let frame = open(out, &outcome.warnings);
     out.extend_from_slice(&body);
-    frame.finish(out, coding.compression);
+    frame.finish(out, coding.compression).map_err(too_long)?;
     Ok(outcome)
 }

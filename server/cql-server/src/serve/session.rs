@@ -17,6 +17,7 @@ use memchr::memmem;
 use super::events::ServerEvent;
 use super::lane_request::LaneRequest;
 use super::login::{EndedLogin, LoginAttempt, recall};
+use super::outbox::Outbox;
 use super::replies::{in_protocol, panicked, supported};
 use super::requests::WaitingMemory;
 use super::scan_queue::ScanUser;
@@ -197,7 +198,7 @@ impl<S: Service> Session<S> {
         may_refuse: bool,
         is_thread_shared: bool,
         now: Instant,
-        out: &mut BytesMut,
+        out: &mut Outbox,
     ) -> HandleResult<S> {
         self.spent = Spent::default();
         self.is_thread_shared = is_thread_shared;
@@ -218,6 +219,7 @@ impl<S: Service> Session<S> {
                     work,
                     frame,
                     memory,
+                    of_response: None,
                 };
                 return HandleResult::InLane(lane, Box::new(request));
             }
@@ -229,7 +231,7 @@ impl<S: Service> Session<S> {
                 if let Some(trace) = &mut self.trace {
                     trace.note(without_password(&error.message));
                 }
-                self.answer(frame.stream, &Response::Error(error), out);
+                self.answer(frame.stream, &Response::Error(error), out.frames());
                 false
             }
         };
@@ -255,15 +257,15 @@ impl<S: Service> Session<S> {
         frame: &Frame,
         may_refuse: bool,
         now: Instant,
-        out: &mut BytesMut,
+        out: &mut Outbox,
     ) -> Result<Option<(Lane, Work<S>)>, ErrorResponse> {
-        let bytes_before = out.len();
+        let start = out.frames().len();
         let handle = || {
             self.begin_trace(now, frame)?;
             self.try_handle(frame, may_refuse, now, out)
         };
         catch_unwind(AssertUnwindSafe(handle)).unwrap_or_else(|_| {
-            out.truncate(bytes_before);
+            out.truncate(start);
             Err(panicked())
         })
     }
@@ -298,7 +300,7 @@ impl<S: Service> Session<S> {
         frame: &Frame,
         may_refuse: bool,
         now: Instant,
-        out: &mut BytesMut,
+        out: &mut Outbox,
     ) -> Result<Option<(Lane, Work<S>)>, ErrorResponse> {
         let request = Request::decode(frame).map_err(in_protocol)?;
         self.check_order(&request)?;
@@ -351,7 +353,7 @@ impl<S: Service> Session<S> {
                 // Recently verified credentials are accepted at once. Others go to a lane, because
                 // verifying a password takes tens of milliseconds of CPU time.
                 let Some(attempt) = self.log_in(*token, now)? else {
-                    self.answer(stream, &Response::AuthSuccess { token: None }, out);
+                    self.answer(stream, &Response::AuthSuccess { token: None }, out.frames());
                     return Ok(None);
                 };
                 // Write type and consistency level are for timeouts, and a login ends with another error.
@@ -362,11 +364,11 @@ impl<S: Service> Session<S> {
                 (RequestStatements::Login(attempt), kind, Consistency::One)
             }
             Request::Startup(startup) => {
-                self.start(startup, stream, out)?;
+                self.start(startup, stream, out.frames())?;
                 return Ok(None);
             }
             Request::Options => {
-                self.answer(stream, &supported(), out);
+                self.answer(stream, &supported(), out.frames());
                 return Ok(None);
             }
             Request::Register(events) => {
@@ -374,7 +376,7 @@ impl<S: Service> Session<S> {
                 self.events.topology |= events.topology;
                 self.events.status |= events.status;
                 self.events.schema |= events.schema;
-                self.answer(stream, &Response::Ready, out);
+                self.answer(stream, &Response::Ready, out.frames());
                 return Ok(None);
             }
             Request::Prepare { text, keyspace } => {
@@ -525,7 +527,7 @@ impl<S: Service> Session<S> {
         keyspace: Option<&str>,
         stream: i16,
         now: Instant,
-        out: &mut BytesMut,
+        out: &mut Outbox,
     ) -> Result<(), ErrorResponse> {
         if let Some(trace) = &mut self.trace {
             trace.note("Preparing the statement");
@@ -550,8 +552,12 @@ impl<S: Service> Session<S> {
             partition_key_markers: partition_key_markers.to_vec(),
             columns: columns.cloned(),
         };
-        self.answer(stream, &Response::Prepared(prepared), out);
-        Ok(())
+        let start = out.frames().len();
+        self.answer(stream, &Response::Prepared(prepared), out.frames());
+        // The names and types of markers and columns may take much memory.
+        let memory = self.shared.lanes.inline_memory(false);
+        let held = out.hold(start, memory);
+        held.inspect_err(|_| out.truncate(start))
     }
 
     fn prepared(&self, id: &[u8]) -> Result<Arc<Entry<S::Statement>>, ErrorResponse> {

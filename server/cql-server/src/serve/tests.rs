@@ -286,11 +286,13 @@ impl Service for Fake {
                 self.cancelled
                     .fetch_add(usize::from(!was_open), Ordering::SeqCst);
                 if let Ok(bytes) = rest.parse::<usize>() {
-                    Response::SetKeyspace {
-                        keyspace: "x".repeat(60_000),
-                    }
-                    .encode_body(out);
-                    out.resize(out.len() + bytes, 0);
+                    append_long(bytes, out);
+                    return Ok(outcome);
+                }
+            }
+            "read" => {
+                if let Ok(bytes) = rest.parse::<usize>() {
+                    append_long(bytes, out);
                     return Ok(outcome);
                 }
             }
@@ -374,6 +376,13 @@ impl Service for Fake {
         }
         Ok(())
     }
+}
+
+/// Appends the body of a RESULT that has a little more than `bytes` bytes.
+fn append_long(bytes: usize, out: &mut BytesMut) {
+    let keyspace = "x".repeat(60_000);
+    Response::SetKeyspace { keyspace }.encode_body(out);
+    out.resize(out.len() + bytes, 0);
 }
 
 fn parameters() -> QueryParameters<'static> {

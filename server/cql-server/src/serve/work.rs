@@ -18,6 +18,7 @@ use ebb_cql::protocol::{
 
 use super::audit::BegunWrites;
 use super::login::LoginAttempt;
+use super::outbox::Outbox;
 use super::replies::respond;
 use super::requests::WaitingStatement;
 use super::shared::Shared;
@@ -26,7 +27,8 @@ use super::statements::Entry;
 use super::turns::Stripes;
 use crate::activity::Trace;
 use crate::call::{
-    Call, Interrupt, Lane, RequestAnalysis, Service, Statement, StatementKind, TimeOut,
+    Call, Interrupt, Lane, RequestAnalysis, ResponseMemory, Service, Statement, StatementKind,
+    TimeOut,
 };
 use crate::interrupt;
 use crate::outcome::{Outcome, SchemaChanges};
@@ -83,18 +85,18 @@ pub(super) enum Inline {
 }
 
 impl<S: Service> Work<S> {
-    /// Runs the request on the thread of its connection, and appends the response to `out`. If the
-    /// request must run on other threads, appends nothing and returns the lane: the group of
-    /// threads for requests of its kind.
+    /// Runs the request on the thread of its connection, and appends the response to `out`, with the
+    /// memory that a large response takes until it is sent. If the request must run on other threads,
+    /// appends nothing and returns the lane: the group of threads for requests of its kind.
     ///
     /// # Errors
-    /// The error for the client, if the request fails.
+    /// The error for the client, if the request fails, or a read finds no memory for its response.
     pub(super) fn run_inline(
         &mut self,
         request: Request<'_>,
         stream: i16,
         now: Instant,
-        out: &mut BytesMut,
+        out: &mut Outbox,
     ) -> Result<Inline, ErrorResponse> {
         let lane = match self.kind.lane {
             // A serial read must not return a write that a crash may undo, so it is answered after
@@ -121,27 +123,41 @@ impl<S: Service> Work<S> {
             trace.note("Executing on the thread of the connection");
         }
         let brief = (self.interrupt).capped(Instant::now(), SHARED_THREAD_CPU_MAX);
-        let run = || self.run(request, stream, &brief, out);
+        // A finished write must not be reported as rejected, and its response is small.
+        let is_read = self.kind.lane == Lane::Inline;
+        let memory = self.shared.lanes.inline_memory(self.may_refuse);
+        let of_read = is_read.then_some(&memory as &dyn ResponseMemory);
+        let start = out.frames().len();
+        let run = || self.run(request, stream, &brief, of_read, out.frames());
         let ended = match lane {
             Lane::Write => self.shared.commits.pace.run(run),
             _ => run(),
         };
         drop(turn);
+        if ended.is_err() {
+            // A read that took too long may have written much of its response.
+            out.truncate(start);
+        }
         if self.interrupt.may_go_on(&ended) {
             return Ok(Inline::Lane(Lane::Moved));
         }
         let outcome = ended?;
-        Ok(if outcome.is_in_conflict {
-            Inline::Lane(lane)
-        } else {
-            Inline::Answered(outcome)
-        })
+        if outcome.is_in_conflict {
+            return Ok(Inline::Lane(lane));
+        }
+        if let Err(no_memory) = out.hold(start, memory)
+            && is_read
+        {
+            out.truncate(start);
+            return Err(no_memory);
+        }
+        Ok(Inline::Answered(outcome))
     }
 
     /// Executes the statements of the request, and appends the response to `out`. Appends nothing
     /// after a conflict. If a change of the schema has changed the markers of a statement that the
     /// request contains as text, analyses the text again. Publishes the schema changes that the
-    /// statements made.
+    /// statements made. The response of a read takes `memory` while it grows.
     ///
     /// # Errors
     /// The error for the client, if the request fails.
@@ -150,10 +166,11 @@ impl<S: Service> Work<S> {
         request: Request<'_>,
         stream: i16,
         interrupt: &Interrupt,
+        memory: Option<&dyn ResponseMemory>,
         out: &mut BytesMut,
     ) -> Result<Outcome, ErrorResponse> {
         let changes = SchemaChanges::default();
-        let call = || self.call(request, stream, interrupt, &changes, out);
+        let call = || self.call(request, stream, interrupt, memory, &changes, out);
         let ended = catch_unwind(AssertUnwindSafe(call));
         // Also after an error or a panic: it may follow the change.
         self.shared.publish(changes.take());
@@ -167,6 +184,7 @@ impl<S: Service> Work<S> {
         request: Request<'_>,
         stream: i16,
         interrupt: &Interrupt,
+        memory: Option<&dyn ResponseMemory>,
         changes: &SchemaChanges,
         out: &mut BytesMut,
     ) -> Result<Outcome, ErrorResponse> {
@@ -187,6 +205,7 @@ impl<S: Service> Work<S> {
             interrupt,
             user: &self.sender.user,
             changes,
+            memory,
         };
         let mut ended = self.execute(&self.statements, batch.as_ref(), &call, stream, out);
         // The request may have waited after the analysis. Now it is executed at once, so a second

@@ -10,12 +10,15 @@ use std::ops::Bound;
 use ebb_cql::protocol::ErrorResponse;
 use ebb_model::key::{DecodedKey, Token, token_range};
 use ebb_storage::{Cache, TableReader};
+use ebb_tables::read::{Source, TableError};
 
 use super::cells::{bigint, text};
 use super::schema::for_each_table;
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
+use crate::error::of_table;
 use crate::interrupt::{self, UNITS_PER_LOOK};
+use crate::read::StatementPace;
 
 /// The number of sampled partitions in a table that the statement names. Tables with fewer are
 /// counted exactly. The standard error of the other estimates is 18%.
@@ -97,7 +100,7 @@ fn estimate_partitions(rows: &dyn TableReader, sample: u32) -> Result<u64, Error
     for found in 0..sample {
         // The keys are read from disk, possibly on a thread that serves connections.
         interrupt::charge(UNITS_PER_LOOK)?;
-        match next_token(rows, last) {
+        match next_token(rows, last)? {
             Some(token) => last = token,
             None => return Ok(found.into()),
         }
@@ -117,21 +120,30 @@ fn scaled(sample: u32, last: Token) -> u64 {
 /// Returns the token of the first partition after `token`; `None` if there is none, or if that
 /// partition is damaged. Damage is no error here, because the statements that read the rows of the
 /// partition report it.
-fn next_token(rows: &dyn TableReader, token: Token) -> Option<Token> {
+///
+/// # Errors
+/// If the statement's time is over. The search may pass any number of keys: deleted ones, and in a
+/// snapshot those that were written later.
+fn next_token(rows: &dyn TableReader, token: Token) -> Result<Option<Token>, ErrorResponse> {
     let range = token_range(Bound::Excluded(token), Bound::Unbounded);
-    let upper = range
-        .to
-        .as_deref()
-        .map_or(Bound::Unbounded, Bound::Excluded);
-    let entries = rows.range(Bound::Included(&range.from[..]), upper, Cache::Fill);
-    let (key, _) = entries.ok()?.next()?.ok()?;
-    DecodedKey::read(&key).ok().map(|key| key.token)
+    let source = Source::Stored(rows, Cache::Fill, &StatementPace);
+    let entries = source.entries(&range.from, range.to.as_deref());
+    let first = entries.and_then(|mut entries| entries.next().transpose());
+    match first {
+        Ok(Some((key, _))) => Ok(DecodedKey::read(&key).ok().map(|key| key.token)),
+        Err(error @ TableError::Ended(_)) => Err(of_table(error)),
+        Ok(None) | Err(TableError::Store(_) | TableError::Damaged(_)) => Ok(None),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use ebb_cql::protocol::{Consistency, ErrorKind};
+
     use super::*;
     use crate::executor::harness::Server;
+    use crate::interrupt::TimeOut;
+    use crate::interrupt::tests::{cancelled, charged};
 
     /// The statement of Spark's connector. Trino's differs only in the order of the columns.
     const OF_SPARK: &str = "SELECT range_start, range_end, partitions_count, mean_partition_size \
@@ -182,6 +194,35 @@ mod tests {
         assert_eq!(all, "ks t");
         server.run("TRUNCATE t");
         assert_eq!(estimate(&mut server, "ks", "t"), Some((0, 0)));
+    }
+
+    /// Regression: the search for the first partition of a snapshot passed all keys that were written
+    /// later without a charge, on a thread that serves connections.
+    #[test]
+    fn an_interrupted_estimate_ends_among_the_newer_keys_of_a_snapshot() {
+        let mut server =
+            Server::with(&["CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))"]);
+        server.run("CREATE SNAPSHOT s ON KEYSPACE ks");
+        let empty = charged(|| estimate(&mut server, "ks@s", "t"));
+        assert_eq!(empty.0, Some((0, 0)));
+        // The search passes 3,000 keys, and is charged two units for each 32 of them.
+        insert(&mut server, 0..1000);
+        let newer = charged(|| estimate(&mut server, "ks@s", "t"));
+        let (partitions, _) = newer.0.unwrap();
+        assert_eq!(partitions, 0);
+        assert!(newer.1 >= empty.1 + 100, "{} and {}", newer.1, empty.1);
+        let db = server.executor.catalog().db();
+        let snapshot = db.existing_keyspace("ks").unwrap().snapshot("s").unwrap();
+        let rows = snapshot.table("t").unwrap();
+        let search = || next_token(&rows, Token::MIN);
+        let in_time = || interrupt::scope(&cancelled(), TimeOut::Read(Consistency::One), search);
+        let (ended, units) = charged(in_time);
+        let error = ended.unwrap_err();
+        assert!(
+            matches!(error.kind, ErrorKind::ReadTimeout { .. }),
+            "{error:?}"
+        );
+        assert!(units <= 2 * UNITS_PER_LOOK, "{units}");
     }
 
     #[test]

@@ -276,11 +276,12 @@ pub fn answer(
         interrupt: &interrupt,
         user: &ebb_cql_server::access::User::anyone(),
         changes: &SchemaChanges::default(),
+        memory: None,
     };
     let mut out = BytesMut::new();
     let frame = OpenFrame::response(&mut out, Version::V4, 1, Opcode::Result, &Head::default());
     execute(&call, &mut out)?;
-    frame.finish(&mut out, Compression::None);
+    frame.finish(&mut out, Compression::None).unwrap();
     let frame = Frame {
         version: Version::V4,
         flags: out[1],

@@ -8,6 +8,9 @@ use super::fault::{ProtocolError, Result};
 
 /// The minimal length of a body that is compressed: shorter bodies would hardly shrink.
 pub const COMPRESSED_BODY_BYTES_MIN: usize = 512;
+/// The number of unused bytes from which on a buffer is freed after its compression: the compressed
+/// bytes may wait long for their receiver.
+const UNUSED_BYTES_MAX: usize = 256 << 10;
 /// The greatest ratio of plain to compressed bytes that the LZ4 format can express. It bounds the
 /// memory that is allocated for a received block.
 const EXPANSION_MAX: usize = 255;
@@ -74,5 +77,8 @@ pub(super) fn compress_tail(out: &mut BytesMut, start: usize) -> bool {
     out.truncate(start);
     out.put_u32(length);
     out.put_slice(&compressed);
+    if out.capacity() - out.len() > UNUSED_BYTES_MAX {
+        *out = BytesMut::from(&out[..]);
+    }
     true
 }

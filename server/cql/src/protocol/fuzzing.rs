@@ -73,7 +73,7 @@ pub fn responses(bytes: &[u8]) {
                 opcode,
             );
             answer.response.encode_body_in(out, frame.version);
-            open.finish(out, Compression::None);
+            open.finish(out, Compression::None).unwrap();
         });
         let decoded = Answer::decode(&encoded).map(|answer| answer.response);
         assert_eq!(decoded, Ok(answer.response));

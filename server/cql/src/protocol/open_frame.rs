@@ -3,11 +3,15 @@
 use bytes::{BufMut, BytesMut};
 
 use super::compression::{Compression, compress_tail};
+use super::fault::{ProtocolError, Result};
 use super::frame::{Direction, HEADER_BYTES, Opcode, flag};
 use super::request::Request;
 use super::response::Response;
 use super::version::{Coding, Version};
 use super::writer;
+
+/// The reason why a message that is in memory as a value fits into a frame.
+const SMALL: &str = "the body of a message is below 2 GiB";
 
 /// The optional fields that precede the response in the body of a frame.
 #[derive(Debug, Clone, Copy, Default)]
@@ -75,15 +79,20 @@ impl OpenFrame {
     /// Ends the frame. The body is compressed if that was agreed on and makes it smaller. `out`
     /// must be the buffer in which the frame began.
     ///
-    /// # Panics
-    /// If the body has 2 GiB or more.
-    pub fn finish(self, out: &mut BytesMut, compression: Compression) {
+    /// # Errors
+    /// If the body has 2 GiB or more before its compression. Then the frame is removed from `out`.
+    pub fn finish(self, out: &mut BytesMut, compression: Compression) -> Result<()> {
         let body = self.start + HEADER_BYTES;
+        if let Err(error) = body_length(out.len() - body) {
+            self.abandon(out);
+            return Err(error);
+        }
         if compression == Compression::Lz4 && compress_tail(out, body) {
             out[self.start + 1] |= flag::COMPRESSION;
         }
-        let length = i32::try_from(out.len() - body).expect("a body is below 2 GiB");
+        let length = body_length(out.len() - body)?;
         out[body - 4..body].copy_from_slice(&length.to_be_bytes());
+        Ok(())
     }
 
     /// Removes the frame with its body from the buffer, in order to write another one.
@@ -92,7 +101,22 @@ impl OpenFrame {
     }
 }
 
+/// Returns the length of a body as the header of its frame has it.
+///
+/// # Errors
+/// If the body has 2 GiB or more.
+fn body_length(bytes: usize) -> Result<i32> {
+    i32::try_from(bytes).map_err(|_| {
+        let length = i64::try_from(bytes).unwrap_or(i64::MAX);
+        ProtocolError::length("the body of a frame", length)
+    })
+}
+
 impl Response {
+    /// Appends the response as a frame.
+    ///
+    /// # Panics
+    /// If the body has 2 GiB or more. A body of any length is written within an [`OpenFrame`].
     pub fn encode(
         &self,
         out: &mut BytesMut,
@@ -106,11 +130,15 @@ impl Response {
         } = coding.into();
         let frame = OpenFrame::response(out, version, stream, self.opcode(), head);
         self.encode_body_in(out, version);
-        frame.finish(out, compression);
+        frame.finish(out, compression).expect(SMALL);
     }
 }
 
 impl Request<'_> {
+    /// Appends the request as a frame.
+    ///
+    /// # Panics
+    /// If the body has 2 GiB or more. A body of any length is written within an [`OpenFrame`].
     pub fn encode(&self, out: &mut BytesMut, stream: i16, coding: impl Into<Coding>) {
         let Coding {
             version,
@@ -118,6 +146,34 @@ impl Request<'_> {
         } = coding.into();
         let frame = OpenFrame::begin(out, version, Direction::Request, stream, self.opcode());
         self.encode_body_in(out, version);
-        frame.finish(out, compression);
+        frame.finish(out, compression).expect(SMALL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: a body of 2 GiB was a panic, which clients saw as a bug of the server.
+    #[test]
+    fn a_body_is_below_2_gib() {
+        assert_eq!(body_length((1 << 31) - 1), Ok(i32::MAX));
+        let error = body_length(1 << 31).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the body of a frame cannot have the length 2147483648"
+        );
+    }
+
+    /// Regression: the buffer of a response that compresses well kept the size of the plain response.
+    #[test]
+    fn a_compressed_body_has_no_large_buffer() {
+        let mut out = BytesMut::from(&b"first"[..]);
+        let version = Version::V4;
+        let frame = OpenFrame::begin(&mut out, version, Direction::Response, 1, Opcode::Result);
+        out.resize(out.len() + (4 << 20), 0);
+        frame.finish(&mut out, Compression::Lz4).unwrap();
+        assert!(out.starts_with(b"first") && out.len() < 64 << 10);
+        assert!(out.capacity() < 1 << 20, "{}", out.capacity());
     }
 }

@@ -374,6 +374,50 @@ fn a_client_that_does_not_read_leaves_most_result_memory_to_others() {
     assert_eq!(server.counters().counts().connections, 2);
 }
 
+/// Regression: the responses of point reads were part of no limit on memory. The server kept up to
+/// 256 MiB for each connection whose client did not read.
+#[test]
+fn unread_responses_of_point_reads_take_memory_from_the_pool_of_results() {
+    let options = ServeOptions {
+        lane_result_bytes_max: 24 << 20,
+        ..options()
+    };
+    // A serial read is answered by the commit lane.
+    for consistency in [Consistency::One, Consistency::Serial] {
+        let fake = Fake {
+            waits_for_sync: true,
+            ..Fake::default()
+        };
+        fake.sync_gate.open();
+        let (_, server) = serving(fake, options.clone());
+        let mut deaf = Client::new(&server);
+        // More than the sockets can buffer. A quarter of the memory is for results of at most a page.
+        let text = &format!("read {}", 16 << 20);
+        let parameters = QueryParameters {
+            consistency,
+            ..parameters()
+        };
+        deaf.send(1, &Request::Query { text, parameters });
+        // The response has its memory before its first byte is sent.
+        let peeked = wait::uninterrupted(|| deaf.stream.peek(&mut [0]));
+        assert_eq!(peeked.unwrap(), 1);
+        let mut other = Client::new(&server);
+        other.query(1, "read 4000000");
+        let refused = other.error();
+        assert_eq!(refused.kind, ErrorKind::Overloaded);
+        assert!(refused.message.contains("read in pages"), "{refused:?}");
+        for text in ["read 10000", "read 1000000"] {
+            other.query(2, text);
+            assert_eq!(other.receive().0, 2, "{text}");
+        }
+        drop(deaf);
+        wait::until("the memory to be free", || {
+            other.query(3, "read 4000000");
+            matches!(other.receive().1.response, Response::SetKeyspace { .. })
+        });
+    }
+}
+
 #[test]
 fn halves_of_large_requests_take_bounded_memory_and_delay_no_small_request() {
     const HALF: usize = 1_800_000;

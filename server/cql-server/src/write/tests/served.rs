@@ -115,6 +115,7 @@ fn a_batch_of_prepared_statements_is_one_write() {
             interrupt: &interrupt,
             user: &crate::access::User::anyone(),
             changes: &SchemaChanges::default(),
+            memory: None,
         };
         let statement = |text: &&str| {
             let values = if text.contains('?') { &values } else { &none };

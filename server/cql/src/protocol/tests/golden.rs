@@ -93,7 +93,7 @@ fn rows_are_these_bytes() {
     rows.cell(None);
     rows.end_row();
     rows.finish(Some(&[0xbb]));
-    frame.finish(&mut out, Compression::None);
+    frame.finish(&mut out, Compression::None).unwrap();
     let expected = bytes(&[
         // RESULT with a trace and warnings
         &[0x84, 0x0a, 0x00, 0x01, 0x08, 0, 0, 0, 65],
