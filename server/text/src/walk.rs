@@ -14,6 +14,8 @@ use super::user_file::FileError;
 
 /// The path that stands for standard input.
 const STDIN: &str = "-";
+/// The name of standard input in the keys of its lines.
+const STDIN_NAME: &[u8] = b"stdin";
 
 /// The name of the file by which a job of ebb, Spark or Hadoop marks its output folder as complete.
 const SUCCESS: &str = "_SUCCESS";
@@ -53,7 +55,7 @@ impl TextFile {
     /// `stdin`.
     pub fn name(&self) -> &[u8] {
         if self.is_stdin() {
-            return b"stdin";
+            return STDIN_NAME;
         }
         let path = self.path.strip_prefix(".").unwrap_or(&self.path);
         path.as_os_str().as_bytes()
@@ -112,8 +114,9 @@ impl Found {
 /// file that is named in `paths` is always included: whether it is text turns out when it is read.
 ///
 /// # Errors
-/// If one of `paths` does not exist or cannot be reached. Unreadable files and directories, also among
-/// `paths`, are reported in [`Found::skipped`].
+/// If one of `paths` does not exist or cannot be reached, or if both standard input and a file called
+/// `stdin` are to be read: their lines would have the same keys. Unreadable files and directories, also
+/// among `paths`, are reported in [`Found::skipped`].
 pub fn walk<P: AsRef<Path>>(paths: &[P], leave_out: Option<&Path>) -> Result<Found, FileError> {
     let leave_out = leave_out.and_then(|path| path.canonicalize().ok());
     let mut found = Found::default();
@@ -147,6 +150,7 @@ pub fn walk<P: AsRef<Path>>(paths: &[P], leave_out: Option<&Path>) -> Result<Fou
             }
         }
     }
+    check_names(&found.files)?;
     let mut names = HashSet::new();
     found
         .files
@@ -154,6 +158,20 @@ pub fn walk<P: AsRef<Path>>(paths: &[P], leave_out: Option<&Path>) -> Result<Fou
     found.skipped.sort_by(|a, b| a.path.cmp(&b.path));
     found.skipped.dedup();
     Ok(found)
+}
+
+/// Checks that no file has the name of standard input if that is read, too.
+fn check_names(files: &[TextFile]) -> Result<(), FileError> {
+    let named = |file: &&TextFile| !file.is_stdin() && file.name() == STDIN_NAME;
+    match files.iter().find(named) {
+        Some(file) if files.iter().any(TextFile::is_stdin) => Err(FileError::Malformed {
+            path: file.path.clone(),
+            problem:
+                "standard input has the same name: read one after the other, or rename the file"
+                    .to_owned(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 impl Found {
@@ -297,6 +315,24 @@ mod tests {
             ..Found::default()
         };
         assert_eq!(names(&found, root), ["z", "d/a", "d/b"]);
+    }
+
+    #[test]
+    fn standard_input_and_a_file_of_its_name_are_refused_together() {
+        // Regression: the file was left out, because lines of the two have the same keys.
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stdin");
+        std::fs::write(&path, "x").unwrap();
+        // With its directory the file has another name.
+        assert_eq!(walk(&[Path::new("-"), &path], None).unwrap().files.len(), 2);
+        let file = TextFile::new("stdin".into(), 1);
+        let stream = TextFile::stream(Path::new("-"));
+        let error = check_names(&[stream.clone(), file.clone()]).unwrap_err();
+        let expected =
+            "stdin: standard input has the same name: read one after the other, or rename the file";
+        assert_eq!(error.to_string(), expected);
+        check_names(&[stream.clone(), stream]).unwrap();
+        check_names(&[file.clone(), file]).unwrap();
     }
 
     #[test]
