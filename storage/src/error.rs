@@ -131,8 +131,8 @@ pub enum Error {
     /// A named thing is not there.
     #[error("no {what} named {name:?}")]
     NotFound {
-        /// "keyspace", "table", "snapshot", "backup", or "unexpired snapshot" if one of this name has
-        /// expired.
+        /// "keyspace", "table", "snapshot", "backup", "unexpired snapshot" if one of this name has
+        /// expired, or "snapshot of the dropped table" if the last one was deleted.
         what: &'static str,
         /// The name that was looked up.
         name: String,

@@ -72,11 +72,18 @@ impl PinnedTable {
     /// memory.
     ///
     /// # Errors
-    /// The errors of the flush; the error of a file that the database could not open, and that no
-    /// later retry has opened.
+    /// The errors of the flush; [`Error::NotFound`] if the table was dropped, no snapshot keeps it
+    /// any more, and data that the snapshot sees is only in memory; the error of a file that the
+    /// database could not open, and that no later retry has opened.
     pub(crate) fn new(db: &Arc<DbInner>, core: &TableCore, point: ReadPoint) -> Result<Self> {
         if core.version().has_in_memory(point.seq) {
             mutation::unless(Mutation::PinWithoutFlush, || db.flush_table(core))?;
+            // A flush leaves out dropped tables that no snapshot keeps, and the runs alone would be
+            // an older state of the table.
+            if core.version().has_in_memory(point.seq) {
+                let name = format!("{}.{}", core.keyspace, core.name);
+                return Err(Error::not_found("snapshot of the dropped table", name));
+            }
         }
         let version = core.version();
         let store = db.runs.tables().locator();

@@ -361,8 +361,9 @@ impl SnapshotTable {
     /// file has.
     ///
     /// # Errors
-    /// The errors of [`Db::flush`](crate::Db::flush), and [`Error::Io`](crate::Error::Io) for a file
-    /// that did not open.
+    /// The errors of [`Db::flush`](crate::Db::flush); [`Error::NotFound`](crate::Error::NotFound) if
+    /// the table was dropped, the snapshot deleted, and some of the data is only in memory;
+    /// [`Error::Io`](crate::Error::Io) for a file that did not open.
     pub fn pin(&self) -> Result<PinnedTable> {
         PinnedTable::new(&self.view.db, &self.core, self.view.point)
     }
