@@ -192,7 +192,7 @@ pub struct Stats {
     pub wal_bytes_replayed: u64,
     /// Bytes written to the WAL.
     pub wal_bytes_written: u64,
-    /// Syncs of the WAL's segments: one may serve many writes.
+    /// Syncs of the WAL's records: one may serve many writes.
     pub wal_syncs: u64,
     /// Number of the WAL's segments.
     pub wal_segments: usize,

@@ -122,7 +122,7 @@ impl Engine {
         let (mut catalog, damaged) =
             open_tables(id, &chunks, &runs, &options.merge_operators, state)?;
         let snapshots = SnapshotRegistry::new(state.bookmarks.clone());
-        let recovered = replay_wal(
+        let mut recovered = replay_wal(
             &*disk,
             dir,
             state,
@@ -131,11 +131,6 @@ impl Engine {
             options.memtable_bytes,
             &runs,
         )?;
-        // New records go into a new segment, never behind those that were read.
-        let next_segment = recovered
-            .segments
-            .last()
-            .map_or(state.wal_floor, |(last, _)| last.next());
         let waiting = waiting_runs(&catalog);
         let metas = || state.runs().chain(&waiting);
         let last_file = metas().flat_map(RunMeta::numbers).map(|file| file.0).max();
@@ -161,7 +156,8 @@ impl Engine {
                 wal::remove_segments(&*disk, dir, mark.wal_end)?;
             }
             mutation::unless(Mutation::TrustUnsyncedManifest, || manifest.settle())?;
-            recovered.settle(&*disk, dir)?;
+            let floor = manifest.state().wal_floor;
+            recovered.settle(&*disk, dir, floor)?;
             record_damaged(&mut manifest, damaged)?;
             forget_uncovered(&mut manifest, &mut catalog, &snapshots)?;
             // Without the runs of the tables that are forgotten now.
@@ -169,6 +165,11 @@ impl Engine {
             let waiting = mutation::replace(waiting, Mutation::RemoveWaitingRuns, Vec::new());
             remove_orphans(&*disk, dir, runs.tables(), &manifest, &waiting)?;
         }
+        // New records go into a new segment, never behind those that were read.
+        let next_segment = recovered
+            .segments
+            .last()
+            .map_or(manifest.state().wal_floor, |(last, _)| last.next());
         // For the statistics. If this fails, the first look for a file to check tries again.
         let check_record = CheckRecord::read(&*disk, dir).ok().flatten();
         let wal_bytes_replayed = recovered.segments.iter().map(|(_, bytes)| bytes).sum();

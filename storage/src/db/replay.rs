@@ -1,7 +1,7 @@
 //! Replaying the WAL into memtables and bookmarks.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -29,20 +29,40 @@ pub(super) struct Recovered {
     pub(super) end: Lsn,
     /// The last segment of the log, with the number of bytes before a torn tail; `None` if there is
     /// no segment.
-    last: Option<(PathBuf, u64)>,
+    last: Option<(Segment, u64)>,
 }
 
 impl Recovered {
-    /// Makes durable what the replay has read, and cuts off a torn tail.
-    pub(super) fn settle(&self, log_store: &dyn LogStore, dir: &Path) -> Result<()> {
+    /// Makes durable what the replay has read, and cuts off a torn tail. Removes the last segment
+    /// if not even its header is whole. If `floor`, the first segment that the manifest needs, is
+    /// that segment, replaces it by an empty one instead: without it the next opening would miss a
+    /// segment. If there is no space for that, the first write makes the segment.
+    pub(super) fn settle(
+        &mut self,
+        log_store: &dyn LogStore,
+        dir: &Path,
+        floor: FileNumber,
+    ) -> Result<()> {
         match &self.last {
             None => Ok(()),
-            // Not even the header of the segment is whole.
-            Some((path, 0)) => log_store
-                .remove(path)
-                .map_err(Error::no_space_or_io("remove", path)),
-            Some((path, good_bytes)) => mutation::unless(Mutation::LeaveTornTail, || {
-                wal::settle(log_store, dir, path, *good_bytes)
+            // A database that never removed a segment may have none.
+            Some((segment, 0)) if segment.number == floor && floor > FileNumber::default() => {
+                match wal::create_segment(log_store, dir, floor, self.end) {
+                    Ok(_) => {
+                        let bytes = wal::SEGMENT_HEADER_BYTES as u64;
+                        self.segments.push((floor, bytes));
+                    }
+                    // A full disk must not keep a database from being read.
+                    Err(Error::DiskFull { .. }) => {}
+                    Err(e) => return Err(e),
+                }
+                Ok(())
+            }
+            Some((segment, 0)) => log_store
+                .remove(&segment.path)
+                .map_err(Error::no_space_or_io("remove", &segment.path)),
+            Some((segment, good_bytes)) => mutation::unless(Mutation::LeaveTornTail, || {
+                wal::settle(log_store, dir, &segment.path, *good_bytes)
             }),
         }
     }
@@ -101,9 +121,9 @@ pub(super) fn replay_wal(
         replay.recovered.end = replayed.end;
         let good_bytes = replayed.good_bytes;
         if is_last {
-            replay.recovered.last = Some((segment.path.clone(), good_bytes));
+            replay.recovered.last = Some((segment.clone(), good_bytes));
         }
-        // `Recovered::settle` removes a segment without a whole header.
+        // `Recovered::settle` removes or replaces a segment without a whole header.
         if good_bytes > 0 {
             let segments = &mut replay.recovered.segments;
             segments.push((segment.number, good_bytes));

@@ -530,7 +530,11 @@ fn number_log(capture: &mut Capture<'_>, target: &BackupDir, source: DatabaseId)
     let shift = first.map_or(0, |first| free.saturating_sub(first));
     let last = capture.segments.last().map(|(number, _)| number.0 + shift);
     let state = &mut capture.state;
-    state.wal_floor.0 += shift;
+    // An opening needs a segment for every floor but the first number. The database may have none:
+    // a crash cut off the only one, and no writer has replaced it yet.
+    state.wal_floor = first.map_or_else(FileNumber::default, |_| {
+        FileNumber(state.wal_floor.0 + shift)
+    });
     state.backup = Some(BackupMark {
         source,
         wal_end: last.map_or(state.wal_floor, |last| FileNumber(last + 1)),

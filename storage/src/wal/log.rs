@@ -279,7 +279,7 @@ impl Wal {
         self.files.written_bytes()
     }
 
-    /// Returns the number of syncs of segments since the log was opened, each for all threads that
+    /// Returns the number of syncs of records since the log was opened, each for all threads that
     /// waited.
     pub(crate) fn syncs(&self) -> u64 {
         self.progress.lock().unwrap().syncs

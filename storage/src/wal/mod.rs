@@ -26,3 +26,4 @@ pub(crate) use replay::{
     settle,
 };
 pub(crate) use salvage::{base_lsn, refuse_other_versions, salvage_segment};
+pub(crate) use segment_files::create_segment;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   group ─► open segment ──full──► closed: synced as a whole
-//!                                   next: made, its name durable, then written to
+//!                                   next: made, header and name durable, then written to
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -190,8 +190,11 @@ impl SegmentFiles {
         let (file, syncer) = made.map_err(|e| match e.into_refusal() {
             Ok(refusal) => {
                 // The next try takes the same number, so that there is no hole;
-                // what cannot be removed now is then overwritten.
-                let _ = self.log_store.remove(&path);
+                // what cannot be removed now is then overwritten. If no segment has a header, the
+                // file stays: the manifest needs one of this number, unless the log is new.
+                if self.bytes() > 0 || number == FileNumber::default() {
+                    let _ = self.log_store.remove(&path);
+                }
                 WriteFailure::Refused(refusal)
             }
             Err(e) => WriteFailure::Failed(e),
@@ -215,22 +218,38 @@ impl SegmentFiles {
         number: FileNumber,
         base: Lsn,
     ) -> Result<(Box<dyn WriteFile>, Arc<dyn SyncFile>)> {
-        let mut file = self
-            .log_store
-            .create(path)
-            .map_err(Error::no_space_or_io("create", path))?;
-        file.append(&record::encode_segment_header(number, base.0))
-            .map_err(Error::no_space_or_io("write", path))?;
-        let syncer = Arc::from(file.syncer().map_err(Error::io("open", path))?);
-        mutation::unless(Mutation::SegmentWithoutDirSync, || {
-            self.log_store.sync_dir(&self.dir)
-        })
-        .map_err(Error::no_space_or_io("sync", &self.dir))?;
-        Ok((file, syncer))
+        let file = create_segment(&*self.log_store, &self.dir, number, base)?;
+        let syncer = file.syncer().map_err(Error::io("open", path))?;
+        Ok((file, Arc::from(syncer)))
     }
 
     fn count_written(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
+}
+
+/// Creates a segment without records, with a durable header and a durable name. Replaces a file of
+/// the same name.
+///
+/// # Errors
+/// [`Error::DiskFull`], [`Error::Io`]; a part of the segment may exist then.
+pub(crate) fn create_segment(
+    log_store: &dyn LogStore,
+    dir: &Path,
+    number: FileNumber,
+    base: Lsn,
+) -> Result<Box<dyn WriteFile>> {
+    let path = files::wal(dir, number);
+    let mut file = log_store
+        .create(&path)
+        .map_err(Error::no_space_or_io("create", &path))?;
+    file.append(&record::encode_segment_header(number, base.0))
+        .map_err(Error::no_space_or_io("write", &path))?;
+    // Before the name, and not by the sync of the first record: there may be no record for a long
+    // time. All older segments may be removed meanwhile, and a crash must leave a log.
+    file.sync().map_err(Error::no_space_or_io("sync", &path))?;
+    mutation::unless(Mutation::SegmentWithoutDirSync, || log_store.sync_dir(dir))
+        .map_err(Error::no_space_or_io("sync", dir))?;
+    Ok(file)
 }

@@ -140,11 +140,17 @@ fn a_cut_that_fails_is_a_failure_for_good() {
 /// new segment found none, all writes stopped.
 #[test]
 fn a_record_whose_segment_finds_no_space_in_any_call_is_refused() {
-    for op in [FaultOp::Create, FaultOp::Append, FaultOp::SyncDir] {
+    for (op, nth) in [
+        (FaultOp::Create, 1),
+        (FaultOp::Append, 1),
+        // The first sync is that of the full segment.
+        (FaultOp::Sync, 2),
+        (FaultOp::SyncDir, 1),
+    ] {
         let (mem, wal) = log(100);
         let first = wal.push(SeqNo(1), 1, &[1; 100]);
         wal.sync_to(first).unwrap();
-        mem.fail_next(op, 1, std::io::ErrorKind::StorageFull);
+        mem.fail_next(op, nth, std::io::ErrorKind::StorageFull);
         let refused = wal.push(SeqNo(2), 1, b"refused");
         let outcome = wal.sync_to(refused);
         assert!(matches!(outcome, Err(Error::DiskFull { .. })), "{op:?}");
@@ -153,6 +159,22 @@ fn a_record_whose_segment_finds_no_space_in_any_call_is_refused() {
         mem.restart(1);
         assert_eq!(recovered(&mem), [1, 3], "{op:?}");
     }
+}
+
+#[test]
+fn a_header_that_fails_to_sync_ends_all_writes() {
+    let (mem, wal) = log(100);
+    let first = wal.push(SeqNo(1), 1, &[1; 100]);
+    wal.sync_to(first).unwrap();
+    // The first sync is that of the full segment.
+    mem.fail_next(FaultOp::Sync, 2, std::io::ErrorKind::Other);
+    for seq in 2..4 {
+        let position = wal.push(SeqNo(seq), 1, b"refused");
+        let outcome = wal.write_to(position);
+        assert!(matches!(outcome, Err(Error::ReadOnly { .. })), "{seq}");
+    }
+    mem.restart(1);
+    assert_eq!(recovered(&mem), [1]);
 }
 
 /// On a file system that copies on write, removing a file takes space, too.
