@@ -3,11 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_buffer::NullBuffer;
 use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::schema::types::ColumnDescriptor;
 
 use crate::iceberg::manifest::Entry;
+use crate::types::{IcebergType, NestedField};
 
 /// The greatest size of an upper bound in a manifest, in bytes; a longer one is left out. The Parquet library
 /// cuts the bounds of data files to 64 bytes. But if a value begins with the greatest characters or bytes, no
@@ -24,12 +28,18 @@ pub(crate) struct Columns {
     pub(crate) upper_bounds: Vec<Entry<Vec<u8>>>,
 }
 
+/// The numbers of nulls of the floating-point columns outside of lists and maps, by field id. The writer of a file
+/// counts them, because it writes no statistics of these columns. A manifest may leave the number of a column out,
+/// but some versions of DuckDB then pass over the file when they search for nulls.
+#[derive(Debug, Default)]
+pub(crate) struct FloatNulls(BTreeMap<i32, i64>);
+
 /// The sums of a column's sizes and counts, and its bounds, over all row groups of a file.
 #[derive(Default)]
 struct Sums {
     size_bytes: i64,
     values: i64,
-    /// The number of nulls; `None` if a row group lacks its number.
+    /// The number of nulls; `None` if the statistics of a row group lack its number.
     nulls: Option<i64>,
     bounds: Bounds,
 }
@@ -47,8 +57,45 @@ enum Bounds {
     Unknown,
 }
 
+/// Returns whether the writer of a file leaves out the statistics of a column: of floating-point numbers, whose least
+/// and greatest values do not include NaN. DuckDB and Spark order NaN above all numbers, as Cassandra does. With such
+/// statistics they would leave out rows with NaN that match a condition.
+pub(crate) fn has_no_statistics(column: &ColumnDescriptor) -> bool {
+    matches!(
+        column.physical_type(),
+        PhysicalType::FLOAT | PhysicalType::DOUBLE
+    )
+}
+
+impl FloatNulls {
+    /// Adds the nulls in `values`, which are values of `field`. If `field` is a part of a struct, `around` has the
+    /// nulls of the struct: where the struct is null, its parts are null, too.
+    pub(crate) fn add(
+        &mut self,
+        field: &NestedField,
+        values: &dyn Array,
+        around: Option<&NullBuffer>,
+    ) {
+        let nulls = NullBuffer::union(around, values.nulls());
+        match &field.ty {
+            IcebergType::Float | IcebergType::Double => {
+                let count = nulls.map_or(0, |nulls| nulls.null_count());
+                *self.0.entry(field.id).or_default() += count as i64;
+            }
+            IcebergType::Struct(parts) => {
+                for (part, values) in parts.iter().zip(values.as_struct().columns()) {
+                    self.add(part, values, nulls.as_ref());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 impl Columns {
-    pub(crate) fn of(groups: &[RowGroupMetaData]) -> Self {
+    /// Returns the sizes, counts and bounds of the columns of a file with the row groups `groups`. `float_nulls` has
+    /// the nulls of the columns without statistics.
+    pub(crate) fn of(groups: &[RowGroupMetaData], float_nulls: &FloatNulls) -> Self {
         let mut sums: BTreeMap<i32, (Sums, Form)> = BTreeMap::new();
         for group in groups {
             for column in group.columns() {
@@ -74,7 +121,8 @@ impl Columns {
             let number = |value| Entry { key, value };
             columns.sizes.push(number(sums.size_bytes));
             columns.values.push(number(sums.values));
-            columns.nulls.extend(sums.nulls.map(number));
+            let nulls = sums.nulls.or_else(|| float_nulls.0.get(&key).copied());
+            columns.nulls.extend(nulls.map(number));
             if let Bounds::Known { lower, upper } = sums.bounds {
                 let bound = |bytes: Vec<u8>| Entry {
                     key,

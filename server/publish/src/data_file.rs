@@ -7,14 +7,14 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use ebb_model::types::{Charge, CqlType};
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{FileMetaData, RowGroupMetaData};
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
-use crate::bounds::Columns;
+use crate::bounds::{Columns, FloatNulls, has_no_statistics};
 use crate::iceberg::manifest::{DataFile, ROWS};
 use crate::row_index::{RowIndex, RowIndexBuilder};
 use crate::types::{ColumnBuilder, NestedField, OnEmpty, ValueError, arrow_field};
@@ -84,7 +84,8 @@ pub struct Column {
 pub struct DataFileWriter<W: Write + Send> {
     writer: ArrowWriter<Counted<W>>,
     schema: SchemaRef,
-    columns: Vec<(String, ColumnBuilder)>,
+    columns: Vec<(NestedField, ColumnBuilder)>,
+    float_nulls: FloatNulls,
     batch_rows: usize,
     batch_bytes: usize,
     rows: u64,
@@ -107,22 +108,30 @@ impl<W: Write + Send> DataFileWriter<W> {
         let fields = columns.iter().map(|column| arrow_field(&column.field));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let level = ZstdLevel::try_new(ZSTD_LEVEL)?;
-        let properties = WriterProperties::builder()
+        let of_parquet = ArrowSchemaConverter::new().convert(&schema)?;
+        let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
             .set_max_row_group_bytes(Some(row_group_bytes))
-            .set_created_by(creator())
-            .build();
+            .set_created_by(creator());
+        for column in of_parquet.columns() {
+            if has_no_statistics(column) {
+                let path = column.path().clone();
+                properties =
+                    properties.set_column_statistics_enabled(path, EnabledStatistics::None);
+            }
+        }
         // Iceberg's readers take the types from the table's schema.
         let options = ArrowWriterOptions::new()
-            .with_properties(properties)
+            .with_properties(properties.build())
+            .with_parquet_schema(of_parquet)
             .with_skip_arrow_metadata(true);
         let builder = |column: &Column| {
-            let name = column.field.name.clone();
-            let made = ColumnBuilder::new(&column.ty, &column.field, on_empty);
+            let field = column.field.clone();
+            let made = ColumnBuilder::new(&column.ty, &field, on_empty);
             match made {
-                Ok(builder) => Ok((name, builder)),
+                Ok(builder) => Ok((field, builder)),
                 Err(error) => Err(DataFileError::Value {
-                    column: name,
+                    column: field.name,
                     error,
                 }),
             }
@@ -135,6 +144,7 @@ impl<W: Write + Send> DataFileWriter<W> {
             )?,
             schema,
             columns: columns.iter().map(builder).collect::<Result<_, _>>()?,
+            float_nulls: FloatNulls::default(),
             batch_rows: 0,
             batch_bytes: 0,
             rows: 0,
@@ -185,11 +195,11 @@ impl<W: Write + Send> DataFileWriter<W> {
         charge: Charge<'_, ValueError>,
     ) -> Result<(), DataFileError> {
         for (at, value) in values.into_iter().enumerate() {
-            let (name, builder) = &mut self.columns[at];
+            let (field, builder) = &mut self.columns[at];
             builder
                 .append_with(value, charge)
                 .map_err(|error| DataFileError::Value {
-                    column: name.clone(),
+                    column: field.name.clone(),
                     error,
                 })?;
             self.batch_bytes += value.map_or(1, |value| value.len() + 1);
@@ -234,7 +244,7 @@ impl<W: Write + Send> DataFileWriter<W> {
             self.write_batch()?;
         }
         self.writer.flush()?;
-        let mut file = describe(path, self.writer.flushed_row_groups());
+        let mut file = describe(path, self.writer.flushed_row_groups(), &self.float_nulls);
         let Counted { sink, bytes } = self.writer.into_inner()?;
         file.file_size_in_bytes = bytes as i64;
         Ok((sink, file))
@@ -257,13 +267,16 @@ impl<W: Write + Send> DataFileWriter<W> {
     }
 
     fn write_batch(&mut self) -> Result<(), DataFileError> {
-        let columns = self.columns.iter_mut().map(|(name, column)| {
+        let columns = self.columns.iter_mut().map(|(field, column)| {
             column.finish().map_err(|error| DataFileError::Value {
-                column: name.clone(),
+                column: field.name.clone(),
                 error,
             })
         });
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        for ((field, _), values) in self.columns.iter().zip(&columns) {
+            self.float_nulls.add(field, values, None);
+        }
         let batch = RecordBatch::try_new(self.schema.clone(), columns)?;
         self.writer.write(&batch)?;
         self.batch_rows = 0;
@@ -292,8 +305,12 @@ impl<W: Write> Write for Counted<W> {
 
 /// Returns the description that a manifest gives of the file `path` with the row groups `groups`. Its size is
 /// 0; the caller sets it.
-pub(crate) fn describe(path: String, groups: &[RowGroupMetaData]) -> DataFile {
-    let columns = Columns::of(groups);
+pub(crate) fn describe(
+    path: String,
+    groups: &[RowGroupMetaData],
+    float_nulls: &FloatNulls,
+) -> DataFile {
+    let columns = Columns::of(groups, float_nulls);
     let offsets = groups
         .iter()
         .map(|group| group.column(0).byte_range().0 as i64);
@@ -319,8 +336,9 @@ mod tests {
     use super::*;
     use crate::iceberg::manifest::{self, Content, Entry, ManifestEntry};
     use crate::iceberg::metadata::TableMetadata;
-    use crate::types::{FieldIds, TypeOptions, field, read_value};
+    use crate::types::{FieldIds, IcebergType, TypeOptions, field, read_value};
     use bytes::Bytes;
+    use ebb_model::types::elements::{build, build_tuple};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     fn columns() -> Vec<Column> {
@@ -415,6 +433,62 @@ mod tests {
         assert_eq!(manifest::decode(&encoded).unwrap(), [entry]);
         let decoded = TableMetadata::decode(&metadata.encode().unwrap()).unwrap();
         assert_eq!(decoded.columns(), Some(fields));
+    }
+
+    /// Regression: columns of floating-point numbers had a least and a greatest value, which leave out NaN. DuckDB
+    /// passed over rows with NaN by them.
+    #[test]
+    fn floating_point_columns_have_no_statistics_and_their_nulls_are_counted() {
+        let pair = CqlType::Tuple([CqlType::Float, CqlType::Text].into());
+        let types = [
+            ("id", CqlType::Int),
+            ("d", CqlType::Double),
+            ("l", CqlType::list(CqlType::Float)),
+            ("p", pair),
+        ];
+        let mut ids = FieldIds::default();
+        let columns = types.map(|(name, ty)| Column {
+            field: field(name, &ty, false, &TypeOptions::default(), None, &mut ids),
+            ty,
+        });
+        let mut writer =
+            DataFileWriter::new(Vec::new(), &columns, OnEmpty::Refuse, 1 << 20).unwrap();
+        for (d, f) in [(1.0_f64, 1.0_f32), (f64::NAN, f32::NAN)] {
+            let (id, d, f) = (1_i32.to_be_bytes(), d.to_be_bytes(), f.to_be_bytes());
+            let list = build([&f[..]]);
+            let pair = build_tuple([Some(&f[..]), Some(&b"x"[..])]);
+            let values = [&id[..], &d[..], &list[..], &pair[..]];
+            writer.append(values.map(Some)).unwrap();
+        }
+        let pair = build_tuple([None, Some(&b"x"[..])]);
+        writer.append([None, None, None, Some(&pair[..])]).unwrap();
+        writer.append([None; 4]).unwrap();
+        let (bytes, described) = writer.finish("/t/data/1.parquet".into()).unwrap();
+
+        let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes)).unwrap();
+        let chunks = reader.metadata().row_group(0).columns().iter();
+        let has_statistics = chunks.map(|chunk| {
+            let path = chunk.column_descr().path().string();
+            let has_some = chunk.statistics().is_some() || chunk.column_index_offset().is_some();
+            (path, has_some)
+        });
+        let expected = [
+            ("id", true),
+            ("d", false),
+            ("l.list.element", false),
+            ("p._1", false),
+            ("p._2", true),
+        ];
+        let expected = expected.map(|(path, has_some)| (path.to_owned(), has_some));
+        assert_eq!(has_statistics.collect::<Vec<_>>(), expected);
+        let IcebergType::Struct(parts) = &columns[3].field.ty else {
+            panic!("a tuple is a struct");
+        };
+        let nulls = |field: &NestedField| of(&described.null_value_counts, field.id);
+        assert_eq!(nulls(&columns[0].field), Some(2));
+        assert_eq!(nulls(&columns[1].field), Some(2));
+        assert_eq!(nulls(&parts[0]), Some(2));
+        assert_eq!(nulls(&parts[1]), Some(1));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 
 use super::{Result, RowsError};
+use crate::bounds::FloatNulls;
 use crate::commit::{LiveFile, delete_file_name};
 use crate::data_file::{ZSTD_LEVEL, creator, describe};
 use crate::iceberg::manifest::{DataFile, POSITIONAL_DELETES};
@@ -160,7 +161,7 @@ fn encode(
         writer.write(&RecordBatch::try_new(schema.clone(), columns)?)?;
     }
     writer.flush()?;
-    let described = describe(url, writer.flushed_row_groups());
+    let described = describe(url, writer.flushed_row_groups(), &FloatNulls::default());
     let bytes = writer.into_inner()?;
     let file = DataFile {
         content: POSITIONAL_DELETES,
