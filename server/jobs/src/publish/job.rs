@@ -154,29 +154,33 @@ impl PublicationJob {
                 sequence_number: table.seq().0,
                 read_time_s: read_time_s(table),
             };
-            let plan = |suffix: &str, id: String, columns: StoredColumns| {
-                let name = format!("{}/{}{suffix}", name.keyspace, name.table);
-                planner.plan(name, origin(id), columns)
-            };
+            let rows_name = format!("{}/{}", name.keyspace, name.table);
             match schema {
                 None => {
                     let id = format!("table {}", table.number());
-                    tables.push(plan("", id, StoredColumns::plain(options.text))?);
+                    let columns = StoredColumns::plain(options.text);
+                    tables.push(planner.plan(rows_name, origin(id), columns)?);
                     let older = agree(table, pinned, &mut tables[first as usize..])?;
                     cells.add_plain(table.clone(), older, splits, first);
                 }
                 Some(schema) => {
-                    let id = schema.id().to_string();
+                    let statics_name = format!("{rows_name}_static");
+                    let statics_origin = origin(format!("{} static", schema.id()));
                     let columns = StoredColumns::of_cql(&schema, false);
-                    tables.push(plan("", id.clone(), columns)?);
-                    let mut statics_to = None;
+                    let rows_origin = origin(schema.id().to_string());
+                    let rows = planner.plan(rows_name, rows_origin, columns)?;
                     // Static columns are stored once for each partition, so they have an Iceberg table
-                    // of their own.
-                    if schema.has_static_columns() {
+                    // of their own. After the last of them is dropped, that table is published without
+                    // rows: otherwise its readers would still find the rows of the publication before.
+                    let has_statics = schema.has_static_columns();
+                    let is_with_statics = has_statics
+                        || planner.empties_statics(&rows, &statics_name, &statics_origin)?;
+                    tables.push(rows);
+                    if is_with_statics {
                         let columns = StoredColumns::of_cql(&schema, true);
-                        tables.push(plan("_static", format!("{id} static"), columns)?);
-                        statics_to = Some(first + 1);
+                        tables.push(planner.plan(statics_name, statics_origin, columns)?);
                     }
+                    let statics_to = has_statics.then_some(first + 1);
                     let older = agree(table, pinned, &mut tables[first as usize..])?;
                     cells.add_cql(table.clone(), older, schema, splits, (first, statics_to));
                 }

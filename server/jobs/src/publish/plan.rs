@@ -2,7 +2,8 @@
 //! tables in the target.
 //!
 //! The rows of a table go to an Iceberg table of the same name, and its static columns to one called
-//! `TABLE_static`, with a row for each partition that has a static value.
+//! `TABLE_static`, with a row for each partition that has a static value. After the last static column is dropped,
+//! `TABLE_static` has the partition key and no rows.
 //!
 //! A field keeps its id from one publication to the next as long as the column is the same: a column that was dropped
 //! and added again keeps its id in the store, but has another time of its drop, so the added column gets a new field

@@ -1,7 +1,7 @@
 //! The plans of the Iceberg tables of a table of the store, made from the state of the target and from the
 //! snapshots that the store keeps.
 
-use ebb_publish::commit::{Origin, PublishedTable, plan_rewrites};
+use ebb_publish::commit::{CommitError, Origin, PublishedTable, plan_rewrites};
 use ebb_publish::target::Target;
 use ebb_scheduler::runtime::TaskError;
 use ebb_storage::{Changes, SnapshotTable};
@@ -11,7 +11,7 @@ use super::extent::{Extent, Facts, WhyWhole};
 use super::plan::{OPTIONS_PROPERTY, PreviousColumns, StoredColumns, TablePlan};
 use crate::error::JobError;
 
-/// The planner of one stored table's publication: of an Iceberg table for its rows and, if it has static
+/// The planner of one stored table's publication: of an Iceberg table for its rows and, if it has or had static
 /// columns, of another one for these.
 pub(super) struct Planner<'p> {
     pub(super) target: &'p Target,
@@ -22,6 +22,32 @@ pub(super) struct Planner<'p> {
 }
 
 impl Planner<'_> {
+    /// Returns whether a publication of a table without static columns also leaves the Iceberg table `name` without
+    /// rows. It does so if that table has static columns of an earlier publication, with the database and the table
+    /// of `origin`. `rows` is the plan of the table's rows.
+    pub(super) fn empties_statics(
+        &self,
+        rows: &TablePlan,
+        name: &str,
+        origin: &Origin,
+    ) -> Result<bool, JobError> {
+        let open = |name: &str| PublishedTable::open(self.target, name);
+        match open(name) {
+            Ok(found) if found.is_of_table(origin) => {}
+            // A table that another engine wrote does not keep this one from being published.
+            Ok(_) | Err(CommitError::Refused { .. } | CommitError::Metadata { .. }) => {
+                return Ok(false);
+            }
+            Err(error) => return Err(TaskError::failed(error).into()),
+        }
+        if !rows.is_published {
+            return Ok(true);
+        }
+        // If another snapshot was published after this one, it may have static columns.
+        let newest = open(&rows.name).map_err(TaskError::failed)?.origin();
+        Ok(newest.as_ref() == Some(&rows.origin))
+    }
+
     /// Plans the publication of an Iceberg table, on the basis of its newest publication in the target.
     pub(super) fn plan(
         &self,

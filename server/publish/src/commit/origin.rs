@@ -55,6 +55,13 @@ impl Origin {
         ]
     }
 
+    /// Returns whether the Iceberg table with the metadata `metadata` was published from the table of the store
+    /// that this origin names, at any snapshot.
+    pub(super) fn has_published(&self, metadata: &TableMetadata) -> bool {
+        let mut properties = self.properties().into_iter();
+        properties.all(|(name, value)| metadata.properties.get(name) == Some(&value))
+    }
+
     /// Returns the entries of an Iceberg snapshot's summary that name the snapshot of the database from
     /// which it was published.
     pub(super) fn summary(&self) -> [(&'static str, String); 3] {

@@ -97,6 +97,12 @@ impl<'t> PublishedTable<'t> {
         Origin::newest(self.metadata()?)
     }
 
+    /// Returns whether this table was published from the table of the store that `origin` names, at any snapshot.
+    pub fn is_of_table(&self, origin: &Origin) -> bool {
+        self.metadata()
+            .is_some_and(|metadata| origin.has_published(metadata))
+    }
+
     /// Reads the list of the data files of the newest publication, each with its delete files.
     ///
     /// # Errors
