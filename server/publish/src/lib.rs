@@ -12,6 +12,7 @@
 //! | [`source`] | rows of Parquet files and Iceberg tables that any engine wrote |
 //! | `object` | an object of a target as Parquet's library reads it |
 //! | `batch_rows` | the number of rows in the batches in which a Parquet file is read |
+//! | `row_set` | a set of rows of a data file, for its deletes |
 //! | `views` | texts and blobs as views into the pages of a Parquet file |
 //! | [`iceberg`] | metadata, manifests and lists of manifests |
 //! | [`types`] | CQL types and values as those of Iceberg, Arrow and Parquet, in both directions |
@@ -35,6 +36,7 @@ mod http_testing;
 pub mod iceberg;
 mod object;
 pub mod row_index;
+mod row_set;
 pub mod rows;
 #[expect(
     clippy::disallowed_methods,

@@ -30,13 +30,18 @@ const SYNC: &[u8; 16] = b"ebb-publish-sync";
 /// The largest size of a decompressed block, in bytes. A manifest of a million files is smaller.
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
 
+/// The largest size of all decompressed blocks together, as a multiple of the size of their file. Manifests whose
+/// entries differ only by a number in the name of the file reach 160. Deflate reaches 1032 with bytes that are all
+/// zero.
+const INFLATION_MAX: u64 = 256;
+
 /// The error of an Avro container file that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AvroError(Cow<'static, str>);
 
 impl AvroError {
-    fn new(reason: impl Into<Cow<'static, str>>) -> Self {
+    pub(super) fn new(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(reason.into())
     }
 }
@@ -69,10 +74,12 @@ pub(super) fn container(schema: &str, header: &[(&str, String)], records: &[Enco
     head.bytes
 }
 
-/// Reads a container file. Calls `record` with each of its records, and returns the results.
+/// Reads a container file. Calls `record` with each of its records, and returns the results. The memory is in
+/// proportion to the size of the file: a small file that would need much more is an error.
 ///
 /// # Errors
-/// If the bytes are no such file, or if its codec is neither null nor deflate; the error of `record`.
+/// If the bytes are no such file, if its codec is neither null nor deflate, if the blocks are too large after
+/// decompression, or if the file has more records than bytes; the error of `record`.
 pub(super) fn records<T>(
     bytes: &[u8],
     mut record: impl FnMut(&Record<'_>) -> Result<T>,
@@ -106,17 +113,25 @@ pub(super) fn records<T>(
     };
     // Each writer has its own.
     let sync = file.take(SYNC.len())?;
+    let mut inflated_left = INFLATION_MAX * bytes.len() as u64;
     let mut records = Vec::new();
     while !file.bytes.is_empty() {
         let (count, packed) = (file.long()?, file.blob()?);
         let block = if is_deflated {
-            Cow::Owned(inflate(packed)?)
+            let block = inflate(packed, BLOCK_BYTES_MAX.min(inflated_left))?;
+            inflated_left -= block.len() as u64;
+            Cow::Owned(block)
         } else {
             Cow::Borrowed(packed)
         };
         let mut block = Decoder { bytes: &block };
         // A negative count reads no records: the bytes of the block are then too many.
         for _ in 0..count {
+            // A record names a file, and no two name the same. However well such records are compressed, each
+            // takes more than two bytes.
+            if records.len() == bytes.len() {
+                return Err(AvroError::new("it has more records than bytes"));
+            }
             let before = block.bytes.len();
             records.push(record(&schema.decode(&mut block)?)?);
             // Otherwise a wrong count of records without bytes would fill the memory.
@@ -131,13 +146,17 @@ pub(super) fn records<T>(
     Ok(records)
 }
 
-/// Decompresses a block. A block of more than [`BLOCK_BYTES_MAX`] is cut there, so that it ends within a
-/// record, which is an error.
-fn inflate(packed: &[u8]) -> Result<Vec<u8>> {
+/// Decompresses a block, which may have at most `bytes_max` bytes afterwards.
+fn inflate(packed: &[u8], bytes_max: u64) -> Result<Vec<u8>> {
     let mut block = Vec::new();
-    let mut inflated = DeflateDecoder::new(packed).take(BLOCK_BYTES_MAX);
+    let mut inflated = DeflateDecoder::new(packed).take(bytes_max + 1);
     let read = inflated.read_to_end(&mut block);
     read.map_err(|_| AvroError::new("a block cannot be decompressed"))?;
+    if block.len() as u64 > bytes_max {
+        return Err(AvroError::new(
+            "its blocks are too large once they are decompressed",
+        ));
+    }
     Ok(block)
 }
 
@@ -312,6 +331,20 @@ mod tests {
         }
         let error = read(&stored(Some("snappy"), SCHEMA, &[encoded(3)])).unwrap_err();
         assert!(error.to_string().contains("its codec is snappy"), "{error}");
+    }
+
+    #[test]
+    fn blocks_that_are_only_together_too_large_after_decompression_are_refused() {
+        let mut record = Encoder::default();
+        record.long(0);
+        record.optional(None, Encoder::long);
+        let word = "0".repeat(1_000_000);
+        record.array(&[word], |record, text| record.string(text));
+        let head = container(SCHEMA, &[], &[]);
+        let file = container(SCHEMA, &[], &[record]);
+        let file = [&head[..], &file[head.len()..].repeat(10)].concat();
+        let error = read(&file).unwrap_err().to_string();
+        assert!(error.contains("its blocks are too large"), "{error}");
     }
 
     #[test]

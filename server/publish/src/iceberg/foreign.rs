@@ -5,6 +5,7 @@
 //! does not publish, and members that are absent or null.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -20,8 +21,9 @@ pub struct SnapshotView {
     /// The location of the manifest list; `None` if the table has no snapshot, and so no rows.
     pub manifest_list: Option<String>,
     /// The ids of the columns whose values a data file need not contain, because all its rows have the same
-    /// value. The keys of the map are the ids of partition specs.
-    identity_columns: BTreeMap<i32, Vec<i32>>,
+    /// value. The keys of the map are the ids of partition specs. A list is shared by all data files of its spec: a
+    /// manifest may name very many.
+    identity_columns: BTreeMap<i32, Arc<[i32]>>,
 }
 
 /// A column, or a field of a struct.
@@ -145,9 +147,9 @@ impl SnapshotView {
 
     /// Returns the ids of the columns whose values the data files with the partition spec `spec_id` need not
     /// contain.
-    pub fn identity_columns(&self, spec_id: i32) -> &[i32] {
+    pub fn identity_columns(&self, spec_id: i32) -> Arc<[i32]> {
         let columns = self.identity_columns.get(&spec_id);
-        columns.map_or(&[], Vec::as_slice)
+        columns.cloned().unwrap_or_default()
     }
 }
 
@@ -190,8 +192,8 @@ impl Metadata {
         Ok(columns)
     }
 
-    fn identity_columns(&self) -> BTreeMap<i32, Vec<i32>> {
-        let columns = |fields: &[PartitionField]| -> Vec<i32> {
+    fn identity_columns(&self) -> BTreeMap<i32, Arc<[i32]>> {
+        let columns = |fields: &[PartitionField]| -> Arc<[i32]> {
             let identity = fields.iter().filter(|field| field.transform == "identity");
             identity.filter_map(|field| field.source_id).collect()
         };
@@ -300,7 +302,11 @@ mod tests {
                 Some("file:/warehouse/2.avro")
             );
             assert_eq!(names(&main), ["key", "points"]);
-            assert_eq!(main.identity_columns(1), [1]);
+            assert_eq!(*main.identity_columns(1), [1]);
+            assert!(Arc::ptr_eq(
+                &main.identity_columns(1),
+                &main.identity_columns(1)
+            ));
             assert!(main.identity_columns(0).is_empty() && main.identity_columns(7).is_empty());
             let Shape::List(element) = &main.columns[1].shape else {
                 panic!("{:?}", main.columns);
@@ -347,7 +353,7 @@ mod tests {
         let view = view(&json, None).unwrap();
         assert_eq!(view.manifest_list.as_deref(), Some("/t/m.avro"));
         assert_eq!(names(&view), ["a"]);
-        assert_eq!(view.identity_columns(0), [1]);
+        assert_eq!(*view.identity_columns(0), [1]);
     }
 
     #[test]

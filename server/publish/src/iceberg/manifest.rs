@@ -286,3 +286,74 @@ fn entries<T>(
     let entries: Result<_, _> = entries.iter().map(entry).collect();
     entries.map(Some)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The schema of an entry with the required fields alone.
+    const SHORTEST_ENTRY: &str = r#"{"type":"record","name":"manifest_entry","fields":[
+    {"name":"status","type":"int","field-id":0},
+    {"name":"data_file","field-id":2,"type":{"type":"record","name":"r2","fields":[
+     {"name":"file_path","type":"string","field-id":100},
+     {"name":"file_format","type":"string","field-id":101},
+     {"name":"record_count","type":"long","field-id":103},
+     {"name":"file_size_in_bytes","type":"long","field-id":104}]}}]}"#;
+
+    /// Returns an entry of five bytes, all zero.
+    fn zeros() -> Encoder {
+        let mut entry = Encoder::default();
+        (0..5).for_each(|_| entry.long(0));
+        entry
+    }
+
+    /// Regression: 40 million such entries, which take 200 KB in a manifest, took gigabytes of memory.
+    #[test]
+    fn a_small_manifest_that_decompresses_to_very_many_entries_is_refused() {
+        for (count, problem) in [
+            (20_000, "it has more records than bytes"),
+            (1_000_000, "its blocks are too large"),
+        ] {
+            let entries: Vec<Encoder> = (0..count).map(|_| zeros()).collect();
+            let manifest = avro::container(SHORTEST_ENTRY, &[], &entries);
+            let error = decode(&manifest).unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
+        let manifest = avro::container(SHORTEST_ENTRY, &[], &[zeros(), zeros()]);
+        assert_eq!(decode(&manifest).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn entries_that_differ_only_in_a_number_are_read() {
+        fn of_columns<T: Clone>(value: T) -> Option<Vec<Entry<T>>> {
+            let columns = 1..=30;
+            let entry = |key| Entry {
+                key,
+                value: value.clone(),
+            };
+            Some(columns.map(entry).collect())
+        }
+        let entry = |number: i32| {
+            let file = DataFile {
+                content: ROWS,
+                file_path: format!("file:///warehouse/ks/t/data/v1-{number:05}.parquet"),
+                file_format: "PARQUET".to_owned(),
+                record_count: 1_000,
+                file_size_in_bytes: 100_000,
+                column_sizes: of_columns(3_000),
+                value_counts: of_columns(1_000),
+                null_value_counts: of_columns(0),
+                lower_bounds: of_columns(b"the least".to_vec()),
+                upper_bounds: of_columns(b"the greatest".to_vec()),
+                split_offsets: Some(vec![4]),
+                sort_order_id: None,
+                referenced_data_file: None,
+            };
+            ManifestEntry::added(1, file)
+        };
+        let entries: Vec<ManifestEntry> = (0..3_000).map(entry).collect();
+        let manifest = encode(&entries, &Json::Null, Content::Data);
+        let read = decode(&manifest).unwrap();
+        assert!(read == entries, "{} entries", read.len());
+    }
+}

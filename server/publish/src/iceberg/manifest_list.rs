@@ -1,5 +1,7 @@
 //! The list of a snapshot's manifests.
 
+use std::collections::HashSet;
+
 use super::avro::{self, AvroError, Encoder, Record};
 
 /// The Avro schema of the entries in a manifest list, as in the specification, version 2.
@@ -95,9 +97,19 @@ fn encode_manifest(manifest: &ManifestFile) -> Encoder {
 /// Reads a manifest list, which any engine may have written.
 ///
 /// # Errors
-/// If the bytes are no manifest list.
+/// If the bytes are no manifest list, or if the list names a manifest twice: readers would then keep the
+/// manifest's entries as often as it is named.
 pub fn decode(bytes: &[u8]) -> Result<Vec<ManifestFile>, AvroError> {
-    avro::records(bytes, decode_manifest)
+    let manifests = avro::records(bytes, decode_manifest)?;
+    let mut seen = HashSet::new();
+    for ManifestFile { manifest_path, .. } in &manifests {
+        // Targets ignore a second slash in a row.
+        let parts = manifest_path.split('/').filter(|part| !part.is_empty());
+        if !seen.insert(parts.collect::<Vec<&str>>()) {
+            return Err(AvroError::new(format!("it names {manifest_path} twice")));
+        }
+    }
+    Ok(manifests)
 }
 
 /// Reads an entry of a manifest list. In version 1 an entry has no sequence numbers and no deletes,
@@ -120,4 +132,53 @@ fn decode_manifest(manifest: &Record<'_>) -> Result<ManifestFile, AvroError> {
         existing_rows_count: long(513)?,
         deleted_rows_count: long(514)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest(path: &str) -> ManifestFile {
+        ManifestFile {
+            manifest_path: path.to_owned(),
+            manifest_length: 5678,
+            partition_spec_id: 0,
+            content: 0,
+            sequence_number: 1,
+            min_sequence_number: 1,
+            added_snapshot_id: 1,
+            added_files_count: 1,
+            existing_files_count: 0,
+            deleted_files_count: 0,
+            added_rows_count: 5,
+            existing_rows_count: 0,
+            deleted_rows_count: 0,
+        }
+    }
+
+    #[test]
+    fn a_list_that_names_a_manifest_twice_is_refused() {
+        let owner = ListOwner {
+            snapshot_id: 1,
+            parent_snapshot_id: None,
+            sequence_number: 1,
+        };
+        let read = |second: &str| {
+            let manifests = [manifest("s3://lake/t/metadata/a.avro"), manifest(second)];
+            decode(&encode(&manifests, owner))
+        };
+        for again in [
+            "s3://lake/t/metadata/a.avro",
+            "s3://lake//t/metadata//a.avro",
+        ] {
+            let error = read(again).unwrap_err().to_string();
+            assert_eq!(error, format!("it names {again} twice"));
+        }
+        for other in [
+            "s3://lake/t/metadata/b.avro",
+            "s3://lake/t2/metadata/a.avro",
+        ] {
+            assert_eq!(read(other).unwrap().len(), 2);
+        }
+    }
 }

@@ -12,7 +12,10 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use bytes::Bytes;
-use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
 use parquet::basic::{Compression, ZstdLevel};
@@ -25,7 +28,9 @@ use crate::bounds::FloatNulls;
 use crate::commit::{LiveFile, delete_file_name};
 use crate::data_file::{ZSTD_LEVEL, creator, describe};
 use crate::iceberg::manifest::{DataFile, POSITIONAL_DELETES};
+use crate::row_set::RowSet;
 use crate::target::Target;
+use crate::views;
 
 /// The column of a delete file with the location of the data file, and the id that Iceberg's
 /// specification reserves for the column.
@@ -45,11 +50,10 @@ pub struct RowPosition {
     pub position: u64,
 }
 
-/// Rows that a publication deletes, by data file. Each takes eight bytes.
+/// Rows that a publication deletes, by data file.
 #[derive(Debug, Default)]
 pub struct PositionalDeletes {
-    /// The positions by data file, in any order; the same position may occur twice.
-    positions: BTreeMap<usize, Vec<u64>>,
+    positions: BTreeMap<usize, RowSet>,
 }
 
 impl PositionalDeletes {
@@ -57,7 +61,7 @@ impl PositionalDeletes {
         self.positions
             .entry(row.file)
             .or_default()
-            .push(row.position);
+            .add(row.position);
     }
 
     /// Adds the rows of `live` that earlier publications deleted, so that one new delete file can replace the
@@ -66,15 +70,16 @@ impl PositionalDeletes {
     /// # Errors
     /// If a request to the target fails, or if a delete file is damaged.
     pub fn add_deleted(&mut self, target: &Target, file: usize, live: &LiveFile) -> Result<()> {
-        let positions = deleted_rows(target, live)?;
-        self.positions.entry(file).or_default().extend(positions);
-        Ok(())
+        read_deletes(target, live, self.positions.entry(file).or_default())
     }
 
     /// Removes and returns the numbers of the rows to delete in one data file, ascending. `file` is the position of
     /// the data file, as in [`RowPosition`]. A data file that is written anew without these rows needs no deletes.
     pub fn take(&mut self, file: usize) -> Vec<u64> {
-        sorted(self.positions.remove(&file).unwrap_or_default())
+        self.positions
+            .remove(&file)
+            .unwrap_or_default()
+            .into_sorted()
     }
 
     /// Writes a delete file for each data file, and returns the files. `files` are the data files by their
@@ -174,46 +179,87 @@ fn encode(
 
 /// Reads the positions of the deleted rows of a data file, ascending, each once.
 pub(super) fn deleted_rows(target: &Target, live: &LiveFile) -> Result<Vec<u64>> {
-    let mut positions = Vec::new();
+    let mut deleted = RowSet::default();
+    read_deletes(target, live, &mut deleted)?;
+    Ok(deleted.into_sorted())
+}
+
+/// Adds the positions of the deleted rows of a data file to `deleted`.
+fn read_deletes(target: &Target, live: &LiveFile, deleted: &mut RowSet) -> Result<()> {
     for DataFile { file_path: url, .. } in live.deletes.iter().map(|deletes| &deletes.file) {
         let name = target.name(url);
         let name = name.ok_or_else(|| RowsError::file(url)("it lies outside of the target"))?;
         let bytes = target.read(name)?.unwrap_or_default();
-        let read = decode(bytes, &live.file.file_path, live.rows());
-        positions.extend(read.map_err(RowsError::file(url))?);
+        let read = decode(bytes, &live.file.file_path, live.rows(), deleted);
+        read.map_err(RowsError::file(url))?;
     }
-    Ok(sorted(positions))
+    Ok(())
 }
 
-/// Returns the positions in ascending order, each once.
-fn sorted(mut positions: Vec<u64>) -> Vec<u64> {
-    positions.sort_unstable();
-    positions.dedup();
-    positions
-}
-
-/// Reads a delete file of the data file `of`, which has `rows` rows.
-fn decode(bytes: Bytes, of: &str, rows: u64) -> std::result::Result<Vec<u64>, ArrowError> {
+/// Reads a delete file of the data file `of`, which has `rows` rows, and adds its positions to `deleted`.
+fn decode(
+    bytes: Bytes,
+    of: &str,
+    rows: u64,
+    deleted: &mut RowSet,
+) -> std::result::Result<(), ArrowError> {
     let damaged = |problem: &str| ArrowError::SchemaError(problem.to_owned());
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options)?.build()?;
-    let mut deleted = Vec::new();
-    for batch in reader {
+    for batch in batches(bytes)? {
         let batch = batch?;
         let column = |(name, _): (&str, i32), ty: &DataType| {
             let column = batch.column_by_name(name);
             let column = column.filter(|of| of.data_type() == ty && of.null_count() == 0);
             column.ok_or_else(|| damaged("it is no file of deletes"))
         };
-        let names = column(FILE_PATH, &DataType::Utf8)?.as_string::<i32>();
+        let names = column(FILE_PATH, &DataType::Utf8View)?.as_string_view();
         let positions = column(POSITION, &DataType::Int64)?.as_primitive::<Int64Type>();
         for (name, position) in names.iter().zip(positions.values().iter()) {
             let position = u64::try_from(*position).ok().filter(|at| *at < rows);
             match position {
-                Some(position) if name == Some(of) => deleted.push(position),
+                Some(position) if name == Some(of) => deleted.add(position),
                 _ => return Err(damaged("it deletes a row that its data file does not have")),
             }
         }
     }
-    Ok(deleted)
+    Ok(())
+}
+
+/// Opens a delete file. Its rows share a location, which may be long, so the locations are views.
+fn batches(bytes: Bytes) -> std::result::Result<ParquetRecordBatchReader, ParquetError> {
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let metadata = views::of_metadata(&ArrowReaderMetadata::load(&bytes, options)?)?;
+    ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: each row of a batch had a copy of the location.
+    #[test]
+    fn a_long_location_that_all_rows_of_a_delete_file_share_is_in_memory_once() {
+        let (of, url) = ("a".repeat(10_000), "file:///t/deletes.parquet");
+        let positions: Vec<u64> = (0..1_000).collect();
+        let (bytes, _) = encode(&of, &positions, url.to_owned()).unwrap();
+        let batch = batches(bytes.clone()).unwrap().next().unwrap().unwrap();
+        let batch_bytes = batch.get_array_memory_size();
+        assert!(batch_bytes < 1_000_000, "{batch_bytes}");
+        let mut deleted = RowSet::default();
+        decode(bytes, &of, 1_000, &mut deleted).unwrap();
+        assert_eq!(deleted.into_sorted(), positions);
+    }
+
+    /// Regression: a position took memory for each time that a delete file named it.
+    #[test]
+    fn a_position_that_a_delete_file_names_very_often_takes_little_memory() {
+        let (of, url) = ("file:///t/data.parquet", "file:///t/deletes.parquet");
+        let positions = vec![2; 100_000];
+        let (bytes, _) = encode(of, &positions, url.to_owned()).unwrap();
+        let mut deleted = RowSet::default();
+        decode(bytes.clone(), of, 3, &mut deleted).unwrap();
+        assert!(deleted.capacity() <= 1_000, "{}", deleted.capacity());
+        assert_eq!(deleted.into_sorted(), [2]);
+        let error = decode(bytes, of, 2, &mut RowSet::default()).unwrap_err();
+        assert!(error.to_string().contains("does not have"), "{error}");
+    }
 }

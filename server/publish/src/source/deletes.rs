@@ -11,6 +11,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::place::Place;
 use super::{Result, SourceError, metadata};
+use crate::row_set::RowSet;
 
 /// The column of a positional delete file with the location of the data file, by Iceberg's
 /// specification.
@@ -18,7 +19,7 @@ const FILE_PATH: &str = "file_path";
 /// The column of a positional delete file with the number of the deleted row in the data file.
 const POSITION: &str = "pos";
 
-/// The deleted rows of data files. Each row takes eight bytes.
+/// The deleted rows of data files.
 #[derive(Debug, Default)]
 pub(super) struct Deletes {
     files: HashMap<String, FileDeletes>,
@@ -29,24 +30,39 @@ struct FileDeletes {
     /// The sequence number of the data file. Deletes with a lower number are for an earlier file of
     /// the same name.
     sequence_number: i64,
-    /// The deleted positions, in any order; the same position may occur twice.
-    positions: Vec<u64>,
+    /// The number of rows in the data file by its manifest; `None` if the manifest has none.
+    rows: Option<u64>,
+    positions: RowSet,
+    /// Whether positions of further rows were ignored.
+    is_cut: bool,
+}
+
+impl FileDeletes {
+    fn add(&mut self, position: u64) {
+        if self.rows.is_none_or(|rows| position < rows) {
+            self.positions.add(position);
+        } else {
+            self.is_cut = true;
+        }
+    }
 }
 
 impl Deletes {
     /// Adds a data file, so that [`read`](Self::read) collects its deleted rows. `name` is the
-    /// file's location in manifests.
-    pub(super) fn add_file(&mut self, name: &str, sequence_number: i64) {
+    /// file's location in manifests, and `rows` the number of its rows, if it is known.
+    pub(super) fn add_file(&mut self, name: &str, sequence_number: i64, rows: Option<u64>) {
         let deletes = FileDeletes {
             sequence_number,
-            positions: Vec::new(),
+            rows,
+            positions: RowSet::default(),
+            is_cut: false,
         };
         self.files.insert(name.to_owned(), deletes);
     }
 
     /// Reads a positional delete file, and collects its positions for the data files that were
-    /// added before. Ignores positions in other files, and in data files with a greater
-    /// `sequence_number`.
+    /// added before. Ignores positions in other files, in data files with a greater
+    /// `sequence_number`, and of rows past the end of their data file by its manifest.
     ///
     /// # Errors
     /// If the file is no positional delete file, or cannot be read.
@@ -91,19 +107,79 @@ impl Deletes {
                 if let Some(file) = self.files.get_mut(names.value(row))
                     && file.sequence_number <= sequence_number
                 {
-                    file.positions.push(position);
+                    file.add(position);
                 }
             }
         }
         Ok(())
     }
 
-    /// Removes and returns the positions of the deleted rows of a data file, ascending, each once.
-    pub(super) fn take(&mut self, name: &str) -> Vec<u64> {
-        let deletes = self.files.remove(name);
-        let mut positions = deletes.map_or_else(Vec::new, |deletes| deletes.positions);
-        positions.sort_unstable();
-        positions.dedup();
-        positions
+    /// Removes and returns the positions of the deleted rows of a data file, ascending, each once. Also returns the
+    /// number of the file's rows by its manifest, if positions of further rows were ignored.
+    pub(super) fn take(&mut self, name: &str) -> (Vec<u64>, Option<u64>) {
+        let Some(file) = self.files.remove(name) else {
+            return (Vec::new(), None);
+        };
+        let rows_max = file.rows.filter(|_| file.is_cut);
+        (file.positions.into_sorted(), rows_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Int64Array};
+    use parquet::basic::Compression;
+
+    use super::super::tests::{texts, write};
+    use super::*;
+
+    /// Writes a delete file that names `positions` of the data file `name`, and returns the file with its folder.
+    fn delete_file(name: &str, positions: Vec<i64>) -> (tempfile::TempDir, Place) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deletes.parquet");
+        let names = texts(&vec![name; positions.len()]);
+        let positions: ArrayRef = Arc::new(Int64Array::from(positions));
+        let columns = [(FILE_PATH, None, names), (POSITION, None, positions)];
+        write(&path, &columns, Compression::SNAPPY);
+        (dir, Place::file(path))
+    }
+
+    /// Regression: a position took memory for each time that a delete file named it.
+    #[test]
+    fn a_position_that_is_named_very_often_takes_little_memory() {
+        let (_dir, file) = delete_file("a", vec![0; 100_000]);
+        let mut deletes = Deletes::default();
+        deletes.add_file("a", 1, Some(1));
+        deletes.read(&file, 1).unwrap();
+        let capacity = deletes.files["a"].positions.capacity();
+        assert!(capacity <= 1_000, "{capacity}");
+        assert_eq!(deletes.take("a"), (vec![0], None));
+    }
+
+    /// Regression: positions of rows that the data file does not have were kept in memory.
+    #[test]
+    fn positions_past_the_end_of_a_data_file_are_ignored_if_its_rows_are_known() {
+        let (_dir, file) = delete_file("a", vec![8, i64::MAX, 7, 9, 0]);
+        for (rows, expected) in [
+            (Some(0), vec![]),
+            (Some(8), vec![0, 7]),
+            (Some(i64::MAX as u64), vec![0, 7, 8, 9]),
+            (None, vec![0, 7, 8, 9, i64::MAX as u64]),
+        ] {
+            let mut deletes = Deletes::default();
+            deletes.add_file("a", 1, rows);
+            deletes.read(&file, 1).unwrap();
+            assert_eq!(deletes.take("a"), (expected, rows));
+        }
+        // No position is past the end, or the deletes are older than the file.
+        for (sequence_number, rows, expected) in [(1, u64::MAX, 5), (2, 8, 0)] {
+            let mut deletes = Deletes::default();
+            deletes.add_file("a", sequence_number, Some(rows));
+            deletes.read(&file, 1).unwrap();
+            let (positions, rows_max) = deletes.take("a");
+            assert_eq!((positions.len(), rows_max), (expected, None));
+        }
     }
 }

@@ -61,7 +61,13 @@ impl FileRows {
         let columns = columns.map_err(SourceError::file(path))?;
         let batches = Batches::open(&source.place, &metadata, &columns)?;
         let file = metadata.metadata().file_metadata();
-        let rows_total = file.num_rows();
+        let rows_total = u64::try_from(file.num_rows()).unwrap_or(0);
+        if source.rows_max.is_some_and(|max| rows_total > max) {
+            return Err(SourceError::file(path)(
+                "it has more rows than the table's manifest gives it, and some of them may be deleted; \
+                 rewrite the data files of the table, which applies its deletes",
+            ));
+        }
         let read_value: ReadValue = if is_of_ebb(file) {
             read_published_value
         } else {
@@ -70,7 +76,7 @@ impl FileRows {
         Ok(Self {
             path: path.to_path_buf(),
             file_bytes: source.bytes,
-            rows_total: rows_total.try_into().unwrap_or(0),
+            rows_total,
             values: vec![None; columns.len()],
             arrays: vec![None; columns.len()],
             columns,

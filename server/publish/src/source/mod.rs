@@ -45,6 +45,7 @@ mod tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ebb_model::types::CqlType;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
@@ -126,8 +127,10 @@ pub struct SourceFile {
     bytes: u64,
     /// The numbers of the rows that are deleted, from 0, ascending.
     deleted: Vec<u64>,
+    /// The number of rows by the table's manifest, if deletes of further rows were ignored.
+    rows_max: Option<u64>,
     /// The ids of the columns whose values the file need not contain, because all its rows have the same value.
-    identity_columns: Vec<i32>,
+    identity_columns: Arc<[i32]>,
 }
 
 impl SourceFile {
@@ -137,7 +140,8 @@ impl SourceFile {
             bytes: place.bytes()?,
             place,
             deleted: Vec::new(),
-            identity_columns: Vec::new(),
+            rows_max: None,
+            identity_columns: Arc::default(),
         })
     }
 

@@ -95,6 +95,17 @@ impl Place {
         }
     }
 
+    /// Returns a path or a location that is the same for all names of the file. Links to a file are names of it.
+    ///
+    /// # Errors
+    /// If the file does not exist or cannot be read.
+    pub(super) fn identity(&self) -> Result<PathBuf> {
+        match &self.object {
+            None => (self.path.canonicalize()).map_err(SourceError::io(&self.path)),
+            Some(_) => Ok(self.path.clone()),
+        }
+    }
+
     /// Reads the whole file.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! The data files of a snapshot of an Iceberg table, with the rows of them that are deleted.
 
+use std::collections::HashSet;
 use std::io::{self, Read as _};
 use std::path::Path;
 
@@ -146,6 +147,8 @@ struct Listed {
     name: String,
     format: String,
     sequence_number: i64,
+    /// The number of rows; `None` if the manifest has a negative number.
+    rows: Option<u64>,
     partition_spec_id: i32,
 }
 
@@ -169,7 +172,7 @@ impl TableReader<'_> {
         let mut deletes = Deletes::default();
         if !others.is_empty() {
             for file in &rows {
-                deletes.add_file(&file.name, file.sequence_number);
+                deletes.add_file(&file.name, file.sequence_number, file.rows);
             }
         }
         for file in &others {
@@ -180,23 +183,29 @@ impl TableReader<'_> {
         let places = rows.iter().map(|file| self.place(&file.name));
         let places = self.folder.with_sizes(places.collect::<Result<_>>()?)?;
         let file = |(file, place): (Listed, Place)| -> Result<SourceFile> {
-            let identity_columns = self.view.identity_columns(file.partition_spec_id);
+            let (deleted, rows_max) = deletes.take(&file.name);
             Ok(SourceFile {
-                deleted: deletes.take(&file.name),
-                identity_columns: identity_columns.to_vec(),
+                deleted,
+                rows_max,
+                identity_columns: self.view.identity_columns(file.partition_spec_id),
                 ..SourceFile::find(place)?
             })
         };
         rows.into_iter().zip(places).map(file).collect()
     }
 
-    /// Reads the manifests of a snapshot.
+    /// Reads the manifests of a snapshot. A list that names the same manifest twice is an error, so that the memory
+    /// stays in proportion to the sizes of the manifests.
     fn listed(&self, list: &str) -> Result<Vec<Listed>> {
-        let place = self.place(list)?;
-        let manifests = manifest_list::decode(&place.read()?);
-        let mut listed = Vec::new();
-        for manifest in manifests.map_err(SourceError::file(place.path()))? {
+        let list = self.place(list)?;
+        let manifests = manifest_list::decode(&list.read()?);
+        let (mut listed, mut seen) = (Vec::new(), HashSet::new());
+        for manifest in manifests.map_err(SourceError::file(list.path()))? {
             let place = self.place(&manifest.manifest_path)?;
+            if !seen.insert(place.identity()?) {
+                let problem = format!("it names {} twice", manifest.manifest_path);
+                return Err(SourceError::file(list.path())(problem));
+            }
             let entries =
                 manifest::decode_each(&place.read()?, |entry| manifest_entry(entry, &manifest));
             let entries = entries.map_err(SourceError::file(place.path()))?;
@@ -226,6 +235,7 @@ fn manifest_entry(entry: ManifestEntry, manifest: &ManifestFile) -> Option<Liste
         format: file.file_format,
         // A file that was added has the number of its manifest.
         sequence_number: entry.sequence_number.unwrap_or(manifest.sequence_number),
+        rows: u64::try_from(file.record_count).ok(),
         partition_spec_id: manifest.partition_spec_id,
     })
 }

@@ -33,7 +33,11 @@ fn field(name: &str, array: &ArrayRef, id: Option<i32>) -> Field {
 }
 
 /// Writes a Parquet file of these columns: name, field id, values.
-fn write(path: &Path, columns: &[(&str, Option<i32>, ArrayRef)], compression: Compression) {
+pub(super) fn write(
+    path: &Path,
+    columns: &[(&str, Option<i32>, ArrayRef)],
+    compression: Compression,
+) {
     let fields = columns.iter().map(|(name, id, of)| field(name, of, *id));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let arrays = columns.iter().map(|(.., array)| Arc::clone(array));
@@ -52,7 +56,7 @@ fn ints(values: impl IntoIterator<Item = i32>) -> ArrayRef {
     Arc::new(Int32Array::from_iter_values(values))
 }
 
-fn texts(values: &[&str]) -> ArrayRef {
+pub(super) fn texts(values: &[&str]) -> ArrayRef {
     Arc::new(StringArray::from(values.to_vec()))
 }
 
@@ -539,6 +543,59 @@ fn rows_that_positional_deletes_name_are_left_out() {
         let source = fixture.open(Some("thursday")).unwrap();
         assert_eq!(rows(&source, &COLUMNS).unwrap(), ["4 'four'"]);
     }
+}
+
+/// Regression: the entries of the manifest took memory as often as the list named it.
+#[test]
+fn a_list_that_names_a_manifest_twice_is_refused_even_if_the_names_differ() {
+    let fixture = renamed(Engine::Spark);
+    let list = fixture.dir.path().join("metadata/snap-2.avro");
+    for again in ["", "/", "./", "../metadata/"] {
+        let names = ["", again].map(|part| format!("{LOCATION}/metadata/{part}2-true.avro"));
+        let manifests = names.each_ref().map(|path| TestManifest {
+            path,
+            content: 0,
+            sequence_number: 2,
+            partition_spec_id: 0,
+        });
+        fs::write(&list, testing::manifest_list(Engine::Spark, &manifests)).unwrap();
+        let error = refused(fixture.open(None));
+        let expected = format!("snap-2.avro: it names {} twice", names[1]);
+        assert!(error.contains(&expected), "{error}");
+    }
+}
+
+/// Deletes past the end of a file by its manifest are ignored, so rows past that end might be deleted ones.
+#[test]
+fn a_file_with_more_rows_than_its_manifest_gives_it_is_refused_if_a_delete_may_name_one_of_them() {
+    let mut fixture = renamed(Engine::Spark);
+    // By the manifest it has five.
+    let six = [("key", Some(1), ints(0..6))];
+    write(&fixture.data("old.parquet"), &six, Compression::SNAPPY);
+    let old = format!("{LOCATION}/data/old.parquet");
+    fixture.commit("without deletes", &[added(&old)]);
+    let source = fixture.open(None).unwrap();
+    assert_eq!(rows(&source, &COLUMNS[..1]).unwrap().len(), 6);
+    let name = format!("{LOCATION}/data/deletes.parquet");
+    let deletes = TestFile {
+        content: 1,
+        ..added(&name)
+    };
+    fixture.commit("with deletes", &[added(&old), deletes]);
+    let delete = |position: i64| {
+        let positions: ArrayRef = Arc::new(Int64Array::from(vec![position]));
+        let columns = [
+            ("file_path", None, texts(&[&old])),
+            ("pos", None, positions),
+        ];
+        let path = fixture.data("deletes.parquet");
+        write(&path, &columns, Compression::SNAPPY);
+        rows(&fixture.open(None).unwrap(), &COLUMNS[..1])
+    };
+    assert_eq!(delete(4).unwrap(), ["0", "1", "2", "3", "5"]);
+    let error = refused(delete(5));
+    let expected = "old.parquet: it has more rows than the table's manifest gives it";
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Schema {
         let json = serde_json::from_slice(json);
         let json: Json = json.map_err(|_| AvroError::new("its schema is no JSON"))?;
         let mut parser = Parser::default();
-        let Type::Record(root) = parser.ty(&json, None)? else {
+        let Type::Record(root) = parser.ty(&json, "")? else {
             return Err(AvroError::new("its schema is not that of records"));
         };
         Ok(Self {
@@ -72,16 +72,17 @@ impl Schema {
 }
 
 #[derive(Default)]
-struct Parser {
-    /// The named types that the schema has defined so far, by their full names.
-    named: HashMap<String, Type>,
+struct Parser<'j> {
+    /// The named types that the schema has defined so far, by their namespaces and names. A copy of a long
+    /// namespace for each of many names would fill the memory.
+    named: HashMap<(&'j str, &'j str), Type>,
     records: Vec<Vec<Field>>,
 }
 
-impl Parser {
-    /// Reads a type. `namespace` is the namespace of the enclosing definition. The JSON parser
-    /// limits how deeply types are nested.
-    fn ty(&mut self, json: &Json, namespace: Option<&str>) -> Result<Type> {
+impl<'j> Parser<'j> {
+    /// Reads a type. `namespace` is the namespace of the enclosing definition, and empty if there is none. The
+    /// JSON parser limits how deeply types are nested.
+    fn ty(&mut self, json: &'j Json, namespace: &'j str) -> Result<Type> {
         match json {
             Json::String(name) => self.by_name(name, namespace),
             Json::Array(branches) => {
@@ -99,7 +100,7 @@ impl Parser {
         }
     }
 
-    fn by_name(&self, name: &str, namespace: Option<&str>) -> Result<Type> {
+    fn by_name(&self, name: &'j str, namespace: &'j str) -> Result<Type> {
         Ok(match name {
             "null" => Type::Null,
             "boolean" => Type::Boolean,
@@ -109,14 +110,14 @@ impl Parser {
             "bytes" | "string" => Type::Bytes,
             _ => {
                 let known = self.named.get(&full_name(name, namespace));
-                let known = known.or_else(|| self.named.get(name));
+                let known = known.or_else(|| self.named.get(&("", name)));
                 let unknown = || AvroError::new(format!("its schema has no type {name:?}"));
                 known.cloned().ok_or_else(unknown)?
             }
         })
     }
 
-    fn of_kind(&mut self, kind: &str, json: &Json, namespace: Option<&str>) -> Result<Type> {
+    fn of_kind(&mut self, kind: &'j str, json: &'j Json, namespace: &'j str) -> Result<Type> {
         let part = |name: &str| {
             let part = json.get(name);
             part.ok_or_else(|| AvroError::new(format!("its schema has {kind} without {name}")))
@@ -132,8 +133,8 @@ impl Parser {
             }
             "record" | "enum" | "fixed" => {
                 let name = part("name")?.as_str().unwrap_or_default();
-                let own = json.get("namespace").and_then(Json::as_str).or(namespace);
-                let name = full_name(name, own);
+                let own = json.get("namespace").and_then(Json::as_str);
+                let name = full_name(name, own.unwrap_or(namespace));
                 let ty = match kind {
                     "enum" => Type::Integer,
                     "fixed" => {
@@ -143,11 +144,10 @@ impl Parser {
                     }
                     _ => Type::Record(self.records.len()),
                 };
-                self.named.insert(name.clone(), ty.clone());
+                self.named.insert(name, ty.clone());
                 if let Type::Record(at) = ty {
                     self.records.push(Vec::new());
-                    let namespace = name.rsplit_once('.').map(|(namespace, _)| namespace);
-                    self.records[at] = self.fields(part("fields")?, namespace)?;
+                    self.records[at] = self.fields(part("fields")?, name.0)?;
                 }
                 Ok(ty)
             }
@@ -155,10 +155,10 @@ impl Parser {
         }
     }
 
-    fn fields(&mut self, json: &Json, namespace: Option<&str>) -> Result<Vec<Field>> {
+    fn fields(&mut self, json: &'j Json, namespace: &'j str) -> Result<Vec<Field>> {
         let none = || AvroError::new("its schema has a record without fields");
         let fields = json.as_array().ok_or_else(none)?.iter();
-        let field = |field: &Json| -> Result<Field> {
+        let field = |field: &'j Json| -> Result<Field> {
             let none = || AvroError::new("its schema has a field without a type");
             let id = field.get("field-id").and_then(Json::as_i64);
             Ok(Field {
@@ -170,12 +170,7 @@ impl Parser {
     }
 }
 
-/// Returns a name with its namespace, if it has one.
-fn full_name(name: &str, namespace: Option<&str>) -> String {
-    match namespace {
-        Some(namespace) if !namespace.is_empty() && !name.contains('.') => {
-            format!("{namespace}.{name}")
-        }
-        _ => name.to_owned(),
-    }
+/// Returns the namespace of a name, and the name in it. A name with a dot includes its own namespace.
+fn full_name<'j>(name: &'j str, namespace: &'j str) -> (&'j str, &'j str) {
+    name.rsplit_once('.').unwrap_or((namespace, name))
 }
